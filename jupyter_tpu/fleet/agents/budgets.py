@@ -17,10 +17,9 @@ from ..jobs.guard import Guards
 from ..lifecycle.power import PowerService
 from ..models import TPU, AllowAgents, Budget, BudgetOverview, SetGuard
 from ..models.core import seconds_of, timestamp, validated
-from ..money import Money
 from ..money.budget_rules import whose
 from ..money.ledger import NOTICE, Ledger
-from ..money.owners import own_name
+from ..money.owners import TPUOwners, own_name
 from .plans import PlanService
 
 
@@ -28,11 +27,16 @@ class BudgetService:
     """As a :class:`~jupyter_tpu.fleet.api.BudgetsAPI`."""
 
     def __init__(
-        self, core: Core, money: Money, plans: PlanService, shorten: Callable[[], object]
+        self,
+        core: Core,
+        ledger: Ledger,
+        owners: TPUOwners,
+        plans: PlanService,
+        shorten: Callable[[], object],
     ) -> None:
         """shorten(): has TPUs end sooner that can cost more than their budget has."""
-        self._ledger = money.ledger
-        self._owners = money.owners
+        self._ledger = ledger
+        self._owners = owners
         self._plans = plans
         self._reload = core.shared.reload
         self._finder = core.finder

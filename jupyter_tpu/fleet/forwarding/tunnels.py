@@ -15,10 +15,11 @@ from msgspec import structs
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
-from ...links import HostName, Link, LinkState, no_such_host
+from ...links import HostName, Link, LinkState
 from ...ssh import Forwarder, PortInUse
 from ...ssh.listening import LOOPBACK
 from ..core.core import Core
+from ..core.host_numbers import check_host
 from ..core.records import TunnelRecord
 from ..models import OpenTunnel, Problem, Tunnel
 from ..models.core import timestamp, validated
@@ -33,12 +34,6 @@ def check_host_port(node: Node, port: int, host: int) -> None:
     """Raises INVALID for a wrong port, or for a host that the TPU does not have."""
     check_port(port, "on the host")
     check_host(node, host)
-
-
-def check_host(node: Node, host: int) -> None:
-    """Raises INVALID for a host that the TPU does not have."""
-    if not 0 <= host < len(node.endpoints):
-        raise no_such_host(node.name.node, host, len(node.endpoints))
 
 
 def check_port(port: int, where: str) -> None:
