@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from functools import partial
 
-from ..cloud import Node, NodeName
+from ..cloud import Node
 from ..paths import data_dir
 from .agents.access import AgentAccess
 from .agents.budgets import BudgetEnds, BudgetService
@@ -18,7 +17,6 @@ from .agents.plans import PlanService
 from .chips.chips import ChipKernelService, Chips
 from .chips.metrics import Metrics
 from .core.core import FIRST_LOOK, Core
-from .core.operation_runner import ChangedOperation
 from .core.records import Snapshot
 from .core.view import TPUFacts
 from .environments.environment import HostPythons
@@ -45,11 +43,10 @@ from .lifecycle.availability import Availability
 from .lifecycle.belongings import RunningWork, TPUBelongings
 from .lifecycle.connect import ConnectService
 from .lifecycle.create import CreateService
-from .lifecycle.defaults import EnvironmentDefaults, UnattendedStarts
+from .lifecycle.defaults import EnvironmentDefaults
 from .lifecycle.faults import FaultService
 from .lifecycle.power import PowerService
 from .lifecycle.queued import QueuedService
-from .models import Cost
 from .money.grants import Grants
 from .money.ledger import Ledger
 from .money.owners import TPUOwners
@@ -70,34 +67,12 @@ class Money:
     """What TPUs cost, who pays, and since when."""
 
     def __init__(self, core: Core) -> None:
-        self._core = core
+        self._observed = core.observed
         self.owners = TPUOwners()
         self.run_times = RunTimes(core.store)
-        self.prices = Prices(
-            core.cloud, core.store, reload=core.shared.reload, changed=self._prices_changed
-        )
-        known = core.runner.known
-        self.ledger = Ledger(
-            core.store,
-            core.observed,
-            known,
-            emulated=core.cloud.emulated,
-            changed=lambda: core.changes.mark_changed("budgets", "budgets"),
-            tpu_changed=core.changes.mark_tpu_changed,
-        )
-        self.grants = Grants(
-            core.cloud,
-            core.store,
-            core.observed,
-            self.prices,
-            asked=known.demands,
-            reload=core.shared.reload,
-            look=core.observer.ensure_recent,
-            starting=known.starting,
-            ledger=self.ledger,
-            changed=core.changes.mark_tpus_changed,
-            grant_changed=core.changes.marker("grant"),
-        )
+        self.prices = Prices(core)
+        self.ledger = Ledger(core)
+        self.grants = Grants(core, self.prices, self.ledger)
         self.reservations = ReservationService(core.cloud, self.prices)
         core.shared.reloaded.add(self._reload)
         core.observer.described.add(self._described)
@@ -105,10 +80,6 @@ class Money:
         core.tpus.register(self._describe)
         core.changes.register("grant", self.grants.find)
         core.changes.register("prices", self.prices.find)
-
-    def _prices_changed(self) -> None:
-        self._core.changes.mark_changed("prices", "prices")
-        self._core.changes.mark_tpus_changed(self._core.observed.nodes)
 
     def _described(self, node: Node) -> None:
         self.run_times.observe([node], time.time())
@@ -121,11 +92,10 @@ class Money:
         self.prices.take_over(snapshot.prices)
 
     def _polled(self, nodes: Collection[Node]) -> None:
-        observed = self._core.observed
         self.run_times.observe(nodes, time.time())
         self.ledger.polled(nodes, time.time())
-        gone = self.run_times.names() - observed.nodes.keys()
-        self.run_times.forget(name for name in gone if observed.complete(name))
+        gone = self.run_times.names() - self._observed.nodes.keys()
+        self.run_times.forget(name for name in gone if self._observed.complete(name))
 
     def _describe(self, facts: TPUFacts) -> None:
         facts.cost = self.grants.cost(facts.node)
@@ -141,24 +111,9 @@ class Forwarding:
     """Ports of hosts that can be reached here."""
 
     def __init__(self, core: Core) -> None:
-        apps = self.apps = Apps(core)
-        core.connected.ends_with_tpu(apps.forget, when_disconnected=True)
-        core.changes.register("app", apps.find)
-        core.ending.push_async_callback(apps.shut_down)
-
-        tunnels = self.tunnels = Tunnels(core)
-        core.connected.ends_with_tpu(tunnels.forget)
-        core.tpus.register_desired(tunnels.tpus)
-        core.observer.register_need(tunnels.tpus)
-        core.shared.reloaded.add(self._reload)
-        core.changes.register("tunnel", tunnels.find)
-        core.loops.register("tunnels", tunnels.run)
-        core.ending.push_async_callback(tunnels.shut_down)
-
-        self.tensorboard = TensorBoardService(core, apps)
-
-    def _reload(self, snapshot: Snapshot) -> None:
-        self.tunnels.reload(snapshot.tunnels)
+        self.apps = Apps(core)
+        self.tunnels = Tunnels(core)
+        self.tensorboard = TensorBoardService(core, self.apps)
 
 
 class Kernels:
@@ -169,16 +124,11 @@ class Kernels:
 
     def __init__(self, core: Core, *, warm: bool) -> None:
         self.monitor = KernelMonitor(core.changes)
-        core.changes.register("kernel", self.monitor.find)
-        pods = PodHosts(core.connections, core.polled.wake)
-        core.loops.register("pods", pods.run)
-        self.warm = WarmKernelMonitor(core, pods, by_default=warm)
-        core.runner.ended.add(self.warm.resume)
+        self.warm = WarmKernelMonitor(core, PodHosts(core), by_default=warm)
         self.service = KernelService(core, self.monitor, self.warm)
         self.slices = SliceKernelService(core)
-        forget = partial(self.service.clear, lost=True)
-        core.connected.ends_with_tpu(forget, when_disconnected=True)
         self.interruptions = Interruptions(core.observed, core.changes.mark_tpu_changed)
+        core.changes.register("kernel", self.monitor.find)
         core.tpus.register(self._describe)
 
     def _describe(self, facts: TPUFacts) -> None:
@@ -192,7 +142,7 @@ class Files:
     """Files of this machine and of hosts, copied, kept in sync and shared."""
 
     def __init__(self, core: Core) -> None:
-        self.access = FileAccess(core.finder, core.connections)
+        self.access = FileAccess(core)
         self.copies = CopyService(core)
         self.sync = SyncService(core, data_dir() / "sync")
         self.shares = ShareService(core)
@@ -202,8 +152,6 @@ class Files:
 
     def _describe(self, facts: TPUFacts) -> None:
         facts.projects = self._mirrored.on(facts.name)
-        if facts.seen:
-            facts.shares = self.shares.last_known(facts.node)
 
 
 class Environments:
@@ -212,10 +160,6 @@ class Environments:
     def __init__(self, core: Core, kernels: Kernels) -> None:
         self.pythons = HostPythons(core)
         self.service = EnvironmentService(core, kernels.service, kernels.warm)
-        core.tpus.register(self._describe)
-
-    def _describe(self, facts: TPUFacts) -> None:
-        facts.environments = [*self.service.last_known(facts.name)]
 
 
 class Jobs:
@@ -225,53 +169,18 @@ class Jobs:
     """
 
     def __init__(self, core: Core, money: Money, forwarding: Forwarding, kernels: Kernels) -> None:
-        self._core = core
-        runs = self.runs = RunService(
-            core.finder, core.desired, core.connections, core.changes.marker("run")
-        )
-        core.changes.register("run", runs.find)
-        core.ending.push_async_callback(runs.shut_down)
-
-        jobs = self.service = JobService(core, self._changed)
-        core.connected.ends_with_tpu(jobs.forget)
-        core.observer.register_need(jobs.unfinished)
-        core.changes.register("job", jobs.find)
-        core.loops.register("jobs", jobs.run)
-
+        self.runs = RunService(core)
+        self.service = JobService(core)
         self.profiles = ProfileService(core, kernels.service, forwarding.tensorboard)
-
-        changed = core.changes.mark_tpu_changed
-        self.guard_stops = GuardStops(core.store, core.observed, changed)
-        core.observer.polled.add(self._polled)
+        self.guard_stops = GuardStops(core)
         self.guards = Guards(
-            core.finder,
-            core.connections,
-            core.observed,
-            money.owners,
-            cost_of=self._cost,
-            changed=changed,
-            stops=self.guard_stops,
-            ends=GoogleEnds(core.cloud, core.observer),
+            core, money.owners, self.guard_stops, GoogleEnds(core.cloud, core.observer)
         )
+        self.guard_setting = GuardService(core, self.guards)
+        core.observer.polled.add(lambda nodes: self.guard_stops.observe(nodes, time.time()))
+        core.shared.reloaded.add(lambda snapshot: self.guard_stops.reload(snapshot.guards))
         core.loops.register("guards", self.guards.run)
-        self.guard_setting = GuardService(core.cloud, core.observed, core.runner, self.guards)
-
-        core.shared.reloaded.add(self._reload)
         core.tpus.register(self._describe)
-
-    def _changed(self, id: str) -> None:
-        self._core.changes.mark_changed("job", id)
-        self._core.polled.wake()
-
-    def _cost(self, name: NodeName) -> Cost:
-        return self._core.tpus.tpu(name).cost
-
-    def _polled(self, nodes: Collection[Node]) -> None:
-        self.guard_stops.observe(nodes, time.time())
-
-    def _reload(self, snapshot: Snapshot) -> None:
-        self.service.reload(snapshot.jobs)
-        self.guard_stops.reload(snapshot.guards)
 
     def _describe(self, facts: TPUFacts) -> None:
         if facts.ready:
@@ -308,37 +217,18 @@ class Lifecycle:
         self.belongings = TPUBelongings(core, forwarding.tunnels, files.sync, files.shares)
         self.connect = ConnectService(core, work, forwarding.tensorboard, defaults, self.belongings)
         self.attached = AttachedService(core, work, forwarding.tensorboard)
-        self.power = PowerService(
-            core.cloud,
-            core.observer,
-            core.connections,
-            core.connected,
-            work,
-            money.grants,
-            money.owners,
-            core.runner,
-            jobs.guard_stops,
-        )
+        self.power = PowerService(core, work, money.grants, money.owners, jobs.guard_stops)
         jobs.guards.act = self.power.act_for_guard
         self.create = CreateService(
-            core.links,
+            core,
             self.availability,
-            core.observer,
             money.grants,
-            core.runner,
             self.connect.follow,
             jobs.guard_setting.follow,
-            UnattendedStarts(core.cloud, core.locks, defaults),
+            defaults,
         )
-        self.faults = FaultService(core.cloud, core.observer, work, money.owners, core.runner)
-        self.queued = QueuedService(
-            core.cloud,
-            self.create,
-            core.observer,
-            core.runner,
-            money.owners,
-            core.changes.marker("queued"),
-        )
+        self.faults = FaultService(core, work, money.owners)
+        self.queued = QueuedService(core, self.create, money.owners)
         core.changes.register("queued", self.queued.find)
 
 
@@ -346,25 +236,17 @@ class Hunts:
     """Creating TPUs when Google has no capacity now."""
 
     def __init__(self, core: Core, money: Money, jobs: Jobs, lifecycle: Lifecycle) -> None:
-        self._core = core
+        power = lifecycle.power
         self.service = HuntService(
-            core.cloud,
-            core.store,
+            core,
             lifecycle.create,
-            core.observer,
             money.grants,
-            core.runner,
-            PreemptedTPUs(core.cloud, core.observer, core.desired, lifecycle.power, core.runner),
-            core.shared.reload,
-            core.changes.mark_tpu_changed,
-            ReplacedTPUs(core, lifecycle.power, lifecycle.work, jobs.guards, lifecycle.belongings),
+            PreemptedTPUs(core, power),
+            ReplacedTPUs(core, power, lifecycle.work, jobs.guards, lifecycle.belongings),
         )
-        core.runner.changed.add(self._operation_changed)
+        core.runner.changed.add(lambda changed: core.changes.mark_changed("hunt", changed.id))
         core.changes.register("hunt", self.service.find)
         core.ending.push_async_callback(self.service.shut_down)
-
-    def _operation_changed(self, changed: ChangedOperation) -> None:
-        self._core.changes.mark_changed("hunt", changed.id)
 
 
 class Setup:
@@ -375,7 +257,7 @@ class Setup:
         self.tokens = Tokens()
         self.networks = NetworkService(cloud, core.connections)
         self.ssh_key = SSHKeyService(cloud, core.links.login_changed)
-        self.logs = LogService(cloud, core.finder)
+        self.logs = LogService(core)
         preflight = Preflight(cloud, lifecycle.availability, core.links.key_metadata)
         self.doctor = Doctor(core, preflight.check)
         self.maintenance = MaintenanceWatch(cloud, core.observed, core.changes.mark_tpus_changed)
@@ -398,42 +280,26 @@ class Reconcile:
         lifecycle: Lifecycle,
     ) -> None:
         poller = HostPoller(
-            core.connections,
-            core.polled,
+            core,
             kernels.monitor,
             kernels.warm,
             jobs.service.follower,
             chips.metrics,
-            core.failures,
             environments.service.follow,
             jobs.guards.update,
             kernels.interruptions.update,
         )
         core.runner.ended.add(poller.refresh)
         core.loops.register("hosts", poller.run)
-
-        self.controller = Controller(core, forwarding.tunnels, kernels.service, lifecycle.connect)
-
+        Controller(core, forwarding.tunnels, kernels.service, lifecycle.connect)
         self.takeover = Takeover(core.runner, core.shared.reload, supervise=core.supervise)
         core.loops.register("operations", self.takeover.run, always=True)
-        self.operations = OperationService(
-            core.cloud, core.runner, core.observed, money.grants, core.shared.reload
-        )
-
-        self._forgotten = ForgottenTPUs(core.desired, jobs.service, money.run_times, money.owners)
-        core.observer.polled.add(self._forgotten.report)
-        core.tpus.register(self._describe)
+        self.operations = OperationService(core, money.grants)
+        forgotten = ForgottenTPUs(core, jobs.service, money.run_times, money.owners)
         forgotten_queued = ForgottenQueued(lifecycle.queued, FIRST_LOOK)
         core.loops.register("forgotten queued resources", forgotten_queued.run)
         core.loops.register("leftovers", Leftovers(core.cloud, FIRST_LOOK).run)
-
-        self.usage = UsageService(
-            core, money.grants, money.run_times, money.owners, self._forgotten
-        )
-        core.ending.push_async_callback(self.usage.close)
-
-    def _describe(self, facts: TPUFacts) -> None:
-        facts.forgotten = facts.seen and self._forgotten.is_forgotten(facts.node)
+        self.usage = UsageService(core, money.grants, money.run_times, money.owners, forgotten)
 
 
 class Agents:
@@ -442,33 +308,8 @@ class Agents:
     def __init__(
         self, core: Core, money: Money, jobs: Jobs, lifecycle: Lifecycle, hunts: Hunts
     ) -> None:
-        self._core = core
-        self._ledger = money.ledger
-        plans = self.plans = PlanService(
-            core.cloud,
-            core.store,
-            lifecycle.create,
-            hunts.service,
-            money.grants,
-            money.ledger,
-            core.shared.reload,
-            changed=lambda: core.changes.mark_changed("budgets", "budgets"),
-        )
-        ends = BudgetEnds(money.ledger, jobs.guards, lifecycle.power, core.observed)
-        self.budgets = BudgetService(core, money.ledger, money.owners, plans, ends.shorten)
-        self.access = AgentAccess(core.finder, money.ledger, self._begun_by)
-        core.shared.reloaded.add(self._reload)
-        core.changes.register("budgets", self.budgets.find)
-        core.loops.register("budgets", ends.run)
-
-    def _reload(self, snapshot: Snapshot) -> None:
-        self.plans.take_over(snapshot.plans)
-
-    def _begun_by(self, id: str) -> tuple[str, NodeName]:
-        known = self._core.runner.known
-        operation = next(
-            (candidate for candidate in known.all() if id in (candidate.id, candidate.tpu)), None
-        ) or known.get(id)
-        name = NodeName(self._core.cloud.project, operation.zone, operation.tpu)
-        begun = self.plans.began(operation.id) or self._ledger.is_of_agent(operation.id)
-        return "agent" if begun else "", name
+        ledger = money.ledger
+        self.plans = PlanService(core, lifecycle.create, hunts.service, money.grants, ledger)
+        ends = BudgetEnds(core, ledger, jobs.guards, lifecycle.power)
+        self.budgets = BudgetService(core, ledger, money.owners, self.plans, ends)
+        self.access = AgentAccess(core, ledger, self.plans)

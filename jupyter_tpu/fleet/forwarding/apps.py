@@ -44,6 +44,9 @@ class Apps:
         self._task: asyncio.Task[None] | None = None
         #: Where the server shows an app beneath its own address; "" for nowhere.
         self.path_under_server: Callable[[App], str] = lambda _: ""
+        core.connected.ends_with_tpu(self.forget, when_disconnected=True)
+        core.changes.register("app", self.find)
+        core.ending.push_async_callback(self.shut_down)
 
     # ---- asking ----
 

@@ -20,7 +20,7 @@ from ...ssh import Forwarder, PortInUse
 from ...ssh.listening import LOOPBACK
 from ..core.core import Core
 from ..core.host_numbers import check_host
-from ..core.records import TunnelRecord
+from ..core.records import Snapshot, TunnelRecord
 from ..models import OpenTunnel, Problem, Tunnel
 from ..models.core import timestamp, validated
 
@@ -103,6 +103,13 @@ class Tunnels:
         self._records = {record.id: record for record in core.store.snapshot.tunnels}
         self._active: dict[str, _ActiveTunnel] = {}
         self._wake = asyncio.Event()
+        core.connected.ends_with_tpu(self.forget)
+        core.tpus.register_desired(self.tpus)
+        core.observer.register_need(self.tpus)
+        core.shared.reloaded.add(self._reload)
+        core.changes.register("tunnel", self.find)
+        core.loops.register("tunnels", self.run)
+        core.ending.push_async_callback(self.shut_down)
 
     # ---- asking ----
 
@@ -248,9 +255,9 @@ class Tunnels:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
 
-    def reload(self, records: Iterable[TunnelRecord]) -> None:
+    def _reload(self, snapshot: Snapshot) -> None:
         """Takes over what other processes have written."""
-        stored = {record.id: record for record in records}
+        stored = {record.id: record for record in snapshot.tunnels}
         for id in self._records.keys() | stored.keys():
             if self._records.get(id) != stored.get(id):
                 self._changed(id)

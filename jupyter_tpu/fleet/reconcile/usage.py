@@ -77,13 +77,14 @@ class UsageService:
         self._finder = core.finder
         self._observer = core.observer
         self._desired = core.desired
+        self._changed = core.changes.mark_tpu_changed
         self._run_times = run_times
         self._grants = grants
         self._owners = owners
         self._forgotten = forgotten
-        self._changed = core.changes.mark_tpu_changed
         # Many that ask at the same time cause one call.
         self._listings: SingleFlight[str, _Listing] = SingleFlight(self._list, FRESH)
+        core.ending.push_async_callback(self._listings.close)
 
     async def show(self, projects: str | None = None) -> Usage:
         names = _project_names(projects) or [self._cloud.project]
@@ -112,9 +113,6 @@ class UsageService:
         self._listings.forget(name.project)
         self._changed(name)
         return self._tpu(node, self._observer.observed.nodes.values())
-
-    async def close(self) -> None:
-        await self._listings.close()
 
     async def _list(self, project: str) -> _Listing:
         """Never fails."""
