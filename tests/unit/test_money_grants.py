@@ -37,8 +37,8 @@ def demand(type: str = "v5litepod-8", **more: Any) -> Demand:
 
 
 def decide(*grants: Grant, used: list[Demand] | None = None, **more: Any) -> PriceDecision:
-    wanted = demand(**more)
-    return pricing.decide(wanted, grants, [] if used is None else used, today=TODAY)
+    request = demand(**more)
+    return pricing.decide(request, grants, [] if used is None else used, today=TODAY)
 
 
 def test_inside_a_grant_nothing_has_to_be_confirmed() -> None:
