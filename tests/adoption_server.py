@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import io
 import itertools
@@ -17,10 +18,11 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from bare_server import BARE
 from ports import free_port
@@ -172,6 +174,36 @@ class Server:
         [environment] = self.tpu("GET", f"tpus/{name}/environments")
         return environment["kernelspec"]
 
+    @contextlib.contextmanager
+    def tpu_of_two_hosts(self, name: str, *, connect: bool = True) -> Iterator[dict[str, Any]]:
+        """Runs it, and makes a TPU; gives the operation that did so last. Then both end."""
+        self.start()
+        body = {"name": name, "type": "v4-16", "zone": "us-central2-b"}
+        done = self.finish(self.tpu("POST", "tpus", body))
+        if connect:
+            done = self.finish(self.tpu("POST", f"tpus/{name}/connect", {}))
+        yield done
+        self.finish(self.tpu("DELETE", f"tpus/{name}?end_kernels=true"))
+        self.stop()
+
+    def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """``jupyter tpu …`` on its machine, with its token."""
+        return subprocess.run(
+            [sys.executable, "-m", "jupyter_tpu.cli", *words],
+            env={**self.environment, "JUPYTER_TOKEN": self.token},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+
+    @contextlib.contextmanager
+    def as_this_process(self) -> Iterator[None]:
+        """Kernels and commands of this process use its folders, too."""
+        names = ("JUPYTER_TPU_EMULATOR", *FOLDERS)
+        with mock.patch.dict(os.environ, {name: self.environment[name] for name in names}):
+            yield
+
     def finish(self, operation: dict[str, Any]) -> dict[str, Any]:
         """Waits for an operation and gives its last state."""
 
@@ -318,6 +350,12 @@ class Client:
         while not (mine("execute_reply") and mine("status", "idle")):
             message = self.read(max(0.01, end - time.monotonic()))
             assert message is not None, "the connection ended"
+
+    def run(self, code: str, limit: float = 60.0) -> str:
+        """What *code* prints, when it is done."""
+        request = self.execute(code)
+        self.until_done(request, limit)
+        return self.printed(request)
 
     def printed(self, request: str) -> str:
         """What a request has printed, each message once: a client may get a last one twice."""
