@@ -25,6 +25,7 @@ from typing import Any
 from unittest import mock
 
 from bare_server import BARE
+from forked import ForkedProcess, forks
 from ports import free_port
 from waiting import until
 from websocket import (
@@ -59,6 +60,7 @@ class Server:
     options: of its command line.
     module: what Python runs.
     python: which Python.
+    forked: whether its imports are another process's (`forked`), which makes its start cheap.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Server:
         *options: str,
         module: str = "jupyter_server",
         python: str = sys.executable,
+        forked: bool = True,
     ) -> None:
         self.folder = folder
         self.root = folder / "root"
@@ -75,9 +78,10 @@ class Server:
         self.options = options
         self.module = module
         self.python = python
+        self.forked = forked and (module, python) == ("jupyter_server", sys.executable)
         self.token = secrets.token_hex(16)
         self.port = free_port()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self.environment = {**os.environ, **environment}
         for variable, name in FOLDERS.items():
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,19 +100,25 @@ class Server:
 
     def start(self, *, wait: bool = True) -> None:
         """Starts the process; *wait* until it answers."""
-        command = [self.python, "-m", self.module, f"--ServerApp.port={self.port}"]
-        command += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0", "--allow-root"]
-        command += ["--ServerApp.open_browser=False", f"--ServerApp.root_dir={self.root}"]
-        command += BARE if self.module == "jupyter_server" else []
+        options = [f"--ServerApp.port={self.port}", "--ServerApp.ip=127.0.0.1"]
+        options += ["--ServerApp.port_retries=0", "--allow-root", "--ServerApp.open_browser=False"]
+        options += [f"--ServerApp.root_dir={self.root}", *self.options]
+        options += BARE if self.module == "jupyter_server" else []
+        environment = {**self.environment, "JUPYTER_TOKEN": self.token}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, *self.options],
-                env={**self.environment, "JUPYTER_TOKEN": self.token},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            if self.forked:
+                self.process = forks().start(
+                    self.module, options, env=environment, log=log.fileno()
+                )
+            else:
+                self.process = subprocess.Popen(
+                    [self.python, "-m", self.module, *options],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
         if wait:
             try:
                 until(lambda: self.answers(), why=self.log.read_text)
@@ -188,14 +198,8 @@ class Server:
 
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
         """``jupyter tpu …`` on its machine, with its token."""
-        return subprocess.run(
-            [sys.executable, "-m", "jupyter_tpu.cli", *words],
-            env={**self.environment, "JUPYTER_TOKEN": self.token},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-        )
+        environment = {**self.environment, "JUPYTER_TOKEN": self.token}
+        return forks().run("jupyter_tpu.cli", words, env=environment, timeout=LIMIT)
 
     @contextlib.contextmanager
     def as_this_process(self) -> Iterator[None]:
