@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from lab_server import LabPage, LabServer
-from playwright.sync_api import Route, WebSocketRoute, expect
+from playwright.sync_api import BrowserContext, Route, WebSocketRoute, expect
 
 OPENED_ONCE = True
 ZONE = "us-central1-a"

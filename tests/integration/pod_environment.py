@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from shared_packages import MAKE_ENVIRONMENT
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.kernels import KernelSpecs
-from jupyter_tpu.links import HostName, Links
+from jupyter_tpu.links import HostName, Links, core_thread
+
+
+@contextlib.contextmanager
+def pod_with_jax(emulator: Any, prefix: str, zone: str, hosts: int) -> Iterator[str]:
+    """The name of a v5e pod whose hosts have an environment with JAX."""
+    with emulator.tpu(prefix, f"v5litepod-{4 * hosts}", zone) as node:
+        name = node["name"].rpartition("/")[2]
+        core_thread().wait(make_environments(emulator, zone, name, hosts))
+        yield name
 
 
 async def make_environments(emulator: Any, zone: str, tpu: str, hosts: int) -> None:

@@ -12,8 +12,8 @@ import pytest
 from fault_proxy import FaultProxy
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from pod_environment import make_environments, register_pod_kernel
-from pod_kernels import ZONE, error_of, pids, restart, shown, stderr
+from pod_environment import pod_with_jax, register_pod_kernel
+from pod_kernels import ZONE, error_of, in_step, pids, pod_kernel, restart, shown, stderr
 from stormy_host import line_to
 from traitlets.config import Config
 from waiting import eventually, until
@@ -37,9 +37,7 @@ multihost_utils.process_allgather(jnp.arange(3))
 @pytest.fixture(scope="module")
 def pod(emulator: Any) -> Iterator[str]:
     """The name of a pod whose hosts have an environment with JAX."""
-    with emulator.tpu("pod", "v5litepod-16", ZONE) as node:
-        name = node["name"].rpartition("/")[2]
-        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
+    with pod_with_jax(emulator, "pod", ZONE, HOSTS) as name:
         yield name
 
 
@@ -59,22 +57,14 @@ def line(pod: str, emulator: Any) -> Iterator[FaultProxy]:
 
 @pytest.fixture(scope="module")
 def kernel(kernelspec: str, pod: str, emulator: Any, line: FaultProxy) -> Iterator[Notebook]:
-    manager = KernelManager(kernel_name=kernelspec)
-    manager.start_kernel(env={**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "off"})
-    notebook = Notebook(manager)
-    notebook.run("pass", timeout=200)  # on a busy machine it says what it waits for
-    yield notebook
-    notebook.close()
-    manager.shutdown_kernel(now=True)
-    emulator.end_all(pod)
+    with pod_kernel(emulator, kernelspec, pod) as notebook:
+        yield notebook
 
 
 @pytest.fixture
 def notebook(kernel: Notebook) -> Notebook:
     """The pod kernel, in step; after a test that left it out of step it is restarted."""
-    if kernel.run("%hosts check")[0]["status"] != "ok":
-        restart(kernel)
-    return kernel
+    return in_step(kernel)
 
 
 def test_a_cell_runs_on_all_hosts_and_shows_once_what_is_equal(notebook):
