@@ -15,9 +15,11 @@ from jupyter_tpu.links import HostName, Links, core_thread
 
 
 @contextlib.contextmanager
-def pod_with_jax(emulator: Any, prefix: str, zone: str, hosts: int) -> Iterator[str]:
-    """The name of a v5e pod whose hosts have an environment with JAX."""
-    with emulator.tpu(prefix, f"v5litepod-{4 * hosts}", zone) as node:
+def pod_with_jax(
+    emulator: Any, prefix: str, zone: str, hosts: int, type: str = "v5litepod-16"
+) -> Iterator[str]:
+    """The name of a pod whose hosts have an environment with JAX."""
+    with emulator.tpu(prefix, type, zone) as node:
         name = node["name"].rpartition("/")[2]
         core_thread().wait(make_environments(emulator, zone, name, hosts))
         yield name
