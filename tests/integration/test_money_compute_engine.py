@@ -16,7 +16,7 @@ from compute_world import INSERTS, PARTS, ZONE, ComputeWorld
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason
-from jupyter_tpu.fleet.jobs.guard_end import SERVER_SIDE_GRACE
+from jupyter_tpu.fleet.jobs.guard_stops import SERVER_SIDE_GRACE
 from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import Operation, SetGuard
 

@@ -21,7 +21,7 @@ from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.process_env import process_environment
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.agent.protocol.requests import REQUESTS
-from jupyter_tpu.fleet.jobs.plain_run import PlainRun
+from jupyter_tpu.fleet.jobs.host_run import PlainRun
 from jupyter_tpu.ssh.host_program import argument
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
