@@ -31,8 +31,17 @@ from ..commands.usage import usage
 from ..errors import Reason, TPUError
 from .failures import MagicError
 from .hunts import hunt
-from .kernel_grammar import auto, checkpoint, connect, disconnect, memory, pull, push, status
-from .parameters import tpu_option
+from .kernel_grammar import (
+    auto,
+    checkpoint,
+    connect,
+    disconnect,
+    memory,
+    pull,
+    push,
+    status,
+    tpu_option,
+)
 from .show import wait_for
 
 if TYPE_CHECKING:

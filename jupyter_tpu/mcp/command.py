@@ -1,4 +1,4 @@
-"""``jupyter tpu mcp``: the tools on standard input and output; ``skill``: how an agent uses them."""
+"""``jupyter tpu mcp``: tools for agents, on stdin and stdout; ``skill``: how they use commands."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 
 from ...errors import Reason, TPUError
-from ...locks import try_lock
+from ...files import try_lock
 from ...paths import private_dir
 
 #: The files of ended processes are removed after this time; seconds.
