@@ -94,7 +94,7 @@ GROUPS = {
         "vscode": ("vscode:vscode", "Write tasks for VS Code that create TPUs."),
         "completion": ("completion:completion", "Let your shell complete commands and TPUs."),
         "api": ("api:api", "Call the REST interface of your Jupyter server."),
-        "skill": (".mcp.command:skill", "Print a SKILL.md for coding agents."),
+        "skill": ("skill:skill", "Print a SKILL.md for coding agents."),
         "mcp": (".mcp.command:mcp", "Tools for coding agents (MCP), on stdin and stdout."),
         "emulator": ("emulator:emulator", "Run an emulator of Cloud TPU on this computer."),
     },

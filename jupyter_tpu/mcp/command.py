@@ -1,17 +1,15 @@
-"""``jupyter tpu mcp``: tools for agents, on stdin and stdout; ``skill``: how they use commands."""
+"""``jupyter tpu mcp``: the tools on standard input and output."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from pathlib import Path
 
 import click
 
 from ..agent_token import AGENT_VARIABLE
 from ..commands.grammar import command, examples
-from ..commands.terminal import verbatim
 
 
 @command("mcp", epilog=examples("jupyter tpu mcp", "jupyter tpu mcp --config"))
@@ -33,9 +31,3 @@ def mcp(config: bool) -> None:
 
     os.environ[AGENT_VARIABLE] = "1"
     make().run("stdio")
-
-
-@command("skill", epilog=examples("jupyter tpu skill > .claude/skills/jupyter-tpu/SKILL.md"))
-def skill() -> None:
-    """Print a SKILL.md: how a coding agent uses TPUs with this command line."""
-    print(verbatim(Path(__file__).with_name("SKILL.md").read_text(encoding="utf-8")), end="")
