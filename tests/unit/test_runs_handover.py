@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from waiting import eventually, until
 
-from jupyter_tpu.agent.daemon.handlers import handlers
-from jupyter_tpu.agent.daemon.operation_error import OperationError
+from jupyter_tpu.agent.daemon.handlers import OperationError, handlers
 from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.process_env import process_environment
 from jupyter_tpu.agent.protocol.processes import start_time

@@ -20,7 +20,7 @@ import msgspec
 
 from ...errors import Reason, TPUError
 from ...files import write_atomically
-from ...locks import try_lock
+from ...files import try_lock
 from ...paths import private_dir
 from ..models import EnvironmentLock
 
