@@ -1,4 +1,4 @@
-"""Files between this computer and hosts: copy, sync, browse, mirrored projects, and shared folders of pods.
+"""Files between this computer and hosts: copy, sync, browse, mirror, and folders that a pod shares.
 
 What is there already is not sent again, so either can be interrupted and repeated.
 """
