@@ -14,7 +14,7 @@ from tornado.httpclient import HTTPClientError
 from waiting import eventually
 
 from jupyter_tpu.agent_token import agent_token
-from jupyter_tpu.fleet.agents import budget_ends
+from jupyter_tpu.fleet.agents import budgets
 from jupyter_tpu.fleet.agents.access import FREE, OF_OWN_OPERATION, ON_OPEN_TPU, ON_OWN_TPU
 from jupyter_tpu.fleet.money import ledger
 from jupyter_tpu.fleet.routes import ROOT, ROUTES
@@ -247,9 +247,9 @@ async def test_a_budget_that_is_lowered_ends_a_running_tpu_by_its_guard_which_te
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(budget_ends, "LOOK", 0.5)
+    monkeypatch.setattr(budgets, "LOOK", 0.5)
     monkeypatch.setattr(ledger, "NOTICE", 20.0)
-    monkeypatch.setattr(budget_ends, "NOTICE", 20.0)
+    monkeypatch.setattr(budgets, "NOTICE", 20.0)
     await person("POST", "budgets", {"who": "agent", "day": 5})
     own = name()
     _, plan = await agent.plan(own, max_cost=1.0)

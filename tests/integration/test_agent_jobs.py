@@ -26,7 +26,7 @@ from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.desired import DesiredState
-from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.core.records import JobRecord
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.jobs.job_follower import JobFollower

@@ -19,7 +19,7 @@ from jupyter_tpu.commands.guard import guard_text
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.errors import TPUError
-from jupyter_tpu.fleet.jobs.guard_end import SERVER_SIDE_GRACE
+from jupyter_tpu.fleet.jobs.guard_stops import SERVER_SIDE_GRACE
 from jupyter_tpu.fleet.models import Guard, KeepTPU, ListQuery, SetGuard
 
 WORLD = ComputeWorld

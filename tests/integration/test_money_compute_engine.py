@@ -15,7 +15,7 @@ from fleet_world import others
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason
-from jupyter_tpu.fleet.jobs.guard_end import SERVER_SIDE_GRACE
+from jupyter_tpu.fleet.jobs.guard_stops import SERVER_SIDE_GRACE
 from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import Operation, SetGuard
 

@@ -22,6 +22,7 @@ from jupyter_tpu.server.adoption import (
 )
 from jupyter_tpu.server.adoption import persisted_kernel as persisted_kernel_module
 from jupyter_tpu.server.adoption.checksum import seal, unseal
+from jupyter_tpu.server.adoption.client_message import split
 from jupyter_tpu.server.adoption.journal_file import MESSAGE, REQUEST, JournalFile
 from jupyter_tpu.server.adoption.kernel_folder import (
     KernelFolder,
@@ -29,7 +30,6 @@ from jupyter_tpu.server.adoption.kernel_folder import (
     SessionRow,
     kernels_dir,
 )
-from jupyter_tpu.server.adoption.large_message import split
 from jupyter_tpu.server.adoption.persisted_kernel import PersistedKernel
 
 KERNEL = messages.MessageSigner("key", "kernel")

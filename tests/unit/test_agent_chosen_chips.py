@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from jupyter_tpu.agent.daemon.chip_checks import require_unbooked
 from jupyter_tpu.agent.daemon.chip_errors import booked_by
-from jupyter_tpu.agent.daemon.operation_error import OperationError
+from jupyter_tpu.agent.daemon.handlers import OperationError
 from jupyter_tpu.agent.keeper import booking
 from jupyter_tpu.agent.protocol.chosen_chips import (
     chip_variables,

@@ -25,7 +25,7 @@ from jupyter_tpu.agent.protocol.frames import join_parts, split_parts
 from jupyter_tpu.agent.protocol.journal import HelloReader, Journal
 from jupyter_tpu.agent.protocol.messages import MessageSigner
 from jupyter_tpu.agent.protocol.segments import SegmentStore
-from jupyter_tpu.kernels.gaps import describe_gap
+from jupyter_tpu.kernels.kernel_info import describe_gap
 
 SIGNER = MessageSigner("a key", "kernel")
 NEVER = ["status", "execute_input", "input_request", "error", "comm_open", "comm_msg",

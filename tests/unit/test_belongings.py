@@ -11,7 +11,6 @@ import pytest
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.process_lease import ProcessLease
 from jupyter_tpu.fleet.core.records import (
     Belongings,
     EnvironmentRecord,
@@ -20,6 +19,7 @@ from jupyter_tpu.fleet.core.records import (
     RestoredEnvironment,
     TunnelRecord,
 )
+from jupyter_tpu.fleet.core.state_folder import ProcessLease
 from jupyter_tpu.fleet.lifecycle.belongings import TPUBelongings, words
 from jupyter_tpu.fleet.models import (
     ConnectTPU,

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.agents.budget_ends import ClockWatch
+from jupyter_tpu.fleet.agents.budgets import ClockWatch
 from jupyter_tpu.fleet.core.records import NodeClaim, OperationRecord, PlanTerms, SpendRecord
 from jupyter_tpu.fleet.models import Budget, Operation
 from jupyter_tpu.fleet.money import budget_rules as rules

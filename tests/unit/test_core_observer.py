@@ -15,8 +15,15 @@ from test_google_cloud import Both
 from jupyter_tpu.cloud import CloudTPU, NodeState
 from jupyter_tpu.cloud.models import Node, NodeList, NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core.observed import ObservedState
-from jupyter_tpu.fleet.core.observer import AT_ONCE, FRESH, INTEREST, QUICK, SLOW, Observer
+from jupyter_tpu.fleet.core.observer import (
+    AT_ONCE,
+    FRESH,
+    INTEREST,
+    QUICK,
+    SLOW,
+    ObservedState,
+    Observer,
+)
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 

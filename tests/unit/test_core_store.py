@@ -21,15 +21,14 @@ from jupyter_tpu.cloud.models import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core import database
 from jupyter_tpu.fleet.core.database import KEEP_AT_MOST
-from jupyter_tpu.fleet.core.file_system import network_file_system
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.process_lease import ProcessLease
 from jupyter_tpu.fleet.core.records import (
     EnvironmentRecord,
     NodeClaim,
     OperationRecord,
     TunnelRecord,
 )
+from jupyter_tpu.fleet.core.state_folder import ProcessLease, network_file_system
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.lifecycle.power import is_recent
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation

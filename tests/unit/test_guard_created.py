@@ -14,9 +14,9 @@ from waiting import eventually
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
-from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.process_lease import ProcessLease
+from jupyter_tpu.fleet.core.state_folder import ProcessLease
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.core.view import TPUFacts, view_tpu
 from jupyter_tpu.fleet.jobs import guard_setting as guard_module

@@ -16,9 +16,9 @@ from jupyter_tpu.agent.protocol.declarations import Request
 from jupyter_tpu.cloud import Node, NodeName, NodeState, attached_name
 from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
-from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.jobs.guard import Guards
-from jupyter_tpu.fleet.jobs.guard_end import GoogleEnds
+from jupyter_tpu.fleet.jobs.guard_stops import GoogleEnds
 from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, Problem, RemoveGuard, SetGuard
 from jupyter_tpu.fleet.money.owners import TPUOwners
 from jupyter_tpu.links import HostName

@@ -12,9 +12,9 @@ from msgspec import structs
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.commands.tables import tpu_table
-from jupyter_tpu.fleet.core.observed import ObservedState
-from jupyter_tpu.fleet.core.states import advice
+from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.core.store import Store
+from jupyter_tpu.fleet.core.view import advice
 from jupyter_tpu.fleet.jobs.guard_stops import GuardStops
 from jupyter_tpu.fleet.models import TPU, Guard, GuardStop, TPUList
 from jupyter_tpu.fleet.models.core import timestamp

@@ -13,7 +13,7 @@ from test_money_interleavings import NAMES, World, use_clock
 
 from jupyter_tpu.cloud import NodeName, NodeOptions, NodeState, QueuedTPUs
 from jupyter_tpu.errors import InvalidInput
-from jupyter_tpu.fleet.core.operation_progress import OperationProgress
+from jupyter_tpu.fleet.core.running_operation import OperationProgress
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation, StartHunt
 from jupyter_tpu.fleet.models.core import timestamp

@@ -10,8 +10,7 @@ import pytest_asyncio
 
 from jupyter_tpu.fleet.core.records import JobRecord
 from jupyter_tpu.fleet.core.store import Store
-from jupyter_tpu.fleet.jobs.job_records import JobRecords, begin_attempt
-from jupyter_tpu.fleet.jobs.job_views import view
+from jupyter_tpu.fleet.jobs.job_records import JobRecords, begin_attempt, view
 from jupyter_tpu.fleet.models import StartJob
 
 pytestmark = pytest.mark.asyncio

@@ -12,10 +12,10 @@ import pytest_asyncio
 
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.commands.costs import hourly
-from jupyter_tpu.commands.prices import grant_table
+from jupyter_tpu.commands.grant_group import grant_table
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core.demands import Demand
-from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.known_operations import Demand
+from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.models import Grant
 from jupyter_tpu.fleet.money import pricing

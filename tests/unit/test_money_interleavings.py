@@ -28,31 +28,28 @@ from jupyter_tpu import clock as tpu_clock
 from jupyter_tpu.backoff import Backoff
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core import operation_runner, process_lease
+from jupyter_tpu.fleet.core import operation_runner, state_folder
 from jupyter_tpu.fleet.core.database import Database
-from jupyter_tpu.fleet.core.locks import Locks
-from jupyter_tpu.fleet.core.observed import ObservedState
-from jupyter_tpu.fleet.core.observer import Observer
-from jupyter_tpu.fleet.core.operation_progress import OperationProgress
+from jupyter_tpu.fleet.core.observer import ObservedState, Observer
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.process_lease import ProcessLease
 from jupyter_tpu.fleet.core.records import OperationRecord
+from jupyter_tpu.fleet.core.running_operation import OperationProgress
+from jupyter_tpu.fleet.core.state_folder import Locks, ProcessLease
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.hunts import planner
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.hunts import service as hunt_service
-from jupyter_tpu.fleet.hunts.preempted import PreemptedTPUs
+from jupyter_tpu.fleet.hunts.replacing import PreemptedTPUs
 from jupyter_tpu.fleet.hunts.service import HuntService
 from jupyter_tpu.fleet.jobs.guard_setting import GuardService
 from jupyter_tpu.fleet.jobs.guard_stops import GuardStops
 from jupyter_tpu.fleet.lifecycle import create, power, queued
 from jupyter_tpu.fleet.lifecycle.availability import Availability
 from jupyter_tpu.fleet.lifecycle.create import CreateService
-from jupyter_tpu.fleet.lifecycle.defaults import EnvironmentDefaults
+from jupyter_tpu.fleet.lifecycle.defaults import EnvironmentDefaults, UnattendedStarts
 from jupyter_tpu.fleet.lifecycle.power import PowerService
 from jupyter_tpu.fleet.lifecycle.provisioning import LABEL
 from jupyter_tpu.fleet.lifecycle.queued import QueuedService
-from jupyter_tpu.fleet.lifecycle.unattended import UnattendedStarts
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
     CreateTPU,
@@ -483,7 +480,7 @@ def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
     # What a server finds abandoned it takes over in the order of the ids.
     chance = random.Random(0)
     ids = SimpleNamespace(uuid4=lambda: uuid.UUID(int=chance.getrandbits(128), version=4))
-    for module in (operation_runner, process_lease):
+    for module in (operation_runner, state_folder):
         patch.setattr(module, "uuid", ids)
     patch.setattr(hunt_run, "SLICE", 600.0)
 

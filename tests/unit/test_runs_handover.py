@@ -15,13 +15,12 @@ from typing import Any
 import pytest
 from waiting import eventually, until
 
-from jupyter_tpu.agent.daemon.handlers import handlers
-from jupyter_tpu.agent.daemon.operation_error import OperationError
+from jupyter_tpu.agent.daemon.handlers import OperationError, handlers
 from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.process_env import process_environment
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.agent.protocol.requests import REQUESTS
-from jupyter_tpu.fleet.jobs.plain_run import PlainRun
+from jupyter_tpu.fleet.jobs.host_run import PlainRun
 from jupyter_tpu.ssh.host_program import argument
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
