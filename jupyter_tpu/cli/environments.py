@@ -24,6 +24,7 @@ from .console import (
     no_wait_option,
     note,
     print_json,
+    print_result,
     verbose_option,
     yes_option,
 )
@@ -243,10 +244,7 @@ def use_python(
     used = next(
         environment for environment in tpu.environments if environment.name == request.environment
     )
-    if as_json:
-        print_json(used)
-    else:
-        print(f'The kernel "{used.display_name}" is in every kernel picker.')
+    print_result(used, f'The kernel "{used.display_name}" is in every kernel picker.', as_json)
 
 
 @env.command("packages", epilog=examples("jupyter tpu env packages my-tpu"))

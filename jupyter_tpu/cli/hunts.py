@@ -17,6 +17,7 @@ from .console import (
     json_option,
     no_wait_option,
     print_json,
+    print_result,
     verbose_option,
     yes_option,
 )
@@ -83,10 +84,7 @@ def hunt_for(
         print(QUEUED, flush=True)
     if not no_wait:
         wait_for(session, hunt, as_json)
-    elif as_json:
-        print_json(hunt)
-    else:
-        print(left_to_server(hunt))
+    print_result(hunt, left_to_server(hunt), as_json)
 
 
 def _approved(session: Session, request: StartHunt, *, yes: bool, as_json: bool) -> StartHunt:

@@ -16,7 +16,7 @@ from ..commands.session import open_session
 from ..commands.tables import table
 from ..commands.times import local_time
 from ..errors import Reason, TPUError
-from .console import json_option, print_json, yes_option
+from .console import json_option, print_result, yes_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,10 +88,11 @@ def create(
                 raise TPUError("Nothing was reserved.", Reason.CANCELLED)
         request = structs.replace(request, confirm_cost=True, confirm_name=(typed or "").strip())
         made = session.call(session.fleet.reservations.create(request))
-    if as_json:
-        print_json(made)
-    else:
-        print(f"Google has the request for {made.name}. It is {made.state or 'not decided yet'}.")
+    print_result(
+        made,
+        f"Google has the request for {made.name}. It is {made.state or 'not decided yet'}.",
+        as_json,
+    )
 
 
 def _table(reservations: Sequence[ReservationView]) -> str:

@@ -10,7 +10,7 @@ from .budgets import overview_text, spending_table
 from .field_options import options_of
 from .grammar import Group, argument, examples
 from .parameters import project_option, tpu_argument
-from .printing import json_option, list_options, print_json, print_list
+from .printing import json_option, list_options, print_list, print_result
 from .questions import confirm_name_option, confirmed_names
 from .session import open_session
 from .times import local_time
@@ -38,10 +38,7 @@ def show(as_json: bool) -> None:
     """Show budgets, what was spent, and what agents ask for."""
     with open_session() as session:
         overview = session.call(session.fleet.budgets.show())
-    if as_json:
-        print_json(overview)
-    else:
-        print(overview_text(overview))
+    print_result(overview, overview_text(overview), as_json)
 
 
 @budget.command(
@@ -63,10 +60,7 @@ def set_budget(who: str, fields: dict[str, Any], as_json: bool) -> None:
     with open_session() as session:
         overview = session.call(session.fleet.budgets.set(Budget(who=who, **fields)))
     use = next(use for use in overview.budgets if use.budget.who == who)
-    if as_json:
-        print_json(use)
-    else:
-        print(f"{who}: {use.text}.")
+    print_result(use, f"{who}: {use.text}.", as_json)
     for line in overview.spending:
         if line.who == who and line.shortened and line.state == "ready":
             print(

@@ -13,7 +13,7 @@ from .chips import free_chips, use_table
 from .field_options import options_of
 from .grammar import Group, command, examples
 from .parameters import environment_option, hosts_option, tpu_argument
-from .printing import json_option, list_options, note, print_json, print_list
+from .printing import json_option, list_options, note, print_json, print_list, print_result
 from .questions import confirm, yes_option
 from .session import open_session
 from .tables import table
@@ -46,10 +46,7 @@ def split(name: str, fields: dict[str, Any], environment: str, as_json: bool) ->
     request = SplitChips(environment=environment, **fields)
     with open_session() as session:
         kernels = session.call(session.fleet.chip_kernels.split(name, request))
-    if as_json:
-        print_json(kernels)
-    else:
-        print(kernels_table(kernels))
+    print_result(kernels, kernels_table(kernels), as_json)
 
 
 def kernels_table(split: ChipKernels) -> str:

@@ -10,7 +10,7 @@ import click
 from .field_options import options_of
 from .grammar import Group, argument, examples, program
 from .parameters import project_option
-from .printing import json_option, list_options, note, print_json, print_list
+from .printing import json_option, list_options, note, print_list, print_result
 from .session import open_session
 from .tables import table
 
@@ -100,10 +100,11 @@ def add(title: str, fields: dict[str, Any], as_json: bool) -> None:
     new_grant = Grant(name=title, **fields)
     with open_session() as session:
         grant_uses = session.call(session.fleet.grants.add(new_grant))
-    if as_json:
-        print_json(next(grant_use for grant_use in grant_uses if grant_use.grant.name == title))
-    else:
-        print(grant_table(grant_uses))
+    print_result(
+        next(grant_use for grant_use in grant_uses if grant_use.grant.name == title),
+        grant_table(grant_uses),
+        as_json,
+    )
 
 
 @grant.command("remove", epilog=examples("jupyter tpu grant remove trc-v5e"))
@@ -141,7 +142,4 @@ def refresh(as_json: bool) -> None:
     note("Reading the prices. This can take half a minute.")
     with open_session() as session:
         price_list = session.call(session.fleet.prices.refresh())
-    if as_json:
-        print_json(price_list)
-    else:
-        print(price_table(price_list))
+    print_result(price_list, price_table(price_list), as_json)

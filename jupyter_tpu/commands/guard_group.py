@@ -11,7 +11,7 @@ from .field_options import options_of
 from .grammar import Group, examples
 from .guard import guard_options, guard_text
 from .parameters import tpu_argument
-from .printing import json_option, note, print_json
+from .printing import json_option, note, print_result
 from .questions import confirm_name_option, confirmed_names
 from .session import Session, open_session, tpu_ref
 
@@ -100,7 +100,4 @@ def _confirmed(session: Session, name: str, confirmed: tuple[str, ...]) -> tuple
 
 
 def _print(name: str, guard: Guard, as_json: bool) -> None:
-    if as_json:
-        print_json(guard)
-    else:
-        print(guard_text(name, guard))
+    print_result(guard, guard_text(name, guard), as_json)
