@@ -6,8 +6,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..commands.grammar import command, examples
-from ..commands.hunt_group import agreed, costs_money, hunt_argument, hunt_group, hunt_options
-from ..commands.hunts import QUEUED, candidate_table, left_to_server
+from ..commands.hunts import (
+    QUEUED,
+    agreed,
+    candidate_table,
+    costs_money,
+    hunt_argument,
+    hunt_group,
+    hunt_options,
+    left_to_server,
+)
 from ..commands.session import Session, open_session
 from ..errors import Reason, TPUError
 from ..wording import count

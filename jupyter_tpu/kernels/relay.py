@@ -34,13 +34,11 @@ from ..links import core_thread
 from ..ssh.host_values import InvalidAnswer
 from ..wording import printable
 from . import exit_cleanup
-from .attachment import Attachment, KernelLink
+from .attachment import Attachment, KernelLink, keeper_event, kernel_info
 from .end_errors import LeaseLost, ProtocolMismatch, ended_elsewhere_error, exit_error
-from .host_kernel import HostKernel
-from .keeper_messages import keeper_event, kernel_info
+from .host_kernel import HostKernel, prepare_pod
 from .kernel_info import KernelInfoResponder
 from .persistence import KernelPersistence
-from .pod import prepare_pod
 from .ports import KernelPorts, endpoints
 from .project import KernelProject
 

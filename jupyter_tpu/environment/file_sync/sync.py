@@ -18,9 +18,9 @@ import msgspec
 
 from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
+from ..models import ProgressReporter, StepPlan
 from ..on_host.stream import DELTA_FROM, has_content, pack
 from ..on_host.tree import TreeEntry, is_safe
-from ..progress import ProgressReporter, StepPlan
 from .bases import Base, Bases
 from .local import LocalProject, is_skipped, too_large
 from .outcome import HostOutcome, SyncOptions, SyncOutcome

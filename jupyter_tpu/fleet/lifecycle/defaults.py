@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ...environment import HostSetup
 from ...errors import InvalidInput
-from ...text_files import read_text
+from ...files import read_text
 from ..core.checks import check_environment
 from ..environments.environment import add_request
 from ..models import ConnectTPU
