@@ -13,7 +13,7 @@ from ..commands.node_options import node_options, type_and_zone_options
 from ..commands.parameters import project_option, tpu_argument
 from ..commands.printing import list_options, print_list
 from ..commands.questions import confirm_name_option, confirmed_names
-from ..commands.session import open_session
+from ..commands.session import fleet_call, open_session
 from ..commands.tables import problem_text, state_text, table
 from ..commands.times import local_time, run_length
 from .approval import approve_cost
@@ -134,8 +134,7 @@ def list_all() -> None:
     """List the queued resources, and what each waits for."""
     from ..fleet.models import ListQuery
 
-    with open_session() as session:
-        queued_resources = session.call(session.fleet.queued.list(ListQuery(fresh=True)))
+    queued_resources = fleet_call(lambda fleet: fleet.queued.list(ListQuery(fresh=True)))
     print_list(queued_resources, lambda chosen: _table(chosen.queued), "queued")
     if queued_resources.problem is not None:
         note(f"This list may be incomplete: {problem_text(queued_resources.problem)}")
@@ -146,8 +145,7 @@ def list_all() -> None:
 @json_option
 def describe(name: str, as_json: bool) -> None:
     """Show a queued resource: its state, what that means, and its TPUs."""
-    with open_session() as session:
-        queued_resource = session.call(session.fleet.queued.get(name))
+    queued_resource = fleet_call(lambda fleet: fleet.queued.get(name))
     if as_json:
         print_json(queued_resource)
         return

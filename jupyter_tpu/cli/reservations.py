@@ -12,7 +12,7 @@ from ..commands.grammar import Group, argument, examples
 from ..commands.parameters import project_option
 from ..commands.printing import list_options, print_list
 from ..commands.questions import ask, can_ask, confirm
-from ..commands.session import open_session
+from ..commands.session import fleet_call, open_session
 from ..commands.tables import table
 from ..commands.times import local_time
 from ..errors import Reason, TPUError
@@ -37,8 +37,7 @@ def reservation() -> None:
 @list_options
 def list_all() -> None:
     """List reservations, and those that are still to come, with their dates."""
-    with open_session() as session:
-        reservations = session.call(session.fleet.reservations.list())
+    reservations = fleet_call(lambda fleet: fleet.reservations.list())
     print_list(reservations, _table)
 
 

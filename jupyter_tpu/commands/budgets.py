@@ -11,7 +11,7 @@ from .grammar import Group, argument, examples, program
 from .parameters import project_option, tpu_argument
 from .printing import json_option, list_options, print_list, print_result
 from .questions import confirm_name_option, confirmed_names
-from .session import open_session
+from .session import fleet_call, open_session
 from .tables import state_text, table
 from .times import local_time
 
@@ -130,8 +130,7 @@ def budget() -> None:
 @json_option
 def show(as_json: bool) -> None:
     """Show budgets, what was spent, and what agents ask for."""
-    with open_session() as session:
-        overview = session.call(session.fleet.budgets.show())
+    overview = fleet_call(lambda fleet: fleet.budgets.show())
     print_result(overview, overview_text(overview), as_json)
 
 
@@ -151,8 +150,7 @@ def set_budget(who: str, fields: dict[str, Any], as_json: bool) -> None:
     """Set a budget, in place of an earlier one."""
     from ..fleet.models import Budget
 
-    with open_session() as session:
-        overview = session.call(session.fleet.budgets.set(Budget(who=who, **fields)))
+    overview = fleet_call(lambda fleet: fleet.budgets.set(Budget(who=who, **fields)))
     use = next(use for use in overview.budgets if use.budget.who == who)
     print_result(use, f"{who}: {use.text}.", as_json)
     for line in overview.spending:
@@ -167,8 +165,7 @@ def set_budget(who: str, fields: dict[str, Any], as_json: bool) -> None:
 @project_option
 def remove(who: str) -> None:
     """Remove a budget. TPUs that exist continue until their guards delete them."""
-    with open_session() as session:
-        session.call(session.fleet.budgets.remove(who))
+    fleet_call(lambda fleet: fleet.budgets.remove(who))
     print(f"Removed the budget of {who}.")
 
 
@@ -177,8 +174,7 @@ def remove(who: str) -> None:
 @list_options
 def spending() -> None:
     """List the TPUs that were created inside a budget or by a plan, and what they cost."""
-    with open_session() as session:
-        overview = session.call(session.fleet.budgets.show())
+    overview = fleet_call(lambda fleet: fleet.budgets.show())
     print_list(overview, lambda shown: spending_table(shown.spending), "spending")
 
 
@@ -203,8 +199,7 @@ def refuse(plan: str) -> None:
 def _answer(plan: str, *, approve: bool) -> None:
     from ..fleet.models import AnswerPlan
 
-    with open_session() as session:
-        session.call(session.fleet.plans.answer(plan, AnswerPlan(approve=approve)))
+    fleet_call(lambda fleet: fleet.plans.answer(plan, AnswerPlan(approve=approve)))
 
 
 @budget.command(

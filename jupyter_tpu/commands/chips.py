@@ -20,7 +20,7 @@ from .grammar import Group, command, examples
 from .parameters import environment_option, hosts_option, tpu_argument
 from .printing import json_option, list_options, note, print_json, print_list, print_result
 from .questions import confirm, yes_option
-from .session import open_session
+from .session import fleet_call, open_session
 from .tables import table
 
 if TYPE_CHECKING:
@@ -261,8 +261,7 @@ def split(name: str, fields: dict[str, Any], environment: str, as_json: bool) ->
     from ..fleet.models import SplitChips
 
     request = SplitChips(environment=environment, **fields)
-    with open_session() as session:
-        kernels = session.call(session.fleet.chip_kernels.split(name, request))
+    kernels = fleet_call(lambda fleet: fleet.chip_kernels.split(name, request))
     print_result(kernels, kernels_table(kernels), as_json)
 
 
@@ -294,8 +293,7 @@ def list_chips(name: str, hosts: str) -> None:
     They are named by the device files that they have open and by libtpu's lock; those of other
     users and of containers, too, where sudo asks for no password.
     """
-    with open_session() as session:
-        use = session.call(session.fleet.chips.list(name, hosts))
+    use = fleet_call(lambda fleet: fleet.chips.list(name, hosts))
     print_list(use, use_table, "hosts")
 
 

@@ -14,7 +14,7 @@ from .grammar import Group, examples
 from .parameters import tpu_argument
 from .printing import json_option, note, print_result
 from .questions import confirm_name_option, confirmed_names
-from .session import Session, open_session, tpu_ref
+from .session import Session, fleet_call, open_session, tpu_ref
 from .times import local_time
 
 if TYPE_CHECKING:
@@ -140,8 +140,7 @@ def set_guard(name: str, guard: SetGuard | None, confirmed: tuple[str, ...], as_
 @json_option
 def describe(name: str, as_json: bool) -> None:
     """Show the guard of a TPU, what it waits for, and when it acts."""
-    with open_session() as session:
-        status = session.call(session.fleet.guards.get(name))
+    status = fleet_call(lambda fleet: fleet.guards.get(name))
     _print(name, status, as_json)
 
 
