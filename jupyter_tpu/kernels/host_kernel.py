@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..agent.protocol.requests import KernelStart, StartKernel
+from ..environment.file_sync import MirrorHost
 from ..errors import Reason, TPUError, error_for
 from ..links import OwnedKernel, end_orphans, register_owned
 from .attachment import KernelLink
@@ -128,6 +129,10 @@ class PodHost(Protocol):
     async def slice_addresses(self, others: Sequence[str]) -> list[list[str]]: ...
 
     async def authorize_slices(self, others: Sequence[str]) -> None: ...
+
+
+class KernelHost(KernelLink, MirrorHost, PodHost, Protocol):
+    """The part of a link that a kernel and its project need."""
 
 
 async def prepare_pod(host: PodHost, slices: Sequence[str] = ()) -> dict[str, Any]:
