@@ -12,7 +12,7 @@ from ..commands.hunts import left_to_server
 from ..commands.parameters import tpu_argument
 from ..commands.questions import confirm_name_option, confirmed_names
 from ..commands.session import open_session, tpu_ref
-from .console import confirm, json_option, no_wait_option, print_json, yes_option
+from .console import confirm, json_option, no_wait_option, print_json, print_result, yes_option
 from .hunts import wait_for
 from .losses import losses, running_on
 from .waiting import finish, leave, left_line, progress_stream, require_server
@@ -65,10 +65,7 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
         hunt = session.call(session.fleet.hunts.replace(ref, options))
         if not no_wait:
             wait_for(session, hunt, as_json)
-        elif as_json:
-            print_json(hunt)
-        else:
-            print(left_to_server(hunt))
+        print_result(hunt, left_to_server(hunt), as_json)
 
 
 @command(
@@ -125,10 +122,7 @@ def report_fault(
         else:
             operation = finish(session, operation, progress_stream(as_json))
             line = f"Reported host {request.host} of {tpu.name}. Google starts it again."
-        if as_json:
-            print_json(operation)
-        else:
-            print(line)
+        print_result(operation, line, as_json)
 
 
 @command("adopt", epilog=examples("jupyter tpu adopt my-tpu"))

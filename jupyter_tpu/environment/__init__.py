@@ -34,11 +34,12 @@ if TYPE_CHECKING:
         FoundPythons,
         HostSetup,
         InstalledPackage,
+        ProgressReporter,
         RemoteHost,
         Requested,
+        StepPlan,
         SyncedPackages,
     )
-    from .progress import ProgressReporter, StepPlan
     from .unattended import GuardRules, UnattendedStart, is_unattended, startup_script
     from .verification import single_host_variables
 
@@ -95,9 +96,9 @@ __getattr__ = lazy_names(
         ),
         "models": (
             "CreatedEnvironment EnvironmentSpec ExpectedHardware FoundPython FoundPythons "
-            "HostSetup InstalledPackage RemoteHost Requested SyncedPackages"
+            "HostSetup InstalledPackage ProgressReporter RemoteHost Requested StepPlan "
+            "SyncedPackages"
         ),
-        "progress": "ProgressReporter StepPlan",
         "unattended": "GuardRules UnattendedStart is_unattended startup_script",
         "verification": "single_host_variables",
     },
