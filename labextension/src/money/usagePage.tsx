@@ -26,7 +26,7 @@ export function UsagePage(props: IUsageProps): JSX.Element {
   const list = useStore(actions.usageList);
   const { failure, usage } = list;
   return (
-    <PanelForm label={trans.__('TPU usage')} onSubmit={() => list.load()}>
+    <PanelForm label={trans.__('TPU Usage')} onSubmit={() => list.load()}>
       {failure && <Alert {...failureText(failure)} />}
       {usage?.problems.map(problem => (
         <Alert key={problem.message} kind="warning" {...failureText(problem)} />
