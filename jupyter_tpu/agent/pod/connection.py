@@ -58,10 +58,19 @@ class HostConnection:
     spec: for `member.run_member`.
     sources: the agent's folder here.
     listener: hears of it; it can be replaced.
+    turns: which the connections to all hosts share; see `wire.read`.
     """
 
-    def __init__(self, host: int, spec: Dict[str, Any], sources: str, listener: Listener) -> None:
+    def __init__(
+        self,
+        host: int,
+        spec: Dict[str, Any],
+        sources: str,
+        listener: Listener,
+        turns: asyncio.Lock,
+    ) -> None:
         self.host = host
+        self._turns = turns
         self._name = host_ranges([host])
         self.listener = listener
         self._spec = spec
@@ -128,7 +137,7 @@ class HostConnection:
             if await _skip_greeting(process.stdout):
                 with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                     while True:
-                        self._received(*await wire.read(process.stdout))
+                        self._received(*await wire.read(process.stdout, self._turns))
             return await process.wait()
         finally:
             await asyncio.wait([errors], timeout=0.5)

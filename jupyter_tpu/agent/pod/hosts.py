@@ -48,8 +48,11 @@ class PodHosts:
         self._key = os.urandom(24).hex()
         #: Signs what the hosts' kernels get.
         self.signer = messages.MessageSigner(self._key, "conductor")
+        turns = asyncio.Lock()
         self._hosts = [
-            HostConnection(host, for_host({**spec, "key": self._key}, host), sources, listener)
+            HostConnection(
+                host, for_host({**spec, "key": self._key}, host), sources, listener, turns
+            )
             for host in range(count)
         ]
         self._asked: Dict[str, Asked] = {}  # by the message's id
