@@ -92,7 +92,7 @@ class AgentAccess:
         return next(named, None) or self._known.get(id)
 
     def _is_begun_by_agent(self, id: str) -> bool:
-        return self._plans.began(id) or self._ledger.is_of_agent(id)
+        return bool(self._plans.began(id)) or self._ledger.is_of_agent(id)
 
 
 def _require_files_in(folder: Path, request: Any) -> None:

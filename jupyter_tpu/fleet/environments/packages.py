@@ -64,12 +64,12 @@ class EnvironmentService:
         core.tpus.register(self._describe)
 
     def _describe(self, facts: TPUFacts) -> None:
-        facts.environments = self._last_known(facts.name)
+        facts.environments = [*self._last_known(facts.name)]
 
     async def list(self, ref: str) -> Sequence[Environment]:
         return self._last_known(await self._finder.find(ref))
 
-    def _last_known(self, name: NodeName) -> list[Environment]:
+    def _last_known(self, name: NodeName) -> Sequence[Environment]:
         """The environments of a TPU."""
         return [
             msgspec.structs.replace(record.environment, warm=self._warm.status(name, environment))

@@ -61,10 +61,13 @@ class ShareService:
 
     # ---- how it is ----
 
-    def _describe(self, facts: TPUFacts) -> None:
+    def last_known(self, node: Node) -> SharedFolders | None:
         """What the hosts of a TPU said when they were last asked; None: they were not."""
+        return self._known.get(node.id)
+
+    def _describe(self, facts: TPUFacts) -> None:
         if facts.seen:
-            facts.shares = self._known.get(facts.node.id)
+            facts.shares = self.last_known(facts.node)
 
     async def list(self, ref: str) -> SharedFolders:
         node = await self._finder.find_ready(ref)

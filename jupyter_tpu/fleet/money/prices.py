@@ -24,7 +24,10 @@ class Prices:
     """As a :class:`~jupyter_tpu.fleet.api.PricesAPI`."""
 
     def __init__(self, core: Core) -> None:
-        self._core = core
+        self._cloud = core.cloud
+        self._store = core.store
+        self._observed = core.observed
+        self._changes = core.changes
         self._reload = core.shared.reload
         self._read: PriceList | None = None
         self.table = SHIPPED
@@ -35,8 +38,8 @@ class Prices:
         if read != self._read:
             self._read = read
             self.table = PriceTable(read.prices if read is not None else ())
-            self._core.changes.mark_changed("prices", "prices")
-            self._core.changes.mark_tpus_changed(self._core.observed.nodes)
+            self._changes.mark_changed("prices", "prices")
+            self._changes.mark_tpus_changed(self._observed.nodes)
 
     async def list(self) -> PriceList:
         await self._reload()
