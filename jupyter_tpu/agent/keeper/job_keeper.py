@@ -1,8 +1,8 @@
 """The keeper of a job: the process next to one command that owns it and its output.
 
 It runs in a session of its own, and needs neither the link nor the daemon nor a Jupyter server to
-continue. The output goes to disk line by line (see `job_log`); when the command has ended, how it
-ended is written down (see `job_log`), and the keeper ends. Standard library only.
+continue. The output goes to disk line by line. When the command has ended, its end is stored, and
+the keeper ends (see `job_log`). Standard library only.
 
 It listens on a unix socket. A query is a line of JSON, and so is the answer, the job's status::
 
