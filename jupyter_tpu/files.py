@@ -57,3 +57,14 @@ def _link(temporary: str, path: Path) -> bool:
             return False
         os.replace(temporary, path)
     return True
+
+
+def try_lock(descriptor: int) -> bool:
+    """Locks without waiting; False if another process (or descriptor) has the lock."""
+    import fcntl  # Windows, where jaxkit runs, too, does not have it
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ..commands.costs import hourly, running_for, so_far
 from ..commands.doctor import numbered
-from ..commands.flex_start import run_text
 from ..commands.guard import countdown
-from ..commands.shares import shares_text
 from ..commands.tables import Styled, problem_text, state_text, table, type_and_meaning
+from ..commands.times import run_text
+from .share import shares_text
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU, Environment, Kernel, WarmKernel

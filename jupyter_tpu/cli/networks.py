@@ -9,7 +9,6 @@ import click
 
 from ..commands.field_options import options_of
 from ..commands.grammar import Group, argument, examples, parameters
-from ..commands.networks import setup_text
 from ..commands.parameters import complete_zone, project_option
 from ..commands.session import Session, open_session
 from .console import confirm, json_option, print_json, yes_option
@@ -118,3 +117,25 @@ def _print(network_setup: NetworkSetup, *, as_json: bool) -> None:
         print_json(network_setup)
     else:
         print(setup_text(network_setup))
+
+
+def setup_text(setup: NetworkSetup) -> str:
+    """A line for each thing, and a last one for all."""
+    marks = (
+        ("ok", setup.found),
+        ("WARNING", setup.warnings),
+        ("to do" if setup.dry_run else "done", setup.changes),
+        ("PROBLEM", setup.blocked),
+    )
+    lines = [f"{mark:7}  {text}" for mark, texts in marks for text in texts]
+    return "\n".join([*lines, "", _summary(setup)])
+
+
+def _summary(setup: NetworkSetup) -> str:
+    kind = "emulated network" if setup.emulated else "network"
+    network = f"The {kind} {setup.network} of the project {setup.project}"
+    if setup.blocked:
+        return f"{network} is not set up. A rule that jupyter-tpu did not create conflicts with it."
+    if setup.changes and setup.dry_run:
+        return f"{network} is not set up."
+    return f"{network} is set up."

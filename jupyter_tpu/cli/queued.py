@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.field_options import options_of
-from ..commands.flex_start import run_length
 from ..commands.grammar import Group, argument, examples
 from ..commands.node_options import node_options, type_and_zone_options
-from ..commands.owners import confirm_name_option, confirmed_names
 from ..commands.parameters import project_option, tpu_argument
 from ..commands.printing import list_options, print_list
+from ..commands.questions import confirm_name_option, confirmed_names
 from ..commands.session import open_session
 from ..commands.tables import problem_text, state_text, table
-from ..commands.times import local_time
+from ..commands.times import local_time, run_length
 from .approval import approve_cost
 from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
 from .waiting import finish, leave, left_line, progress_stream

@@ -39,7 +39,7 @@ GROUPS = {
             "Use machines that you reach by SSH.",
         ),
         "detach": ("power:detach", "Stop what runs on attached machines, forget them."),
-        "adopt": ("owners:adopt", "Become the owner of somebody else's TPU."),
+        "adopt": ("repairs:adopt", "Become the owner of somebody else's TPU."),
     },
     "Capacity": {
         "hunt": ("hunts:hunt", "Try zones, types and tiers until a TPU is available."),
@@ -56,7 +56,7 @@ GROUPS = {
         "copy": ("copy:copy", "Copy files and folders to hosts, or back (scp)."),
         "sync": ("sync:sync", "Copy what has changed in a folder; or watch it."),
         "job": (".commands.job_group:job", "Run commands that continue without this computer."),
-        "ray": ("ray:ray", "Run Ray on all hosts, and scripts that use it."),
+        "ray": ("apps:ray", "Run Ray on all hosts, and scripts that use it."),
         "tunnel": ("tunnels:tunnel", "Forward local ports to ports of a host."),
         "top": ("top:top", "Show memory and load of the chips."),
         "chips": (".commands.chips_group:chips", "See what uses the chips, free or split them."),
@@ -68,10 +68,7 @@ GROUPS = {
     "Kernels and environments": {
         "env": ("environments:env", "Python environments of a TPU, and their packages."),
         "kernel": ("kernels:kernel", "Kernels of TPUs: list, stop, take over."),
-        "token": (
-            ".commands.token_group:token",
-            "Choose which tokens, such as HF_TOKEN, TPUs get.",
-        ),
+        "token": (".commands.tokens:token", "Choose which tokens, such as HF_TOKEN, TPUs get."),
     },
     "Money": {
         "usage": (".commands.usage:usage", "Who has which TPUs, and what they cost."),
@@ -85,7 +82,7 @@ GROUPS = {
     },
     "Setup and problems": {
         "doctor": (
-            ".commands.doctor_command:doctor",
+            ".commands.doctor:doctor",
             "Find out why JAX or a create fails.",
         ),
         "operation": ("operations:operation", "Show and cancel running operations."),

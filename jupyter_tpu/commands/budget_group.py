@@ -9,9 +9,9 @@ import click
 from .budgets import overview_text, spending_table
 from .field_options import options_of
 from .grammar import Group, argument, examples
-from .owners import confirm_name_option, confirmed_names
 from .parameters import project_option, tpu_argument
 from .printing import json_option, list_options, print_json, print_list
+from .questions import confirm_name_option, confirmed_names
 from .session import open_session
 from .times import local_time
 

@@ -1,21 +1,68 @@
-"""``jupyter tpu chips`` and ``%tpu chips``: what uses the chips of a TPU, and how to free them."""
+"""``jupyter tpu chips`` and ``%tpu chips``: who uses chips; to free and split them."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .chip_split import split
+from ..agent.protocol.chosen_chips import numbers
 from .chips import free_chips, use_table
 from .field_options import options_of
-from .grammar import Group, examples
-from .parameters import hosts_option, tpu_argument
+from .grammar import Group, command, examples
+from .parameters import environment_option, hosts_option, tpu_argument
 from .printing import json_option, list_options, note, print_json, print_list
 from .questions import confirm, yes_option
 from .session import open_session
+from .tables import table
+
+if TYPE_CHECKING:
+    from ..fleet.models import ChipKernels
+
+
+@command(
+    "split",
+    epilog=examples(
+        "jupyter tpu chips split my-tpu",
+        "jupyter tpu chips split my-tpu --each 2",
+        "jupyter tpu chips split my-tpu --each 0",
+    ),
+)
+@tpu_argument()
+@options_of("SplitChips", "each")
+@environment_option
+@json_option
+def split(name: str, fields: dict[str, Any], environment: str, as_json: bool) -> None:
+    """Offer kernels that each get some of the chips of host 0, for several notebooks.
+
+    They are in the kernel pickers next to the kernel for all chips. A chip has one such kernel at a
+    time, until that kernel is shut down. While one runs, the kernel for all chips does not start.
+    While the kernel for all chips runs, none of them starts.
+    """
+    from ..fleet.models import SplitChips
+
+    request = SplitChips(environment=environment, **fields)
+    with open_session() as session:
+        kernels = session.call(session.fleet.chip_kernels.split(name, request))
+    if as_json:
+        print_json(kernels)
+    else:
+        print(kernels_table(kernels))
+
+
+def kernels_table(split: ChipKernels) -> str:
+    """The kernels that get some of the chips, and how far that is known to work."""
+    if not split.kernels:
+        return (
+            f"Only the kernel for all chips of {split.tpu} is in the kernel pickers now. Running "
+            "kernels keep their chips."
+        )
+    rows = [
+        (numbers(kernel.chips), kernel.display_name, kernel.kernelspec) for kernel in split.kernels
+    ]
+    return f"{table(('CHIPS', 'KERNEL', 'KERNELSPEC'), rows)}\n{split.note}"
 
 
 @click.group("chips", cls=Group, aliases={"holders": "list", "release": "free"})

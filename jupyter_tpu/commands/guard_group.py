@@ -10,9 +10,9 @@ from ..errors import InvalidInput
 from .field_options import options_of
 from .grammar import Group, examples
 from .guard import guard_options, guard_text
-from .owners import confirm_name_option, confirmed_names
 from .parameters import tpu_argument
 from .printing import json_option, note, print_json
+from .questions import confirm_name_option, confirmed_names
 from .session import Session, open_session, tpu_ref
 
 if TYPE_CHECKING:

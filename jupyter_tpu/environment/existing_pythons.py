@@ -37,7 +37,7 @@ OLDEST = (3, 8)
 
 async def on_host(host: RemoteHost, path: str = "") -> OnHost:
     """The Pythons on a host, and the one at *path* if it is not ""; without those we created."""
-    answer: OnHost = await call(host, "found_pythons", log=lambda line: None, timeout=60, path=path)
+    answer: OnHost = await call(host, "found_pythons", timeout=60, path=path)
     return answer
 
 

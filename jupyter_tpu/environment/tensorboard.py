@@ -106,4 +106,4 @@ async def start(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> Te
 
 async def stop(host: RemoteHost, logdir: str | None = None) -> None:
     """Stops the TensorBoard of a folder, or all that we have started there."""
-    await call(host, "stop_tensorboard", log=lambda line: None, timeout=60, logdir=logdir)
+    await call(host, "stop_tensorboard", timeout=60, logdir=logdir)

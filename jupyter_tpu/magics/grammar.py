@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,25 +12,36 @@ import click
 from ..commands.attach_command import attach
 from ..commands.budget_group import budget
 from ..commands.chips_group import chips
-from ..commands.doctor_command import doctor
+from ..commands.doctor import doctor
 from ..commands.field_options import options_of
 from ..commands.grammar import CONTEXT, Group, argument, examples
 from ..commands.grant_group import grant
 from ..commands.guard_group import guard
 from ..commands.job_group import job
 from ..commands.parameters import copied_paths, hosts_option, ports_argument, tpu_argument
-from ..commands.profiles import profile_options
+from ..commands.profiles import memory_text, profile_options, traced_line, untraced_lines
 from ..commands.ray_group import ray
 from ..commands.session import open_session
 from ..commands.tables import opened_tunnel
-from ..commands.token_group import token
+from ..commands.terminal import write_plain
+from ..commands.tokens import token
 from ..commands.tpu_list import list_tpus
-from ..commands.tunnel_commands import close, list_tunnels
+from ..commands.tunnels import close, list_tunnels
 from ..commands.usage import usage
 from ..errors import Reason, TPUError
+from .failures import MagicError
 from .hunts import hunt
-from .kernel_grammar import auto, checkpoint, connect, disconnect, memory, pull, push, status
-from .parameters import tpu_option
+from .kernel_grammar import (
+    auto,
+    checkpoint,
+    connect,
+    disconnect,
+    memory,
+    pull,
+    push,
+    status,
+    tpu_option,
+)
 from .show import wait_for
 
 if TYPE_CHECKING:
@@ -110,8 +123,9 @@ def profile(
     A program is traced while it runs, such as a background cell (%%tpu --no-wait), or one of
     another notebook. The running Jupyter server shows the trace in TensorBoard.
     """
-    from ..fleet.models import MemoryQuery, ProfileTPU
-    from .profiles import show_memory, show_trace
+    import msgspec
+
+    from ..fleet.models import MemoryQuery, Profile, ProfileTPU
 
     name = name or kernels.last_tpu
     if not name:
@@ -121,10 +135,24 @@ def profile(
             "Name the TPU: %tpu profile NAME",
         )
     request = ProfileTPU(**fields)
-    if memory:
-        show_memory(name, MemoryQuery(hosts=request.hosts))
-    else:
-        show_trace(name, request)
+    with open_session() as session:
+        if memory:
+            query = MemoryQuery(hosts=request.hosts)
+            print(memory_text(session.call(session.fleet.profiles.memory(name, query))))
+            return
+        if session.server is None:
+            raise TPUError(
+                "TensorBoard needs a running Jupyter server with the jupyter-tpu extension.",
+                Reason.CONFLICT,
+                f"In a terminal: jupyter tpu profile {name}",
+            )
+        operation = session.call(session.fleet.profiles.start(name, request))
+        wait_for(session, operation)
+        ended = session.call(session.fleet.operations.get(operation.id))
+        profile = msgspec.convert(ended.result, Profile)
+        print("\n".join([traced_line(profile), *untraced_lines(profile)]))
+        visit = session.call(session.fleet.apps.visit(ended.app))
+        print(f"TensorBoard is in the TPU panel, or for 30 seconds here: {visit.url}")
 
 
 @line.command(
@@ -152,10 +180,24 @@ def run(
 
     Its output is shown while it runs. To stop it on all hosts, interrupt the cell.
     """
+    from ..commands import runs
+    from ..commands.scripts import only_tpu
     from ..fleet.models import StartRun
-    from .runs import run_command
 
-    run_command(tpu or kernels.last_tpu, StartRun(command=[*words], **fields))
+    decoders = {
+        stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in ("stdout", "stderr")
+    }
+
+    def write(stream: str, data: bytes) -> None:
+        out = sys.stdout if stream == "stdout" else sys.stderr
+        write_plain(out, decoders[stream].decode(data))
+
+    request = StartRun(command=[*words], **fields)
+    with open_session() as session:
+        name = tpu or kernels.last_tpu or only_tpu(session)
+        ended = runs.execute(session, name, request, lambda run: runs.output_to(write, run))
+    if ended.code:  # not 0 on all hosts
+        raise MagicError("\n".join(runs.summary(ended)))
 
 
 @line.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close", "stop": "close"})

@@ -119,8 +119,10 @@ def test_the_installed_wheel_opens_its_panel_in_an_environment_without_node(
     server = LabServer(tmp_path / "lab", options=options, python=python, path=environment["PATH"])
     try:
         where = "import jupyter_tpu; print(jupyter_tpu.__file__)"
-        found = subprocess.run([python, "-c", where], cwd=tmp_path, capture_output=True, text=True)
-        assert found.stdout.startswith(str(venv))
+        completed = subprocess.run(
+            [python, "-c", where], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert completed.stdout.startswith(str(venv))
         context = browser.new_context()
         lab = LabPage(context.new_page(), server)
         lab.open()

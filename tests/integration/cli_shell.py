@@ -94,7 +94,7 @@ class Terminal:
     def expect(self, pattern: str) -> None:
         """Reads until *pattern* stands there, behind what was expected before."""
         end = time.monotonic() + LIMIT
-        while (found := re.compile(pattern).search(self.text, self._seen)) is None:
+        while (match := re.compile(pattern).search(self.text, self._seen)) is None:
             left = end - time.monotonic()
             if left < 0 or not select.select([self._end], [], [], left)[0]:
                 raise AssertionError(f"{pattern!r} did not come:\n{self.text}")
@@ -102,7 +102,7 @@ class Terminal:
                 self.text += os.read(self._end, 65536).decode(errors="replace")
             except OSError:  # how Linux says that the other end was closed
                 raise AssertionError(f"it ended without {pattern!r}:\n{self.text}") from None
-        self._seen = found.end()
+        self._seen = match.end()
 
     def type(self, text: str) -> None:
         os.write(self._end, text.encode())

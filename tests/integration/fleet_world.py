@@ -88,8 +88,8 @@ class World:
         """Of what has this name, in all zones; of what is in *state*, if that is given. *kind*:
         nodes or queuedResources."""
         listed = self.emulator.request("GET", f"/v2/projects/emulated/locations/-/{kind}")
-        found = [each["name"] for each in listed.get(kind, []) if state in ("", each["state"])]
-        return [path for path in found if path.endswith(f"/{name}")]
+        paths = [item["name"] for item in listed.get(kind, []) if state in ("", item["state"])]
+        return [path for path in paths if path.endswith(f"/{name}")]
 
     @contextlib.contextmanager
     def new_name(self) -> Iterator[str]:
@@ -115,7 +115,7 @@ class World:
 
         def waiting() -> list[str]:
             faults = self.emulator.request("GET", "/emulator/v1/faults")["faults"]
-            return [each["id"] for each in faults]
+            return [fault["id"] for fault in faults]
 
         await eventually(lambda: fault["id"] not in waiting())
 

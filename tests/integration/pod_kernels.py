@@ -37,7 +37,7 @@ def error_of(seen: list[dict]) -> str:
 
 
 def stderr(seen: list[dict]) -> str:
-    return printed([each for each in seen if each["content"].get("name") == "stderr"])
+    return printed([message for message in seen if message["content"].get("name") == "stderr"])
 
 
 def pids(emulator: Any, pod: str, host: int) -> list[int]:

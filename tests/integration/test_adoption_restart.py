@@ -125,8 +125,8 @@ def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
     server.start()
     [kernel] = server.request("GET", "/api/kernels")
     assert kernel["id"] == kernel_id
-    [found] = server.request("GET", "/api/sessions")
-    assert (found["id"], found["path"]) == (session["id"], session["path"])
+    [restored] = server.request("GET", "/api/sessions")
+    assert (restored["id"], restored["path"]) == (session["id"], session["path"])
     client.connect()
     client.until_done(request)
     assert client.printed(request) == "".join(f"line {n}\n" for n in range(80))
@@ -228,8 +228,8 @@ def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(
             assert printed("print(open('x.txt').read())") == f"{text}\n"
 
         def shown() -> Any:
-            [found] = server.tpu("GET", "tpus/kept")["projects"]
-            return found
+            [synced] = server.tpu("GET", "tpus/kept")["projects"]
+            return synced
 
         assert (shown()["folder"], shown()["remote"]) == (str(project), "~/thesis")
         until(lambda: shown()["state"] == "current")
@@ -267,8 +267,8 @@ def test_rest_says_that_the_chips_are_held_and_by_whom(
 def test_kernels_with_chips_of_their_own_are_there_after_kill_9_with_chips_variables_and_figures(
     server: Server,
 ) -> None:
-    def split(each: int) -> list[dict[str, Any]]:
-        return server.tpu("POST", "tpus/kept/chips/split", {"each": each})["kernels"]
+    def split(size: int) -> list[dict[str, Any]]:
+        return server.tpu("POST", "tpus/kept/chips/split", {"each": size})["kernels"]
 
     def start(path: str, kernelspec: str) -> str:
         body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": kernelspec}}
@@ -285,14 +285,16 @@ def test_kernels_with_chips_of_their_own_are_there_after_kill_9_with_chips_varia
     def used() -> list[Any]:
         """MiB on each chip."""
         [host] = server.tpu("GET", "tpus/kept/metrics")["hosts"]
-        assert [(each["chips"], Path(each["notebook"]).name) for each in host["bookings"]] == [
+        assert [
+            (booking["chips"], Path(booking["notebook"]).name) for booking in host["bookings"]
+        ] == [
             ([0, 1], "first.ipynb"),
             ([2, 3], "second.ipynb"),
         ]
         chips = [chip["memory_used"] for chip in host["samples"][-1]["chips"]]
-        return [None if each is None else each // 2**20 for each in chips]
+        return [None if used is None else used // 2**20 for used in chips]
 
-    first, second = (each["kernelspec"] for each in split(2))
+    first, second = (kernel["kernelspec"] for kernel in split(2))
     kernels = {start("first.ipynb", first): 0, start("second.ipynb", second): 1}
     for kernel_id, device in kernels.items():
         code = (
@@ -313,8 +315,8 @@ def test_kernels_with_chips_of_their_own_are_there_after_kill_9_with_chips_varia
     answer = json.loads(refused.value.read())
     assert answer["message"].startswith("Chips 0-1 of kept are in use by the kernel of first.ipynb")
     until(lambda: used() == [8, 0, 0, 9])
-    for each in server.request("GET", "/api/sessions"):
-        server.request("DELETE", f"/api/sessions/{each['id']}")
+    for session in server.request("GET", "/api/sessions"):
+        server.request("DELETE", f"/api/sessions/{session['id']}")
     third = start("third.ipynb", second)
     assert printed(third, "import os; print(os.environ['TPU_RUNTIME_METRICS_PORTS'])") == "8433\n"
     split(0)
@@ -344,7 +346,7 @@ def test_a_client_that_polls_never_sees_lists_without_the_kernel(
         while not stop.wait(0.02):
             for path in ("/api/kernels", "/api/sessions"):
                 try:
-                    lists.append([found["id"] for found in server.request("GET", path)])
+                    lists.append([kernel["id"] for kernel in server.request("GET", path)])
                 except urllib.error.HTTPError as error:
                     if error.code != 503:
                         raise
@@ -361,7 +363,7 @@ def test_a_client_that_polls_never_sees_lists_without_the_kernel(
         stop.set()
         polling.result()
     expected = ([session["kernel"]["id"]], [session["id"]])
-    assert all(found in expected for found in lists), lists
+    assert all(ids in expected for ids in lists), lists
 
 
 def test_an_adopted_kernel_keeps_its_last_activity_and_an_idle_one_is_not_shown_as_busy(
@@ -604,14 +606,14 @@ def test_two_servers_of_one_data_folder_that_start_together_each_have_their_own_
         servers[0][1].append(start_session(server, f"{number}.ipynb"))
         servers[1][1].append(start_session(other, f"{number}.ipynb"))
     try:
-        for each, _ in servers:
-            each.kill()
-        for each, _ in servers:
-            each.start(wait=False)
-        for each, sessions in servers:
-            until(each.answers)
-            found = {kernel["id"] for kernel in each.request("GET", "/api/kernels")}
-            assert found == {session["kernel"]["id"] for session in sessions}
+        for running, _ in servers:
+            running.kill()
+        for running, _ in servers:
+            running.start(wait=False)
+        for running, sessions in servers:
+            until(running.answers)
+            kernels = {kernel["id"] for kernel in running.request("GET", "/api/kernels")}
+            assert kernels == {session["kernel"]["id"] for session in sessions}
         for session in servers[1][1]:
             other.request("DELETE", f"/api/sessions/{session['id']}")
     finally:
@@ -637,9 +639,9 @@ def test_a_kernel_whose_record_is_damaged_is_listed_from_the_start_with_its_outp
     # The first answer: an open tab would take a kernel for dead that is not in it.
     [kernel] = server.request("GET", "/api/kernels")
     assert kernel["id"] == kernel_id
-    [found] = server.request("GET", "/api/sessions")
-    assert found["path"] == "work.ipynb"
-    assert (found["id"] == session["id"]) == (len(damaged) == 1)
+    [restored] = server.request("GET", "/api/sessions")
+    assert restored["path"] == "work.ipynb"
+    assert (restored["id"] == session["id"]) == (len(damaged) == 1)
     client.connect()
     client.until_done(request)
     assert client.printed(request) == "".join(f"line {n}\n" for n in range(60))
@@ -723,7 +725,7 @@ def test_the_next_server_reports_what_a_full_host_dropped_while_there_was_none(
 def hole(emulator: Any) -> Iterator[None]:
     """Nothing comes from the TPU's host, and nothing is refused: a line that has gone silent."""
     [host] = emulator.hosts("kept")
-    if not any(is_sshd(each["name"]) for each in process_tree(host["init_pid"])):
+    if not any(is_sshd(process["name"]) for process in process_tree(host["init_pid"])):
         pytest.skip("hosts without namespaces have no sshd of their own to stop")
     with silent_ssh(host["init_pid"]):
         yield
@@ -838,7 +840,7 @@ def kept_for_the_host(server: Server, kernel_id: str) -> list[str]:
     files = sorted((server.folder / "tpu" / "kernels" / kernel_id).glob("said-*"))
     texts = [file.read_bytes().decode(errors="replace") for file in files]
     ids = [re.findall(r'"msg_id": ?"(\w+)"', text)[:1] for text in texts]
-    return [id for found in ids for id in found]  # of a file that is being written: none yet
+    return [id for group in ids for id in group]  # of a file that is being written: none yet
 
 
 def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(
@@ -989,8 +991,8 @@ def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
         server.start()
         assert server.kernel(kernel_id)["execution_state"] == "unknown"
         client.connect()
-        [found] = server.request("GET", "/api/sessions")
-        assert found["id"] == session["id"]
+        [restored] = server.request("GET", "/api/sessions")
+        assert restored["id"] == session["id"]
         # Who asks is told what it is, and what it did when it was last heard of.
         client.send("kernel_info_request", {})
         client.until(lambda message: message["msg_type"] == "kernel_info_reply")
@@ -1022,8 +1024,8 @@ def test_the_idle_one_of_two_kernels_is_culled_after_a_restart_and_ends_on_its_h
 
         def on_host() -> list[tuple[str, str]]:
             return [
-                (each["id"], each["state"])
-                for each in server.tpu("GET", "tpus/kept/kernels?fresh=true")
+                (kernel["id"], kernel["state"])
+                for kernel in server.tpu("GET", "tpus/kept/kernels?fresh=true")
             ]
 
         until(lambda: on_host() == [(busy["kernel"]["id"], "busy")])
@@ -1049,8 +1051,8 @@ def test_a_server_that_is_stopped_while_it_adopts_kernels_ends_and_the_next_has_
     until(lambda: "Kernel started" in server.log.read_text()[before:])
     server.stop()
     server.start()
-    found = {kernel["id"] for kernel in server.request("GET", "/api/kernels")}
-    assert found == {session["kernel"]["id"] for session in sessions}
+    kernels = {kernel["id"] for kernel in server.request("GET", "/api/kernels")}
+    assert kernels == {session["kernel"]["id"] for session in sessions}
 
 
 @pytest.mark.long
@@ -1069,7 +1071,7 @@ def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
         server.start()
         assert server.request("GET", "/api/kernels") == []
         output = server.log.read_text()[before:]
-        [line_] = [each for each in output.splitlines() if kernel_id in each]
+        [line_] = [line for line in output.splitlines() if kernel_id in line]
         assert f"work.ipynb) is not adopted: there is no kernelspec {name}. Connect" in line_
         assert "Traceback" not in output
     finally:
@@ -1142,17 +1144,17 @@ def test_a_server_stays_small_while_a_page_that_was_away_gets_much(
         peak = max(peak, resident(pid))
         time.sleep(0.1)
     client.connect()
-    found, is_idle = 0, False
+    seen, is_idle = 0, False
     while not is_idle:
         message = client.read(60)
         assert message is not None
         peak = max(peak, resident(pid))
         kind, content = message["msg_type"], message["content"]
         if message["parent_header"].get("msg_id") == request:
-            found += content["text"].count("\n") if kind == "stream" else kind == "display_data"
+            seen += content["text"].count("\n") if kind == "stream" else kind == "display_data"
             is_idle = content.get("execution_state") == "idle"
     print(f"{count}: server +{(peak - before) >> 20} MB")
-    assert found == count
+    assert seen == count
     assert peak - before < 300 << 20
     client.close()
 

@@ -98,8 +98,8 @@ def test_a_slices_parts_have_googles_fields_types_and_words() -> None:
     group = parts.group_body(NAME, spec)
     check(group, of("InstanceGroupManager"))
     assert (group["targetSize"], group["targetSizePolicy"]) == (4, {"mode": "BULK"})
-    for each in SPECS:
-        check(instance_body(NAME, each), of("Instance"))
+    for node_spec in SPECS:
+        check(instance_body(NAME, node_spec), of("Instance"))
     assert seen == set(ENUMS), "each of these words is sent by a test"
 
 

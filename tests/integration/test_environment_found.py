@@ -49,7 +49,7 @@ def pythons(server: Server) -> dict[str, Any]:
     """By the names of their environments' folders."""
     answer = server.tpu("GET", f"tpus/{NAME}/pythons")
     assert answer["problems"] == []
-    return {each["path"].split("/")[-3]: each for each in answer["pythons"]}
+    return {python["path"].split("/")[-3]: python for python in answer["pythons"]}
 
 
 def listing(server: Server, host: int) -> set[str]:
@@ -83,12 +83,12 @@ def test_the_pythons_of_all_hosts_are_listed_with_what_they_have_and_lack(server
     assert re.search(r"It is missing on host 1\. \(.*/\.venv-0/bin/python", shown.stdout)
     why = r"It does not start on host 0: it ended with status 3\."
     assert re.search(rf"{why} \(.*/broken/bin/python\)", shown.stdout)
-    found = pythons(server)
-    venv = found["venv"]
+    by_name = pythons(server)
+    venv = by_name["venv"]
     assert (venv["kind"], venv["ipykernel"], venv["jax"]) == ("venv", "", "")
     assert (venv["installable"], venv["missing"], venv["problem"]) == (True, [], "")
-    system = [each for each in found.values() if each["kind"] == "system"]
-    assert venv["version"] in [each["version"] for each in system]
+    system = [python for python in by_name.values() if python["kind"] == "system"]
+    assert venv["version"] in [python["version"] for python in system]
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from jupyter_tpu.commands.guard import guard_text
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.errors import TPUError
-from jupyter_tpu.fleet.jobs.guard_end import SERVER_SIDE_GRACE
+from jupyter_tpu.fleet.jobs.guard_stops import SERVER_SIDE_GRACE
 from jupyter_tpu.fleet.models import Guard, KeepTPU, ListQuery, SetGuard
 
 REFUSED = "Invalid value for field 'resource': the instance is not stopped."
@@ -46,16 +46,16 @@ async def made(world: ComputeWorld, name: str, type: str) -> Server:
 
 
 def instances(world: ComputeWorld, name: str) -> list[dict[str, Any]]:
-    return [each for each in world.items("instances") if each["name"].startswith(name)]
+    return [instance for instance in world.items("instances") if instance["name"].startswith(name)]
 
 
 def ends(world: ComputeWorld, name: str) -> set[float]:
     """When Google deletes its hosts, seconds since the epoch; 0: never."""
     times = [
-        each["resourceStatus"]["scheduling"].get("terminationTimestamp")
-        for each in instances(world, name)
+        instance["resourceStatus"]["scheduling"].get("terminationTimestamp")
+        for instance in instances(world, name)
     ]
-    return {datetime.fromisoformat(each).timestamp() if each else 0.0 for each in times}
+    return {datetime.fromisoformat(time).timestamp() if time else 0.0 for time in times}
 
 
 def in_hours(hours: float) -> str:
@@ -79,8 +79,8 @@ async def test_googles_end_follows_a_guard_that_is_set_put_off_and_removed(
     assert datetime.fromisoformat(first.google_deletes).timestamp() == pytest.approx(end, abs=1)
     assert first.problem is None
     assert first.google_problem is None
-    for each in instances(world, name):
-        assert each["scheduling"]["instanceTerminationAction"] == "DELETE"
+    for instance in instances(world, name):
+        assert instance["scheduling"]["instanceTerminationAction"] == "DELETE"
 
     await guards.set(name, SetGuard(action=action, until=in_hours(1)))
     (sooner,) = ends(world, name)
@@ -95,8 +95,8 @@ async def test_googles_end_follows_a_guard_that_is_set_put_off_and_removed(
     await guards.set(name, SetGuard(action=action, until=in_hours(1)))
     await guards.remove(name)
     assert ends(world, name) == {0.0}
-    for each in instances(world, name):
-        assert not each["scheduling"].get("instanceTerminationAction")
+    for instance in instances(world, name):
+        assert not instance["scheduling"].get("instanceTerminationAction")
 
 
 @pytest.mark.asyncio
@@ -159,14 +159,14 @@ async def test_a_host_stops_itself_and_the_old_end_does_not_count_after_the_next
     assert guard.actor == "host"
 
     def stopped() -> Any:
-        return [each["status"] for each in instances(world, name)] == ["TERMINATED"]
+        return [instance["status"] for instance in instances(world, name)] == ["TERMINATED"]
 
     await eventually(stopped, 60)
     operations = f"/compute/v1/projects/emulated/zones/{ZONE}/operations"
     stops = [
-        each
-        for each in world.emulator.request("GET", operations)["items"]
-        if each["operationType"] == "stop" and each["targetLink"].endswith(f"/{name}")
+        operation
+        for operation in world.emulator.request("GET", operations)["items"]
+        if operation["operationType"] == "stop" and operation["targetLink"].endswith(f"/{name}")
     ]
     assert len(stops) == 1
     assert instances(world, name)[0]["scheduling"]["terminationTime"]

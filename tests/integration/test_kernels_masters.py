@@ -85,8 +85,8 @@ def kernels(server: Server) -> list[str]:
 
 def on_host(server: Server) -> dict[str, dict[str, Any]]:
     """The living kernels of the TPU, by id."""
-    found = server.tpu("GET", f"tpus/{TPU}/kernels?fresh=true")
-    return {kernel["id"]: kernel for kernel in found if kernel["state"] != "dead"}
+    kernels = server.tpu("GET", f"tpus/{TPU}/kernels?fresh=true")
+    return {kernel["id"]: kernel for kernel in kernels if kernel["state"] != "dead"}
 
 
 def cli(server: Server, *words: str) -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,7 @@ from compute_world import INSERTS, PARTS, ZONE, ComputeWorld
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason
-from jupyter_tpu.fleet.jobs.guard_end import SERVER_SIDE_GRACE
+from jupyter_tpu.fleet.jobs.guard_stops import SERVER_SIDE_GRACE
 from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import Operation, SetGuard
 
@@ -263,11 +263,11 @@ async def test_a_slice_is_deleted_as_a_group_and_never_instance_by_instance(
     asked = []
     for place in (f"zones/{ZONE}", "regions/us-east5"):
         path = f"/compute/v1/projects/emulated/{place}/operations"
-        for each in world.emulator.request("GET", path)["items"]:
-            target = each["targetLink"].rpartition("/")[2]
-            if target.startswith(name) and each["user"] != "system":
-                collection = each["targetLink"].split("/")[-2]
-                asked.append((each["insertTime"], each["operationType"], collection))
+        for operation in world.emulator.request("GET", path)["items"]:
+            target = operation["targetLink"].rpartition("/")[2]
+            if target.startswith(name) and operation["user"] != "system":
+                collection = operation["targetLink"].split("/")[-2]
+                asked.append((operation["insertTime"], operation["operationType"], collection))
     assert [(verb, kind) for _, verb, kind in sorted(asked)] == [
         *[("insert", kind) for kind in PARTS],
         *[("delete", kind) for kind in ("instanceGroupManagers", *PARTS[1::-1])],

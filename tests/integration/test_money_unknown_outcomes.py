@@ -142,16 +142,16 @@ async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_th
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("wanted", ["delete", "cancel"])
+@pytest.mark.parametrize("kind", ["delete", "cancel"])
 async def test_what_google_never_deletes_is_reported_and_tried_until_somebody_ends_that(
-    world: World, faults: Any, name: str, wanted: str
+    world: World, faults: Any, name: str, kind: str
 ) -> None:
     first, second = await world.server(), await world.server()
     faults(kind="error", method="DeleteNode", code="FAILED_PRECONDITION", message="It has disks.")
     operation = await first.create(name)
     with pytest.raises(TPUError, match="is not refusing"):
         await first.fleet.operations.stop_trying(operation.id, StopTrying(keep_tpu=True))
-    if wanted == "delete":
+    if kind == "delete":
         await first.end(operation)
         operation = await first.fleet.delete(name)
     else:

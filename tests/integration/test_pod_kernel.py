@@ -53,8 +53,8 @@ def kernelspec(emulator: Any, pod: str) -> str:
 @pytest.fixture(scope="module")
 def line(pod: str, emulator: Any) -> Iterator[FaultProxy]:
     """The line between this machine and host 0."""
-    with line_to(emulator, pod) as found:
-        yield found
+    with line_to(emulator, pod) as line:
+        yield line
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +94,9 @@ def test_output_that_differs_is_folded_by_host(notebook):
     )
     assert printed(seen) == "even\n"
     assert shown(seen) == ("The output above is that of hosts 0-2. Different on:\nhost 3:\n    odd")
-    [display] = [each for each in seen if each["msg_type"] == "display_data"]
+    [display] = [message for message in seen if message["msg_type"] == "display_data"]
     _, seen = notebook.run("if i == 1: print('<script>alert(1)</script>')")
-    [display] = [each for each in seen if each["msg_type"] == "display_data"]
+    [display] = [message for message in seen if message["msg_type"] == "display_data"]
     assert "&lt;script&gt;" in display["content"]["data"]["text/html"]
     assert "<script" not in display["content"]["data"]["text/html"]
 
@@ -105,10 +105,10 @@ def test_a_cell_runs_on_chosen_hosts_and_the_counts_stay_equal(notebook):
     before = notebook.run("'before'")[0]["execution_count"]
     content, seen = notebook.run("%%hosts 1,3\nimport socket\nwhere = socket.gethostname(); where")
     assert content["execution_count"] == before + 1
-    [result] = [each["content"] for each in seen if each["msg_type"] == "execute_result"]
+    [result] = [message["content"] for message in seen if message["msg_type"] == "execute_result"]
     assert result["data"]["text/plain"].endswith("-w-1'"), "that of the first of them"
     assert "host 3" in shown(seen)
-    [request] = [each["content"] for each in seen if each["msg_type"] == "execute_input"]
+    [request] = [message["content"] for message in seen if message["msg_type"] == "execute_input"]
     assert request["code"].startswith("%%hosts 1,3\n"), "as it was typed"
     content, seen = notebook.run("'where' in globals()")
     assert content["execution_count"] == before + 2
@@ -254,7 +254,7 @@ def test_the_debugger_is_that_of_the_chosen_host(notebook):
     assert f"_{own}/" in prefix()
 
 
-async def keep_warm(emulator: Any, pod: str, *, wanted: bool) -> None:
+async def keep_warm(emulator: Any, pod: str, *, warm: bool) -> None:
     """Returns when a pod kernel is warm, or none is."""
     links = default_links(Target(emulator=str(emulator.state_file)))
     link = links.get(HostName(NodeName(emulator.state.project, ZONE, pod), 0))
@@ -266,10 +266,10 @@ async def keep_warm(emulator: Any, pod: str, *, wanted: bool) -> None:
     agent = await link.agent()
 
     async def reached() -> bool:
-        answer = await agent.request(requests.KeepWarm(environments=[asked] if wanted else []))
+        answer = await agent.request(requests.KeepWarm(environments=[asked] if warm else []))
         states = [kernel["state"] for kernel in answer["warm"] if kernel.get("pod")]
         assert "failed" not in states, answer
-        return states == ["ready"] * wanted
+        return states == ["ready"] * warm
 
     await eventually(reached)
 
@@ -278,7 +278,7 @@ def test_a_warm_pod_kernel_becomes_the_restarted_one_and_one_that_was_killed_doe
     notebook, emulator, pod
 ):
     before = [set(pids(emulator, pod, host)) for host in range(HOSTS)]
-    core_thread().wait(keep_warm(emulator, pod, wanted=True))
+    core_thread().wait(keep_warm(emulator, pod, warm=True))
     warm = [set(pids(emulator, pod, host)) - old for host, old in enumerate(before)]
     assert all(warm)
     restart(notebook)
@@ -289,13 +289,13 @@ def test_a_warm_pod_kernel_becomes_the_restarted_one_and_one_that_was_killed_doe
     assert notebook.text(code) == "6\n"
     # Where a host's has been killed, all are started again.
     running = set(pids(emulator, pod, 2))
-    core_thread().wait(keep_warm(emulator, pod, wanted=True))
+    core_thread().wait(keep_warm(emulator, pod, warm=True))
     [other] = set(pids(emulator, pod, 2)) - running
     os.kill(other, signal.SIGKILL)
     restart(notebook)
     assert not set(pids(emulator, pod, 2)) & {*running, other}
     assert notebook.text(code) == "6\n"
-    core_thread().wait(keep_warm(emulator, pod, wanted=False))
+    core_thread().wait(keep_warm(emulator, pod, warm=False))
 
 
 def test_a_fork_in_a_cell_is_warned_of_and_leaves_the_hosts_in_step(notebook):

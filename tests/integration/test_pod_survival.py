@@ -356,7 +356,7 @@ def test_a_pods_cell_goes_on_without_its_server(
     if trouble is kill:
         while client.read() is not None:  # what was under way
             pass
-        assert [each["id"] for each in running.request("GET", "/api/kernels")] == [kernel_id]
+        assert [kernel["id"] for kernel in running.request("GET", "/api/kernels")] == [kernel_id]
         client.connect()
     client.until(lambda message: "host 0\n" in message["content"].get("text", ""))
     lines = client.printed(request).splitlines()

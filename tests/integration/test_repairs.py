@@ -46,23 +46,24 @@ async def made(world: ComputeWorld, name: str, type: str, **more: Any) -> Server
 
 
 def instances(world: ComputeWorld, name: str) -> list[dict[str, Any]]:
-    return [each for each in world.items("instances") if each["name"].startswith(name)]
+    return [instance for instance in world.items("instances") if instance["name"].startswith(name)]
 
 
 def machines(world: ComputeWorld, name: str) -> dict[str, str]:
     """Where its hosts run; "" while they don't."""
     return {
-        each["name"]: each["resourceStatus"].get("physicalHostTopology", {}).get("host", "")
-        for each in instances(world, name)
+        instance["name"]: instance["resourceStatus"].get("physicalHostTopology", {}).get("host", "")
+        for instance in instances(world, name)
     }
 
 
 def reports(world: ComputeWorld, name: str) -> list[str]:
     path = f"/compute/v1/projects/emulated/zones/{ZONE}/operations"
     return [
-        each["targetLink"].rpartition("/")[2]
-        for each in world.emulator.request("GET", path)["items"]
-        if each["operationType"] == "reportHostAsFaulty" and f"/{name}" in each["targetLink"]
+        operation["targetLink"].rpartition("/")[2]
+        for operation in world.emulator.request("GET", path)["items"]
+        if operation["operationType"] == "reportHostAsFaulty"
+        and f"/{name}" in operation["targetLink"]
     ]
 
 
@@ -72,7 +73,7 @@ async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
 ) -> None:
     server = await made(world, name, "v6e-2x4")
     before = machines(world, name)
-    known = next(each for each in (await server.fleet.tpus()).tpus if each.name == name)
+    known = next(tpu for tpu in (await server.fleet.tpus()).tpus if tpu.name == name)
     operation = await server.fleet.report_fault(
         name, ReportFault(host=1, fault="wrong-results", about="NaN on one chip")
     )
@@ -81,7 +82,8 @@ async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
     (reported,) = reports(world, name)
     # Host 1 is Google's worker 1, as far as its hosts have said so.
     addresses = {
-        each["name"]: each["networkInterfaces"][0]["networkIP"] for each in instances(world, name)
+        instance["name"]: instance["networkInterfaces"][0]["networkIP"]
+        for instance in instances(world, name)
     }
     assert addresses[reported] == known.hosts[1].internal_address
 
@@ -138,7 +140,7 @@ async def test_a_tpu_is_replaced_by_the_same_one(
     plan = await server.fleet.hunts.replacement(name)
     assert len(plan.restored) == 2, plan.restored
     assert plan.question == ""  # emulated
-    assert any("files" in each for each in plan.lost)
+    assert any("files" in sentence for sentence in plan.lost)
     assert (plan.request.guard, plan.request.disk_gb) == (guard, 77)
     hunt = await server.fleet.hunts.replace(name, ReplaceTPU())
     assert not hunt.waiting, "for no preemption"
@@ -155,7 +157,7 @@ async def test_a_tpu_is_replaced_by_the_same_one(
     assert items["team"] == "vision"
     await eventually(guarded, 60)
     tunnels = await server.fleet.tunnels.list(name)
-    assert [each.local_port for each in tunnels] == [tunnel.local_port]
+    assert [reopened.local_port for reopened in tunnels] == [tunnel.local_port]
     assert (await server.ended(watch.id)).state == "cancelled"
     await eventually(lambda: copied(server), 60)
 
@@ -241,7 +243,9 @@ async def test_a_replaced_tpu_gets_back_what_hung_on_it(
     assert replaced.state == "done", (replaced.problem, replaced.log)
     ended = await server.ended(watch.id)
     assert ended.problem is not None, "it was of the TPU that is gone"
-    assert [each.local_port for each in await fleet.tunnels.list(name)] == [tunnel.local_port]
+    assert [reopened.local_port for reopened in await fleet.tunnels.list(name)] == [
+        tunnel.local_port
+    ]
 
     await eventually(lambda: copied(server), 120)
     # The next process goes on with the environments.
@@ -249,15 +253,25 @@ async def test_a_replaced_tpu_gets_back_what_hung_on_it(
     server = await world.server()
     await eventually(lambda: ready(server, name, "default", "extra"), 300)
     operations = await server.fleet.operations.list()
-    connects = [each for each in operations if each.kind == "connect" and each.tpu == name]
-    assert [each.state for each in connects if each.created > hunt.created] == ["done", "done"]
+    connects = [
+        operation
+        for operation in operations
+        if operation.kind == "connect" and operation.tpu == name
+    ]
+    assert [connect.state for connect in connects if connect.created > hunt.created] == [
+        "done",
+        "done",
+    ]
     assert kernelspecs(tmp_path) == specs
     extra = next(e for e in await server.fleet.environments.list(name) if e.name == "extra")
     assert "einops" in extra.packages
 
 
 async def ready(server: Server, name: str, *environments: str) -> bool:
-    states = {each.name: each.state for each in await server.fleet.environments.list(name)}
+    states = {
+        environment.name: environment.state
+        for environment in await server.fleet.environments.list(name)
+    }
     return states == dict.fromkeys(environments, "ready")
 
 
@@ -275,5 +289,10 @@ def project(folder: Path) -> Path:
 
 async def copied(server: Server) -> bool:
     """Whether a folder is watched, and was copied."""
-    operations = [each for each in await server.fleet.operations.list() if each.kind == "sync"]
-    return any(each.state == "running" and (each.result or {}).get("rounds") for each in operations)
+    operations = [
+        operation for operation in await server.fleet.operations.list() if operation.kind == "sync"
+    ]
+    return any(
+        operation.state == "running" and (operation.result or {}).get("rounds")
+        for operation in operations
+    )

@@ -210,7 +210,7 @@ def test_beside_a_server_tunnels_are_opened_listed_and_removed(
     assert "open" in row
     assert row.endswith("5 bytes")
     there = json.loads(shell.out("tunnel", "list", name_of(tpu), "--json"))
-    assert [each["port"] for each in there] == [behind, 9]
+    assert [tunnel["port"] for tunnel in there] == [behind, 9]
     assert "used by the tunnel" in shell.complaint("tunnel", name_of(tpu), f"9:{local}")
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = str(other.getsockname()[1])
@@ -243,9 +243,9 @@ def test_tunnels_come_back_with_the_server_on_the_same_port(
     server.start()
     assert received_eventually(tunnel["local_port"]) == b"hello"
     status, listed = server.call("GET", path)
-    assert [each["id"] for each in listed] == [tunnel["id"]]
+    assert [entry["id"] for entry in listed] == [tunnel["id"]]
     status, everywhere = server.call("GET", "tunnels")
-    assert [each["id"] for each in everywhere] == [tunnel["id"]]
+    assert [entry["id"] for entry in everywhere] == [tunnel["id"]]
     assert server.call("DELETE", f"{path}/{tunnel['id']}")[0] == 204
     status, problem = server.call("DELETE", f"{path}/{tunnel['id']}")
     assert (status, problem["reason"]) == (404, "NOT_FOUND")

@@ -103,8 +103,8 @@ def test_each_function_on_hosts_has_a_declared_answer() -> None:
     ("op", "result"),
     [
         *(
-            ("kernels", {"kernels": [each]})
-            for each in (
+            ("kernels", {"kernels": [kernel]})
+            for kernel in (
                 {"id": "/home/user/work", "state": "idle"},
                 {"id": "../../work", "state": "idle"},
                 {"id": "..", "state": "idle"},

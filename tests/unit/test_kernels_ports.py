@@ -56,13 +56,13 @@ async def test_a_heartbeat_is_answered_while_the_kernel_lives_and_only_its_own_s
 
 @pytest.mark.asyncio
 async def test_ports_that_were_closed_are_free() -> None:
-    wanted = connection()
-    await KernelPorts(wanted, lambda *_: None, lambda: None).close()
+    numbers = connection()
+    await KernelPorts(numbers, lambda *_: None, lambda: None).close()
 
     async def bound() -> KernelPorts:
         while True:  # the system frees them a moment later
             try:
-                return KernelPorts(wanted, lambda *_: None, lambda: None)
+                return KernelPorts(numbers, lambda *_: None, lambda: None)
             except zmq.ZMQError:
                 await asyncio.sleep(0.01)
 

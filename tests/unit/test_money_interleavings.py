@@ -28,31 +28,28 @@ from jupyter_tpu import clock as tpu_clock
 from jupyter_tpu.backoff import Backoff
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core import operation_runner, process_lease
+from jupyter_tpu.fleet.core import operation_runner, state_folder
 from jupyter_tpu.fleet.core.database import Database
-from jupyter_tpu.fleet.core.locks import Locks
-from jupyter_tpu.fleet.core.observed import ObservedState
-from jupyter_tpu.fleet.core.observer import Observer
-from jupyter_tpu.fleet.core.operation_progress import OperationProgress
+from jupyter_tpu.fleet.core.observer import ObservedState, Observer
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.process_lease import ProcessLease
 from jupyter_tpu.fleet.core.records import OperationRecord
+from jupyter_tpu.fleet.core.running_operation import OperationProgress
+from jupyter_tpu.fleet.core.state_folder import Locks, ProcessLease
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.hunts import planner
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.hunts import service as hunt_service
-from jupyter_tpu.fleet.hunts.preempted import PreemptedTPUs
+from jupyter_tpu.fleet.hunts.replacing import PreemptedTPUs
 from jupyter_tpu.fleet.hunts.service import HuntService
 from jupyter_tpu.fleet.jobs.guard_setting import GuardService
 from jupyter_tpu.fleet.jobs.guard_stops import GuardStops
 from jupyter_tpu.fleet.lifecycle import create, power, queued
 from jupyter_tpu.fleet.lifecycle.availability import Availability
 from jupyter_tpu.fleet.lifecycle.create import CreateService
-from jupyter_tpu.fleet.lifecycle.defaults import EnvironmentDefaults
+from jupyter_tpu.fleet.lifecycle.defaults import EnvironmentDefaults, UnattendedStarts
 from jupyter_tpu.fleet.lifecycle.power import PowerService
 from jupyter_tpu.fleet.lifecycle.provisioning import LABEL
 from jupyter_tpu.fleet.lifecycle.queued import QueuedService
-from jupyter_tpu.fleet.lifecycle.unattended import UnattendedStarts
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
     CreateTPU,
@@ -287,7 +284,7 @@ class Server:
                     self.world.failures.append(failure)
 
     def _left(self) -> list[asyncio.Task[Any]]:
-        running = (each.task for each in self.runner.known.running.values())
+        running = (operation.task for operation in self.runner.known.running.values())
         return [task for task in (*self.tasks, *running) if task and not task.done()]
 
     def kill(self) -> None:
@@ -340,9 +337,9 @@ class World:
 
     def records(self) -> list[OperationRecord]:
         """As the next process would read them."""
-        found = self.file.read()
-        assert found is not None
-        return found.operations
+        snapshot = self.file.read()
+        assert snapshot is not None
+        return snapshot.operations
 
     def node(self, id: str) -> Any:
         return next((node for node in self.google.nodes.values() if node.id == id), None)
@@ -382,9 +379,9 @@ class World:
                 assert recently or ready or deleted
                 assert operation.id not in self.cancelled
                 assert record.create is not None
-                wanted = record.create.connect is not None
-                follow = [each for each in self.connects if each.node_id == claim.node_id]
-                assert len(follow) == wanted, "the connect that was asked for follows, once"
+                asked = record.create.connect is not None
+                follow = [connect for connect in self.connects if connect.node_id == claim.node_id]
+                assert len(follow) == asked, "the connect that was asked for follows, once"
                 if record.create.guard is not None:
                     guards = [r for r in self.records() if r.node_id == claim.node_id and r.guard]
                     assert guards, "nothing sets its guard"
@@ -397,7 +394,7 @@ class World:
         elif operation.state == "done":
             assert self.node(claim.node_id) is None, "deleted, and it is there"
             origin = record.origin.created if record.origin is not None else ""
-            left = [each.created for each in self.google.queued.values()]
+            left = [queued.created for queued in self.google.queued.values()]
             assert not origin or origin not in left, "deleted, and its queued resource is there"
         else:
             node, alone = self.node(claim.node_id), self._is_alone(record)
@@ -483,7 +480,7 @@ def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
     # What a server finds abandoned it takes over in the order of the ids.
     chance = random.Random(0)
     ids = SimpleNamespace(uuid4=lambda: uuid.UUID(int=chance.getrandbits(128), version=4))
-    for module in (operation_runner, process_lease):
+    for module in (operation_runner, state_folder):
         patch.setattr(module, "uuid", ids)
     patch.setattr(hunt_run, "SLICE", 600.0)
 

@@ -12,8 +12,8 @@ from ..protocol.chosen_chips import chip_variables, devices_by_chip, problem_of
 from ..protocol.records import Kernel
 from ..protocol.requests import StartKernel
 from .chip_errors import booked_by, held_by, without_driver
+from .handlers import OperationError
 from .keepers import Keepers
-from .operation_error import OperationError
 from .owners import ProcessOwners
 
 #: Seconds for which a start waits for chips that another process holds.

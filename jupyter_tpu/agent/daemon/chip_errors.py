@@ -9,7 +9,7 @@ from typing import Any, Dict, List
 from ..protocol.chosen_chips import named
 from ..protocol.processes import origin
 from ..protocol.records import Kernel
-from .operation_error import OperationError
+from .handlers import OperationError
 
 
 def without_driver(tpu: str) -> OperationError:

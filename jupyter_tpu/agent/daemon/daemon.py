@@ -34,13 +34,11 @@ from ..protocol.timeouts import cancel_all, exit_within
 from .chip_checks import ChipChecks, chosen_by
 from .chip_errors import booked_meanwhile
 from .guard_operations import GuardOperations
-from .handlers import handlers, handles
-from .interruption import Announced
+from .handlers import OperationError, handlers, handles
 from .job_operations import JobOperations
 from .jobs import Jobs
 from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
-from .metadata import follow_announcements
-from .operation_error import OperationError
+from .metadata import Announced, follow_announcements
 from .owners import ProcessOwners
 from .runs import Runs
 from .status import HostStatus

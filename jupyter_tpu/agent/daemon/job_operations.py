@@ -8,10 +8,9 @@ from typing import Any
 from ..protocol import requests
 from ..protocol.process_env import process_environment
 from ..protocol.records import Job
-from .handlers import handles
+from .handlers import OperationError, handles
 from .jobs import Jobs
 from .keepers import StartError
-from .operation_error import OperationError
 
 
 class JobOperations:

@@ -29,9 +29,8 @@ from ..protocol.processes import start_time
 from ..protocol.timeouts import exit_within, is_set_within, with_timeout
 from .exit_cause import HostWatch
 from .job_log import LIMIT, JobLogWriter
-from .job_process import JobProcess
 from .job_state import ENDED, FINAL, RUNNING, STOPPING, write_state
-from .owned_process import become_subreaper
+from .owned_process import JobProcess, become_subreaper
 from .start_report import report_start
 
 #: Bytes of output that wait in memory on a full disk before the command is paused.

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from . import api_errors
-from .records import EmulatedOperation, OperationFailure
-from .transitions import Verb
+from .records import EmulatedOperation, OperationFailure, Verb
 
 KEPT_OPERATIONS = 200
 CANCELLED = 1

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ..core.finder import TPUFinder
+from ..core.tpus import TPUFinder
 from ..models import CopyFiles, SyncProject
 from ..money.ledger import Ledger
 

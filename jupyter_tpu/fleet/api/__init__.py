@@ -21,12 +21,12 @@ from .capacity import (
     QueuedAPI,
     SSHKeyAPI,
 )
-from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
 from .fleet import AttachedAPI, FleetAPI, OperationsAPI, UsageAPI
-from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
 from .hosts import (
+    AppsAPI,
     ChipKernelsAPI,
     ChipsAPI,
+    CopiesAPI,
     DoctorAPI,
     EnvironmentsAPI,
     GuardAPI,
@@ -37,7 +37,12 @@ from .hosts import (
     PythonsAPI,
     RayAPI,
     RunsAPI,
+    SharesAPI,
     SliceKernelsAPI,
+    SyncAPI,
+    TensorBoardAPI,
+    TokensAPI,
+    TunnelsAPI,
 )
 
 __all__ = [

@@ -17,12 +17,12 @@ from ..models.core import timestamp
 from ..models.operation_kinds import KINDS
 from .database import KEEP_AT_MOST
 from .known_operations import KnownOperations
-from .operation_progress import OperationProgress
 from .records import OperationRecord, OperationRequest
 from .running_operation import (
     CarryOut,
     OperationCancelled,
     OperationLease,
+    OperationProgress,
     OperationStore,
     RunningOperation,
     Save,

@@ -20,8 +20,8 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ..core import checks
 from ..core.core import Core
-from ..core.operation_progress import OperationProgress
 from ..core.records import EnvironmentRecord
+from ..core.running_operation import OperationProgress
 from ..kernels.kernels import KernelService, shut_down_error
 from ..kernels.warm_kernels import WarmKernelMonitor
 from ..models import (

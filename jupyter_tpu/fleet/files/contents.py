@@ -23,8 +23,8 @@ from ...ssh.host_values import Count, InvalidAnswer, Line, Text, Timestamp, Word
 from ...ssh.host_values import checked as checked_answer
 from ...ssh.stream import decode_answer
 from ..core.connections import HostConnections
-from ..core.finder import TPUFinder
 from ..core.host_numbers import host_number
+from ..core.tpus import TPUFinder
 from ..models import Contents, CreateContents, RenameContents, SaveContents
 from .contents_on_host import LISTED, OPENED
 from .files import PROGRAM, HostFiles, file_error

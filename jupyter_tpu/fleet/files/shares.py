@@ -17,7 +17,7 @@ from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import HostName
 from ...wording import other_hosts
 from ..core.core import Core
-from ..core.operation_progress import OperationProgress
+from ..core.running_operation import OperationProgress
 from ..models import (
     HostShare,
     Operation,

@@ -19,14 +19,13 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...wording import count
 from ..core.checks import check_run
 from ..core.observer import Observer
-from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import AwaitedTPU, Candidate, HuntRecord, OperationRecord, PlanTerms
-from ..core.running_operation import CarryOut, Work
+from ..core.running_operation import CarryOut, OperationProgress, Work
 from ..core.store import Store
 from ..lifecycle.belongings import words
 from ..lifecycle.create import CreateService, require_guard
-from ..lifecycle.unattended import require_no_startup_script
+from ..lifecycle.defaults import require_no_startup_script
 from ..models import Hunt, HuntCandidate, Replacement, ReplaceTPU, StartHunt
 from ..models.core import future_seconds, timestamp, validated
 from ..models.hunts import HuntState
@@ -34,8 +33,7 @@ from ..models.money import cost_of
 from ..money.grants import Grants
 from . import candidates, webhook
 from .planner import Wait, due, next_step
-from .preempted import PreemptedTPUs
-from .replacing import ReplacedTPUs, shown
+from .replacing import PreemptedTPUs, ReplacedTPUs, shown
 from .run import HuntRun
 
 #: How long a process that ends waits for the webhook; seconds.

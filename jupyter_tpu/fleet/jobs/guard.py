@@ -21,8 +21,8 @@ from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ..core.connections import ANSWER, HostConnections
-from ..core.finder import TPUFinder
-from ..core.observed import ObservedState
+from ..core.observer import ObservedState
+from ..core.tpus import TPUFinder
 from ..models import (
     Cost,
     Guard,
@@ -36,8 +36,7 @@ from ..models import (
 )
 from ..models.core import future_seconds, seconds_of, timestamp, validated
 from ..money.owners import TPUOwners
-from .guard_end import SERVER_SIDE_GRACE, GoogleEnds, described
-from .guard_stops import GuardStops
+from .guard_stops import SERVER_SIDE_GRACE, GoogleEnds, GuardStops, described
 
 log = logging.getLogger(__name__)
 

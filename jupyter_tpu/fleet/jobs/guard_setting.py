@@ -15,10 +15,10 @@ from ...cloud import Cloud, Node, NodeName, NodeState
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..core import checks
-from ..core.observed import ObservedState
-from ..core.operation_progress import OperationProgress
+from ..core.observer import ObservedState
 from ..core.operation_runner import OperationRunner
 from ..core.records import OperationRecord
+from ..core.running_operation import OperationProgress
 from ..models import Guard, GuardReason, Problem, SetGuard
 from .guard import Guards
 

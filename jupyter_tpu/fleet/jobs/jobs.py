@@ -21,8 +21,7 @@ from ..core.records import JobRecord
 from ..models import Job, JobLog, JobLogQuery, StartJob, StopJob
 from ..models.core import timestamp, validated
 from .job_follower import JobFollower
-from .job_records import JobRecords, begin_attempt
-from .job_views import is_final, job_log, view
+from .job_records import JobRecords, begin_attempt, is_final, job_log, view
 
 
 class JobService:

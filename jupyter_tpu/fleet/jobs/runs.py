@@ -20,8 +20,8 @@ from ...links import HostName
 from ...tokens import passed_variables
 from ..core.connections import HostConnections
 from ..core.desired import DesiredState
-from ..core.finder import TPUFinder
 from ..core.host_numbers import host_numbers
+from ..core.tpus import TPUFinder
 from ..models import OutputPart, Run, RunInput, RunOutput, StartRun
 from ..models.core import timestamp, validated
 from .host_run import FollowedRun

@@ -16,31 +16,29 @@ from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ...links import Links
 from ..core import checks
-from ..core.demands import demand_of, wanted_by
+from ..core.known_operations import demand_of, wanted_by
 from ..core.observer import Observer
-from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import Belongings, NodeClaim, OperationRecord, PlanTerms
-from ..core.running_operation import CarryOut, OperationCancelled, Work
+from ..core.running_operation import CarryOut, OperationCancelled, OperationProgress, Work
 from ..jobs.guard import check_guard, cost_deadline, server_side_limit
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
-from ..models.catalog import image_warning, known_type
-from ..models.core import seconds_of, timestamp, validated
+from ..models.core import image_warning, known_type, seconds_of, timestamp, validated
 from ..money.budget_rules import most_for, time_within
 from ..money.grants import Grants
 from ..money.owners import OWNER, own_name
 from ..money.pricing import PriceDecision
 from . import choices, node_options
 from .availability import Availability
-from .provisioner import NodeProvisioner
-from .provisioning import LABEL
-from .queued_provisioner import QueuedNodeProvisioner
-from .unattended import (
+from .defaults import (
     UnattendedStarts,
     has_job,
     has_startup_script,
     require_no_startup_script,
 )
+from .provisioner import NodeProvisioner
+from .provisioning import LABEL
+from .queued_provisioner import QueuedNodeProvisioner
 
 log = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..core import checks
 from ..core.observer import Observer
-from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import OperationRecord
+from ..core.running_operation import OperationProgress
 from ..kernels.kernels import shut_down_error
 from ..models import Operation, ReportFault
 from ..money.owners import TPUOwners
-from .running_work import RunningWork
+from .belongings import RunningWork
 
 
 class FaultService:

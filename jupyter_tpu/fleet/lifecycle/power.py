@@ -15,23 +15,21 @@ from ...cloud import Cloud, Node, NodeName, NodeState, check_ours
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..core import checks
-from ..core.connected import ConnectedTPUs
-from ..core.connections import HostConnections
-from ..core.demands import Demand
+from ..core.connections import ConnectedTPUs, HostConnections
+from ..core.known_operations import Demand
 from ..core.observer import Observer
-from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import NodeClaim, OperationRecord
-from ..core.running_operation import CarryOut, Work
+from ..core.running_operation import CarryOut, OperationProgress, Work
 from ..jobs.guard_stops import GuardStops
 from ..kernels.kernels import shut_down_error
 from ..models import DeleteTPU, GuardAction, GuardReason, Operation, StartTPU, StopTPU
 from ..money.grants import Grants
 from ..money.owners import TPUOwners
+from .belongings import RunningWork
 from .provisioner import NodeProvisioner
 from .provisioning import EXPECTED, SETTLE
-from .queued_origin import QueuedOrigins, leftover_hint
-from .running_work import RunningWork
+from .queued import QueuedOrigins, leftover_hint
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from .budgets import (
     PlanTPU,
     Spending,
 )
-from .catalog import Catalog, PriceList
 from .changes import Change
 from .chips import (
     ChipBooking,
@@ -39,9 +38,21 @@ from .chips import (
     SplitChips,
     TPULoad,
 )
-from .core import FailingTPU, FleetStatus, LoopStatus, Operation, Problem, Step, StopTrying
+from .core import (
+    Catalog,
+    FailingTPU,
+    FleetStatus,
+    LoopStatus,
+    Operation,
+    PriceList,
+    Problem,
+    Step,
+    StopTrying,
+)
 from .environments import (
+    AddSlicesKernel,
     ChangePackages,
+    Checkpoint,
     ConnectTPU,
     DisconnectTPU,
     Environment,
@@ -49,8 +60,11 @@ from .environments import (
     EnvironmentName,
     HostDifference,
     HostVersions,
+    Interruption,
     KeepWarm,
+    Kernel,
     RemoveEnvironment,
+    SlicesKernel,
     WarmKernel,
 )
 from .files import (
@@ -123,7 +137,6 @@ from .jobs import (
     StopJob,
     Trace,
 )
-from .kernels import AddSlicesKernel, Checkpoint, Interruption, Kernel, SlicesKernel
 from .money import (
     Cost,
     CreateReservation,

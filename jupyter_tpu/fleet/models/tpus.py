@@ -12,10 +12,9 @@ from ...cloud.models import Fault, Maintenance, NodeOptions, NodeState, Tier
 from ...links import LinkState
 from ...options import option
 from .core import Problem
-from .environments import ConnectTPU, Environment
+from .environments import ConnectTPU, Environment, Interruption
 from .files import MirroredProject, SharedFolders
 from .guard import Guard, GuardStop, SetGuard
-from .kernels import Interruption
 from .money import Cost
 
 #: What Google accepts as a node's id. "(?!\n)" as in

@@ -12,8 +12,8 @@ from ...catalog import UnknownType
 from ...cloud import Cloud, Node, NodeName, NodeState, Tier, is_attached
 from ...cloud.models import check_zone
 from ...errors import InvalidInput, Reason, TPUError
-from ..core.demands import Demand, demands_of, not_listed, starting_of
-from ..core.observed import ObservedState
+from ..core.known_operations import Demand, demands_of, not_listed, starting_of
+from ..core.observer import ObservedState
 from ..core.records import OperationRecord, SpendRecord
 from ..core.store import Store
 from ..models import Cost, Grant, GrantUse

@@ -15,9 +15,8 @@ from msgspec import structs
 
 from ...cloud import OPERATION_LABEL, Node, NodeName, NodeState
 from ...errors import Reason, TPUError
-from ..core.demands import Demand
-from ..core.known_operations import KnownOperations
-from ..core.observed import ObservedState
+from ..core.known_operations import Demand, KnownOperations
+from ..core.observer import ObservedState
 from ..core.records import AgentTPURecord, OperationRecord, Snapshot, SpendRecord
 from ..core.store import Store
 from ..models import AGENT, Budget, BudgetUse, CreateTPU, Spending

@@ -17,7 +17,7 @@ from ...links import HostName, LinkState
 from ...ssh.host_values import InvalidAnswer
 from ..chips.metrics import Metrics
 from ..core.connections import ANSWER, HostConnections, PolledHosts
-from ..core.failures import TPUFailures
+from ..core.loops import TPUFailures
 from ..jobs.job_follower import JobFollower
 from ..kernels.kernels import KernelMonitor
 from ..kernels.warm_kernels import WarmKernelMonitor, WarmKernelSpec

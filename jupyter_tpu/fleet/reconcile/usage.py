@@ -17,14 +17,14 @@ from ...cloud.models import QueuedTPUs
 from ...errors import InvalidInput, Reason, TPUError
 from ...links.single_flight import SingleFlight
 from ..core.core import Core
-from ..core.states import advice
+from ..core.view import advice
 from ..lifecycle.queued import meaning
 from ..models import AdoptTPU, Cost, OwnerUsage, Problem, Usage, UsedTPU
-from ..models.catalog import known_type
+from ..models.core import known_type
 from ..models.money import running_cost
+from ..money import Money
 from ..money.grants import holds_chips
 from ..money.owners import OWNER
-from ..money.subject import Money
 from .forgotten import ForgottenTPUs
 
 #: How long an answer serves further questions; seconds.

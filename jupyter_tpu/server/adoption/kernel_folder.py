@@ -19,8 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ...files import write_atomically
-from ...locks import try_lock
+from ...files import try_lock, write_atomically
 from ...paths import data_dir, private_dir
 from .checksum import seal, unseal
 

@@ -17,14 +17,15 @@ import hashlib
 import os
 import stat
 
-from .checks import check_entries, check_names, checked_problem
-from .lists import save_list
 from .protocol import (
     CHUNK,
     NAMED,
     PART,
     CopyEntry,
     CopyFailure,
+    check_entries,
+    check_names,
+    checked_problem,
     decoded,
     encoded,
     failure,
@@ -32,6 +33,7 @@ from .protocol import (
     kind_of,
     problem,
 )
+from .sender import save_list
 
 #: Files, and characters of their names, that one copy has at most.
 MOST, NAMES = 2_000_000, 256 << 20

@@ -1,5 +1,6 @@
-"""Starts, shows and stops the Ray cluster of a TPU.
+"""Ray on the hosts of a TPU: Ray's own programs, as a job that runs on all hosts.
 
+Placing tasks, retrying them and their results are Ray's business; nothing of that is here.
 Only the job that runs Ray on the hosts is stored. Like any job it is followed, started again with
 its TPU, and forgotten with it. Ray itself reports the state of the cluster.
 """
@@ -11,19 +12,19 @@ import contextlib
 import secrets
 from typing import Literal
 
-from ...cloud import Node, NodeName, is_emulated
-from ...concurrency import gather_or_cancel
-from ...environment import StepPlan, packages, ray
-from ...environment.host_answers import RayOnHost, RayState
-from ...errors import Reason, TPUError
-from ...links import HostName, Link
-from ..core.core import Core
-from ..core.operation_progress import OperationProgress
-from ..environments.environment import LINKS, connect_hosts
-from ..environments.packages import EnvironmentService
-from ..forwarding.apps import Apps
-from ..jobs.jobs import JobService
-from ..models import (
+from ..cloud import Node, NodeName, is_emulated
+from ..concurrency import gather_or_cancel
+from ..environment import StepPlan, packages, ray
+from ..environment.host_answers import RayOnHost, RayState
+from ..errors import Reason, TPUError
+from ..links import HostName, Link
+from .core.core import Core
+from .core.running_operation import OperationProgress
+from .environments.environment import LINKS, connect_hosts
+from .environments.packages import EnvironmentService
+from .forwarding.apps import Apps
+from .jobs.jobs import JobService
+from .models import (
     App,
     HostJob,
     Job,
@@ -37,8 +38,7 @@ from ..models import (
     StartRay,
     StopJob,
 )
-from ..models.catalog import known_type
-from ..models.core import validated
+from .models.core import known_type, validated
 
 LOOK = StepPlan("look", "Look for Ray", 3)
 START = StepPlan("start", "Start Ray", 30)
