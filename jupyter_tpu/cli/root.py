@@ -68,10 +68,7 @@ GROUPS = {
     "Kernels and environments": {
         "env": ("environments:env", "Python environments of a TPU, and their packages."),
         "kernel": ("kernels:kernel", "Kernels of TPUs: list, stop, take over."),
-        "token": (
-            ".commands.tokens:token",
-            "Choose which tokens, such as HF_TOKEN, TPUs get.",
-        ),
+        "token": (".commands.tokens:token", "Choose which tokens, such as HF_TOKEN, TPUs get."),
     },
     "Money": {
         "usage": (".commands.usage:usage", "Who has which TPUs, and what they cost."),
