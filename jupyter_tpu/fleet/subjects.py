@@ -103,6 +103,7 @@ class Money:
         if facts.seen:
             facts.since = self.run_times.since(facts.node)
             facts.seconds = self.run_times.seconds(facts.node, time.time())
+            facts.ended = self.run_times.ended(facts.node)
             owner = self.owners.of(facts.node)
             facts.owner, facts.not_yours = owner.name, owner.is_other
 

@@ -40,12 +40,12 @@ class Making:
     async def make(self, **spec: Any) -> CreatedEnvironment:
         operation = Operation(id="1", kind="connect", tpu=self.link.host.node.node)
         progress = OperationProgress(operation, lambda: None)
-        wanted = EnvironmentSpec(**{"name": "default", **spec})
-        progress.plan(environment.plan(wanted), hosts=1)
+        request = EnvironmentSpec(**{"name": "default", **spec})
+        progress.plan(environment.plan(request), hosts=1)
         self.log = operation.log
         expected = ExpectedHardware(emulated=True, devices_per_host=4)
         return await asyncio.wait_for(
-            environment.create([self.link], wanted, expected, progress), LIMIT
+            environment.create([self.link], request, expected, progress), LIMIT
         )
 
     async def run(self, *argv: str) -> str:

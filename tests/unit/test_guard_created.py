@@ -124,7 +124,7 @@ class Process:
 
     @property
     def operation(self) -> Operation:
-        return next(each for each in self.runner.known.all() if each.kind == "guard")
+        return next(operation for operation in self.runner.known.all() if operation.kind == "guard")
 
     def shown(self) -> Problem | None:
         """What the TPU says."""
@@ -156,7 +156,7 @@ def process(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("reason", [each for each in Reason if each is not Reason.INVALID])
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.INVALID])
 async def test_a_guard_that_can_not_be_set_now_is_retried_and_shown_on_the_tpu(
     process: Process, reason: Reason
 ) -> None:
@@ -181,7 +181,7 @@ async def test_a_cost_limit_that_can_not_be_set_yet_keeps_no_other_limit_waiting
     await eventually(lambda: process.shown())
     process.guards.wrong = None
     assert (await process.runner.wait(process.operation.id)).state == "done"
-    limits = [(each.idle, each.max_cost) for each in process.guards.asked]
+    limits = [(rule.idle, rule.max_cost) for rule in process.guards.asked]
     assert limits[:2] == [(7200.0, 20.0), (7200.0, None)]
     assert limits[-1] == (7200.0, 20.0)
 

@@ -63,7 +63,7 @@ def world(store: Store) -> World:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("last", "found"),
+    ("last", "expected"),
     [
         (
             Guard(action="stop", idle=60.0, phase="due", reason="idle"),
@@ -83,11 +83,11 @@ def world(store: Store) -> World:
     ],
 )
 async def test_a_tpu_is_stopped_by_its_guard_if_that_was_about_to(
-    world: World, last: Guard, found: GuardStop | None
+    world: World, last: Guard, expected: GuardStop | None
 ) -> None:
     world.stops.heard(NODE, last, NOW)
-    assert world.see(NodeState.STOPPING, LATER) == found
-    assert world.see(NodeState.STOPPED, LATER + 60) == found
+    assert world.see(NodeState.STOPPING, LATER) == expected
+    assert world.see(NodeState.STOPPED, LATER + 60) == expected
     assert world.see(NodeState.READY, LATER + 600) is None
     # Then another life begins, in which someone else stops it.
     world.stops.heard(NODE, WATCHING, LATER + 610)

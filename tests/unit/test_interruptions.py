@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.daemon.interruption import Announced
+from jupyter_tpu.agent.daemon.metadata import Announced
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.kernels.kernels import Interruptions

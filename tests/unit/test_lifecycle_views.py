@@ -150,9 +150,9 @@ def test_a_queued_resource_says_that_it_is_emulated_and_then_nothing_of_money() 
         view_queued(
             QueuedTPUs(name=NodeName("p", "us-west4-a", "big"), state="ACTIVE"),
             UNKNOWN,
-            emulated=each,
+            emulated=emulated,
         )
-        for each in (False, True)
+        for emulated in (False, True)
     )
     assert google.meaning == "Its TPUs exist. Connect them. They are billed, used or not."
     assert (emulated.emulated, emulated.meaning) == (True, "Its TPUs exist. Connect them.")

@@ -13,7 +13,7 @@ from core_parts import core_of, nothing
 
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.commands.costs import hourly
-from jupyter_tpu.commands.prices import grant_table
+from jupyter_tpu.commands.grant_group import grant_table
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.known_operations import Demand
 from jupyter_tpu.fleet.core.observer import ObservedState
@@ -38,8 +38,8 @@ def demand(type: str = "v5litepod-8", **more: Any) -> Demand:
 
 
 def decide(*grants: Grant, used: list[Demand] | None = None, **more: Any) -> PriceDecision:
-    wanted = demand(**more)
-    return pricing.decide(wanted, grants, [] if used is None else used, today=TODAY)
+    request = demand(**more)
+    return pricing.decide(request, grants, [] if used is None else used, today=TODAY)
 
 
 def test_inside_a_grant_nothing_has_to_be_confirmed() -> None:

@@ -266,7 +266,7 @@ class Server:
                     self.world.failures.append(failure)
 
     def _left(self) -> list[asyncio.Task[Any]]:
-        running = (each.task for each in self.runner.known.running.values())
+        running = (operation.task for operation in self.runner.known.running.values())
         return [task for task in (*self.tasks, *running) if task and not task.done()]
 
     def kill(self) -> None:
@@ -315,9 +315,9 @@ class World:
 
     def records(self) -> list[OperationRecord]:
         """As the next process would read them."""
-        found = self.file.read()
-        assert found is not None
-        return found.operations
+        snapshot = self.file.read()
+        assert snapshot is not None
+        return snapshot.operations
 
     def node(self, id: str) -> Any:
         return next((node for node in self.google.nodes.values() if node.id == id), None)
@@ -357,9 +357,9 @@ class World:
                 assert recently or ready or deleted
                 assert operation.id not in self.cancelled
                 assert record.create is not None
-                wanted = record.create.connect is not None
-                follow = [each for each in self.connects if each.node_id == claim.node_id]
-                assert len(follow) == wanted, "the connect that was asked for follows, once"
+                asked = record.create.connect is not None
+                follow = [connect for connect in self.connects if connect.node_id == claim.node_id]
+                assert len(follow) == asked, "the connect that was asked for follows, once"
                 if record.create.guard is not None:
                     guards = [r for r in self.records() if r.node_id == claim.node_id and r.guard]
                     assert guards, "nothing sets its guard"
@@ -372,7 +372,7 @@ class World:
         elif operation.state == "done":
             assert self.node(claim.node_id) is None, "deleted, and it is there"
             origin = record.origin.created if record.origin is not None else ""
-            left = [each.created for each in self.google.queued.values()]
+            left = [queued.created for queued in self.google.queued.values()]
             assert not origin or origin not in left, "deleted, and its queued resource is there"
         else:
             node, alone = self.node(claim.node_id), self._is_alone(record)

@@ -108,12 +108,12 @@ class Monitors:
     def __init__(self) -> None:
         self.updated: list[NodeName] = []
         self.enough = asyncio.Event()
-        self.wanted: dict[str, WarmKernelSpec] = {}
+        self.kept_warm: dict[str, WarmKernelSpec] = {}
         self.jobs: dict[HostName, list[str]] = {}
         self.unknown: list[object] = []
 
     def specs(self, name: NodeName) -> dict[str, Any]:
-        return self.wanted
+        return self.kept_warm
 
     def followed(self) -> dict[HostName, list[str]]:
         return self.jobs
@@ -165,17 +165,17 @@ async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_aske
     async with polling(Hosts(), monitors) as failures:
         assert GOOD in monitors.updated
         assert BAD not in monitors.updated
-        assert [each.tpu for each in failures.all()] == ["bad"]
+        assert [failure.tpu for failure in failures.all()] == ["bad"]
 
 
 @pytest.mark.asyncio
 async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped() -> None:
     hosts, monitors = Hosts(), Monitors()
     spec = WarmKernelSpec(python="/venv/bin/python", imports=[], env={})
-    monitors.wanted = {"default": spec}
+    monitors.kept_warm = {"default": spec}
     async with polling(hosts, monitors):
         await eventually(lambda: len(hosts.asked) == 2)
-        monitors.wanted = {}
+        monitors.kept_warm = {}
         hosts.news.set()
         await eventually(lambda: len(hosts.asked) > 2)
     assert [len(asked["environments"]) for asked in hosts.asked[:3]] == [1, 1, 0]

@@ -41,10 +41,10 @@ async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_ker
     assert (shown.folder, shown.remote, shown.host) == (str(here), "~/project", 0)
     assert (shown.state, shown.problem) == ("current", None)
     assert shown.result is not None
-    assert [(each.path, each.kind) for each in shown.result.conflicts] == [
+    assert [(conflict.path, conflict.kind) for conflict in shown.result.conflicts] == [
         ("train.py", "different")
     ]
-    assert [each.path for each in shown.result.not_copied] == ["huge"]
+    assert [entry.path for entry in shown.result.not_copied] == ["huge"]
     assert projects.on(NAME) == [shown]  # nothing in it moves by itself
     assert projects.on(NodeName("p", "z", "other")) == []
 

@@ -376,6 +376,8 @@ class RunRecord(Struct, kw_only=True, frozen=True):
     since: float | None = None
     #: How long it was before that; None if that is not known.
     seconds: float | None = 0.0
+    #: When it was first seen that it no longer is; seconds since the epoch, None if it was not.
+    ended: float | None = None
 
 
 class GuardRecord(Struct, kw_only=True, frozen=True):

@@ -14,8 +14,8 @@ from msgspec import Struct, structs
 from ...cloud import NodeName
 from ...environment import GuardRules, HostSetup, UnattendedStart, startup_script
 from ...errors import InvalidInput
+from ...files import read_text
 from ...ssh.keys import user_name
-from ...text_files import read_text
 from ..core.checks import check_environment
 from ..core.core import Core
 from ..environments.environment import add_request, earlier_lock, environment_spec, locked_request
