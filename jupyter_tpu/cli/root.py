@@ -38,7 +38,7 @@ GROUPS = {
             ".commands.attach_command:attach",
             "Use machines that you reach by SSH.",
         ),
-        "detach": ("power:detach", "Stop what runs on attached machines; forget them."),
+        "detach": ("power:detach", "Stop what runs on attached machines, forget them."),
         "adopt": ("repairs:adopt", "Become the owner of somebody else's TPU."),
     },
     "Capacity": {
@@ -48,7 +48,7 @@ GROUPS = {
             "Reserved TPUs: list them, reserve some days.",
         ),
         "queued": ("queued:queued", "Request TPUs that wait in Google's own queue."),
-        "plan": ("step_plan:plan", "Which type runs a JAX function cheapest."),
+        "plan": ("step_plan:plan", "Find the cheapest type for a JAX function."),
     },
     "Work on hosts": {
         "run": ("run:run", "Run a command on all hosts, and see its output."),
@@ -68,10 +68,10 @@ GROUPS = {
     "Kernels and environments": {
         "env": ("environments:env", "Python environments of a TPU, and their packages."),
         "kernel": ("kernels:kernel", "Kernels of TPUs: list, stop, take over."),
-        "token": (".commands.tokens:token", "Which tokens, such as HF_TOKEN, TPUs get."),
+        "token": (".commands.tokens:token", "Choose which tokens, such as HF_TOKEN, TPUs get."),
     },
     "Money": {
-        "usage": (".commands.usage:usage", "Whose TPUs there are, and what they cost."),
+        "usage": (".commands.usage:usage", "Who has which TPUs, and what they cost."),
         "guard": (
             ".commands.guard:guard",
             "Stop a TPU when idle, at a cost or time.",
@@ -85,11 +85,11 @@ GROUPS = {
             ".commands.doctor:doctor",
             "Find out why JAX or a create fails.",
         ),
-        "operation": ("operations:operation", "Show and cancel what takes long."),
+        "operation": ("operations:operation", "Show and cancel running operations."),
         "network": ("networks:network", "Check and set up the network of TPUs."),
         "ssh-config": ("ssh:ssh_config", "Let ssh, scp, git and VS Code find TPUs by name."),
-        "ssh-key": ("ssh_keys:ssh_key", "The SSH key with which you log in to TPUs."),
-        "logging": ("logs:logging", "Whether Google stores the logs of hosts."),
+        "ssh-key": ("ssh_keys:ssh_key", "Manage the SSH key that logs in to TPUs."),
+        "logging": ("logs:logging", "Choose whether Google stores the logs of hosts."),
         "server": ("server:server", "Show the Jupyter server in use, or start one."),
         "vscode": ("vscode:vscode", "Write tasks for VS Code that create TPUs."),
         "completion": ("completion:completion", "Let your shell complete commands and TPUs."),

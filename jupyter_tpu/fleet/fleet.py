@@ -9,24 +9,26 @@ from pathlib import Path
 from ..links import Links
 from ..paths import data_dir
 from . import models
-from .agents import Agents
-from .chips import TPUChips
 from .core.core import Core
 from .core.state_folder import Locks, ProcessLease
 from .core.store import Store
-from .environments import Environments
-from .files import Files
-from .forwarding import Forwarding
-from .hunts import Hunts
-from .jobs import Jobs
-from .kernels import Kernels
 from .kernelspecs import KernelSpecRegistry
-from .lifecycle import Lifecycle
 from .lifecycle.defaults import EnvironmentDefaults
-from .money import Money
 from .ray import RayService
-from .reconcile import Reconcile
-from .setup import Setup
+from .subjects import (
+    Agents,
+    Environments,
+    Files,
+    Forwarding,
+    Hunts,
+    Jobs,
+    Kernels,
+    Lifecycle,
+    Money,
+    Reconcile,
+    Setup,
+    TPUChips,
+)
 
 
 class Fleet:

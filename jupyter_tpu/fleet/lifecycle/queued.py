@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec import structs
 
@@ -20,8 +20,7 @@ from ...backoff import POLLING
 from ...cloud import Cloud, Node, NodeName, QueuedSpec, QueuedState
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
-from ..core.observer import Observer
-from ..core.operation_runner import OperationRunner
+from ..core.core import Core
 from ..core.records import NodeClaim, OperationRecord, QueuedOrigin
 from ..core.running_operation import CarryOut, OperationCancelled, OperationProgress, Work
 from ..models import (
@@ -140,25 +139,17 @@ _RESETTABLE = (QueuedState.FAILED, QueuedState.SUSPENDED)
 
 
 class QueuedService:
-    """changed(id) is called for each that a list shows to be new, another or gone."""
+    """A :class:`~jupyter_tpu.fleet.api.QueuedAPI`."""
 
-    def __init__(
-        self,
-        cloud: Cloud,
-        create: CreateService,
-        observer: Observer,
-        runner: OperationRunner,
-        owners: TPUOwners,
-        changed: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._cloud = cloud
+    def __init__(self, core: Core, create: CreateService, owners: TPUOwners) -> None:
+        self._cloud = core.cloud
+        self._observer = core.observer
+        self._runner = core.runner
+        self._runner.register_resume("queue", self.resume, OperationRecord.has_claim)
+        self._runner.register_resume("unqueue", self.resume, OperationRecord.has_claim)
+        self._one_changed = core.changes.marker("queued")
         self._create = create
-        self._observer = observer
-        self._runner = runner
-        runner.register_resume("queue", self.resume, OperationRecord.has_claim)
-        runner.register_resume("unqueue", self.resume, OperationRecord.has_claim)
         self._owners = owners
-        self._one_changed = changed
         self._listing = asyncio.Lock()
         self._listed: tuple[float, QueuedResources] = (float("-inf"), QueuedResources(queued=[]))
         self._known: dict[str, QueuedResource] = {}  # those of the last list
