@@ -10,7 +10,7 @@ from ..commands.session import Session, open_session
 from ..commands.tables import type_text
 from ..errors import Reason, TPUError
 from .console import can_ask, confirm, print_result
-from .waiting import finish_all, leave, left_line, progress_stream
+from .waiting import finish_all, leave_and_print, progress_stream
 
 if TYPE_CHECKING:
     from ..fleet.models import CreateTPU, Operation, Plan
@@ -74,9 +74,7 @@ def create_planned(id: str, *, yes: bool, no_wait: bool, as_json: bool) -> None:
         plan = session.call(session.fleet.plans.get(id))
         operation = carry_out(session, plan, yes=yes)
         if no_wait:
-            leave(session, operation)
-            print_result(operation, left_line(session, operation), as_json)
-            return
+            return leave_and_print(session, operation, as_json)
         ended = finish_all(session, operation, progress_stream(as_json))
         tpu = session.call(session.fleet.tpu(f"{ended.zone}~{ended.tpu}"))
         print_result(
