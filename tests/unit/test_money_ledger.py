@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from jupyter_tpu.fleet.core.observed import ObservedState
 
 from jupyter_tpu.cloud import OPERATION_LABEL, Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.known_operations import KnownOperations
-from jupyter_tpu.fleet.core.observed import ObservedState
 from jupyter_tpu.fleet.core.records import SpendRecord
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.models import Budget

@@ -5,15 +5,15 @@ Whatever is not named here is for people only, so that a new route is closed to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ..core.finder import TPUFinder
-from ..models import CopyFiles, PlanTPU, SyncProject
+from ..core.core import Core
+from ..models import AGENT, CopyFiles, PlanTPU, SyncProject
 from ..money.ledger import Ledger
+from .plans import PlanService
 
 #: Without a further condition. None of them costs money, ends anything, or changes a limit.
 _FREE = """
@@ -71,21 +71,15 @@ class BegunOperation(NamedTuple):
 
 
 class AgentAccess:
-    """folder: the files of this computer that agents may copy are in it.
+    """folder: the files of this computer that agents may copy are in it."""
 
-    operation(call, ref): the operation that *call* would end.
-    """
-
-    def __init__(
-        self,
-        finder: TPUFinder,
-        ledger: Ledger,
-        operation: Callable[[str, str], BegunOperation],
-    ) -> None:
+    def __init__(self, core: Core, ledger: Ledger, plans: PlanService) -> None:
         self.folder = Path.cwd()
-        self._finder = finder
+        self._cloud = core.cloud
+        self._known = core.runner.known
+        self._finder = core.finder
         self._ledger = ledger
-        self._operation = operation
+        self._plans = plans
 
     async def require(self, call: str, arguments: tuple[Any, ...]) -> None:
         """Raises PERMISSION for what an agent may not do."""
@@ -109,6 +103,19 @@ class AgentAccess:
                 self._ledger.require_of_agent(operation.tpu, "end an operation on")
         else:
             raise _for_people()
+
+    def _operation(self, call: str, ref: str) -> BegunOperation:
+        """Looks for it as *call* does: for a hunt also by the name of its TPU, the newest first."""
+        named = (
+            candidate
+            for candidate in self._known.all()
+            if candidate.kind == "hunt" and ref in (candidate.id, candidate.tpu)
+        )
+        operation = (next(named, None) if call == "hunts.stop" else None) or self._known.get(ref)
+        name = NodeName(self._cloud.project, operation.zone, operation.tpu)
+        id = operation.id
+        by_agent = self._plans.began(id) == AGENT or self._ledger.is_of_agent(id)
+        return BegunOperation(operation.kind, name, by_agent)
 
 
 def _for_people() -> TPUError:

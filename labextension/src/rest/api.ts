@@ -2041,6 +2041,7 @@ export interface ITPU {
   emulated: boolean;
   attached: boolean;
   created: string;
+  ended: string;
   cost: ICost;
   chips: number;
   hosts: IHost[];
