@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
-from jupyter_tpu.fleet.core.observed import ObservedState
+from core_parts import core_of
 
 from jupyter_tpu.cloud import OPERATION_LABEL, Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.known_operations import KnownOperations
+from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.core.records import SpendRecord
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.models import Budget
@@ -52,14 +54,8 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def ledger(store: Store, line: SpendRecord, budget: Budget | None) -> Ledger:
     observed = ObservedState()
     observed.nodes[NAME] = NODE
-    made = Ledger(
-        store,
-        observed,
-        KnownOperations(),
-        emulated=False,
-        changed=lambda: None,
-        tpu_changed=lambda _: None,
-    )
+    runner, cloud = SimpleNamespace(known=KnownOperations()), SimpleNamespace(emulated=False)
+    made = Ledger(core_of(store=store, observed=observed, runner=runner, cloud=cloud))
     made.added(line)
     store.save_spending(line)
     if budget is not None:
