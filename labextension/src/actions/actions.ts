@@ -236,8 +236,14 @@ export class Actions {
   /** Lets coding agents run code on a TPU, or no longer; asks first for its name as *adopt* does. */
   async allowAgents(tpu: ITPU, allowed: boolean): Promise<void> {
     const [title, accept] = allowed
-      ? [trans.__('Let coding agents run code on %1?', tpu.name), trans.__('Allow')]
-      : [trans.__('Deny coding agents access to %1?', tpu.name), trans.__('Deny')];
+      ? [
+          trans.__('Let coding agents run code on %1?', tpu.name),
+          trans.__('Allow')
+        ]
+      : [
+          trans.__('Deny coding agents access to %1?', tpu.name),
+          trans.__('Deny')
+        ];
     await this._named(tpu, title, accept, name =>
       this.model.allowAgents(tpu, { allowed, confirm_name: name })
     );
