@@ -58,7 +58,7 @@ def test_each_command_of_the_skill_works_for_an_agent_inside_its_budget(
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=400,
+                timeout=900,
             )
             # Emulated hosts have no chips, which the doctor says with its exit code.
             allowed = (0, 1) if "doctor" in words else (0,)
