@@ -29,7 +29,7 @@ from ...wording import count, hosts_text, other_hosts, size_text
 from ..core.checks import another_node
 from ..core.connections import HostConnections
 from ..core.core import Core
-from ..core.running_operation import OperationProgress
+from ..core.known_operations import OperationProgress
 from ..models import (
     HostSync,
     MirroredProject,

@@ -21,8 +21,8 @@ from ...cloud import Cloud, Node, NodeName, QueuedSpec, QueuedState
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
+from ..core.known_operations import CarryOut, OperationCancelled, OperationProgress, Work
 from ..core.records import NodeClaim, OperationRecord, QueuedOrigin
-from ..core.running_operation import CarryOut, OperationCancelled, OperationProgress, Work
 from ..models import (
     DeleteQueued,
     ListQuery,
@@ -37,8 +37,8 @@ from ..models.core import future_seconds, validated
 from ..money.owners import TPUOwner, TPUOwners
 from ..money.pricing import PriceDecision
 from .create import CreateService
+from .provisioner import WITH_TPUS, QueuedProvisioner, failure
 from .provisioning import LABEL
-from .queued_provisioner import WITH_TPUS, QueuedProvisioner, failure
 
 #: For how long Google may refuse to delete it when its TPU is gone; seconds.
 REFUSED = 600.0
