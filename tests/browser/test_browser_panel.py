@@ -88,7 +88,7 @@ def test_a_file_is_copied_from_the_menu_of_the_file_browser(
 def test_there_is_one_socket_for_events_and_none_is_said_where_it_is_blocked(
     browser: Browser, lab_server: LabServer
 ) -> None:
-    context = browser.new_context(**WINDOW)  # pages of one browser share their events
+    context = browser.new_context(**WINDOW)
     page = context.new_page()
     sockets: list[str] = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
@@ -109,7 +109,7 @@ def test_there_is_one_socket_for_events_and_none_is_said_where_it_is_blocked(
 def test_a_page_from_before_an_update_asks_to_be_loaded_again(
     browser: Browser, lab_server: LabServer
 ) -> None:
-    context = browser.new_context(**WINDOW)  # pages of one browser share their events
+    context = browser.new_context(**WINDOW)
     page = context.new_page()
     status = lab_server.call("GET", "status")
     assert isinstance(status, dict)
