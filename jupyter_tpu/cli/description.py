@@ -74,6 +74,7 @@ def _facts(tpu: TPU) -> str:
         *_details(tpu),
         ("attached" if tpu.attached else "created", tpu.created),
         ("running", _running(tpu)),
+        ("not ready", f"since {tpu.ended} at the latest" if tpu.ended else ""),
         ("price", "" if tpu.attached else hourly(tpu.cost, tpu.tier)),
         ("cost so far", so_far(tpu)),
         ("guard", countdown(tpu.guard) if tpu.guard is not None else ""),

@@ -11,8 +11,8 @@ import click
 from ..commands.field_options import options_of
 from ..commands.grammar import Group, examples
 from ..commands.parameters import project_option
-from ..commands.session import Session, open_session
-from .console import confirm, json_option, print_json, yes_option
+from ..commands.session import Session, fleet_call, open_session
+from .console import confirm, json_option, print_json, print_result, yes_option
 
 if TYPE_CHECKING:
     from ..fleet.models import SSHKeyPlace, SSHKeyStatus
@@ -32,12 +32,8 @@ def ssh_key() -> None:
 @json_option
 def describe(as_json: bool) -> None:
     """Show the key, and where it is known."""
-    with open_session() as session:
-        ssh_key_status = session.call(session.fleet.ssh_key.show())
-    if as_json:
-        print_json(ssh_key_status)
-    else:
-        print(describe_key(ssh_key_status))
+    ssh_key_status = fleet_call(lambda fleet: fleet.ssh_key.show())
+    print_result(ssh_key_status, describe_key(ssh_key_status), as_json)
 
 
 @ssh_key.command(

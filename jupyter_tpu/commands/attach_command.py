@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..wording import count
 from .field_options import options_of
 from .grammar import argument, command, examples, parameters, program
-from .printing import json_option, print_json
+from .printing import json_option, print_result
 from .questions import confirm
 from .session import open_session
 
@@ -68,10 +68,7 @@ def attach(machines: Sequence[str], fields: dict[str, Any], as_json: bool) -> No
                 machine.host_key for machine in unknown
             ]  # what was shown is trusted
         tpu = session.call(session.fleet.attached.attach(request))
-    if as_json:
-        print_json(tpu)
-    else:
-        print(describe_attached(tpu))
+    print_result(tpu, describe_attached(tpu), as_json)
 
 
 def confirm_keys(unknown: Sequence[MachineHost]) -> None:

@@ -138,7 +138,7 @@ class Compilations:
 def _checked(kind: type[Request], body: bytes) -> Request:
     """The request; raises `InvalidInput` for wrong fields, shapes and meshes."""
     from ..jaxkit.arrays import flat_arrays
-    from ..jaxkit.rest.requests import decode
+    from ..jaxkit.rest.models import decode
     from ..jaxkit.sharding.axes import axis_sizes
 
     if len(body) > MAX_REQUEST:

@@ -353,6 +353,38 @@ def test_a_pods_cell_goes_on_without_its_server(
     assert pids(emulator, pod, 3) == kernels, "the same processes"
 
 
+@contextlib.contextmanager
+def new_kernel(kernelspec: str) -> Iterator[Notebook]:
+    manager = KernelManager(kernel_name=kernelspec)
+    manager.start_kernel(env=ENVIRONMENT)
+    notebook = Notebook(manager)
+    try:
+        yield notebook
+    finally:
+        notebook.close()
+        manager.shutdown_kernel(now=True)
+
+
+def test_the_loss_of_host_0_ends_the_kernel_and_frees_the_chips_of_the_others(
+    kernel: Notebook, kernelspec: str, emulator: Any, pod: str
+) -> None:
+    if kernel.manager.has_kernel:
+        kernel.manager.shutdown_kernel(now=True)
+    before = emulator.hosts(pod)[0]["init_pid"]
+    with new_kernel(kernelspec) as notebook:
+        notebook.text("pass", timeout=200)
+        request = notebook.client.execute(LINES.format(n=10_000, pause=0.05))
+        notebook.until_output(request, "line 20\n")
+        os.kill(before, signal.SIGKILL)
+        until(lambda: not notebook.manager.is_alive())
+        text = printed(read(notebook, request))
+        assert "restarted" in text, text[-1000:]
+        until(lambda: not [pid for host in (1, 2, 3) for pid in pids(emulator, pod, host)])
+    until(lambda: emulator.hosts(pod)[0]["init_pid"] not in (None, before))
+    with new_kernel(kernelspec) as notebook:
+        assert notebook.text("import jax; print(jax.device_count())", timeout=200) == "16\n"
+
+
 def test_a_preempted_pods_kernel_is_reported_and_its_lines_before_are_there(
     kernel: Notebook, kernelspec: str, emulator: Any, pod: str
 ) -> None:

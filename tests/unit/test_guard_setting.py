@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from core_parts import core_of
 
 from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.agent.protocol.declarations import Request
@@ -79,10 +80,11 @@ def guards(
 ) -> Guards:
     finder, observed = Finder(name, hosts, owner), ObservedState()
     observed.nodes[name] = finder.node
-    parts: Any = (finder, host, observed, TPUOwners())
+    tpus = SimpleNamespace(tpu=lambda _: SimpleNamespace(cost=cost or Cost()))
+    core = core_of(finder=finder, connections=host, observed=observed, tpus=tpus)
     stops: Any = SimpleNamespace(heard=lambda *_: None)
     ends = GoogleEnds(AsyncMock(), AsyncMock())  # asked of Compute Engine's only
-    part = Guards(*parts, lambda _: cost or Cost(), lambda _: None, stops, ends)
+    part = Guards(core, TPUOwners(), stops, ends)
     part.act = act or AsyncMock()  # type: ignore[assignment]
     return part
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from core_parts import core_of
 from waiting import eventually
 
 from jupyter_tpu.agent.protocol.requests import GetStatus
@@ -145,8 +146,10 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
         pass
 
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
-    parts: Any = (hosts, PolledHosts(hosts), *4 * [monitors])  # type: ignore[arg-type]
-    poller = HostPoller(*parts, failures, ignore, *2 * [lambda name, report: None])
+    polled = PolledHosts(hosts)  # type: ignore[arg-type]
+    core = core_of(connections=hosts, polled=polled, failures=failures)
+    monitor: Any = monitors
+    poller = HostPoller(core, *4 * [monitor], ignore, *2 * [lambda name, report: None])
     task = asyncio.create_task(poller.run())
     async with asyncio.timeout(20):
         await monitors.enough.wait()

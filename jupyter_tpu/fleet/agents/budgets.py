@@ -6,21 +6,18 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Callable
 
 from ...cloud import NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
-from ..core.observer import ObservedState
 from ..core.records import SpendRecord
 from ..jobs.guard import Guards
 from ..lifecycle.power import PowerService
 from ..models import TPU, AllowAgents, Budget, BudgetOverview, SetGuard
 from ..models.core import seconds_of, timestamp, validated
-from ..money import Money
 from ..money.budget_rules import whose
 from ..money.ledger import NOTICE, Ledger
-from ..money.owners import own_name
+from ..money.owners import TPUOwners, own_name
 from .plans import PlanService
 
 
@@ -28,17 +25,17 @@ class BudgetService:
     """As a :class:`~jupyter_tpu.fleet.api.BudgetsAPI`."""
 
     def __init__(
-        self, core: Core, money: Money, plans: PlanService, shorten: Callable[[], object]
+        self, core: Core, ledger: Ledger, owners: TPUOwners, plans: PlanService, ends: BudgetEnds
     ) -> None:
-        """shorten(): has TPUs end sooner that can cost more than their budget has."""
-        self._ledger = money.ledger
-        self._owners = money.owners
+        self._ledger = ledger
+        self._owners = owners
         self._plans = plans
         self._reload = core.shared.reload
         self._finder = core.finder
         self._observed = core.observed
         self._view = core.tpus.tpu
-        self._shorten = shorten
+        self._shorten = ends.shorten
+        core.changes.register("budgets", self.find)
 
     async def show(self) -> BudgetOverview:
         await self._reload()
@@ -121,16 +118,15 @@ class ClockWatch:
 
 
 class BudgetEnds:
-    def __init__(
-        self, ledger: Ledger, guards: Guards, power: PowerService, observed: ObservedState
-    ) -> None:
+    def __init__(self, core: Core, ledger: Ledger, guards: Guards, power: PowerService) -> None:
         self._ledger = ledger
         self._guards = guards
         self._power = power
-        self._observed = observed
+        self._observed = core.observed
         self._look = asyncio.Event()
         self._refused: dict[NodeName, str] = {}
         self._clock = ClockWatch()
+        core.loops.register("budgets", self.run)
 
     def shorten(self) -> None:
         """Has TPUs end sooner that can cost more than their budget has, and says so."""

@@ -109,6 +109,8 @@ class TPUFacts(Struct, kw_only=True):
     #: Since when and for how long it is READY (see `RunTimes`), and what it costs by the hour.
     since: float | None = None
     seconds: float | None = 0.0
+    #: When it was first seen that it is no longer READY.
+    ended: float | None = None
     cost: Cost = field(default_factory=Cost)
     environments: list[Environment] = field(default_factory=list)
     kernels: int = 0
@@ -175,6 +177,7 @@ def view_tpu(facts: TPUFacts) -> TPU:
         run_ends=_run_ends(node),
         emulated=facts.emulated,
         created=node.created,
+        ended="" if facts.ended is None else timestamp("seconds", at=facts.ended),
         cost=running_cost(cost, since=facts.since, seconds=facts.seconds),
         chips=accelerator.chips if accelerator else node.chips or 0,
         attached=is_attached(name),

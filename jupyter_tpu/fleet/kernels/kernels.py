@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -120,6 +121,7 @@ class KernelService:
         self._changes = core.changes
         # Of each TPU, the kernels that were last shut down with something else, and why.
         self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
+        core.connected.ends_with_tpu(partial(self.clear, lost=True), when_disconnected=True)
 
     async def list(self, ref: str, query: ListQuery | None = None) -> Sequence[Kernel]:
         return await self._list(await self._finder.find(ref), fresh=bool(query and query.fresh))

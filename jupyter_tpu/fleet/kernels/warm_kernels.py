@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -21,7 +21,6 @@ from ...cloud import NodeName
 from ...environment import single_host_variables
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import LinkState
-from ..core.connections import HostConnections
 from ..core.core import Core
 from ..models import KeepWarm, WarmKernel
 from ..models.core import validated
@@ -38,13 +37,14 @@ class PodHosts:
     on_ready: called when another pod is ready.
     """
 
-    def __init__(self, connections: HostConnections, on_ready: Callable[[], None]) -> None:
-        self._connections = connections
-        self._on_ready = on_ready
+    def __init__(self, core: Core) -> None:
+        self._connections = core.connections
+        self._on_ready = core.polled.wake
         self._addresses: dict[NodeName, PodAddress] = {}
         self._begun: set[NodeName] = set()
         self._changed = asyncio.Event()
-        connections.changed.add(lambda _: self._changed.set())
+        core.connections.changed.add(lambda _: self._changed.set())
+        core.loops.register("pods", self.run)
 
     def address(self, name: NodeName) -> PodAddress | None:
         """Where the agent of host 0 reaches the others; None if it can't yet."""
@@ -109,6 +109,7 @@ class WarmKernelMonitor:
         self._by_default = by_default
         self._reported: dict[NodeName, dict[str, WarmKernel]] = {}
         self._stopped: set[NodeName] = set()
+        core.runner.ended.add(self.resume)
 
     def specs(self, name: NodeName) -> dict[str, WarmKernelSpec]:
         """What a TPU should have, by environment."""

@@ -59,7 +59,7 @@ class Provisioner(ABC, Generic[Spec]):
         self._name = record.name
         self._provisioning = Provisioning(record.claim, record.name.node, thing)
         self._clock = Clock()
-        self._provisioning.taken_over(self._now())
+        self._provisioning.claim.take_over(self._now())
         self._asked = asyncio.Event()
 
     @abstractmethod

@@ -240,6 +240,8 @@ class TPU(Struct, kw_only=True):
     #: A machine that is reached by SSH alone: it can't be started, stopped or deleted here.
     attached: bool = False
     created: str = ""
+    #: When this program first saw that it is no longer READY; "" if it is, or if that was not seen.
+    ended: str = ""
     cost: Cost = field(default_factory=Cost)
     chips: int = 0
     hosts: list[Host] = []
