@@ -20,7 +20,7 @@ from ..commands.watching import watch as watch_changes
 from ..commands.watching import watch_option
 from ..errors import InvalidInput, TPUError
 from ..wording import count
-from .approval import approve_cost
+from .approval import approve_cost, create_planned, is_several, print_plan
 from .console import (
     json_option,
     no_wait_option,
@@ -30,7 +30,6 @@ from .console import (
     yes_option,
 )
 from .losses import running_kernels
-from .plans import create_planned, is_several, print_plan
 from .waiting import finish, finish_all, leave_and_print, progress_stream, require_server
 
 if TYPE_CHECKING:
