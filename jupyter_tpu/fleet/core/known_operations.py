@@ -102,16 +102,12 @@ class KnownOperations:
 
     def works_on(self, name: NodeName) -> bool:
         """Whether one runs on the TPU in this process for which others have to wait."""
-        return any(
-            not KINDS[operation_record.operation.kind].patient
-            for operation_record in self.running_on(name)
-        )
+        return any(not KINDS[record.operation.kind].patient for record in self.running_on(name))
 
     def waits_for_tpu(self) -> bool:
         """Whether one runs in this process that waits for what its TPU does."""
         return any(
-            KINDS[running_operation.record.operation.kind].patient
-            for running_operation in self.running.values()
+            KINDS[operation.record.operation.kind].patient for operation in self.running.values()
         )
 
     def running_on(self, name: NodeName) -> list[OperationRecord]:
@@ -167,9 +163,9 @@ class KnownOperations:
     def hunted(self) -> set[NodeName]:
         """The TPUs that hunts try to create in this process now."""
         return {
-            running_operation.name
-            for running_operation in self.running.values()
-            if running_operation.record.operation.kind == "hunt"
+            operation.name
+            for operation in self.running.values()
+            if operation.record.operation.kind == "hunt"
         }
 
     def starting(self) -> set[NodeName]:
@@ -179,7 +175,7 @@ class KnownOperations:
     def _everywhere(self) -> list[OperationRecord]:
         """Those that run, in whichever process."""
         return [
-            *(running_operation.record for running_operation in self.running.values()),
+            *(operation.record for operation in self.running.values()),
             *self.elsewhere.values(),
         ]
 

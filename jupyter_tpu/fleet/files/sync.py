@@ -364,7 +364,7 @@ class MirroredProjects:
         ]
         return sorted(
             map(self._view, mirrors),
-            key=lambda mirrored_project: (mirrored_project.folder, mirrored_project.host),
+            key=lambda project: (project.folder, project.host),
         )
 
     def _is_ours(self, mirror: Mirror) -> bool:

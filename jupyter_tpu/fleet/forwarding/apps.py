@@ -182,9 +182,7 @@ class Apps:
 
     def forget(self, name: NodeName) -> None:
         """The TPU is disconnected or gone: its apps close in a moment."""
-        self._closing += [
-            active_app for active_app in self._open.values() if active_app.name == name
-        ]
+        self._closing += [app for app in self._open.values() if app.name == name]
         self._wake.set()
 
     async def shut_down(self) -> None:

@@ -236,9 +236,7 @@ class HuntService:
         }
         known |= self._mine
         records = (
-            operation_record
-            for id, operation_record in known.items()
-            if self._runner.known.find(id) is not None
+            record for id, record in known.items() if self._runner.known.find(id) is not None
         )
         yield from sorted(
             records, key=lambda operation_record: operation_record.operation.created, reverse=True

@@ -54,14 +54,14 @@ class AttachedService:
             name=name,
             hosts=[
                 MachineHost(
-                    ssh=user_host.alias,
-                    address=user_host.address,
-                    port=user_host.port,
-                    user=user_host.user,
+                    ssh=host.alias,
+                    address=host.address,
+                    port=host.port,
+                    user=host.user,
                     host_key=shown.fingerprint,
                     known=shown.known,
                 )
-                for user_host, shown in await machines.inspect_machines(request)
+                for host, shown in await machines.inspect_machines(request)
             ],
         )
 

@@ -97,7 +97,7 @@ class UsageService:
             me=self._owners.me.name,
             projects=names,
             emulated=self._cloud.emulated,
-            chips=sum(used_tpu.chips for used_tpu in used_tpus if used_tpu.holds == "chips"),
+            chips=sum(tpu.chips for tpu in used_tpus if tpu.holds == "chips"),
             tpus=sorted(used_tpus, key=_most_expensive),
             owners=_by_owner(used_tpus),
             problems=[problem for listing in listings for problem in listing.problems],
@@ -217,7 +217,7 @@ def _by_owner(used_tpus: Iterable[UsedTPU]) -> list[OwnerUsage]:
         owner.usd = round(owner.usd + (used.cost.usd or 0.0), 2)
     return sorted(
         owners.values(),
-        key=lambda owner_usage: (-owner_usage.chips, -owner_usage.usd, owner_usage.owner),
+        key=lambda usage: (-usage.chips, -usage.usd, usage.owner),
     )
 
 
