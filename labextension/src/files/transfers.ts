@@ -15,7 +15,7 @@ import { trans } from '../ui/translation';
 /** Asks for files, and uploads them one after the other. */
 export async function upload(tpu: ITPU, model: TPUModel): Promise<void> {
   const chosen = await ask({
-    title: trans.__('Upload files to %1', tpu.name),
+    title: trans.__('Upload Files to %1', tpu.name),
     accept: trans.__('Upload'),
     initial: { host: 0, folder: '', files: [] as File[] },
     fields: ({ host }) => [
@@ -52,7 +52,7 @@ export async function upload(tpu: ITPU, model: TPUModel): Promise<void> {
 /** Asks for a file, and has the browser download it. */
 export async function download(tpu: ITPU, model: TPUModel): Promise<void> {
   await ask({
-    title: trans.__('Download a file from %1', tpu.name),
+    title: trans.__('Download a File from %1', tpu.name),
     accept: trans.__('Download'),
     initial: { host: 0, path: '' },
     fields: ({ host }) => [

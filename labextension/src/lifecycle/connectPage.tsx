@@ -25,7 +25,7 @@ export function ConnectPage() {
     <FormPage
       form={form}
       label={
-        environment ? trans.__('Environment') : trans.__('New environment')
+        environment ? trans.__('Environment') : trans.__('New Environment')
       }
       first={first}
       nameProblem={nameProblem}

@@ -54,7 +54,7 @@ export function QueuedPage() {
         none={trans.__('There are no queued resources.')}
       >
         {items => (
-          <Rows title={trans.__('Queued resources')}>
+          <Rows title={trans.__('Queued Resources')}>
             {items.map(one => (
               <Queued key={keyOf(one)} queued={one} />
             ))}

@@ -20,7 +20,7 @@ export function UsagePage() {
   const list = useStore(useActions().forms.usage);
   const { failure, value: usage } = list;
   return (
-    <PanelForm label={trans.__('TPU usage')} onSubmit={() => list.load()}>
+    <PanelForm label={trans.__('TPU Usage')} onSubmit={() => list.load()}>
       {failure && <Alert {...failureText(failure)} />}
       {usage?.problems.map(problem => (
         <Alert key={problem.message} kind="warning" {...failureText(problem)} />

@@ -30,7 +30,13 @@ export function WhyEnded({ tpu }: ITPUProps) {
         <Terms
           terms={[
             [trans.__('By'), ending.who],
-            ending.when && [trans.__('When'), clock(ending.when), ending.when],
+            ending.when && [
+              trans.__('When'),
+              ending.seen
+                ? trans.__('Seen at %1', clock(ending.when))
+                : clock(ending.when),
+              ending.when
+            ],
             ending.why && [trans.__('Why'), ending.why],
             [trans.__('Now'), ending.now]
           ]}
@@ -51,7 +57,11 @@ export function hasAlerts(tpu: ITPU, { model }: Actions): boolean {
   );
 }
 
-export function Alerts({ tpu }: ITPUProps) {
+/** explained: whether `WhyEnded` stands above. */
+export function Alerts({
+  tpu,
+  explained
+}: ITPUProps & { explained?: boolean }) {
   const actions = useActions();
   const { model } = actions;
   const failure = model.failure(tpu);
@@ -60,13 +70,17 @@ export function Alerts({ tpu }: ITPUProps) {
     .find(operation => operation.undeleted === 'retrying');
   const maintenance = maintenanceText(tpu);
   const isTheProblem = (one: IEnvironment) => isSame(one.problem, tpu.problem);
+  const gone = tpu.state === 'PREEMPTED' || tpu.state === 'TERMINATED';
+  // That it is gone; but not why it can't be deleted.
+  const known =
+    explained && gone && !refused && tpu.problem?.reason === 'CONFLICT';
   return (
     <>
       {/* While it goes on, the TPU's problem says so. */}
       {maintenance && !(tpu.maintenance?.ongoing && tpu.problem) && (
         <Alert kind="warning" {...maintenance} />
       )}
-      {tpu.problem && !tpu.environments.some(isTheProblem) && (
+      {tpu.problem && !known && !tpu.environments.some(isTheProblem) && (
         <Alert kind="warning" {...problemText(tpu.problem)}>
           {refused && (
             <TextButton onClick={() => void actions.stopTrying(tpu, refused)}>

@@ -126,7 +126,7 @@ function pageTitle({ forms, view }: Actions): string {
     budgets: trans.__('Budgets'),
     connect: environment
       ? trans.__('Environment %1', environment)
-      : trans.__('New environment'),
+      : trans.__('New Environment'),
     create: trans.__('New TPU'),
     grants: trans.__('Grants'),
     list: trans.__('TPU'),
@@ -134,9 +134,9 @@ function pageTitle({ forms, view }: Actions): string {
       'Packages of %1',
       forms.packages.environment?.name ?? ''
     ),
-    queued: trans.__('Queued resources'),
+    queued: trans.__('Queued Resources'),
     tokens: trans.__('Tokens'),
-    usage: trans.__('TPU usage')
+    usage: trans.__('TPU Usage')
   }[view.page];
 }
 

@@ -189,7 +189,7 @@ function Known({ seen, tpu }: ITPUProps & { seen: Visibility }) {
       </p>
       {tpu.cloud_state === 'PENDING' && <p>{tpu.advice}</p>}
       <WhyEnded tpu={tpu} />
-      <Alerts tpu={tpu} />
+      <Alerts tpu={tpu} explained />
       {model
         .operationsOf(tpu)
         .filter(isUrgent)
