@@ -288,9 +288,8 @@ def test_a_warm_pod_kernel_becomes_the_restarted_one_and_one_that_was_killed_doe
     code = f"import jax; {total}\nprint(int(m.process_allgather(jax.process_index()).sum()))"
     assert notebook.text(code) == "6\n"
     # Where a host's has been killed, all are started again.
-    running = set(pids(emulator, pod, 2))
     core_thread().wait(keep_warm(emulator, pod, wanted=True))
-    [other] = set(pids(emulator, pod, 2)) - running
+    [other] = set(pids(emulator, pod, 2)) - warm[2]
     os.kill(other, signal.SIGKILL)
     restart(notebook)
     assert not set(pids(emulator, pod, 2)) & {*running, other}
