@@ -292,7 +292,7 @@ def test_a_warm_pod_kernel_becomes_the_restarted_one_and_one_that_was_killed_doe
     [other] = set(pids(emulator, pod, 2)) - warm[2]
     os.kill(other, signal.SIGKILL)
     restart(notebook)
-    assert not set(pids(emulator, pod, 2)) & {*running, other}
+    assert not set(pids(emulator, pod, 2)) & {*warm[2], other}
     assert notebook.text(code) == "6\n"
     core_thread().wait(keep_warm(emulator, pod, wanted=False))
 
