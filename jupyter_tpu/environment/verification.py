@@ -67,7 +67,7 @@ class LockFile(Struct, frozen=True, kw_only=True):
 
 
 class Hardware(Struct, frozen=True, kw_only=True):
-    """What decides whether JAX can use a host's chips; see ``on_host.hardware``."""
+    """What decides whether JAX can use a host's chips; see ``on_host.chip_holders.hardware``."""
 
     chips: list[str] = []  # the generation of each on the PCI bus
     device_files: list[str] = []

@@ -9,28 +9,31 @@ from pathlib import Path
 from ..links import Links
 from ..paths import data_dir
 from . import models
-from .agents.subject import Agents
-from .chips.subject import TPUChips
+from .api import FleetAPI
 from .core.core import Core
-from .core.locks import Locks
-from .core.process_lease import ProcessLease
+from .core.state_folder import Locks, ProcessLease
 from .core.store import Store
-from .environments.subject import Environments
-from .files.subject import Files
-from .forwarding.subject import Forwarding
-from .hunts.subject import Hunts
-from .jobs.subject import Jobs
-from .kernels.subject import Kernels
+from .kernels.kernels import KernelService
 from .kernelspecs import KernelSpecRegistry
 from .lifecycle.defaults import EnvironmentDefaults
-from .lifecycle.subject import Lifecycle
-from .money.subject import Money
-from .ray.subject import RayClusters
-from .reconcile.subject import Reconcile
-from .setup.subject import Setup
+from .ray import RayService
+from .subjects import (
+    Agents,
+    Environments,
+    Files,
+    Forwarding,
+    Hunts,
+    Jobs,
+    Kernels,
+    Lifecycle,
+    Money,
+    Reconcile,
+    Setup,
+    TPUChips,
+)
 
 
-class Fleet:
+class Fleet(FleetAPI):
     """The TPUs of one project, as a :class:`~jupyter_tpu.fleet.api.FleetAPI`.
 
     Lives on the core thread's loop. Made by :meth:`open`, ended by :meth:`close`.
@@ -47,7 +50,6 @@ class Fleet:
         environments = Environments(core, kernels)
         jobs = Jobs(core, money, forwarding, kernels)
         chips = TPUChips(core, kernels, jobs)
-        ray = RayClusters(core, forwarding, environments, jobs)
         lifecycle = self._lifecycle = Lifecycle(
             core, money, files, forwarding, kernels, jobs, defaults
         )
@@ -68,11 +70,13 @@ class Fleet:
         self.grants, self.prices = money.grants, money.prices
         self.reservations = money.reservations
         self.environments, self.pythons = environments.service, environments.pythons
-        self.kernels, self.slice_kernels = kernels.service, kernels.slices
+        self.kernels: KernelService = kernels.service  # the server adds to it
+        self.slice_kernels = kernels.slices
         self.chips, self.chip_kernels = chips.service, chips.kernels
         self.metrics = chips.metrics
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles
-        self.guards, self.ray = jobs.guards, ray.service
+        self.guards = jobs.guards
+        self.ray = RayService(core, forwarding.apps, environments.service, jobs.service)
         self.tunnels, self.apps = forwarding.tunnels, forwarding.apps
         self.tensorboard = forwarding.tensorboard
         self.files, self.copies = files.access, files.copies

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from lab_server import WINDOW, LabPage, LabServer
 from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
+OPENED_ONCE = True
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
-
-
-@pytest.fixture(scope="module")
-def opened(page: Page, lab_server: LabServer) -> None:
-    LabPage(page, lab_server).open()
-
-
-@pytest.fixture
-def lab(opened: None, unopened_lab: LabPage) -> Iterator[LabPage]:
-    """JupyterLab, opened once for all tests of this file."""
-    yield unopened_lab
-    unopened_lab.page.keyboard.press("Escape")
 
 
 def violations(page: Page, selector: str) -> list[str]:
@@ -43,21 +30,21 @@ def test_axe_finds_nothing_in_the_list_the_form_a_page_and_a_dialog(
     lab: LabPage, tpu: dict[str, Any]
 ) -> None:
     page, name = lab.page, tpu["name"]
-    found: dict[str, list[str]] = {}
+    problems: dict[str, list[str]] = {}
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         lab.set_theme(theme)
         expect(lab.tpu(name)).to_be_visible()
-        found[f"list, {theme}"] = violations(page, "#jp-tpu-panel")
+        problems[f"list, {theme}"] = violations(page, "#jp-tpu-panel")
         lab.open_form()
-        found[f"form, {theme}"] = violations(page, "#jp-tpu-panel")
+        problems[f"form, {theme}"] = violations(page, "#jp-tpu-panel")
         lab.panel.get_by_role("button", name="Back to the list").click()
         lab.open_page(name)
-        found[f"page, {theme}"] = violations(page, ".jp-tpu-Page")
+        problems[f"page, {theme}"] = violations(page, ".jp-tpu-Page")
         lab.act(name, "Files", "Copy Files and Folders…")
         expect(page.get_by_role("dialog").get_by_label("Direction")).to_be_focused()
-        found[f"dialog, {theme}"] = violations(page, ".jp-tpu-QuestionDialog .jp-tpu-Dialog")
+        problems[f"dialog, {theme}"] = violations(page, ".jp-tpu-QuestionDialog .jp-tpu-Dialog")
         page.keyboard.press("Escape")
-    assert not any(found.values()), json.dumps(found, indent=1)
+    assert not any(problems.values()), json.dumps(problems, indent=1)
 
 
 def test_a_file_is_copied_from_the_menu_of_the_file_browser(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,18 @@ from shared_packages import MAKE_ENVIRONMENT
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.kernels import KernelSpecs
-from jupyter_tpu.links import HostName, Links
+from jupyter_tpu.links import HostName, Links, core_thread
+
+
+@contextlib.contextmanager
+def pod_with_jax(
+    emulator: Any, prefix: str, zone: str, hosts: int, type: str = "v5litepod-16"
+) -> Iterator[str]:
+    """The name of a pod whose hosts have an environment with JAX."""
+    with emulator.tpu(prefix, type, zone) as node:
+        name = node["name"].rpartition("/")[2]
+        core_thread().wait(make_environments(emulator, zone, name, hosts))
+        yield name
 
 
 async def make_environments(emulator: Any, zone: str, tpu: str, hosts: int) -> None:

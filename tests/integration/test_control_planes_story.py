@@ -32,19 +32,21 @@ def new_name() -> str:
 
 def at_compute_engine(emulator: Any) -> list[str]:
     """All that there is, by its name."""
-    found = []
+    names = []
     for kind in COMPUTE:
         page = emulator.request("GET", f"/compute/v1/projects/emulated/aggregated/{kind}")
-        found += [each["name"] for scope in page["items"].values() for each in scope.get(kind, ())]
-    return sorted(found)
+        names += [item["name"] for scope in page["items"].values() for item in scope.get(kind, ())]
+    return sorted(names)
 
 
+@pytest.mark.parametrize("connect", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_tpu7x_is_a_tpu_like_others_from_its_creation_to_its_end(
-    shell: Shell, emulator: Any
+    shell: Shell, emulator: Any, connect: bool
 ) -> None:
     name = new_name()
+    options = ["--connect"] if connect else []
     said = shell.out(
-        *("create", name, "--type", "tpu7x-8", "--zone", "us-central1-c", "--connect"), limit=LIMIT
+        *("create", name, "--type", "tpu7x-8", "--zone", "us-central1-c", *options), limit=LIMIT
     )
     assert "tpu7x-8 = 4 chips · 1 host · 768 GB HBM (emulated), in us-central1-c" in said
     assert "Compute Engine" not in said
@@ -52,7 +54,7 @@ def test_a_tpu7x_is_a_tpu_like_others_from_its_creation_to_its_end(
         old = node["name"].rpartition("/")[2]
         listed = {tpu["name"]: tpu for tpu in shell.json("list", "--json")["tpus"]}
         assert (listed[name]["api"], listed[old]["api"]) == ("compute", "tpu")
-        assert listed[name]["connection"] == "connected"
+        assert listed[name]["connection"] == ("connected" if connect else "disconnected")
         used = {tpu["name"] for tpu in shell.json("usage", "--json")["tpus"]}
         assert {name, old} <= used
     assert "Compute Engine" in shell.out("describe", name)
@@ -61,13 +63,14 @@ def test_a_tpu7x_is_a_tpu_like_others_from_its_creation_to_its_end(
     assert name in shell.out("run", name, "--", "hostname")
     job = shell.json("job", "start", name, "--json", "--", "sh", "-c", "echo on $TPU_NAME")
     assert f"on {name}" in shell.out("job", "logs", name, job["id"], "--follow")
-    (spec,) = json.loads(shell.out("kernel", "list", "--json"))
-    with running_kernel(shell.environment, spec["name"]) as run:
-        assert run("import jax, os; print(jax.device_count(), os.uname().nodename)") == (
-            f"8 {name}\n"
-        )
-    checked = shell.run("doctor", name).stdout
-    assert "The runtime version fits: ubuntu-accel-2404-amd64-tpu-tpu7x on tpu7x-8." in checked
+    if connect:
+        (spec,) = json.loads(shell.out("kernel", "list", "--json"))
+        with running_kernel(shell.environment, spec["name"]) as run:
+            assert run("import jax, os; print(jax.device_count(), os.uname().nodename)") == (
+                f"8 {name}\n"
+            )
+        checked = shell.run("doctor", name).stdout
+        assert "The runtime version fits: ubuntu-accel-2404-amd64-tpu-tpu7x on tpu7x-8." in checked
     shell.out("delete", name, "--yes")
     assert at_compute_engine(emulator) == []
     assert shell.json("list", "--json")["tpus"] == []
@@ -119,8 +122,8 @@ def test_a_hunt_looks_at_both_control_planes(shell: Shell, emulator: Any, faults
     faults(kind="no-capacity", zone="us-east5-a", type="v6e-4", chips=0)  # the Cloud TPU API's
     shell.out("hunt", "start", name, "--type", "v6e-4", "--zone", "us-east5-a")
     said = shell.json("hunt", "describe", name, "--json")
-    assert [each["api"] for each in said["candidates"]] == ["tpu", "compute"]
-    assert [(each["api"], each["state"]) for each in said["attempts"]] == [
+    assert [candidate["api"] for candidate in said["candidates"]] == ["tpu", "compute"]
+    assert [(attempt["api"], attempt["state"]) for attempt in said["attempts"]] == [
         ("tpu", "failed"),
         ("compute", "found"),
     ]

@@ -36,8 +36,8 @@ def test_a_line_that_is_too_long_to_wait_for_is_the_same_however_it_was_cut(piec
 
 
 def test_hosts_with_equal_output_are_one_group():
-    found = {host: transcript(f"{host // 2}\n") for host in range(5)}
-    assert [(fold.title, fold.text) for fold in differences(found)] == [
+    outputs = {host: transcript(f"{host // 2}\n") for host in range(5)}
+    assert [(fold.title, fold.text) for fold in differences(outputs)] == [
         ("hosts 2, 3", "1\n"),
         ("host 4", "2\n"),
     ]
@@ -73,8 +73,8 @@ def test_of_much_output_the_beginning_and_the_end_are_kept():
 
 @given(st.text())
 def test_what_a_host_prints_is_never_markup(text):
-    found = differences({0: transcript("x"), 1: transcript(text + "<script>&")})
-    html = bundle("Above:", found)["text/html"]
+    folds = differences({0: transcript("x"), 1: transcript(text + "<script>&")})
+    html = bundle("Above:", folds)["text/html"]
     assert "<script" not in html
     assert html.count("<") == html.count(">")
 

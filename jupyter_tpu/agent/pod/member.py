@@ -1,8 +1,8 @@
 """The process next to one host's kernel of a pod kernel: starts it, and carries its messages.
 
-It gets what to start by its standard input, and ends with it: if the conductor, or the connection
-to it, is gone, so is the kernel, and the host's chips are free. Output that the conductor does not
-read yet is limited; then the kernel is paused.
+Its standard input says what to start, and it ends when that is closed. So if the conductor or the
+connection to it is lost, the kernel ends, and the host's chips are free. Output that the conductor
+does not read yet is limited; then the kernel is paused.
 """
 
 from __future__ import annotations

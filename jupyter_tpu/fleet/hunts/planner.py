@@ -38,8 +38,7 @@ from ...backoff import Backoff
 from ...errors import Reason, TPUError
 from ..core.records import Candidate, HuntRecord
 from ..models import Problem
-from ..models.catalog import known_type
-from ..models.core import timestamp
+from ..models.core import known_type, timestamp
 
 #: Pauses are up to a quarter shorter or longer, by chance: many hunts do not ask in step.
 _JITTER = (0.75, 1.25)
@@ -129,7 +128,7 @@ def learn(
     candidate.problem = problem
     if reason is Reason.EXISTS:
         _rule_out(
-            (same_zone for same_zone in hunt.candidates if same_zone.zone == candidate.zone),
+            (zone for zone in hunt.candidates if zone.zone == candidate.zone),
             problem,
         )
     elif reason in _FOR_GOOD:

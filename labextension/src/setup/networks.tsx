@@ -8,8 +8,10 @@ import { INetworkSetup, ISetUpNetwork } from '../rest/api';
 import { confirm, show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
 import { failureLine } from '../ui/failures';
+import { namesIn } from '../ui/listForm';
+import { SUCCESS_TIMEOUT } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { SUCCESS_TIMEOUT, wait } from '../ui/wait';
+import { wait } from '../ui/wait';
 
 /** Asks whom to let in, shows what a network lacks, and creates that if the user agrees. */
 export async function setUpNetwork(
@@ -17,7 +19,7 @@ export async function setUpNetwork(
   model: TPUModel
 ): Promise<void> {
   const asked = await InputDialog.getText({
-    title: trans.__('Who May Use SSH?'),
+    title: trans.__('Who may use SSH?'),
     label: trans.__(
       'The public IPv4 address of the computer that runs Jupyter, or a range. Empty: detected through a connected TPU.'
     ),
@@ -27,7 +29,7 @@ export async function setUpNetwork(
   if (!asked.button.accept) {
     return;
   }
-  const named = asked.value?.split(/[\s,]+/).filter(Boolean) ?? [];
+  const named = namesIn(asked.value ?? '');
   const plan = await wait(trans.__('Checking the network.'), signal =>
     model.client.networks.setUp(
       { ...request, sources: named, dry_run: true },
@@ -74,7 +76,7 @@ export async function setUpNetwork(
   });
 }
 
-function Plan({ plan }: { plan: INetworkSetup }): JSX.Element {
+function Plan({ plan }: { plan: INetworkSetup }) {
   const rows = [
     ...plan.blocked.map(text => ['problem', trans.__('Problem'), text]),
     ...plan.changes.map(text => ['change', trans.__('Change'), text]),
