@@ -22,7 +22,7 @@ def adopt(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
 
     with open_session() as session:
         tpu = session.call(session.fleet.tpu(name))
-        names = confirmed_names([tpu], confirmed, "adopt it")
+        names = confirmed_names([tpu], confirmed)
         request = AdoptTPU(confirm_name=tpu.name if tpu.name in names else "")
         used_tpu = session.call(session.fleet.usage.adopt(tpu_ref(tpu), request))
     if as_json:

@@ -40,7 +40,7 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
 
     with open_session() as session:
         if no_wait:
-            require_server(session, "continues to replace the TPU")
+            require_server(session)
         tpu = session.call(session.fleet.tpu(name))
         ref = tpu_ref(tpu)
         plan = session.call(session.fleet.hunts.replacement(ref))
@@ -110,7 +110,7 @@ def report_fault(
                 f"Report host {request.host} of {tpu.name} to Google? It ends at once.{ends}",
                 "Add --yes to report it without asking.",
             )
-        typed = confirmed_names([tpu], confirmed, "report it")
+        typed = confirmed_names([tpu], confirmed)
         there = running[tpu_ref(tpu)]
         request = structs.replace(
             request,

@@ -95,7 +95,7 @@ def remove(name: str, confirmed: tuple[str, ...]) -> None:
 def _confirmed(session: Session, name: str, confirmed: tuple[str, ...]) -> tuple[str, str]:
     """What names exactly this TPU, and its name if that was confirmed, else ""."""
     tpu = session.call(session.fleet.tpu(name))
-    names = confirmed_names([tpu], confirmed, "change its guard")
+    names = confirmed_names([tpu], confirmed)
     return tpu_ref(tpu), tpu.name if tpu.name in names else ""
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, TimeoutError, expect
 from ports import free_port
 from waiting import until
 
@@ -262,16 +262,15 @@ class Window:
         # Not a selected kernel's own row, which names its collection behind the kernel.
         first = self.picker.get_by_role("option", name=re.compile(f"^{re.escape(path[0])}"))
 
+        # Where a kernel is selected already, also by the Jupyter extension itself.
+        others = self.picker.get_by_role("option", name="Select Another Kernel")
+
         def offered() -> bool:
             self.page.keyboard.press("Escape")  # the list is not renewed while it is shown
             self.page.locator(".kernel-label:visible").click()
-            self.page.wait_for_timeout(1000)  # ms
-            # Where a kernel is selected already, also by the Jupyter extension itself.
-            others = self.picker.get_by_role("option", name="Select Another Kernel")
-            if first.count() == 0 and others.count() > 0:
+            if comes(first.or_(others)) and first.count() == 0:
                 others.click()
-                self.page.wait_for_timeout(1000)
-            return first.count() > 0
+            return comes(first)
 
         until(offered, 120, self.picker.inner_text)
         first.first.click()
@@ -290,6 +289,15 @@ class Window:
         """What the terminal shows."""
         rows = self.page.locator(".terminal-wrapper.active .xterm-rows")
         return rows.inner_text().replace("\xa0", " ") if rows.count() else ""
+
+
+def comes(locator: Locator, limit: float = 5.0) -> bool:
+    """Whether something that *locator* finds is shown within *limit* seconds."""
+    try:
+        locator.first.wait_for(timeout=1000 * limit)
+    except TimeoutError:
+        return False
+    return True
 
 
 def notebook(path: Path, source: str) -> None:

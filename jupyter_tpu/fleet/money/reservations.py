@@ -13,6 +13,7 @@ from ...catalog import usd
 from ...cloud import Cloud
 from ...cloud.models import Reservation, ReservationSpec
 from ...errors import InvalidInput, Reason, TPUError
+from ...wording import phrase
 from ..models import CreateReservation, ReservationQuote, ReservationView
 from ..models.core import future_seconds, timestamp, validated
 from .prices import Prices
@@ -36,11 +37,11 @@ class ReservationService:
         listed = self._list_price(generation, request)
         emulated = self._cloud.emulated
         price = (
-            "an emulated one costs nothing"
+            phrase("an emulated one costs nothing")
             if emulated
-            else "its price is not known"
+            else phrase("its price is not known")
             if listed is None
-            else f"about {usd(listed)} at the on-demand list price"
+            else phrase(f"about {usd(listed)} at the on-demand list price")
         )
         first, last = (datetime.fromtimestamp(at, UTC).date().isoformat() for at in (start, end))
         return ReservationQuote(
