@@ -191,8 +191,8 @@ class EmulatorProcess:
 
     def hosts(self, node: str) -> list[dict[str, Any]]:
         """The hosts of a node (its id), with what runs in them."""
-        found = self.request("GET", "/emulator/v1/hosts")["hosts"]
-        return [host for host in found if host["node"].endswith(f"/nodes/{node}")]
+        hosts = self.request("GET", "/emulator/v1/hosts")["hosts"]
+        return [host for host in hosts if host["node"].endswith(f"/nodes/{node}")]
 
     def create(self, name: str, type: str, zone: str, **fields: Any) -> dict[str, Any]:
         """A READY TPU, as JSON; *fields* of the node."""
@@ -216,8 +216,8 @@ class EmulatorProcess:
 
         def running() -> set[int]:
             inits = [host["init_pid"] for host in self.hosts(node) if host["init_pid"]]
-            found = [process for init in inits for process in process_tree(init)]
-            return {process["outer"] for process in found if not is_sshd(process["name"])}
+            processes = [process for init in inits for process in process_tree(init)]
+            return {process["outer"] for process in processes if not is_sshd(process["name"])}
 
         ending = running()
         for pid in ending:

@@ -206,8 +206,8 @@ class FaultProxy:
             flow.reset()  # as the end that broke it did
         finally:
             self._flows.discard(flow)
-            for each in flow.writers:
-                each.close()
+            for end in flow.writers:
+                end.close()
 
     # ---- what a line does to bytes
 

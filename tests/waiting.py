@@ -18,22 +18,22 @@ def until(
 ) -> Any:
     """Waits for *what* to be true, which it returns; *limit* in seconds."""
     end, pause = time.monotonic() + limit, PAUSE
-    while not (found := what()):
+    while not (answer := what()):
         assert time.monotonic() < end, f"not within {limit} s: {why()}"
         time.sleep(pause)
         pause = min(1.2 * pause, LONGEST)
-    return found
+    return answer
 
 
 async def eventually(what: Callable[[], Any], limit: float = 60.0) -> Any:
     """The same, while the loop goes on; *what* may give an awaitable."""
     end, pause = time.monotonic() + limit, PAUSE
     while True:
-        found = what()
-        if inspect.isawaitable(found):
-            found = await found
-        if found:
-            return found
+        answer = what()
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if answer:
+            return answer
         assert time.monotonic() < end, f"not within {limit} s: {what}"
         await asyncio.sleep(pause)
         pause = min(1.2 * pause, LONGEST)

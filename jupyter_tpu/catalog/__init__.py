@@ -18,9 +18,8 @@ from .lookup import (
     zones,
 )
 from .models import API, API_NAMES, AcceleratorType, ChipPrice, MachineShape, RegionPrice
-from .peaks import PEAKS_READ, PEAKS_SOURCE, ChipPeak, chip_peak
 from .prices import PRICES_READ, PRICES_SOURCE, SHIPPED, PriceTable, price_in, usd, usd_per_hour
-from .tables import IMAGE_FAMILIES, IMAGE_PROJECT
+from .tables import IMAGE_FAMILIES, IMAGE_PROJECT, PEAKS_READ, PEAKS_SOURCE, ChipPeak, chip_peak
 
 __all__ = [
     "API",

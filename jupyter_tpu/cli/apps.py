@@ -1,4 +1,4 @@
-"""``jupyter tpu app`` and ``tensorboard``: web apps of hosts in the browser."""
+"""``jupyter tpu app``, ``tensorboard`` and ``ray dashboard``: web apps of hosts in the browser."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..commands import ray_group
 from ..commands.field_options import options_of
 from ..commands.grammar import Group, argument, command, examples
 from ..commands.parameters import tpu_argument
 from ..commands.printing import list_options, print_list
-from ..commands.session import Session, open_session
+from ..commands.session import Session, fleet_call, open_session
 from ..commands.tables import host_text, problem_text, size, state_text, table
 from ..errors import Reason, TPUError
 from .console import json_option, note, print_json
@@ -81,8 +82,7 @@ def open_app(
 @list_options
 def list_apps() -> None:
     """List the open web apps."""
-    with open_session() as session:
-        apps = session.call(session.fleet.apps.list())
+    apps = fleet_call(lambda fleet: fleet.apps.list())
     print_list(apps, _table)
 
 
@@ -201,3 +201,27 @@ def _browse(url: str) -> bool:
 
 def _title(web_app: App) -> str:
     return f"{web_app.name} of {host_text(web_app.tpu, web_app.host)}"
+
+
+@command("dashboard", epilog=examples("jupyter tpu ray dashboard my-pod"))
+@tpu_argument()
+@browser_option
+@json_option
+def dashboard(name: str, no_browser: bool, as_json: bool) -> None:
+    """Open Ray's dashboard.
+
+    It has an origin of its own, as all web apps of hosts, and needs no token there.
+    """
+    with open_session() as session:
+        opened = session.call(session.fleet.ray.open_dashboard(name))
+        if as_json:
+            print_json(opened)
+        show_app(session, opened, no_browser=no_browser, quiet=as_json)
+
+
+ray = Group(
+    "ray",
+    commands={**ray_group.ray.commands, "dashboard": dashboard},
+    help=ray_group.ray.help,
+    aliases={"up": "start", "down": "stop"},
+)

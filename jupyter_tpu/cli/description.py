@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from ..commands.costs import hourly, running_for, so_far
 from ..commands.doctor import numbered
-from ..commands.flex_start import run_text
 from ..commands.guard import countdown
-from ..commands.shares import shares_text
 from ..commands.tables import Styled, problem_text, state_text, table, type_and_meaning
+from ..commands.times import run_text
 from ..wording import phrase
+from .share import shares_text
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU, Environment, Kernel, WarmKernel
@@ -75,6 +75,7 @@ def _facts(tpu: TPU) -> str:
         *_details(tpu),
         ("attached" if tpu.attached else "created", tpu.created),
         ("running", _running(tpu)),
+        ("not ready", f"since {tpu.ended} at the latest" if tpu.ended else ""),
         ("price", "" if tpu.attached else hourly(tpu.cost, tpu.tier)),
         ("cost so far", so_far(tpu)),
         ("guard", countdown(tpu.guard) if tpu.guard is not None else ""),

@@ -6,8 +6,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..commands.grammar import command, examples
-from ..commands.hunt_group import agreed, costs_money, hunt_argument, hunt_group, hunt_options
-from ..commands.hunts import QUEUED, candidate_table, left_to_server
+from ..commands.hunts import (
+    QUEUED,
+    agreed,
+    candidate_table,
+    costs_money,
+    hunt_argument,
+    hunt_group,
+    hunt_options,
+    left_to_server,
+)
 from ..commands.session import Session, open_session
 from ..errors import Reason, TPUError
 from ..wording import count
@@ -17,6 +25,7 @@ from .console import (
     json_option,
     no_wait_option,
     print_json,
+    print_result,
     verbose_option,
     yes_option,
 )
@@ -83,10 +92,7 @@ def hunt_for(
         print(QUEUED, flush=True)
     if not no_wait:
         wait_for(session, hunt, as_json)
-    elif as_json:
-        print_json(hunt)
-    else:
-        print(left_to_server(hunt))
+    print_result(hunt, left_to_server(hunt), as_json)
 
 
 def _approved(session: Session, request: StartHunt, *, yes: bool, as_json: bool) -> StartHunt:

@@ -9,7 +9,7 @@ from ..commands.budgets import plan_text, price_text
 from ..commands.session import Session, open_session
 from ..commands.tables import type_text
 from ..errors import Reason, TPUError
-from .console import can_ask, confirm, print_json
+from .console import can_ask, confirm, print_result
 from .waiting import finish_all, leave, left_line, progress_stream
 
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ def plan_of(session: Session, tpu: CreateTPU, zone: str | None, fields: dict[str
 def print_plan(tpu: CreateTPU, zone: str | None, fields: dict[str, Any], *, as_json: bool) -> None:
     with open_session() as session:
         plan = plan_of(session, tpu, zone, fields)
-    if as_json:
-        print_json(plan)
-    else:
-        print(plan_text(plan))
+    print_result(plan, plan_text(plan), as_json)
 
 
 def carry_out(session: Session, plan: Plan, *, yes: bool) -> Operation:
@@ -78,14 +75,10 @@ def create_planned(id: str, *, yes: bool, no_wait: bool, as_json: bool) -> None:
         operation = carry_out(session, plan, yes=yes)
         if no_wait:
             leave(session, operation)
-            if as_json:
-                print_json(operation)
-            else:
-                print(left_line(session, operation))
+            print_result(operation, left_line(session, operation), as_json)
             return
         ended = finish_all(session, operation, progress_stream(as_json))
         tpu = session.call(session.fleet.tpu(f"{ended.zone}~{ended.tpu}"))
-        if as_json:
-            print_json(tpu)
-        else:
-            print(f"{tpu.name} is ready: {type_text(tpu)}, in {tpu.zone}. {plan.guard}")
+        print_result(
+            tpu, f"{tpu.name} is ready: {type_text(tpu)}, in {tpu.zone}. {plan.guard}", as_json
+        )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.grammar import command, examples
-from ..commands.owners import confirm_name_option, confirmed_names
 from ..commands.parameters import tpu_argument
+from ..commands.questions import confirm_name_option, confirmed_names
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import type_text
 from ..errors import Reason, TPUError

@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.field_options import options_of
-from ..commands.flex_start import run_length
 from ..commands.grammar import Group, argument, examples
 from ..commands.node_options import node_options, type_and_zone_options
-from ..commands.owners import confirm_name_option, confirmed_names
 from ..commands.parameters import project_option, tpu_argument
 from ..commands.printing import list_options, print_list
-from ..commands.session import open_session
+from ..commands.questions import confirm_name_option, confirmed_names
+from ..commands.session import fleet_call, open_session
 from ..commands.tables import problem_text, state_text, table
-from ..commands.times import local_time
+from ..commands.times import local_time, run_length
 from .approval import approve_cost
-from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
+from .console import (
+    confirm,
+    json_option,
+    no_wait_option,
+    note,
+    print_json,
+    print_result,
+    yes_option,
+)
 from .waiting import finish, leave, left_line, progress_stream
 
 if TYPE_CHECKING:
@@ -109,10 +116,7 @@ def create(
         operation = session.call(session.fleet.queued.create(request))
         if no_wait:
             leave(session, operation)
-            if as_json:
-                print_json(operation)
-            else:
-                print(left_line(session, operation))
+            print_result(operation, left_line(session, operation), as_json)
             return
         finish(session, operation, progress_stream(as_json))
         queued_resource = session.call(session.fleet.queued.get(f"{quote.zone}~{name}"))
@@ -130,8 +134,7 @@ def list_all() -> None:
     """List the queued resources, and what each waits for."""
     from ..fleet.models import ListQuery
 
-    with open_session() as session:
-        queued_resources = session.call(session.fleet.queued.list(ListQuery(fresh=True)))
+    queued_resources = fleet_call(lambda fleet: fleet.queued.list(ListQuery(fresh=True)))
     print_list(queued_resources, lambda chosen: _table(chosen.queued), "queued")
     if queued_resources.problem is not None:
         note(f"This list may be incomplete: {problem_text(queued_resources.problem)}")
@@ -142,8 +145,7 @@ def list_all() -> None:
 @json_option
 def describe(name: str, as_json: bool) -> None:
     """Show a queued resource: its state, what that means, and its TPUs."""
-    with open_session() as session:
-        queued_resource = session.call(session.fleet.queued.get(name))
+    queued_resource = fleet_call(lambda fleet: fleet.queued.get(name))
     if as_json:
         print_json(queued_resource)
         return
@@ -188,10 +190,11 @@ def delete(
         else:
             finish(session, operation, progress_stream(as_json))
             operation = session.call(session.fleet.operations.get(operation.id))
-        if as_json:
-            print_json(operation)
-        else:
-            print(left_line(session, operation) if no_wait else f"Deleted {queued_resource.name}.")
+        print_result(
+            operation,
+            left_line(session, operation) if no_wait else f"Deleted {queued_resource.name}.",
+            as_json,
+        )
 
 
 @queued.command("reset")
@@ -211,10 +214,7 @@ def reset(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
         queued_resource = session.call(
             session.fleet.queued.reset(f"{queued_resource.zone}~{queued_resource.name}", options)
         )
-    if as_json:
-        print_json(queued_resource)
-    else:
-        print(_state_line(queued_resource))
+    print_result(queued_resource, _state_line(queued_resource), as_json)
 
 
 def _state_line(request: QueuedResource) -> str:

@@ -1,4 +1,4 @@
-"""The commands for broken hardware: replace, report-fault."""
+"""The commands for broken hardware, replace and report-fault; and adopt."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..commands.costs import hourly
 from ..commands.field_options import options_of
 from ..commands.grammar import command, examples
 from ..commands.hunts import left_to_server
-from ..commands.owners import confirm_name_option, confirmed_names
 from ..commands.parameters import tpu_argument
+from ..commands.questions import confirm_name_option, confirmed_names
 from ..commands.session import open_session, tpu_ref
-from .console import confirm, json_option, no_wait_option, print_json, yes_option
+from .console import confirm, json_option, no_wait_option, print_json, print_result, yes_option
 from .hunts import wait_for
 from .losses import losses, running_on
 from .waiting import finish, leave, left_line, progress_stream, require_server
@@ -65,10 +65,7 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
         hunt = session.call(session.fleet.hunts.replace(ref, options))
         if not no_wait:
             wait_for(session, hunt, as_json)
-        elif as_json:
-            print_json(hunt)
-        else:
-            print(left_to_server(hunt))
+        print_result(hunt, left_to_server(hunt), as_json)
 
 
 @command(
@@ -125,7 +122,27 @@ def report_fault(
         else:
             operation = finish(session, operation, progress_stream(as_json))
             line = f"Reported host {request.host} of {tpu.name}. Google starts it again."
-        if as_json:
-            print_json(operation)
-        else:
-            print(line)
+        print_result(operation, line, as_json)
+
+
+@command("adopt", epilog=examples("jupyter tpu adopt my-tpu"))
+@tpu_argument()
+@confirm_name_option
+@json_option
+def adopt(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
+    """Become the owner of a TPU that another person or program created.
+
+    This changes the label with its owner, which `usage` shows. To use the TPU, connect it.
+    """
+    from ..fleet.models import AdoptTPU
+
+    with open_session() as session:
+        tpu = session.call(session.fleet.tpu(name))
+        names = confirmed_names([tpu], confirmed)
+        request = AdoptTPU(confirm_name=tpu.name if tpu.name in names else "")
+        used_tpu = session.call(session.fleet.usage.adopt(tpu_ref(tpu), request))
+    if as_json:
+        print_json(used_tpu)
+    else:
+        print(f"{used_tpu.name} is yours.")
+        print(f"To use it in notebooks: jupyter tpu connect {used_tpu.name}")

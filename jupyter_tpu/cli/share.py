@@ -10,14 +10,14 @@ from ..commands.field_options import options_of
 from ..commands.grammar import argument, command, examples
 from ..commands.parameters import project_option
 from ..commands.session import Session, open_session
-from ..commands.shares import plan_text, shares_text
+from ..commands.tables import table
 from ..errors import InvalidInput, Reason, TPUError
 from ..wording import count
-from .console import confirm, json_option, note, print_json, yes_option
+from .console import confirm, json_option, note, print_json, print_result, yes_option
 from .waiting import finish, progress_stream
 
 if TYPE_CHECKING:
-    from ..fleet.models import ShareFolder, ShareResult
+    from ..fleet.models import SharedFolders, ShareFolder, ShareResult
 
 
 @command(
@@ -69,10 +69,7 @@ def share(
             shared_folders = session.call(session.fleet.shares.list(name))
             for problem in shared_folders.problems:
                 note(problem)
-            if as_json:
-                print_json(shared_folders)
-            else:
-                print(shares_text(shared_folders))
+            print_result(shared_folders, shares_text(shared_folders), as_json)
             return
         result = _change(session, name, request, as_json=as_json)
         if not dry_run:
@@ -107,3 +104,43 @@ def _change(session: Session, name: str, request: ShareFolder, *, as_json: bool)
     operation = session.call(session.fleet.shares.start(name, request))
     ended = finish(session, operation, progress_stream(as_json))
     return msgspec.convert(ended.result, ShareResult)
+
+
+def plan_text(result: ShareResult) -> str:
+    """What would be done: hosts that do the same are listed together."""
+    groups: dict[str, list[str]] = {}
+    for host in result.hosts:
+        lines = []
+        if host.problem is not None:
+            lines.append(f"  Not possible: {host.problem.message} {host.problem.hint}".rstrip())
+        for step in host.steps:
+            lines.append(f"  {step.text}")
+            lines += [f"    | {line}" for line in step.content.splitlines()]
+        if host.steps or host.problem:
+            groups.setdefault("\n".join(lines), []).append(f"host {host.host} of {host.tpu}")
+    return "\n".join(f"On {', '.join(hosts)}:\n{text}" for text, hosts in groups.items())
+
+
+def shares_text(shared: SharedFolders) -> str:
+    """A table of folders and hosts."""
+    rows = [
+        (
+            folder.path,
+            host.tpu,
+            str(host.host),
+            "on its disk"
+            if host.role == "server" and host.mounted
+            else "mounted"
+            if host.mounted
+            else host.problem,
+        )
+        for folder in shared.folders
+        for host in folder.hosts
+    ]
+    if not rows:
+        return (
+            "The hosts that answered share no folder."
+            if shared.problems
+            else "No folder is shared."
+        )
+    return table(("SHARED FOLDER", "TPU", "HOST", "STATE"), rows)

@@ -56,12 +56,13 @@ if TYPE_CHECKING:
     "and fsdp the last argument, the batch; fsdp and tensor the others.",
 )  # fmt: skip
 @click.option("--max-devices", type=click.IntRange(min=1), default=8, show_default=True,
+    metavar="N",
     help="The most devices of a type that a generation stands for.",
 )  # fmt: skip
 @click.option("--tier", type=click.Choice(["on-demand", "spot"]), default="on-demand",
     show_default=True, help="The price to rank by.",
 )  # fmt: skip
-@click.option("--zone", default="", metavar="ZONE",
+@click.option("--zone", default="", show_default=False, metavar="ZONE",
     help="Prices of its region.  [default: those of the cheapest region of each type]",
 )  # fmt: skip
 @click.option("--timeout", default="10m", show_default=True, metavar="TIME",

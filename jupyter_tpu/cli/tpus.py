@@ -21,7 +21,15 @@ from ..commands.watching import watch_option
 from ..errors import InvalidInput, TPUError
 from ..wording import count
 from .approval import approve_cost
-from .console import json_option, no_wait_option, note, print_json, verbose_option, yes_option
+from .console import (
+    json_option,
+    no_wait_option,
+    note,
+    print_json,
+    print_result,
+    verbose_option,
+    yes_option,
+)
 from .losses import running_kernels
 from .plans import create_planned, is_several, print_plan
 from .waiting import finish, finish_all, leave, left_line, progress_stream, require_server
@@ -319,10 +327,7 @@ def _pass_on(session: Session, tokens: Sequence[str]) -> None:
 def _leave(session: Session, operation: Operation, as_json: bool) -> None:
     """Ends a command that does not wait."""
     leave(session, operation)
-    if as_json:
-        print_json(operation)
-    else:
-        print(left_line(session, operation))
+    print_result(operation, left_line(session, operation), as_json)
 
 
 def _print_kernels(tpu: TPU, environment: str | None = None) -> None:

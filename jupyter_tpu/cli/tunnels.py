@@ -12,8 +12,7 @@ from ..commands.grammar import Group, examples
 from ..commands.parameters import ports_argument, tpu_argument
 from ..commands.session import Session, open_session
 from ..commands.tables import TUNNEL_STATES, opened_tunnel
-from ..commands.tunnel_commands import close, list_tunnels
-from ..commands.tunnels import requests
+from ..commands.tunnels import close, list_tunnels, requests
 from .console import json_option, note, print_json
 
 if TYPE_CHECKING:

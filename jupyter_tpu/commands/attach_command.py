@@ -5,14 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .attached import describe_attached, machine_options
-from .grammar import command, examples
-from .printing import json_option, print_json
+from ..wording import count, phrase
+from .field_options import options_of
+from .grammar import argument, command, examples, parameters, program
+from .printing import json_option, print_result
 from .questions import confirm
 from .session import open_session
 
 if TYPE_CHECKING:
-    from ..fleet.models import MachineHost
+    from ..fleet.models import TPU, MachineHost
+
+
+#: The argument `machines`, and the options `fields`.
+machine_options = parameters(
+    argument(
+        "machines",
+        nargs=-1,
+        required=True,
+        metavar="SSH_ALIAS...",
+        help="What you give to `ssh`. For a TPU with several hosts: all of them, host 0 first.",
+    ),
+    options_of("AttachMachine", "name", "host_keys"),
+)
+
+
+def describe_attached(tpu: TPU) -> str:
+    """What was attached, and the command that connects it."""
+    chips = f"{count(tpu.chips, 'TPU chip')}: {tpu.type}" if tpu.chips else phrase("no TPU chips")
+    what = f"{count(len(tpu.hosts), 'host')} · {chips}" if len(tpu.hosts) > 1 else chips
+    sentences = [f"{tpu.name} is attached ({what})."]
+    if not tpu.chips:
+        sentences.append("JAX uses its CPU.")
+    sentences.append(f"To use it in notebooks: {program()} connect {tpu.name}")
+    return " ".join(sentences)
 
 
 @command(
@@ -45,10 +70,7 @@ def attach(machines: Sequence[str], fields: dict[str, Any], as_json: bool) -> No
                 machine.host_key for machine in unknown
             ]  # what was shown is trusted
         tpu = session.call(session.fleet.attached.attach(request))
-    if as_json:
-        print_json(tpu)
-    else:
-        print(describe_attached(tpu))
+    print_result(tpu, describe_attached(tpu), as_json)
 
 
 def confirm_keys(unknown: Sequence[MachineHost]) -> None:

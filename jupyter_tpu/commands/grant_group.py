@@ -2,16 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .field_options import options_of
-from .grammar import Group, argument, examples
+from .grammar import Group, argument, examples, program
 from .parameters import project_option
-from .prices import grant_table, price_table
-from .printing import json_option, list_options, note, print_json, print_list
-from .session import open_session
+from .printing import json_option, list_options, note, print_list, print_result
+from .session import fleet_call
+from .tables import table
+
+if TYPE_CHECKING:
+    from ..fleet.models import GrantUse, PriceList
+
+
+def price_table(prices: PriceList) -> str:
+    """The prices of one chip, and what was not understood."""
+    from ..catalog import usd
+
+    heads = ("CHIP", "REGION", "ON DEMAND", "SPOT", "DATE")
+    rows = [
+        (row.name, row.region, usd(row.on_demand), usd(row.spot) if row.spot else "", row.date)
+        for row in prices.prices
+    ]
+    lines = [str(table(heads, rows)), "USD for an hour of one chip. Reservations: not known."]
+    if prices.unknown:
+        lines.append(f"Not understood, and left out: {'; '.join(prices.unknown)}")
+    return "\n".join(lines)
+
+
+def grant_table(grants: Sequence[GrantUse]) -> str:
+    """The grants, and what is in use of each."""
+    if not grants:
+        return (
+            "No grants: each TPU is created only after you confirmed its price. To add one: "
+            f"{program()} grant add NAME --type TYPE --zone ZONE --tier TIER --chips N"
+        )
+    heads = ("NAME", "PROJECT", "TYPES", "ZONES", "TIERS", "CHIPS", "IN USE", "UNTIL")
+    return str(table(heads, [_grant_row(grant_use) for grant_use in grants]))
+
+
+def _grant_row(use: GrantUse) -> tuple[str, ...]:
+    grant = use.grant
+    return (
+        grant.name,
+        grant.project,
+        ", ".join(grant.types),
+        ", ".join(grant.zones),
+        ", ".join(grant.tiers),
+        str(grant.chips),
+        "not known" if use.used is None else str(use.used),
+        f"{grant.until} (ended)" if use.expired else grant.until,
+    )
+
 
 _name_argument = argument("title", metavar="NAME", help="Your name for it, such as trc-v5e.")
 
@@ -31,8 +76,7 @@ def grant() -> None:
 @list_options
 def list_all() -> None:
     """List the grants, and how many chips of each are in use."""
-    with open_session() as session:
-        grant_uses = session.call(session.fleet.grants.list())
+    grant_uses = fleet_call(lambda fleet: fleet.grants.list())
     print_list(grant_uses, grant_table)
 
 
@@ -53,20 +97,19 @@ def add(title: str, fields: dict[str, Any], as_json: bool) -> None:
     from ..fleet.models import Grant
 
     new_grant = Grant(name=title, **fields)
-    with open_session() as session:
-        grant_uses = session.call(session.fleet.grants.add(new_grant))
-    if as_json:
-        print_json(next(grant_use for grant_use in grant_uses if grant_use.grant.name == title))
-    else:
-        print(grant_table(grant_uses))
+    grant_uses = fleet_call(lambda fleet: fleet.grants.add(new_grant))
+    print_result(
+        next(grant_use for grant_use in grant_uses if grant_use.grant.name == title),
+        grant_table(grant_uses),
+        as_json,
+    )
 
 
 @grant.command("remove", epilog=examples("jupyter tpu grant remove trc-v5e"))
 @_name_argument
 def remove(title: str) -> None:
     """Remove a grant. TPUs inside it stay, and count as charged from then on."""
-    with open_session() as session:
-        session.call(session.fleet.grants.remove(title))
+    fleet_call(lambda fleet: fleet.grants.remove(title))
     print(f"Removed the grant {title}.")
 
 
@@ -79,8 +122,7 @@ def prices() -> None:
 @list_options
 def list_prices() -> None:
     """List what an hour of one chip costs, with the date of each price."""
-    with open_session() as session:
-        price_list = session.call(session.fleet.prices.list())
+    price_list = fleet_call(lambda fleet: fleet.prices.list())
     print_list(price_list, price_table, "prices")
 
 
@@ -94,9 +136,5 @@ def refresh(as_json: bool) -> None:
     kept.
     """
     note("Reading the prices. This can take half a minute.")
-    with open_session() as session:
-        price_list = session.call(session.fleet.prices.refresh())
-    if as_json:
-        print_json(price_list)
-    else:
-        print(price_table(price_list))
+    price_list = fleet_call(lambda fleet: fleet.prices.refresh())
+    print_result(price_list, price_table(price_list), as_json)

@@ -265,7 +265,7 @@ def export(name: str, id: str, to: Any, folder: str, output: str | None, yes: bo
     It has the command, the exact packages of the environment, and all hosts of a TPU of the same
     type, but no secrets. The tool's own parser reads the file, if the tool is installed here.
     """
-    from ..fleet.models.catalog import known_type
+    from ..fleet.models.core import known_type
     from .job_export import check, export_job
 
     project = Path(folder).expanduser().resolve()

@@ -220,7 +220,7 @@ def _warm(session: Session, requested_tpu: OnceTPU) -> HeldTPU | None:
 
 def _try_lock(tpu: TPU) -> int | None:
     """A lock on the TPU for the processes of this computer; None if another one has it."""
-    from ..locks import try_lock
+    from ..files import try_lock
     from ..paths import data_dir, private_dir
 
     path: Path = private_dir(data_dir() / "once") / f"{tpu.zone}-{tpu.name}.lock"

@@ -83,7 +83,8 @@ def _format_option(*, hidden: bool) -> Callable[[F], F]:
         is_eager=True,  # before --json
         expose_value=False,
         hidden=hidden,
-        help=f"Print it as {_FORMATS}, as gcloud has them.  [default: text]",
+        help="Print it as json, yaml, csv(FIELDS), value(FIELDS), table(FIELDS) or text, as in "
+        "gcloud.  [default: text]",
     )
 
 
@@ -104,6 +105,14 @@ def json_option(function: F) -> F:
 def print_json(value: Any, items: str = "") -> None:
     """As `formatted`; nothing for a list of no rows."""
     if text := formatted(value, items):
+        print(text)
+
+
+def print_result(value: Any, text: str, as_json: bool) -> None:
+    """Prints *text*, or the *value* that it describes as `print_json` does."""
+    if as_json:
+        print_json(value)
+    else:
         print(text)
 
 
@@ -176,7 +185,7 @@ list_options = parameters(
         metavar="TEST",
         callback=_keep,
         expose_value=False,
-        help="Only what fulfils this, in gcloud's words: 'state=READY AND zone:us-*'.  "
+        help="Only what matches this, in gcloud's syntax: 'state=READY AND zone:us-*'.  "
         "[default: all]",
     ),
     click.option(
@@ -192,7 +201,7 @@ list_options = parameters(
         metavar="N",
         callback=_keep,
         expose_value=False,
-        help="At most so many.  [default: all]",
+        help="Show at most N.  [default: all]",
     ),
     _format_option(hidden=False),
     click.option(

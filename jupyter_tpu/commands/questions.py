@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import select
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ..errors import Reason, TPUError
+
+if TYPE_CHECKING:
+    from ..fleet.models import TPU, QueuedResource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,3 +51,30 @@ def yes_option(help: str, *, hidden: bool = False) -> Callable[[F], F]:
     """--yes, or gcloud's --quiet, as the parameter *yes*."""
     names = ("--yes", "-y", "--quiet", "-q", "yes")
     return click.option(*names, is_flag=True, help=help, hidden=hidden)
+
+
+confirm_name_option = click.option(
+    "--confirm-name",
+    "confirmed",
+    multiple=True,
+    metavar="NAME",
+    help="Confirm the name of a TPU or queued resource of another person. In a terminal, you are "
+    "asked for it.",
+)
+
+
+def confirmed_names(things: Sequence[TPU | QueuedResource], confirmed: Collection[str]) -> set[str]:
+    """The names that were given as *confirmed* or are typed now.
+
+    Raises CANCELLED if another name is typed. Without a terminal, the fleet refuses the rest.
+    """
+    names = set(confirmed)
+    for thing in things:
+        if thing.not_yours and thing.name not in names and can_ask():
+            typed = ask(
+                f'{thing.name} belongs to {thing.owner}. To continue, type "{thing.name}": '
+            )
+            if typed.strip() != thing.name:
+                raise TPUError("Nothing was changed.", Reason.CANCELLED)
+            names.add(thing.name)
+    return names

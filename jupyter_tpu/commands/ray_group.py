@@ -17,7 +17,7 @@ from .parameters import tpu_argument
 from .printing import json_option, note, print_json
 from .questions import can_ask, confirm, yes_option
 from .scripts import as_text, only_tpu, script_command, send_project
-from .session import Session, open_session
+from .session import Session, fleet_call, open_session
 from .tables import problem_text, table
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def _start(session: Session, name: str, request: Any) -> None:
 @json_option
 def status(name: str, as_json: bool) -> None:
     """Show the cluster, host by host."""
-    with open_session() as session:
-        cluster = session.call(session.fleet.ray.get(name))
+    cluster = fleet_call(lambda fleet: fleet.ray.get(name))
     if as_json:
         return print_json(cluster)
     print(ray_text(cluster))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput
+
+if TYPE_CHECKING:
+    from ..fleet.models import TPU
 
 _UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -73,3 +77,18 @@ def age(time: str) -> str:
     if days >= 2:
         return f"{days}d"
     return f"{hours}h{minutes % 60}m" if hours else f"{minutes}m"
+
+
+def run_text(tpu: TPU) -> str:
+    """ "4 h, until about 2026-11-23 02:10:00; then Google deletes it"; "" if not flex-start."""
+    if tpu.run_for is None:
+        return ""
+    until = f", until about {local_time(tpu.run_ends)}" if tpu.run_ends else ""
+    return f"{run_length(tpu.run_for)}{until}; then Google deletes it"
+
+
+def run_length(run_for: float | None) -> str:
+    """ "4 h", "90 min"; "" for None."""
+    if run_for is None:
+        return ""
+    return f"{run_for / 3600:g} h" if run_for % 3600 == 0 else f"{run_for / 60:g} min"

@@ -1,4 +1,4 @@
-"""What `jupyter tpu token` and `%tpu token` do: choose which tokens TPUs get.
+"""``jupyter tpu token`` and ``%tpu token``: choose which tokens of this computer TPUs get.
 
 A Jupyter server that runs looks for the values in its own environment, which may be another than
 that of a command.
@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import click
+
 from .. import tokens
 from ..errors import TPUError
+from .grammar import Group, argument, examples
+from .printing import list_options, print_list
 from .session import LOOK_LIMIT, client_of
 from .tables import table
 
@@ -96,3 +100,40 @@ async def _missing_in_each() -> list[tuple[Server, set[str]]]:
 
     servers = running_servers()
     return list(zip(servers, await asyncio.gather(*map(missing, servers)), strict=True))
+
+
+_tokens_argument = argument(
+    "tokens", nargs=-1, required=True, metavar="NAME...", help="Such as HF_TOKEN or WANDB_API_KEY."
+)
+
+
+@click.group("token", cls=Group)
+def token() -> None:
+    """Choose which tokens of this computer are passed to kernels, commands and jobs on TPUs.
+
+    A token is a variable of the environment in which Jupyter runs. HF_TOKEN is also found where
+    `hf auth login` stores it, and WANDB_API_KEY where `wandb login` does. Only names are
+    stored. Values are read when something starts. They are in no file and no process list of the
+    host.
+    """
+
+
+@token.command("list")
+@list_options
+def list_all() -> None:
+    """List the tokens, and where each is found. Values are not shown."""
+    print_list(list_tokens(), describe_tokens)
+
+
+@token.command("pass", epilog=examples("jupyter tpu token pass HF_TOKEN WANDB_API_KEY"))
+@_tokens_argument
+def pass_on(tokens: tuple[str, ...]) -> None:
+    """Pass tokens to kernels, commands and jobs that are started on TPUs from now on."""
+    print(pass_tokens(tokens))
+
+
+@token.command("remove", epilog=examples("jupyter tpu token remove HF_TOKEN"))
+@_tokens_argument
+def remove(tokens: tuple[str, ...]) -> None:
+    """Stop passing tokens to what is started from now on."""
+    print(remove_tokens(tokens))

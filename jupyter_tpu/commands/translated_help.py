@@ -66,9 +66,9 @@ class TranslatedHelp(_Base):
         return verbatim(_HEADING.sub(lambda heading: headings[heading[0]], text))
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        if not catalogue_name():
-            return super().get_short_help_str(limit)
-        first = help_text(self.short_help or self.help or "").split("\n\n")[0]
+        """The first sentence, whole: click would cut it where the line of an English one ends."""
+        text = inspect.cleandoc(self.short_help or self.help or "")
+        first = " ".join(help_text(text).split("\n\n")[0].split())
         end = re.search(r"[.。](?=\s|\0|$)", first)
         return first[: end.end()] if end else first
 

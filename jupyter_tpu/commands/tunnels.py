@@ -1,4 +1,4 @@
-"""Opens tunnels as a command line says, and closes them by ID or local port."""
+"""What ``jupyter tpu tunnel`` and ``%tpu tunnel`` share: to open tunnels, list and close them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, Reason, TPUError
+from .grammar import argument, command, examples
+from .parameters import tpu_argument
+from .printing import json_option, list_options, print_json, print_list
+from .session import open_session
+from .tables import describe_tunnel, tunnel_table
 
 if TYPE_CHECKING:
     from ..fleet.models import OpenTunnel, Tunnel
@@ -42,3 +47,29 @@ def close_tunnels(session: Session, ids: Sequence[str]) -> Iterator[Tunnel]:
         for tunnel in matching:
             session.call(session.fleet.tunnels.close(f"{tunnel.zone}~{tunnel.tpu}", tunnel.id))
             yield tunnel
+
+
+@command("list")
+@tpu_argument(required=False)
+@list_options
+def list_tunnels(name: str | None) -> None:
+    """List the tunnels of a TPU, or of all TPUs."""
+    with open_session() as session:
+        fleet = session.fleet
+        tunnels = session.call(fleet.tunnels.all() if name is None else fleet.tunnels.list(name))
+    print_list(tunnels, tunnel_table)
+
+
+@command("close", epilog=examples("jupyter tpu tunnel close 7007"))
+@argument("ids", nargs=-1, required=True, metavar="ID|LOCAL...", help="ID or local port.")
+@json_option
+def close(ids: tuple[str, ...], as_json: bool) -> None:
+    """Close tunnels."""
+    closed = []
+    with open_session() as session:
+        for tunnel in close_tunnels(session, ids):
+            closed.append(tunnel)
+            if not as_json:
+                print(f"Closed: {describe_tunnel(tunnel)}")
+    if as_json:
+        print_json(closed)

@@ -10,7 +10,7 @@ from ..wording import count, phrase
 from .grammar import command, examples
 from .parameters import project_option
 from .printing import list_options, note, print_list
-from .session import open_session
+from .session import fleet_call
 from .tables import Styled, problem_text, state_text, table
 from .times import age
 
@@ -34,8 +34,7 @@ def usage(projects: str | None) -> None:
     The most expensive come first, from all zones. Owners are read from labels, and from the SSH
     keys that may log in.
     """
-    with open_session() as session:
-        report = session.call(session.fleet.usage.show(projects))
+    report = fleet_call(lambda fleet: fleet.usage.show(projects))
     if report.problems and not report.tpus:
         raise report.problems[0].to_error()
     print_list(report, usage_text, "tpus")

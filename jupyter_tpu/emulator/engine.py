@@ -23,10 +23,9 @@ from .model.host_profile import device_files, host_variables, missing_features
 from .model.instance_records import InstanceRecord
 from .model.model import Model
 from .model.notices import Notices
-from .model.os_login import is_enabled
+from .model.os_login import authorized, is_enabled
 from .model.queued import EmulatedQueue
 from .model.records import EmulatedOperation, HostRecord, NodeRecord
-from .model.ssh_users import authorized
 from .state_folder import StateFolder
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,6 @@ from ..lazy import lazy_names
 
 if TYPE_CHECKING:
     from . import existing_pythons, packages
-    from .chips import HeldChips, delete_lock_file, end_holders, held_chips
     from .creation import create, plan
     from .diagnosis import (
         ExaminedHost,
@@ -18,8 +17,15 @@ if TYPE_CHECKING:
         differences,
         healthy,
     )
-    from .examination import examine
-    from .machine import Machine, describe_machine
+    from .examination import (
+        HeldChips,
+        Machine,
+        delete_lock_file,
+        describe_machine,
+        end_holders,
+        examine,
+        held_chips,
+    )
     from .models import (
         CreatedEnvironment,
         EnvironmentSpec,
@@ -28,11 +34,12 @@ if TYPE_CHECKING:
         FoundPythons,
         HostSetup,
         InstalledPackage,
+        ProgressReporter,
         RemoteHost,
         Requested,
+        StepPlan,
         SyncedPackages,
     )
-    from .progress import ProgressReporter, StepPlan
     from .unattended import GuardRules, UnattendedStart, is_unattended, startup_script
     from .verification import single_host_variables
 
@@ -80,18 +87,18 @@ __getattr__ = lazy_names(
     __name__,
     {
         "": "existing_pythons packages",
-        "chips": "HeldChips delete_lock_file end_holders held_chips",
         "creation": "create plan",
         "diagnosis": (
             "ExaminedHost ExpectedTPU Finding HostFacts Report diagnose differences healthy"
         ),
-        "examination": "examine",
-        "machine": "Machine describe_machine",
+        "examination": (
+            "HeldChips Machine delete_lock_file describe_machine end_holders examine held_chips"
+        ),
         "models": (
             "CreatedEnvironment EnvironmentSpec ExpectedHardware FoundPython FoundPythons "
-            "HostSetup InstalledPackage RemoteHost Requested SyncedPackages"
+            "HostSetup InstalledPackage ProgressReporter RemoteHost Requested StepPlan "
+            "SyncedPackages"
         ),
-        "progress": "ProgressReporter StepPlan",
         "unattended": "GuardRules UnattendedStart is_unattended startup_script",
         "verification": "single_host_variables",
     },

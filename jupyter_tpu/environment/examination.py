@@ -12,7 +12,9 @@ from ..agent.protocol.records import Owner
 from ..agent.protocol.requests import GetProcessOwners, GetTime
 from ..errors import Reason, TPUError
 from ..ssh.agent_answers import owners_by_pid
+from ..ssh.host_values import InvalidAnswer
 from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts
+from .host_answers import HeldChips, LockOutcome, Machine, Outcome
 from .models import RemoteHost
 from .remote_call import call
 from .verification import single_host_variables
@@ -68,7 +70,7 @@ async def _examine(
     worker = host.host.worker
     try:
         await host.wait_up(timeout=CONNECT)
-        facts = await _call(
+        facts = await call(
             host,
             "examine",
             timeout=FACTS + len(environments) * PER_ENVIRONMENT,
@@ -125,7 +127,7 @@ async def _check_ports(
     async def reach(examined: ExaminedHost) -> None:
         async with limit:
             try:
-                examined.ports = await _call(
+                examined.ports = await call(
                     hosts[examined.host], "reach", timeout=LISTEN, **_ports(internal)
                 )
             except TPUError as error:
@@ -147,7 +149,7 @@ async def _listening(host: ExaminableHost, address: str) -> AsyncIterator[None]:
     """While host 0 listens on the ports that programs of a pod use."""
     ready = asyncio.Event()
     listening = asyncio.ensure_future(
-        _call(
+        call(
             host,
             "listen",
             timeout=2 * LISTEN,
@@ -172,5 +174,49 @@ def _ports(address: str) -> dict[str, Any]:
     return {"address": address, "ports": list(COORDINATOR_PORTS)}
 
 
-async def _call(host: RemoteHost, function: str, **arguments: Any) -> Any:
-    return await call(host, function, log=lambda line: None, **arguments)
+#: Seconds for a host to look, and to end processes in addition to the patience with them.
+LOOK, END = 30.0, 60.0
+
+_PROGRAM = "environment.on_host.chip_holders"
+
+
+async def held_chips(host: RemoteHost) -> HeldChips:
+    """Asks a host. Raises TPUError."""
+    held: HeldChips = await call(host, "all_holders", timeout=LOOK, main=_PROGRAM)
+    return held
+
+
+async def end_holders(
+    host: RemoteHost, processes: Sequence[tuple[int, str]], patience: float
+) -> list[Outcome]:
+    """Ends those of *processes* (pid and start) that still hold chips, and says how that went.
+
+    patience: seconds between SIGTERM and SIGKILL. Raises TPUError.
+    """
+    outcomes: list[Outcome] = await call(
+        host,
+        "end_holders",
+        timeout=END + 2 * patience,
+        main=_PROGRAM,
+        processes=list(processes),
+        patience=patience,
+    )
+    if len(outcomes) != len(processes):
+        raise InvalidAnswer("end_holders", f"Expected {len(processes)} outcomes")
+    return outcomes
+
+
+async def delete_lock_file(host: RemoteHost) -> LockOutcome:
+    """Deletes libtpu's lock file on a host while no process holds the lock. Raises TPUError."""
+    outcome: LockOutcome = await call(host, "delete_lock_file", timeout=LOOK, main=_PROGRAM)
+    return outcome
+
+
+async def describe_machine(host: RemoteHost) -> Machine:
+    """What a machine says before it is attached. Raises NO_PYTHON, ENVIRONMENT, UNREACHABLE,
+    TIMEOUT.
+    """
+    machine: Machine = await call(
+        host, "describe_machine", timeout=FACTS, main="environment.on_host.machine"
+    )
+    return machine

@@ -16,12 +16,13 @@ from .models import (
     ExpectedHardware,
     FoundPython,
     FoundPythons,
+    ProgressReporter,
     RemoteHost,
     Requested,
+    StepPlan,
 )
 from .packages import uv_path
 from .pod import require_pod
-from .progress import ProgressReporter, StepPlan
 from .pythons import is_older
 from .remote_call import call
 from .verification import HostCheck, require_usable_found, single_host_variables
@@ -37,7 +38,7 @@ OLDEST = (3, 8)
 
 async def on_host(host: RemoteHost, path: str = "") -> OnHost:
     """The Pythons on a host, and the one at *path* if it is not ""; without those we created."""
-    answer: OnHost = await call(host, "found_pythons", log=lambda line: None, timeout=60, path=path)
+    answer: OnHost = await call(host, "found_pythons", timeout=60, path=path)
     return answer
 
 

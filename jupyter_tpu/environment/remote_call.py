@@ -25,7 +25,7 @@ async def call(
     host: RemoteHost,
     function: str,
     *,
-    log: Callable[[str], None],
+    log: Callable[[str], None] = lambda line: None,
     part: Callable[[float], None] = lambda part: None,
     timeout: float,
     attempts: int = 1,

@@ -8,8 +8,7 @@ from ..errors import Reason, TPUError
 from . import pythons
 from .creation import DISK_HINT
 from .host_answers import Probe, TensorBoardServer
-from .models import RemoteHost
-from .progress import ProgressReporter, StepPlan
+from .models import ProgressReporter, RemoteHost, StepPlan
 from .remote_call import NoSuchPython, call
 
 #: Its environment; a user's environment can't have such a name.
@@ -106,4 +105,4 @@ async def start(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> Te
 
 async def stop(host: RemoteHost, logdir: str | None = None) -> None:
     """Stops the TensorBoard of a folder, or all that we have started there."""
-    await call(host, "stop_tensorboard", log=lambda line: None, timeout=60, logdir=logdir)
+    await call(host, "stop_tensorboard", timeout=60, logdir=logdir)

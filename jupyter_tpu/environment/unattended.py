@@ -21,9 +21,8 @@ from ..agent.bundle import Bundle, bundle
 from ..errors import InvalidInput
 from ..ssh.host_program import BOOT, SHELL, program
 from . import pythons
-from .jaxkit_sources import jaxkit_bundle
 from .models import EnvironmentSpec
-from .requirements import index_options, requirements, without_libtpu
+from .requirements import index_options, jaxkit_bundle, requirements, without_libtpu
 
 #: Bytes of one value of the metadata (cloud.google.com/compute/docs/metadata).
 LONGEST = 256 * 1024

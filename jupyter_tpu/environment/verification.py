@@ -67,7 +67,7 @@ class LockFile(Struct, frozen=True, kw_only=True):
 
 
 class Hardware(Struct, frozen=True, kw_only=True):
-    """What decides whether JAX can use a host's chips; see ``on_host.hardware``."""
+    """What decides whether JAX can use a host's chips; see ``on_host.chip_holders.hardware``."""
 
     chips: list[str] = []  # the generation of each on the PCI bus
     device_files: list[str] = []
@@ -252,7 +252,9 @@ def fallback_cause(check: HostCheck) -> Fallback:
     if hardware.no_library:
         return _because_of(
             "TPU_LIBRARY_PATH",
-            phrase(f"the host sets TPU_LIBRARY_PATH to {hardware.no_library}, which does not exist"),
+            phrase(
+                f"the host sets TPU_LIBRARY_PATH to {hardware.no_library}, which does not exist"
+            ),
         )
     if not check.libtpu:
         return _without_package(phrase("the package libtpu is not installed"), check)

@@ -9,25 +9,26 @@ from pathlib import Path
 from ..links import Links
 from ..paths import data_dir
 from . import models
-from .agents.subject import Agents
-from .chips.subject import TPUChips
 from .core.core import Core
-from .core.locks import Locks
-from .core.process_lease import ProcessLease
+from .core.state_folder import Locks, ProcessLease
 from .core.store import Store
-from .environments.subject import Environments
-from .files.subject import Files
-from .forwarding.subject import Forwarding
-from .hunts.subject import Hunts
-from .jobs.subject import Jobs
-from .kernels.subject import Kernels
 from .kernelspecs import KernelSpecRegistry
 from .lifecycle.defaults import EnvironmentDefaults
-from .lifecycle.subject import Lifecycle
-from .money.subject import Money
-from .ray.subject import RayClusters
-from .reconcile.subject import Reconcile
-from .setup.subject import Setup
+from .ray import RayService
+from .subjects import (
+    Agents,
+    Environments,
+    Files,
+    Forwarding,
+    Hunts,
+    Jobs,
+    Kernels,
+    Lifecycle,
+    Money,
+    Reconcile,
+    Setup,
+    TPUChips,
+)
 
 
 class Fleet:
@@ -47,7 +48,6 @@ class Fleet:
         environments = Environments(core, kernels)
         jobs = Jobs(core, money, forwarding, kernels)
         chips = TPUChips(core, kernels, jobs)
-        ray = RayClusters(core, forwarding, environments, jobs)
         lifecycle = self._lifecycle = Lifecycle(
             core, money, files, forwarding, kernels, jobs, defaults
         )
@@ -72,7 +72,8 @@ class Fleet:
         self.chips, self.chip_kernels = chips.service, chips.kernels
         self.metrics = chips.metrics
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles
-        self.guards, self.ray = jobs.guards, ray.service
+        self.guards = jobs.guards
+        self.ray = RayService(core, forwarding.apps, environments.service, jobs.service)
         self.tunnels, self.apps = forwarding.tunnels, forwarding.apps
         self.tensorboard = forwarding.tensorboard
         self.files, self.copies = files.access, files.copies

@@ -1,8 +1,11 @@
-"""Arrays described by shape, dtype and partition spec, and trees of them, without jax."""
+"""Arrays described by shape, dtype and partition spec, and trees of them, without jax; and
+the operations of a traced program.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -53,3 +56,14 @@ def flat_arrays(arrays: dict[str, ArrayRequest]) -> dict[str, ArrayRequest]:
             raise InvalidInput(f"A tree can have at most {MAX_ARRAYS:,} arrays.")
         array_requests[path] = array
     return array_requests
+
+
+def operations(jaxpr: Any) -> Iterator[Any]:
+    """The equations of *jaxpr* and of the programs in their parameters (loops, branches, calls)."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            for inner in value if isinstance(value, (tuple, list)) else (value,):
+                inner = getattr(inner, "jaxpr", inner)  # closed ones
+                if hasattr(inner, "eqns"):
+                    yield from operations(inner)

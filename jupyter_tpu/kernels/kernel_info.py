@@ -14,7 +14,7 @@ from typing import Any
 from ..agent.protocol import messages
 from ..agent.protocol.activity import KernelActivity
 from ..agent.protocol.events import IOPUB, SHELL, Gap, Message
-from .gaps import describe_gap
+from ..agent.protocol.eviction import format_bytes, parse_losses
 
 log = logging.getLogger(__name__)
 
@@ -160,3 +160,23 @@ class KernelInfoResponder:
     def _publish(self, kind: str, content: dict[str, Any], parent: bytes) -> None:
         topic = f"kernel.{self._kernel_id}.{kind}".encode()
         self._send(IOPUB, self._signer.message(kind, content, parent=parent, idents=[topic]))
+
+
+def describe_gap(gap: Gap, running: bytes) -> list[tuple[bytes, str]]:
+    """For each request whose output was dropped: its header, and a line of text.
+
+    Returns at most as many lines as the gap has numbers. *running*: the header of the running
+    request, for a gap without details.
+    """
+    try:
+        losses = parse_losses(gap.note) if gap.note else []
+    except ValueError:
+        log.warning("Can't read which messages were dropped: %r", gap.note[:200])
+        losses = []
+    if losses:
+        return [(loss.parent.encode(), f"{loss}\n") for loss in losses][: gap.last - gap.first + 1]
+    one = gap.messages == 1
+    what = "a message" if one else f"{gap.messages:,} messages"
+    were = "was" if one else "were"
+    text = f"… {what} ({format_bytes(gap.size)}) {were} too large to be stored\n"
+    return [(running, text)]

@@ -23,7 +23,7 @@ from msgspec import Struct, field
 
 from ..agent.protocol.requests import EndKernel
 from ..errors import TPUError
-from ..locks import try_lock
+from ..files import try_lock
 from ..paths import data_dir, private_dir
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..commands.terminal import write_plain
 from .failures import COLOURS, FromHost, MagicError, plain_errors, remote_error
-from .remote import ALIVE_EVERY
+from .remote import ALIVE_EVERY, wait_for_turn
 from .results import EXPRESSIONS, show_result, value_of
 from .transfer.on_host import CLASSES
-from .turns import wait_for_turn
 
 if TYPE_CHECKING:
     from .comms import Comms

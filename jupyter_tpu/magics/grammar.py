@@ -2,37 +2,94 @@
 
 from __future__ import annotations
 
+import codecs
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..commands.attach_command import attach
-from ..commands.budget_group import budget
-from ..commands.chips_group import chips
-from ..commands.doctor_command import doctor
+from ..commands.budgets import budget
+from ..commands.chips import chips
+from ..commands.doctor import doctor
 from ..commands.field_options import options_of
-from ..commands.grammar import CONTEXT, Group, argument, examples
+from ..commands.grammar import CONTEXT, Group, argument, command, examples
 from ..commands.grant_group import grant
-from ..commands.guard_group import guard
+from ..commands.guard import guard
+from ..commands.hunts import (
+    QUEUED,
+    agreed,
+    candidate_table,
+    costs_money,
+    hunt_group,
+    hunt_options,
+    left_to_server,
+)
 from ..commands.job_group import job
 from ..commands.parameters import copied_paths, hosts_option, ports_argument, tpu_argument
-from ..commands.profiles import profile_options
+from ..commands.profiles import memory_text, profile_options, traced_line, untraced_lines
 from ..commands.ray_group import ray
 from ..commands.session import open_session
 from ..commands.tables import opened_tunnel
-from ..commands.token_group import token
+from ..commands.terminal import write_plain
+from ..commands.tokens import token
 from ..commands.tpu_list import list_tpus
-from ..commands.tunnel_commands import close, list_tunnels
+from ..commands.tunnels import close, list_tunnels
 from ..commands.usage import usage
 from ..errors import Reason, TPUError
-from .hunts import hunt
-from .kernel_grammar import auto, checkpoint, connect, disconnect, memory, pull, push, status
-from .parameters import tpu_option
+from .failures import MagicError
+from .kernel_grammar import (
+    auto,
+    checkpoint,
+    connect,
+    disconnect,
+    memory,
+    pull,
+    push,
+    status,
+    tpu_option,
+)
 from .show import wait_for
 
 if TYPE_CHECKING:
+    from ..fleet.models import StartHunt
     from .kernels import NotebookKernels
+
+
+@command(
+    "start",
+    epilog=examples(
+        "%tpu hunt start my-tpu --type v5litepod-8 --zone us-west4-a --zone us-central1-a --yes",
+        "%tpu hunt start my-tpu --type v6e-8 --zone - --tier spot --max-price 5 --deadline 8h",
+    ),
+)
+@hunt_options
+@click.option("--yes", "-y", is_flag=True, help="Start it, whatever it costs.")
+def start(request: StartHunt, yes: bool) -> None:
+    """Start a hunt. The running Jupyter server continues it; without one, this waits for its end.
+
+    What costs something needs --yes or --max-price.
+    """
+    with open_session() as session:
+        candidates, confirmed = agreed(session, request)
+        print(candidate_table(candidates))
+        if costs_money(candidates) and request.tpu.max_price is None and not yes:
+            raise TPUError(
+                "You would pay while it is READY, used or not. Nothing was started.",
+                Reason.PRICE,
+                "Add --yes to agree to these prices, or --max-price USD.",
+            )
+        hunt = session.call(session.fleet.hunts.start(confirmed))
+        if hunt.queued:
+            print(QUEUED)
+        if session.server is not None:
+            print(left_to_server(hunt))
+        else:
+            wait_for(session, session.call(session.fleet.operations.get(hunt.id)))
+
+
+hunt = hunt_group(start)
 
 
 @click.group(
@@ -110,8 +167,9 @@ def profile(
     A program is traced while it runs, such as a background cell (%%tpu --no-wait), or one of
     another notebook. The running Jupyter server shows the trace in TensorBoard.
     """
-    from ..fleet.models import MemoryQuery, ProfileTPU
-    from .profiles import show_memory, show_trace
+    import msgspec
+
+    from ..fleet.models import MemoryQuery, Profile, ProfileTPU
 
     name = name or kernels.last_tpu
     if not name:
@@ -121,10 +179,24 @@ def profile(
             "Name the TPU: %tpu profile NAME",
         )
     request = ProfileTPU(**fields)
-    if memory:
-        show_memory(name, MemoryQuery(hosts=request.hosts))
-    else:
-        show_trace(name, request)
+    with open_session() as session:
+        if memory:
+            query = MemoryQuery(hosts=request.hosts)
+            print(memory_text(session.call(session.fleet.profiles.memory(name, query))))
+            return
+        if session.server is None:
+            raise TPUError(
+                "TensorBoard needs a running Jupyter server with the jupyter-tpu extension.",
+                Reason.CONFLICT,
+                f"In a terminal: jupyter tpu profile {name}",
+            )
+        operation = session.call(session.fleet.profiles.start(name, request))
+        wait_for(session, operation)
+        ended = session.call(session.fleet.operations.get(operation.id))
+        profile = msgspec.convert(ended.result, Profile)
+        print("\n".join([traced_line(profile), *untraced_lines(profile)]))
+        visit = session.call(session.fleet.apps.visit(ended.app))
+        print(f"TensorBoard is in the TPU panel, or for 30 seconds here: {visit.url}")
 
 
 @line.command(
@@ -152,10 +224,24 @@ def run(
 
     Its output is shown while it runs. To stop it on all hosts, interrupt the cell.
     """
+    from ..commands import runs
+    from ..commands.scripts import only_tpu
     from ..fleet.models import StartRun
-    from .runs import run_command
 
-    run_command(tpu or kernels.last_tpu, StartRun(command=[*words], **fields))
+    decoders = {
+        stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in ("stdout", "stderr")
+    }
+
+    def write(stream: str, data: bytes) -> None:
+        out = sys.stdout if stream == "stdout" else sys.stderr
+        write_plain(out, decoders[stream].decode(data))
+
+    request = StartRun(command=[*words], **fields)
+    with open_session() as session:
+        name = tpu or kernels.last_tpu or only_tpu(session)
+        ended = runs.execute(session, name, request, lambda run: runs.output_to(write, run))
+    if ended.code:  # not 0 on all hosts
+        raise MagicError("\n".join(runs.summary(ended)))
 
 
 @line.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close", "stop": "close"})

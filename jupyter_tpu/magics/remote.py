@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import sys
 import threading
 import time
 from collections.abc import Coroutine, Iterator
@@ -17,7 +18,8 @@ from typing import Any, TypeVar
 
 from ..errors import InvalidInput, Reason, TPUError
 from ..links import Link, core_thread
-from .transfer.installation import installation
+from .failures import MagicError
+from .transfer.stream import installation
 
 T = TypeVar("T")
 
@@ -320,3 +322,22 @@ class CellRun:
 
 def _wait(coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
     return core_thread().wait(coroutine, timeout)
+
+
+def wait_for_turn(kernel: RemoteKernel) -> None:
+    """Returns when the kernel has done what it was sent before.
+
+    What is sent then can be interrupted without interrupting another cell.
+    """
+    run = kernel.unfinished()
+    if run is None:
+        return
+    try:
+        print(f"Waiting for the cell that runs on {kernel.tpu} …", file=sys.stderr)
+        while run is not None:
+            if run.wait():
+                run = kernel.unfinished()
+    except KeyboardInterrupt:
+        raise MagicError(
+            f"This cell did not start. The one before it still runs on {kernel.tpu}."
+        ) from None

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .transfer.codec import CodecError, decode
-from .transfer.installation import host_call
 from .transfer.on_host import VALUE
+from .transfer.stream import host_call
 from .variables import pull_value
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
 from .failures import MagicError, plain_errors
+from .remote import wait_for_turn
 from .show import ProgressDisplay
 from .transfer import stream
-from .turns import wait_for_turn
 
 if TYPE_CHECKING:
     from .remote import RemoteKernel

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..cloud import Target
     from ..fleet import Fleet
     from ..fleet.models import App, Change, Operation
-    from ..fleet.reconcile.local_operations import LocalOperations
+    from ..fleet.reconcile.operations import LocalOperations
 
 #: Calls about one operation, of the fleet or local.
 _OPERATION_CALLS = ("operations.get", "operations.cancel", "operations.stop_trying")
@@ -84,7 +84,7 @@ class FleetHandle:
         if self._closed:
             raise TPUError("The server is stopping.", Reason.INTERRUPTED)
         if self._local is None:
-            from ..fleet.reconcile.local_operations import LocalOperations
+            from ..fleet.reconcile.operations import LocalOperations
 
             async with self._opening_local:
                 if self._local is None:

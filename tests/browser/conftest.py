@@ -54,9 +54,9 @@ def connected_tpu(lab_server: LabServer) -> Iterator[dict[str, Any]]:
     packages = {"packages": ["ipywidgets", "matplotlib"]}
     done = lab_server.finish(lab_server.call("POST", f"tpus/{name}/connect", packages))
     assert done["state"] == "done", done
-    found = lab_server.call("GET", f"tpus/{name}")
-    assert isinstance(found, dict)
-    yield found
+    tpu = lab_server.call("GET", f"tpus/{name}")
+    assert isinstance(tpu, dict)
+    yield tpu
     ends = {"end_kernels": True, "end_jobs": True}
     lab_server.finish(lab_server.call("DELETE", f"tpus/{name}", ends))
 
@@ -76,8 +76,8 @@ def kept_lab(
 ) -> Iterator[tuple[Server, str]]:
     """A JupyterLab that may be killed, since the emulator is not in it, and a TPU's kernelspec."""
     folder = tmp_path_factory.mktemp("kept-lab")
-    with lab_beside(emulator, folder, sys.executable, tpu="kept-lab") as found:
-        yield found
+    with lab_beside(emulator, folder, sys.executable, tpu="kept-lab") as lab:
+        yield lab
 
 
 # Playwright keeps an event loop running in this thread, so other tests must not see it.
@@ -110,13 +110,13 @@ def users_chromium(playwright: Playwright, profile: Path, *options: str) -> Iter
     assert process.stderr is not None
     try:
         for line in process.stderr:
-            found = re.search(r"DevTools listening on (ws://\S+)", line)
-            if found:
+            match = re.search(r"DevTools listening on (ws://\S+)", line)
+            if match:
                 break
         else:
             raise AssertionError("Chromium did not start")
         threading.Thread(target=process.stderr.read, daemon=True).start()
-        browser = playwright.chromium.connect_over_cdp(found[1], timeout=120_000)  # ms
+        browser = playwright.chromium.connect_over_cdp(match[1], timeout=120_000)  # ms
         yield browser
         browser.close()
     finally:
@@ -179,8 +179,18 @@ def unopened_lab(
     assert [error for error in errors if "extensions/jupyter-tpu" in error] == []
 
 
+@pytest.fixture(scope="module")
+def opened(page: Page, lab_server: LabServer) -> None:
+    """JupyterLab and the panel, opened once in the page of all tests of a file."""
+    LabPage(page, lab_server).open()
+
+
 @pytest.fixture
-def lab(unopened_lab: LabPage) -> LabPage:
-    """JupyterLab, the panel open."""
-    unopened_lab.open()
-    return unopened_lab
+def lab(unopened_lab: LabPage, request: pytest.FixtureRequest) -> Iterator[LabPage]:
+    """JupyterLab, the panel open; opened once in a file that says ``OPENED_ONCE = True``."""
+    if getattr(request.module, "OPENED_ONCE", False):
+        request.getfixturevalue("opened")
+    else:
+        unopened_lab.open()
+    yield unopened_lab
+    unopened_lab.page.keyboard.press("Escape")

@@ -108,8 +108,8 @@ def run_cell(page: Page) -> None:
 
 
 def session_of(server: Server, name: str) -> dict[str, Any]:
-    [found] = [s for s in server.request("GET", "/api/sessions") if s["path"] == name]
-    return found
+    [session] = [s for s in server.request("GET", "/api/sessions") if s["path"] == name]
+    return session
 
 
 def cell_of(page: Page) -> Locator:

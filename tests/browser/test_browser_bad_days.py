@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_server import WINDOW, LabPage, LabServer
-from playwright.sync_api import Browser, Page, Route, WebSocketRoute, expect
+from lab_server import LabPage, LabServer
+from playwright.sync_api import BrowserContext, Route, WebSocketRoute, expect
 
+OPENED_ONCE = True
 ZONE = "us-central1-a"
 SMALL = "v5litepod-1"
 TOASTS = ".Toastify__toast"
@@ -21,25 +22,12 @@ LIST = re.compile(r"/jupyter-tpu/v1/tpus(\?|$)")
 OPERATIONS = re.compile(r"/jupyter-tpu/v1/operations(\?|$)")
 
 
-@pytest.fixture(scope="module")
-def opened(page: Page, lab_server: LabServer) -> None:
-    LabPage(page, lab_server).open()
-
-
 @pytest.fixture
-def lab(opened: None, unopened_lab: LabPage) -> Iterator[LabPage]:
-    """JupyterLab, opened once for all tests of this file."""
-    yield unopened_lab
-    unopened_lab.page.keyboard.press("Escape")
-
-
-@pytest.fixture
-def another(browser: Browser, lab_server: LabServer) -> Iterator[LabPage]:
-    """Another browser that looks at the same server."""
-    context = browser.new_context(**WINDOW)
-    lab = LabPage(context.new_page(), lab_server)
-    yield lab
-    context.close()
+def another(context: BrowserContext, lab_server: LabServer) -> Iterator[LabPage]:
+    """Another page that looks at the same server; not opened yet."""
+    page = context.new_page()
+    yield LabPage(page, lab_server)
+    page.close()
 
 
 def fill(lab: LabPage, name: str) -> None:

@@ -228,8 +228,8 @@ def test_a_folder_is_shared_with_another_tpu_and_taken_back(
     assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
 
     def on_both(script: str) -> None:
-        for each in (name, other):
-            runs = f"tpus/{each}/runs"
+        for node in (name, other):
+            runs = f"tpus/{node}/runs"
             run: Any = lab_server.call("POST", runs, {"command": ["sh", "-c", script]})
 
             def ended(path: str = f"{runs}/{run['id']}") -> Any:

@@ -92,11 +92,11 @@ def test_the_panel_and_what_the_server_says_are_in_the_users_language(
 
 def _too_wide(lab: LabPage) -> list[str]:
     """What in the panel is cut off at its edge, or reaches over it."""
-    found: list[str] = lab.panel.evaluate(
+    texts: list[str] = lab.panel.evaluate(
         """panel => { const right = one => one.getBoundingClientRect().right;
         return [...panel.querySelectorAll('*')]
           .filter(one => one.offsetParent !== null)
           .filter(one => right(one) > 1 + right(panel))
           .map(one => `${one.tagName}.${one.className}: ${one.textContent.slice(0, 60)}`) }"""
     )
-    return found
+    return texts

@@ -40,8 +40,8 @@ def cells(page: Page) -> Any:
 
 def texts(page: Page) -> tuple[list[str], str]:
     """The lines in widgets, and the text of the other outputs."""
-    found = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea-output pre")
-    inside, outside = found.evaluate_all(
+    outputs = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea-output pre")
+    inside, outside = outputs.evaluate_all(
         """all => [true, false].map(inside => all
             .filter(node => (node.closest('.widget-output') !== null) === inside)
             .map(node => node.textContent).join(''))"""

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-from lab_server import WINDOW, LabPage, LabServer
-from playwright.sync_api import Browser, Page, WebSocketRoute, expect
+from lab_server import LabPage, LabServer
+from playwright.sync_api import BrowserContext, Page, WebSocketRoute, expect
 
+OPENED_ONCE = True
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
-
-
-@pytest.fixture(scope="module")
-def opened(page: Page, lab_server: LabServer) -> None:
-    LabPage(page, lab_server).open()
-
-
-@pytest.fixture
-def lab(opened: None, unopened_lab: LabPage) -> Iterator[LabPage]:
-    """JupyterLab, opened once for all tests of this file."""
-    yield unopened_lab
-    unopened_lab.page.keyboard.press("Escape")
 
 
 def violations(page: Page, selector: str) -> list[str]:
@@ -43,21 +30,21 @@ def test_axe_finds_nothing_in_the_list_the_form_a_page_and_a_dialog(
     lab: LabPage, tpu: dict[str, Any]
 ) -> None:
     page, name = lab.page, tpu["name"]
-    found: dict[str, list[str]] = {}
+    problems: dict[str, list[str]] = {}
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         lab.set_theme(theme)
         expect(lab.tpu(name)).to_be_visible()
-        found[f"list, {theme}"] = violations(page, "#jp-tpu-panel")
+        problems[f"list, {theme}"] = violations(page, "#jp-tpu-panel")
         lab.open_form()
-        found[f"form, {theme}"] = violations(page, "#jp-tpu-panel")
+        problems[f"form, {theme}"] = violations(page, "#jp-tpu-panel")
         lab.panel.get_by_role("button", name="Back to the list").click()
         lab.open_page(name)
-        found[f"page, {theme}"] = violations(page, ".jp-tpu-Page")
+        problems[f"page, {theme}"] = violations(page, ".jp-tpu-Page")
         lab.act(name, "Files", "Copy Files and Folders…")
         expect(page.get_by_role("dialog").get_by_label("Direction")).to_be_focused()
-        found[f"dialog, {theme}"] = violations(page, ".jp-tpu-QuestionDialog .jp-tpu-Dialog")
+        problems[f"dialog, {theme}"] = violations(page, ".jp-tpu-QuestionDialog .jp-tpu-Dialog")
         page.keyboard.press("Escape")
-    assert not any(found.values()), json.dumps(found, indent=1)
+    assert not any(problems.values()), json.dumps(problems, indent=1)
 
 
 def test_a_file_is_copied_from_the_menu_of_the_file_browser(
@@ -99,9 +86,8 @@ def test_a_file_is_copied_from_the_menu_of_the_file_browser(
 
 
 def test_there_is_one_socket_for_events_and_none_is_said_where_it_is_blocked(
-    browser: Browser, lab_server: LabServer
+    context: BrowserContext, lab_server: LabServer
 ) -> None:
-    context = browser.new_context(**WINDOW)
     page = context.new_page()
     sockets: list[str] = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
@@ -116,13 +102,12 @@ def test_there_is_one_socket_for_events_and_none_is_said_where_it_is_blocked(
     page.route_web_socket(re.compile("/api/events/subscribe"), block)
     lab.open()
     expect(lab.panel.get_by_text("Live updates do not arrive.")).to_be_visible()
-    context.close()
+    page.close()
 
 
 def test_a_page_from_before_an_update_asks_to_be_loaded_again(
-    browser: Browser, lab_server: LabServer
+    context: BrowserContext, lab_server: LabServer
 ) -> None:
-    context = browser.new_context(**WINDOW)
     page = context.new_page()
     status = lab_server.call("GET", "status")
     assert isinstance(status, dict)
@@ -138,4 +123,4 @@ def test_a_page_from_before_an_update_asks_to_be_loaded_again(
     with page.expect_navigation():
         notice.get_by_role("button", name="Reload").click()
     expect(lab.panel.get_by_text("the server runs")).to_have_count(0)
-    context.close()
+    page.close()

@@ -38,10 +38,10 @@ def hosts_in(said: str) -> set[str]:
 
 
 def host_key(emulator: Any, name: str) -> str:
-    found = emulator.request(
+    answer = emulator.request(
         "POST", f"/v2/{name}:getGuestAttributes", {"queryPath": "hostkeys/ssh-ed25519"}
     )
-    value: str = found["guestAttributes"][0]["queryValue"]["items"][0]["value"]
+    value: str = answer["guestAttributes"][0]["queryValue"]["items"][0]["value"]
     return value
 
 
@@ -140,8 +140,8 @@ def test_gcloud_runs_a_queued_resources_whole_life(
 
     def state() -> str:
         name = f"projects/emulated/locations/{ZONE}/queuedResources/queue"
-        found: str = emulator.request("GET", f"/v2/{name}")["state"]["state"]
-        return found
+        word: str = emulator.request("GET", f"/v2/{name}")["state"]["state"]
+        return word
 
     until(lambda: state() == "ACTIVE")
     described = gcloud.json("queued-resources", "describe", "queue", alpha=alpha)
@@ -176,9 +176,9 @@ def test_gcloud_runs_a_queued_resources_whole_life(
 def test_gcloud_alpha_asks_for_a_flex_start_with_a_limit(emulator: Any, gcloud: Gcloud) -> None:
     model = ("--provisioning-model=flex-start", "--max-run-duration=1h", "--node-id=flex")
     gcloud.tpus("queued-resources", "create", "later", *model, *V5E_QUEUED, alpha=True)
-    found = gcloud.json("queued-resources", "describe", "later", alpha=True)
-    assert found["provisioningModel"] == "FLEX_START"
-    assert found["runDuration"] == {"maxRunDuration": "3600s"}
+    queued = gcloud.json("queued-resources", "describe", "later", alpha=True)
+    assert queued["provisioningModel"] == "FLEX_START"
+    assert queued["runDuration"] == {"maxRunDuration": "3600s"}
     gcloud.tpus("queued-resources", "delete", "later", "--force", alpha=True)
 
 
@@ -186,8 +186,8 @@ def test_gcloud_alpha_asks_for_a_flex_start_with_a_limit(emulator: Any, gcloud: 
 @pytest.mark.parametrize("alpha", [False, True], ids=["GA", "alpha"])
 def test_gcloud_lists_what_is_offered(gcloud: Gcloud, alpha: bool) -> None:
     def names(*arguments: str) -> set[str]:
-        found = gcloud.json(*arguments, alpha=alpha)
-        return {each["name"].rpartition("/")[2] for each in found}
+        items = gcloud.json(*arguments, alpha=alpha)
+        return {item["name"].rpartition("/")[2] for item in items}
 
     types = ("tpu-vm", "accelerator-types")
     assert "v5litepod-8" in names(*types, "list")
@@ -220,9 +220,12 @@ def test_gcloud_makes_networks_and_firewall_rules_and_a_tpu_on_them(gcloud: Gclo
     rules = {rule["name"]: rule for rule in gcloud.compute("firewall-rules", "list")}
     assert rules["mine-ssh"]["sourceRanges"] == ["192.0.2.2/32"]
     assert "default-allow-ssh" in rules
-    assert {each["name"] for each in gcloud.compute("networks", "list")} >= {"default", "mine"}
+    assert {network["name"] for network in gcloud.compute("networks", "list")} >= {
+        "default",
+        "mine",
+    }
     listed = gcloud.compute(*subnet, "list", "--network=mine")
-    assert [each["ipCidrRange"] for each in listed] == ["10.0.0.0/24"]
+    assert [subnetwork["ipCidrRange"] for subnetwork in listed] == ["10.0.0.0/24"]
     assert gcloud.compute("networks", "describe", "mine")["subnetworks"][0].endswith("/sub")
     assert gcloud.compute(*subnet, "describe", "sub", where)["name"] == "sub"
 
@@ -276,8 +279,8 @@ def test_gcloud_reaches_a_tpu_without_external_address_through_iap(
 @pytest.mark.long
 def test_gcloud_adds_to_the_projects_metadata(gcloud: Gcloud) -> None:
     def items() -> dict[str, str]:
-        found = gcloud.compute("project-info", "describe")["commonInstanceMetadata"]
-        return {item["key"]: item["value"] for item in found.get("items", [])}
+        metadata = gcloud.compute("project-info", "describe")["commonInstanceMetadata"]
+        return {item["key"]: item["value"] for item in metadata.get("items", [])}
 
     for pair in ("first=1", "second=2"):
         gcloud.compute("project-info", "add-metadata", f"--metadata={pair}")

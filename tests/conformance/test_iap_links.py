@@ -73,7 +73,7 @@ async def test_a_host_without_external_address_is_reached_through_gclouds_tunnel
     else:
         node = parse_node_path(create_tpu(networkConfig={"enableExternalIps": False})["name"])
     lookup = Lookup(cloud, KnownHosts(tmp_path / "known"))
-    found = await lookup.find(HostName(node, 0))
+    host = await lookup.find(HostName(node, 0))
     (endpoint,) = (await cloud.get_node(node)).endpoints
     assert not endpoint.external
     (published,) = await cloud.guest_attributes(node)
@@ -83,7 +83,7 @@ async def test_a_host_without_external_address_is_reached_through_gclouds_tunnel
     assert command, "this machine is at Google, or the host has no name"
 
     through = structs.replace(
-        found.address,
+        host.address,
         address=NOWHERE,  # so that it is not reached directly
         port=22,
         proxy_command=(*command, f"--iap-tunnel-url-override={iap['url']}"),

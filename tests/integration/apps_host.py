@@ -116,5 +116,5 @@ async def opened(
         yield visitor
     finally:
         await visitor.session.close()
-        if any(each.id == app.id for each in await fleet.apps.list()):
+        if any(other.id == app.id for other in await fleet.apps.list()):
             await fleet.apps.close(app.id)

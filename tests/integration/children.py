@@ -7,11 +7,11 @@ import psutil
 
 def children(module: str) -> list[psutil.Process]:
     """Those that are alive and run *module* (``python -m module``), however deep below this one."""
-    found = []
+    children = []
     for child in psutil.Process().children(recursive=True):
         try:
             if module in child.cmdline():
-                found.append(child)
+                children.append(child)
         except psutil.NoSuchProcess:  # it has ended, or is about to be collected
             continue
-    return found
+    return children

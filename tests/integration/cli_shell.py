@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bare_server import BARE
+from forked import forks
 from ports import free_port, listens
 from waiting import until
 
@@ -45,14 +46,13 @@ class Shell:
     def run(
         self, *words: str, input: str | None = None, limit: float = LIMIT
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *words],
+        return forks().run(
+            "jupyter_tpu.cli",
+            [*map(str, words)],
             env=self.environment,
             cwd=self.folder,
-            capture_output=True,
-            text=True,
+            input=input,
             timeout=limit,
-            **({"stdin": subprocess.DEVNULL} if input is None else {"input": input}),
         )
 
     def out(self, *words: str, input: str | None = None, limit: float = LIMIT) -> str:
@@ -94,7 +94,7 @@ class Terminal:
     def expect(self, pattern: str) -> None:
         """Reads until *pattern* stands there, behind what was expected before."""
         end = time.monotonic() + LIMIT
-        while (found := re.compile(pattern).search(self.text, self._seen)) is None:
+        while (match := re.compile(pattern).search(self.text, self._seen)) is None:
             left = end - time.monotonic()
             if left < 0 or not select.select([self._end], [], [], left)[0]:
                 raise AssertionError(f"{pattern!r} did not come:\n{self.text}")
@@ -102,7 +102,7 @@ class Terminal:
                 self.text += os.read(self._end, 65536).decode(errors="replace")
             except OSError:  # how Linux says that the other end was closed
                 raise AssertionError(f"it ended without {pattern!r}:\n{self.text}") from None
-        self._seen = found.end()
+        self._seen = match.end()
 
     def type(self, text: str) -> None:
         os.write(self._end, text.encode())
@@ -131,12 +131,7 @@ def running_server(shell: Shell, *, extension: bool = True) -> Iterator[str]:
     environment = {**shell.environment, "JUPYTER_TOKEN": secrets.token_hex(16)}
     log = shell.folder / f"server-{port}.log"
     with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "jupyter_server", *options],
-            env=environment,
-            stdout=out,
-            stderr=out,
-        )
+        process = forks().start("jupyter_server", options, env=environment, log=out.fileno())
     try:
 
         def runs() -> bool:

@@ -32,15 +32,15 @@ class ComputeWorld(World):
 
     def items(self, *collections: str) -> list[dict[str, Any]]:
         """All there is at the cloud."""
-        found = []
+        items = []
         for kind in collections or ALL:
             page = self.emulator.request("GET", f"{_AGGREGATED}/{kind}")
             for scope in page["items"].values():
-                found += scope.get(kind, ())
-        return found
+                items += scope.get(kind, ())
+        return items
 
     def names(self, *collections: str) -> list[str]:
-        return sorted(each["name"] for each in self.items(*collections))
+        return sorted(item["name"] for item in self.items(*collections))
 
     def fault(self, kind: str, **more: Any) -> dict[str, Any]:
         return self.emulator.inject_fault(kind, **more)
@@ -52,13 +52,24 @@ class ComputeWorld(World):
         request = {"type": "v6e-2x4", "zone": ZONE, "api": "compute", **more}
         return await server.fleet.create(CreateTPU(name=name, **request))
 
+    async def made(self, name: str, type: str, **more: Any) -> Server:
+        """A server that has created such a TPU."""
+        server = await self.server()
+        ended = await server.end(await self.make(server, name, type=type, **more))
+        assert ended.state == "done", ended
+        return server
+
+    def instances(self, name: str) -> list[dict[str, Any]]:
+        """The hosts of a TPU."""
+        return [item for item in self.items("instances") if item["name"].startswith(name)]
+
     def state(self, name: str) -> str:
         """The status of the slice: "3 parts", of the group's topology when it has one, "gone"."""
-        groups = [each for each in self.items("instanceGroupManagers") if each["name"] == name]
+        groups = [group for group in self.items("instanceGroupManagers") if group["name"] == name]
         for group in groups:
             topologies = group["status"].get("appliedAcceleratorTopologies", [])
             return topologies[0]["state"] if topologies else "empty group"
-        parts = [each for each in self.names(*PARTS) if each.startswith(name)]
+        parts = [part for part in self.names(*PARTS) if part.startswith(name)]
         return f"{len(parts)} parts" if parts else "gone"
 
     @contextlib.contextmanager
@@ -67,10 +78,10 @@ class ComputeWorld(World):
         yield name
         self.behave()
         for kind in ("instances", *reversed(PARTS)):
-            for each in self.items(kind):
-                made_by = [i["key"] for i in each.get("metadata", {}).get("items", ())]
-                if each["name"].startswith(name) and "created-by" not in made_by:
-                    path = "/compute/v1/projects/" + each["selfLink"].partition("/projects/")[2]
+            for item in self.items(kind):
+                made_by = [i["key"] for i in item.get("metadata", {}).get("items", ())]
+                if item["name"].startswith(name) and "created-by" not in made_by:
+                    path = "/compute/v1/projects/" + item["selfLink"].partition("/projects/")[2]
                     done = self.emulator.request("DELETE", path)
                     operation = done["selfLink"].partition("/projects/")[2]
                     self.emulator.request("POST", f"/compute/v1/projects/{operation}/wait")

@@ -73,4 +73,4 @@ class Debugger:
         scope = self.ask("scopes", frameId=frame["id"])["scopes"][0]
         reference = scope["variablesReference"]
         variables = self.ask("variables", variablesReference=reference)["variables"]
-        return frame["line"], {each["name"]: each["value"] for each in variables}
+        return frame["line"], {variable["name"]: variable["value"] for variable in variables}

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from waiting import eventually
 
 from jupyter_tpu.cloud import Cloud, CloudTPU, Target
@@ -20,6 +21,12 @@ from jupyter_tpu.links import Links
 ZONE = "us-west4-a"
 NODES = f"/v2/projects/emulated/locations/{ZONE}/nodes"
 LIMIT = 120.0  # seconds
+
+
+def others(*ways: Any) -> list[Any]:
+    """Ways that are like one which is always tested."""
+    ways = tuple(way if isinstance(way, tuple) else (way,) for way in ways)
+    return [pytest.param(*way, marks=pytest.mark.long) for way in ways]
 
 
 class Server:
@@ -88,8 +95,8 @@ class World:
         """Of what has this name, in all zones; of what is in *state*, if that is given. *kind*:
         nodes or queuedResources."""
         listed = self.emulator.request("GET", f"/v2/projects/emulated/locations/-/{kind}")
-        found = [each["name"] for each in listed.get(kind, []) if state in ("", each["state"])]
-        return [path for path in found if path.endswith(f"/{name}")]
+        paths = [item["name"] for item in listed.get(kind, []) if state in ("", item["state"])]
+        return [path for path in paths if path.endswith(f"/{name}")]
 
     @contextlib.contextmanager
     def new_name(self) -> Iterator[str]:
@@ -115,7 +122,7 @@ class World:
 
         def waiting() -> list[str]:
             faults = self.emulator.request("GET", "/emulator/v1/faults")["faults"]
-            return [each["id"] for each in faults]
+            return [fault["id"] for fault in faults]
 
         await eventually(lambda: fault["id"] not in waiting())
 

@@ -209,13 +209,13 @@ class LocalHost:
     def processes(self) -> list[str]:
         """The command lines of what runs from this home: the agent's and its kernels'."""
         mine = f"HOME={self.home}".encode()
-        found = []
+        lines = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
                 process = Path("/proc", pid)
                 if mine in (process / "environ").read_bytes().split(b"\0"):
-                    found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        return [line for line in found if line]
+                    lines.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return [line for line in lines if line]
 
 
 class LocalTPUProvisioner(TPUProvisioner):

@@ -57,16 +57,16 @@ def local_host(
             emulated=True,
             variables={},
         )
-        found = KernelSpecManager(kernel_dirs=[str(specs.folder)], ensure_native_kernel=False)
-        made.append(kind(kernel_name=spec, kernel_spec_manager=found, **config))
+        kernelspecs = KernelSpecManager(kernel_dirs=[str(specs.folder)], ensure_native_kernel=False)
+        made.append(kind(kernel_name=spec, kernel_spec_manager=kernelspecs, **config))
         return made[-1]
 
     try:
         yield host, manager
         host.loop_call(host.mend)
-        for each in made:  # a test that failed may have left its own
-            if each.has_kernel:
-                each.shutdown_kernel(now=True)
+        for kernel in made:  # a test that failed may have left its own
+            if kernel.has_kernel:
+                kernel.shutdown_kernel(now=True)
         until(lambda: not [line for line in host.processes() if "keeper" in line])
         core_thread().wait(host.close())
         until(lambda: not host.processes())

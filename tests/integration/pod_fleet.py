@@ -47,7 +47,7 @@ class Pod:
     async def stdout(self, run: Run) -> list[bytes]:
         """What each host of the run writes."""
         texts = await self.output(run)
-        return [texts.get((each.host, "stdout"), b"") for each in run.hosts]
+        return [texts.get((host.host, "stdout"), b"") for host in run.hosts]
 
 
 @contextlib.asynccontextmanager

@@ -79,10 +79,10 @@ class Storm:
             emulated=True,
             variables={},
         )
-        found = KernelSpecManager(
+        kernelspecs = KernelSpecManager(
             kernel_dirs=[str(KernelSpecs().folder)], ensure_native_kernel=False
         )
-        manager = KernelManager(kernel_name=spec, kernel_spec_manager=found)
+        manager = KernelManager(kernel_name=spec, kernel_spec_manager=kernelspecs)
         self._managers.append(manager)
         manager.start_kernel()
         return manager
@@ -90,7 +90,7 @@ class Storm:
     def processes(self, what: Callable[[dict[str, Any]], bool]) -> list[int]:
         """Processes of the host, as this machine numbers them; each has a name and a cmdline."""
         (host,) = self._emulator.hosts(self._tpu)
-        return [each["outer"] for each in process_tree(host["init_pid"]) if what(each)]
+        return [process["outer"] for process in process_tree(host["init_pid"]) if what(process)]
 
     @property
     def home(self) -> Path:

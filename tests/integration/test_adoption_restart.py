@@ -72,6 +72,24 @@ def session(server: Server) -> dict[str, Any]:
 
 
 @pytest.fixture
+def client(server: Server, session: dict[str, Any]) -> Iterator[Client]:
+    """A connected client of the session's kernel."""
+    client = Client(server, session["kernel"]["id"])
+    client.connect()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def page(server: Server, session: dict[str, Any]) -> Iterator[CountingClient]:
+    """As `client`, but one that counts, as our page does."""
+    page = CountingClient(server, session["kernel"]["id"])
+    page.connect()
+    yield page
+    page.close()
+
+
+@pytest.fixture
 def home(emulator: Any) -> Path:
     """The folder of the user on the TPU's host."""
     [host] = emulator.hosts("kept")
@@ -83,6 +101,14 @@ def start_session(server: Server, path: str = "work.ipynb") -> dict[str, Any]:
     kernel = {"name": environment["kernelspec"]}
     body = {"path": path, "name": path, "type": "notebook", "kernel": kernel}
     return server.request("POST", "/api/sessions", body)
+
+
+def restart(client: Client) -> None:
+    """Kills the server of *client*, which then reads what was under way; the next has it back."""
+    client.server.kill()
+    client.close()
+    client.server.start()
+    client.connect()
 
 
 def line(number: int) -> Any:
@@ -109,11 +135,8 @@ ALL_WAYS = [pytest.param(way, marks=() if way == "kill -9" else pytest.mark.long
 
 @pytest.mark.parametrize("way", ALL_WAYS)
 def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
-    server: Server, session: dict[str, Any], home: Path, way: str
+    server: Server, session: dict[str, Any], client: Client, home: Path, way: str
 ) -> None:
-    kernel_id = session["kernel"]["id"]
-    client = Client(server, kernel_id)
-    client.connect()
     told = "\n    open('printed.txt', 'w').write(f'{i:03}')"
     request = client.execute(LINES.format(n=80, pause=0.05) + told)
     client.until(line(20))
@@ -124,16 +147,13 @@ def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
     until(lambda: int((home / "printed.txt").read_text() or 0) > min(seen + 15, 78), 60)
     server.start()
     [kernel] = server.request("GET", "/api/kernels")
-    assert kernel["id"] == kernel_id
-    [found] = server.request("GET", "/api/sessions")
-    assert (found["id"], found["path"]) == (session["id"], session["path"])
+    assert kernel["id"] == client.kernel_id
+    [restored] = server.request("GET", "/api/sessions")
+    assert (restored["id"], restored["path"]) == (session["id"], session["path"])
     client.connect()
     client.until_done(request)
     assert client.printed(request) == "".join(f"line {n}\n" for n in range(80))
-    again = client.execute("print('still', i)")
-    client.until_done(again)
-    assert client.printed(again) == "still 79\n"
-    client.close()
+    assert client.run("print('still', i)") == "still 79\n"
 
 
 def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_cause(
@@ -165,9 +185,7 @@ def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_c
     states = [m["content"].get("execution_state") for m in client.messages]
     assert "restarting" not in states
     client.until(lambda m: m["content"].get("execution_state") == "restarting")
-    again = client.execute("print('new')")
-    client.until_done(again)
-    assert client.printed(again) == "new\n"
+    assert client.run("print('new')") == "new\n"
     client.close()
     # A page that is opened afresh shows it, too, beside the new kernel.
     fresh = CountingClient(server, kernel_id)
@@ -228,8 +246,8 @@ def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(
             assert printed("print(open('x.txt').read())") == f"{text}\n"
 
         def shown() -> Any:
-            [found] = server.tpu("GET", "tpus/kept")["projects"]
-            return found
+            [synced] = server.tpu("GET", "tpus/kept")["projects"]
+            return synced
 
         assert (shown()["folder"], shown()["remote"]) == (str(project), "~/thesis")
         until(lambda: shown()["state"] == "current")
@@ -243,13 +261,9 @@ HOLD = "import os; chip = os.open('/dev/vfio/0', os.O_RDWR); print('held')"
 
 
 def test_rest_says_that_the_chips_are_held_and_by_whom(
-    server: Server, session: dict[str, Any]
+    server: Server, session: dict[str, Any], client: Client
 ) -> None:
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
-    request = client.execute(HOLD)
-    client.until_done(request)
-    assert client.printed(request) == "held\n"
+    assert client.run(HOLD) == "held\n"
     kernel = {"name": session["kernel"]["name"]}
     second = {"path": "b.ipynb", "name": "b.ipynb", "type": "notebook", "kernel": kernel}
     for path, body in (("kernels", kernel), ("sessions", second)):
@@ -260,15 +274,14 @@ def test_rest_says_that_the_chips_are_held_and_by_whom(
         assert answer["message"].startswith("The chips of kept are in use by the kernel of")
         assert "jupyter tpu kernel stop kept" in answer["hint"]
     assert len(server.request("GET", "/api/kernels")) == 1
-    client.close()
 
 
 @pytest.mark.long
 def test_kernels_with_chips_of_their_own_are_there_after_kill_9_with_chips_variables_and_figures(
     server: Server,
 ) -> None:
-    def split(each: int) -> list[dict[str, Any]]:
-        return server.tpu("POST", "tpus/kept/chips/split", {"each": each})["kernels"]
+    def split(size: int) -> list[dict[str, Any]]:
+        return server.tpu("POST", "tpus/kept/chips/split", {"each": size})["kernels"]
 
     def start(path: str, kernelspec: str) -> str:
         body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": kernelspec}}
@@ -277,22 +290,23 @@ def test_kernels_with_chips_of_their_own_are_there_after_kill_9_with_chips_varia
     def printed(kernel_id: str, code: str) -> str:
         client = Client(server, kernel_id)
         client.connect()
-        request = client.execute(code)
-        client.until_done(request)
+        text = client.run(code)
         client.close()
-        return client.printed(request)
+        return text
 
     def used() -> list[Any]:
         """MiB on each chip."""
         [host] = server.tpu("GET", "tpus/kept/metrics")["hosts"]
-        assert [(each["chips"], Path(each["notebook"]).name) for each in host["bookings"]] == [
+        assert [
+            (booking["chips"], Path(booking["notebook"]).name) for booking in host["bookings"]
+        ] == [
             ([0, 1], "first.ipynb"),
             ([2, 3], "second.ipynb"),
         ]
         chips = [chip["memory_used"] for chip in host["samples"][-1]["chips"]]
-        return [None if each is None else each // 2**20 for each in chips]
+        return [None if used is None else used // 2**20 for used in chips]
 
-    first, second = (each["kernelspec"] for each in split(2))
+    first, second = (kernel["kernelspec"] for kernel in split(2))
     kernels = {start("first.ipynb", first): 0, start("second.ipynb", second): 1}
     for kernel_id, device in kernels.items():
         code = (
@@ -313,8 +327,8 @@ def test_kernels_with_chips_of_their_own_are_there_after_kill_9_with_chips_varia
     answer = json.loads(refused.value.read())
     assert answer["message"].startswith("Chips 0-1 of kept are in use by the kernel of first.ipynb")
     until(lambda: used() == [8, 0, 0, 9])
-    for each in server.request("GET", "/api/sessions"):
-        server.request("DELETE", f"/api/sessions/{each['id']}")
+    for session in server.request("GET", "/api/sessions"):
+        server.request("DELETE", f"/api/sessions/{session['id']}")
     third = start("third.ipynb", second)
     assert printed(third, "import os; print(os.environ['TPU_RUNTIME_METRICS_PORTS'])") == "8433\n"
     split(0)
@@ -344,7 +358,7 @@ def test_a_client_that_polls_never_sees_lists_without_the_kernel(
         while not stop.wait(0.02):
             for path in ("/api/kernels", "/api/sessions"):
                 try:
-                    lists.append([found["id"] for found in server.request("GET", path)])
+                    lists.append([kernel["id"] for kernel in server.request("GET", path)])
                 except urllib.error.HTTPError as error:
                     if error.code != 503:
                         raise
@@ -361,7 +375,7 @@ def test_a_client_that_polls_never_sees_lists_without_the_kernel(
         stop.set()
         polling.result()
     expected = ([session["kernel"]["id"]], [session["id"]])
-    assert all(found in expected for found in lists), lists
+    assert all(ids in expected for ids in lists), lists
 
 
 def test_an_adopted_kernel_keeps_its_last_activity_and_an_idle_one_is_not_shown_as_busy(
@@ -412,22 +426,15 @@ def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(
 
 @pytest.mark.long
 def test_a_client_that_does_not_count_gets_all_and_little_twice_when_the_server_is_killed(
-    server: Server, session: dict[str, Any]
+    server: Server, client: Client
 ) -> None:
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
     request = client.execute("for i in range(8_000):\n    print('line', i, flush=True)")
     client.until(line(2000))
-    server.kill()
-    while client.read() is not None:  # what was under way
-        pass
-    server.start()
-    client.connect()
+    restart(client)
     client.until_done(request)
     got = [m["header"]["msg_id"] for m in client.messages if m["msg_type"] == "stream"]
     assert len(got) - len(set(got)) < 300  # each has more than 220 bytes
     assert client.printed(request) == "".join(f"line {number}\n" for number in range(8_000))
-    client.close()
 
 
 class NamingClient(Client):
@@ -464,11 +471,9 @@ def test_a_client_that_names_the_last_messages_it_has_gets_each_message_once(
 
 @pytest.mark.long
 def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
-    server: Server, session: dict[str, Any], home: Path
+    server: Server, page: CountingClient, home: Path
 ) -> None:
-    client = CountingClient(server, session["kernel"]["id"])
-    client.connect()
-    request = client.execute(
+    request = page.execute(
         "import sys, time\nfrom pathlib import Path\n"
         "print('begun', flush=True)\n"
         "while not Path.home().joinpath('away').exists(): time.sleep(.05)\n"
@@ -476,23 +481,22 @@ def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
         "    print(f'\\r{i:4} of 2000', end='', file=sys.stderr, flush=True)\n"
         "for i in range(2000): print('line', i, flush=True)\n"
     )
-    client.until(lambda message: "begun\n" in message["content"].get("text", ""))
-    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "busy")
-    client.close()
-    until(lambda: server.kernel(client.kernel_id)["connections"] == 0)
+    page.until(lambda message: "begun\n" in message["content"].get("text", ""))
+    until(lambda: server.kernel(page.kernel_id)["execution_state"] == "busy")
+    page.close()
+    until(lambda: server.kernel(page.kernel_id)["connections"] == 0)
     (home / "away").touch()
-    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "idle")
-    before = len(client.messages)
-    client.connect()
-    client.until_done(request)
-    later = [m for m in client.messages[before:] if m["msg_type"] == "stream"]
+    until(lambda: server.kernel(page.kernel_id)["execution_state"] == "idle")
+    before = len(page.messages)
+    page.connect()
+    page.until_done(request)
+    later = [m for m in page.messages[before:] if m["msg_type"] == "stream"]
     assert len(later) < 200
     lines = "".join(f"line {number}\n" for number in range(2000))
     assert "".join(m["content"]["text"] for m in later if m["content"]["name"] == "stdout") == lines
     bar = "".join(m["content"]["text"] for m in later if m["content"]["name"] == "stderr")
     assert bar.rpartition("\r")[2] == "1999 of 2000"
     assert len(bar) < 2000
-    client.close()
 
 
 def test_output_that_a_page_has_is_not_sent_again(server: Server, session: dict[str, Any]) -> None:
@@ -530,18 +534,14 @@ def test_a_request_that_comes_twice_runs_once_and_its_output_is_sent_again(
     second.execute("this is not run at all", msg_id=request)
     second.until_done(request)
     assert second.printed(request) == "run 1\n"
-    check = second.execute("print(runs)")
-    second.until_done(check)
-    assert second.printed(check) == "1\n"
+    assert second.run("print(runs)") == "1\n"
     first.close()
     second.close()
 
 
 def test_a_question_asked_while_there_was_no_server_is_answered_by_the_next(
-    server: Server, session: dict[str, Any], home: Path
+    server: Server, client: Client, home: Path
 ) -> None:
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
     request = client.execute(
         "import time\nfrom pathlib import Path\nprint('soon', flush=True)\n"
         "while not Path.home().joinpath('ask').exists(): time.sleep(.05)\n"
@@ -557,14 +557,12 @@ def test_a_question_asked_while_there_was_no_server_is_answered_by_the_next(
     client.send("input_reply", {"value": "here"}, "stdin", parent=question["header"])
     client.until_done(request)
     assert client.printed(request) == "soon\nhere\n"
-    client.close()
 
 
 @pytest.mark.long
 def test_two_servers_of_one_user_do_not_take_each_others_kernels(
-    server: Server, session: dict[str, Any]
+    server: Server, client: Client
 ) -> None:
-    kernel_id = session["kernel"]["id"]
     other = server.another()
     other.start()
     try:
@@ -575,20 +573,18 @@ def test_two_servers_of_one_user_do_not_take_each_others_kernels(
         other.stop()
     other.start()  # of the same folder, after the first one's end
     try:
-        assert [kernel["id"] for kernel in other.request("GET", "/api/kernels")] == [kernel_id]
+        assert [kernel["id"] for kernel in other.request("GET", "/api/kernels")] == [
+            client.kernel_id
+        ]
         server.start()
         assert server.request("GET", "/api/kernels") == []
     finally:
         other.stop()
         server.stop()
     server.start()
-    assert [kernel["id"] for kernel in server.request("GET", "/api/kernels")] == [kernel_id]
-    client = Client(server, kernel_id)
+    assert [kernel["id"] for kernel in server.request("GET", "/api/kernels")] == [client.kernel_id]
     client.connect()
-    request = client.execute("print('one master')")
-    client.until_done(request)
-    assert client.printed(request) == "one master\n"
-    client.close()
+    assert client.run("print('one master')") == "one master\n"
 
 
 @pytest.mark.long
@@ -604,14 +600,14 @@ def test_two_servers_of_one_data_folder_that_start_together_each_have_their_own_
         servers[0][1].append(start_session(server, f"{number}.ipynb"))
         servers[1][1].append(start_session(other, f"{number}.ipynb"))
     try:
-        for each, _ in servers:
-            each.kill()
-        for each, _ in servers:
-            each.start(wait=False)
-        for each, sessions in servers:
-            until(each.answers)
-            found = {kernel["id"] for kernel in each.request("GET", "/api/kernels")}
-            assert found == {session["kernel"]["id"] for session in sessions}
+        for running, _ in servers:
+            running.kill()
+        for running, _ in servers:
+            running.start(wait=False)
+        for running, sessions in servers:
+            until(running.answers)
+            kernels = {kernel["id"] for kernel in running.request("GET", "/api/kernels")}
+            assert kernels == {session["kernel"]["id"] for session in sessions}
         for session in servers[1][1]:
             other.request("DELETE", f"/api/sessions/{session['id']}")
     finally:
@@ -637,9 +633,9 @@ def test_a_kernel_whose_record_is_damaged_is_listed_from_the_start_with_its_outp
     # The first answer: an open tab would take a kernel for dead that is not in it.
     [kernel] = server.request("GET", "/api/kernels")
     assert kernel["id"] == kernel_id
-    [found] = server.request("GET", "/api/sessions")
-    assert found["path"] == "work.ipynb"
-    assert (found["id"] == session["id"]) == (len(damaged) == 1)
+    [restored] = server.request("GET", "/api/sessions")
+    assert restored["path"] == "work.ipynb"
+    assert (restored["id"] == session["id"]) == (len(damaged) == 1)
     client.connect()
     client.until_done(request)
     assert client.printed(request) == "".join(f"line {n}\n" for n in range(60))
@@ -653,23 +649,20 @@ def test_a_kernel_whose_record_is_damaged_is_listed_from_the_start_with_its_outp
 
 
 def test_a_client_whose_position_is_damaged_gets_all_that_is_stored(
-    server: Server, session: dict[str, Any]
+    server: Server, client: Client
 ) -> None:
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
     request = client.execute(LINES.format(n=60, pause=0.02))
     client.until(line(20))
     server.kill()
     client.close()
-    positions = server.folder / "tpu" / "kernels" / session["kernel"]["id"] / "cursors.json"
+    positions = server.folder / "tpu" / "kernels" / client.kernel_id / "cursors.json"
     positions.write_bytes(bytes(positions.stat().st_size))
     server.start()
     # Some of it comes from the host before the client is back.
-    until(lambda: server.kernel(session["kernel"]["id"])["execution_state"] != "unknown")
+    until(lambda: server.kernel(client.kernel_id)["execution_state"] != "unknown")
     client.connect()
     client.until_done(request)
     assert client.printed(request) == "".join(f"line {number}\n" for number in range(60))
-    client.close()
 
 
 @pytest.mark.long
@@ -723,7 +716,7 @@ def test_the_next_server_reports_what_a_full_host_dropped_while_there_was_none(
 def hole(emulator: Any) -> Iterator[None]:
     """Nothing comes from the TPU's host, and nothing is refused: a line that has gone silent."""
     [host] = emulator.hosts("kept")
-    if not any(is_sshd(each["name"]) for each in process_tree(host["init_pid"])):
+    if not any(is_sshd(process["name"]) for process in process_tree(host["init_pid"])):
         pytest.skip("hosts without namespaces have no sshd of their own to stop")
     with silent_ssh(host["init_pid"]):
         yield
@@ -838,15 +831,12 @@ def kept_for_the_host(server: Server, kernel_id: str) -> list[str]:
     files = sorted((server.folder / "tpu" / "kernels" / kernel_id).glob("said-*"))
     texts = [file.read_bytes().decode(errors="replace") for file in files]
     ids = [re.findall(r'"msg_id": ?"(\w+)"', text)[:1] for text in texts]
-    return [id for found in ids for id in found]  # of a file that is being written: none yet
+    return [id for group in ids for id in group]  # of a file that is being written: none yet
 
 
 def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(
-    server: Server, session: dict[str, Any], emulator: Any
+    server: Server, client: Client, emulator: Any
 ) -> None:
-    kernel_id = session["kernel"]["id"]
-    client = Client(server, kernel_id)
-    client.connect()
     widget = {"comm_id": "widget"}
 
     def change(number: int) -> str:
@@ -868,25 +858,21 @@ def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(
             client.send("input_reply", {"value": "here"}, "stdin", parent=question["header"]),
             *map(change, (1, 2)),
         ]
-        until(lambda: kept_for_the_host(server, kernel_id) == taken, 60)
+        until(lambda: kept_for_the_host(server, client.kernel_id) == taken, 60)
         server.kill()
         client.close()
     server.start()
     client.connect()
     client.until_done(cell)
     assert client.printed(cell) == "here\n"
-    until(lambda: kept_for_the_host(server, kernel_id) == [], 60)
+    until(lambda: kept_for_the_host(server, client.kernel_id) == [], 60)
     # What the host may have got already comes once, too, whether the server knew that or not.
     change(3)
     look = client.execute("print(got)")
-    until(lambda: written(server, kernel_id, look), 60)
-    server.kill()
-    client.close()
-    server.start()
-    client.connect()
+    until(lambda: written(server, client.kernel_id, look), 60)
+    restart(client)
     client.until_done(look)
     assert client.printed(look) == "[1, 2, 3]\n"
-    client.close()
 
 
 @contextmanager
@@ -904,17 +890,9 @@ def busy_processes(count: int) -> Iterator[None]:
 
 @pytest.mark.long
 def test_sixty_answers_arrive_on_a_busy_machine_whose_server_is_killed_now_and_then(
-    server: Server, session: dict[str, Any]
+    server: Server, client: Client
 ) -> None:
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
     cell = client.execute("for number in range(60):\n    print(input(f'{number}? '))")
-
-    def restart() -> None:
-        server.kill()
-        client.close()
-        server.start()
-        client.connect()
 
     with busy_processes(2 * (os.cpu_count() or 1)):
         for number in range(60):
@@ -923,16 +901,15 @@ def test_sixty_answers_arrive_on_a_busy_machine_whose_server_is_killed_now_and_t
                 (m for m in client.messages if m["content"].get("prompt") == prompt), None
             ) or client.until(lambda m, prompt=prompt: m["content"].get("prompt") == prompt)
             if number % 10 == 3:
-                restart()  # the page has the question, and answers the next server
+                restart(client)  # the page has the question, and answers the next server
             answer = {"value": f"answer {number}"}
             client.send("input_reply", answer, "stdin", parent=question["header"])
             if number % 10 == 7:
                 # That one: earlier ones come again from a server that was started meanwhile.
                 client.until(lambda m, said=answer["value"]: said in m["content"].get("text", ""))
-                restart()
+                restart(client)
         client.until_done(cell)
     assert client.printed(cell).splitlines() == [f"answer {number}" for number in range(60)]
-    client.close()
 
 
 @pytest.mark.long
@@ -975,11 +952,8 @@ def test_an_answer_that_comes_too_late_is_not_the_answer_to_the_next_question(
 
 
 def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
-    server: Server, session: dict[str, Any], emulator: Any
+    server: Server, session: dict[str, Any], client: Client, emulator: Any
 ) -> None:
-    kernel_id = session["kernel"]["id"]
-    client = Client(server, kernel_id)
-    client.connect()
     request = client.execute(LINES.format(n=40, pause=0.1))
     client.until(line(3))
     server.stop()
@@ -987,17 +961,16 @@ def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
         pass
     with hole(emulator):
         server.start()
-        assert server.kernel(kernel_id)["execution_state"] == "unknown"
+        assert server.kernel(client.kernel_id)["execution_state"] == "unknown"
         client.connect()
-        [found] = server.request("GET", "/api/sessions")
-        assert found["id"] == session["id"]
+        [restored] = server.request("GET", "/api/sessions")
+        assert restored["id"] == session["id"]
         # Who asks is told what it is, and what it did when it was last heard of.
         client.send("kernel_info_request", {})
         client.until(lambda message: message["msg_type"] == "kernel_info_reply")
     client.until_done(request, 90)
     assert client.printed(request) == "".join(f"line {n}\n" for n in range(40))
-    until(lambda: server.kernel(kernel_id)["execution_state"] == "idle")
-    client.close()
+    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "idle")
 
 
 @pytest.mark.long
@@ -1022,8 +995,8 @@ def test_the_idle_one_of_two_kernels_is_culled_after_a_restart_and_ends_on_its_h
 
         def on_host() -> list[tuple[str, str]]:
             return [
-                (each["id"], each["state"])
-                for each in server.tpu("GET", "tpus/kept/kernels?fresh=true")
+                (kernel["id"], kernel["state"])
+                for kernel in server.tpu("GET", "tpus/kept/kernels?fresh=true")
             ]
 
         until(lambda: on_host() == [(busy["kernel"]["id"], "busy")])
@@ -1049,8 +1022,8 @@ def test_a_server_that_is_stopped_while_it_adopts_kernels_ends_and_the_next_has_
     until(lambda: "Kernel started" in server.log.read_text()[before:])
     server.stop()
     server.start()
-    found = {kernel["id"] for kernel in server.request("GET", "/api/kernels")}
-    assert found == {session["kernel"]["id"] for session in sessions}
+    kernels = {kernel["id"] for kernel in server.request("GET", "/api/kernels")}
+    assert kernels == {session["kernel"]["id"] for session in sessions}
 
 
 @pytest.mark.long
@@ -1069,7 +1042,7 @@ def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
         server.start()
         assert server.request("GET", "/api/kernels") == []
         output = server.log.read_text()[before:]
-        [line_] = [each for each in output.splitlines() if kernel_id in each]
+        [line_] = [line for line in output.splitlines() if kernel_id in line]
         assert f"work.ipynb) is not adopted: there is no kernelspec {name}. Connect" in line_
         assert "Traceback" not in output
     finally:
@@ -1083,11 +1056,9 @@ def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_server_that_is_down_for_five_minutes_misses_nothing(
-    server: Server, session: dict[str, Any]
+    server: Server, client: Client
 ) -> None:
     """Really, by the clock of the wall."""
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
     request = client.execute(LINES.format(n=650, pause=0.5))
     client.until(line(5))
     server.kill()
@@ -1098,7 +1069,6 @@ def test_a_server_that_is_down_for_five_minutes_misses_nothing(
     client.connect()
     client.until_done(request, 120)
     assert client.printed(request) == "".join(f"line {n}\n" for n in range(650))
-    client.close()
 
 
 def test_what_is_kept_is_private(server: Server, session: dict[str, Any]) -> None:
@@ -1120,41 +1090,38 @@ def test_what_is_kept_is_private(server: Server, session: dict[str, Any]) -> Non
     ids=["displays", "lines", "50 MB"],
 )
 def test_a_server_stays_small_while_a_page_that_was_away_gets_much(
-    server: Server, session: dict[str, Any], home: Path, code: str, count: int
+    server: Server, page: CountingClient, home: Path, code: str, count: int
 ) -> None:
-    client = CountingClient(server, session["kernel"]["id"])
-    client.connect()
     (home / "read").unlink(missing_ok=True)
     assert server.process is not None
     pid = server.process.pid
     before = peak = resident(pid)
-    request = client.execute(
+    request = page.execute(
         "import time\nfrom pathlib import Path\nfrom IPython.display import display\n"
         "print('begun', flush=True)\n"
         f"while not Path.home().joinpath('read').exists(): time.sleep(.05)\n{code}"
     )
-    client.until(lambda message: "begun\n" in message["content"].get("text", ""))
-    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "busy")
-    client.close()
+    page.until(lambda message: "begun\n" in message["content"].get("text", ""))
+    until(lambda: server.kernel(page.kernel_id)["execution_state"] == "busy")
+    page.close()
     (home / "read").touch()
     end = time.monotonic() + 20  # more than some is left with the host until somebody reads
-    while server.kernel(client.kernel_id)["execution_state"] != "idle" and time.monotonic() < end:
+    while server.kernel(page.kernel_id)["execution_state"] != "idle" and time.monotonic() < end:
         peak = max(peak, resident(pid))
         time.sleep(0.1)
-    client.connect()
-    found, is_idle = 0, False
+    page.connect()
+    seen, is_idle = 0, False
     while not is_idle:
-        message = client.read(60)
+        message = page.read(60)
         assert message is not None
         peak = max(peak, resident(pid))
         kind, content = message["msg_type"], message["content"]
         if message["parent_header"].get("msg_id") == request:
-            found += content["text"].count("\n") if kind == "stream" else kind == "display_data"
+            seen += content["text"].count("\n") if kind == "stream" else kind == "display_data"
             is_idle = content.get("execution_state") == "idle"
     print(f"{count}: server +{(peak - before) >> 20} MB")
-    assert found == count
+    assert seen == count
     assert peak - before < 300 << 20
-    client.close()
 
 
 @pytest.mark.parametrize("client_class", [CountingClient, Client])
@@ -1192,28 +1159,22 @@ def test_a_large_display_comes_whole_and_takes_twice_its_size_of_the_server(
     client.close()
 
 
-def test_what_is_printed_and_shown_counts_as_activity(
-    server: Server, session: dict[str, Any]
-) -> None:
-    kernel_id = session["kernel"]["id"]
-    client = Client(server, kernel_id)
-    client.connect()
+def test_what_is_printed_and_shown_counts_as_activity(server: Server, client: Client) -> None:
     client.execute(
         "import time\nwhile True: display({'text/plain': '.'}, raw=True); time.sleep(0.5)"
     )
     client.until(lambda message: message["msg_type"] == "display_data")
 
     def active() -> datetime:
-        kernel = server.kernel(kernel_id)
+        kernel = server.kernel(client.kernel_id)
         assert kernel["execution_state"] == "busy"
         return datetime.fromisoformat(kernel["last_activity"].replace("Z", "+00:00"))
 
     first = active()
     # The server's own watcher gets no displays.
     until(lambda: active() > first + timedelta(seconds=8))
-    server.request("POST", f"/api/kernels/{kernel_id}/interrupt")
-    until(lambda: server.kernel(kernel_id)["execution_state"] == "idle")
-    client.close()
+    server.request("POST", f"/api/kernels/{client.kernel_id}/interrupt")
+    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "idle")
 
 
 def resident(pid: int) -> int:

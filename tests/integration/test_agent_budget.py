@@ -14,7 +14,7 @@ from tornado.httpclient import HTTPClientError
 from waiting import eventually
 
 from jupyter_tpu.agent_token import agent_token
-from jupyter_tpu.fleet.agents import budget_ends
+from jupyter_tpu.fleet.agents import budgets
 from jupyter_tpu.fleet.agents.access import FREE, OF_OWN_OPERATION, ON_OPEN_TPU, ON_OWN_TPU
 from jupyter_tpu.fleet.money import ledger
 from jupyter_tpu.fleet.routes import ROOT, ROUTES
@@ -166,12 +166,12 @@ async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
     assert (status, again["reason"]) == (409, "CONFLICT")
 
     async def guard() -> Any:
-        status, found = await agent("GET", f"tpus/{own}/guard")
-        return found if status == 200 else None
+        status, reported = await agent("GET", f"tpus/{own}/guard")
+        return reported if status == 200 else None
 
-    found = await eventually(guard, 60)
-    assert found["action"] == "delete"
-    assert found["until"]
+    rule = await eventually(guard, 60)
+    assert rule["action"] == "delete"
+    assert rule["until"]
     _, overview = await person("GET", "budgets")
     use, line = overview["budgets"][0], overview["spending"][0]
     assert (line["tpu"], line["who"], line["state"]) == (own, "agent", "ready")
@@ -194,12 +194,12 @@ async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
 
     async def closed() -> Any:
         _, overview = await person("GET", "budgets")
-        line = next(each for each in overview["spending"] if each["tpu"] == own)
+        line = next(entry for entry in overview["spending"] if entry["tpu"] == own)
         return (line, overview["budgets"][0]) if line["state"] == "ended" else None
 
     line, use = await eventually(closed, 60)
     bill = emulator.request("GET", "/emulator/v1/bill")["lines"]
-    billed = next(each for each in bill if each["node"].endswith(f"/{own}"))
+    billed = next(charge for charge in bill if charge["node"].endswith(f"/{own}"))
     assert billed["usdPerHour"] == line["usd_per_hour"]
     assert line["usd"] == pytest.approx(billed["usd"], abs=0.005)
     assert billed["usd"] > 0
@@ -247,9 +247,9 @@ async def test_a_budget_that_is_lowered_ends_a_running_tpu_by_its_guard_which_te
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(budget_ends, "LOOK", 0.5)
+    monkeypatch.setattr(budgets, "LOOK", 0.5)
     monkeypatch.setattr(ledger, "NOTICE", 20.0)
-    monkeypatch.setattr(budget_ends, "NOTICE", 20.0)
+    monkeypatch.setattr(budgets, "NOTICE", 20.0)
     await person("POST", "budgets", {"who": "agent", "day": 5})
     own = name()
     _, plan = await agent.plan(own, max_cost=1.0)
@@ -309,7 +309,7 @@ async def test_outside_of_its_budget_a_person_is_asked_and_decides(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     first, second = name(), name()
-    plans = [(await agent.plan(each))[1] for each in (first, second)]
+    plans = [(await agent.plan(tpu))[1] for tpu in (first, second)]
     assert plans[0]["outside"] == "There is no budget for coding agents."
     for plan in plans:
         status, answer = await agent("POST", f"plans/{plan['id']}/create")
@@ -357,8 +357,8 @@ async def test_a_hunt_of_an_agent_is_inside_its_budget_too(
 ) -> None:
     await person("POST", "budgets", {"who": "agent", "day": 1, "zones": [ZONE]})
     faults(kind="no-capacity", zone=ZONE, count=1)
-    wanted = name()
-    _, plan = await agent.plan(wanted, zones=[ZONE, "us-central1-a"], max_cost=0.8)
+    tpu = name()
+    _, plan = await agent.plan(tpu, zones=[ZONE, "us-central1-a"], max_cost=0.8)
     assert plan["hunt"]
     status, done = await agent("POST", f"plans/{plan['id']}/create")
     assert status == 202, done
@@ -366,7 +366,9 @@ async def test_a_hunt_of_an_agent_is_inside_its_budget_too(
 
     async def refused_and_tried() -> Any:
         _, hunt = await person("GET", f"hunts/{done['operation']}")
-        reasons = {each["problem"]["reason"] for each in hunt["attempts"] if each["problem"]}
+        reasons = {
+            attempt["problem"]["reason"] for attempt in hunt["attempts"] if attempt["problem"]
+        }
         return reasons >= {"BUDGET", "NO_CAPACITY"}
 
     await eventually(refused_and_tried, 60)

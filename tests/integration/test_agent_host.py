@@ -58,12 +58,12 @@ async def start(host: LocalHost, kernel_id: str = "k", **order) -> dict:
 async def kernel(host: LocalHost, state: str) -> dict:
     """The one kernel of the host, as soon as it is in *state*."""
 
-    async def found() -> dict | None:
+    async def in_state() -> dict | None:
         agent = await host.agent()
         (it,) = (await agent.request(requests.ListKernels()))["kernels"]
         return it if it["state"] == state else None
 
-    return await eventually(found)
+    return await eventually(in_state)
 
 
 # ---- deploying ----------------------------------------------------------------------------------
@@ -122,11 +122,13 @@ async def test_a_start_on_a_full_disk_says_that_it_is_full(host, warm):
     try:
         agent = await host.agent()
         if warm:
-            wanted = [{"python": sys.executable}]
+            environments = [{"python": sys.executable}]
 
             async def ready() -> bool:
-                found = (await agent.request(requests.KeepWarm(environments=wanted)))["warm"]
-                return [each["state"] for each in found] == ["ready"]
+                environments_kept = (
+                    await agent.request(requests.KeepWarm(environments=environments))
+                )["warm"]
+                return [environment["state"] for environment in environments_kept] == ["ready"]
 
             await eventually(ready)
         fill_disk(run / "filler")
@@ -177,15 +179,15 @@ async def test_a_daemon_that_can_not_start_says_why(host):
 
 @pytest.mark.parametrize("version", ["3.8", "3.13"])
 async def test_it_runs_on_the_hosts_own_python(host, version):
-    found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"))
-    found += [path for name in [f"python{version}"] if (path := shutil.which(name))]
-    if not found:
+    pythons = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"))
+    pythons += [path for name in [f"python{version}"] if (path := shutil.which(name))]
+    if not pythons:
         pytest.skip(f"SKIPPED FOR WANT OF Python {version}")
     (host.home / "bin").mkdir()
-    (host.home / "bin" / "python3").symlink_to(found[0])
+    (host.home / "bin" / "python3").symlink_to(pythons[0])
     host.environment["PATH"] = f"{host.home}/bin:{os.environ['PATH']}"
     agent = await host.agent()
-    assert os.path.samefile(agent.hello["python"], found[0])
+    assert os.path.samefile(agent.hello["python"], pythons[0])
     # The keeper runs in the environment's Python, the daemon in this one.
     await start(host)
     await kernel(host, "idle")
@@ -355,13 +357,13 @@ async def test_another_user_of_the_host_gets_no_answer(host):
 
 async def test_a_kernel_is_listed_from_its_start_to_its_end(host):
     started = await start(host, notebook="a.ipynb")
-    found = await kernel(host, "idle")
-    assert found["id"] == "k"
-    assert found["pid"] == started["pid"]
-    assert found["environment"] == "default"
-    assert found["notebook"] == "a.ipynb"
-    assert found["attached"] is False
-    assert found["started"] <= found["last_activity"]
+    running = await kernel(host, "idle")
+    assert running["id"] == "k"
+    assert running["pid"] == started["pid"]
+    assert running["environment"] == "default"
+    assert running["notebook"] == "a.ipynb"
+    assert running["attached"] is False
+    assert running["started"] <= running["last_activity"]
     agent = await host.agent()
     assert await agent.request(requests.EndKernel(id="k")) == {"ended": True}
     assert (await agent.request(requests.ListKernels())) == {"kernels": []}
@@ -454,8 +456,8 @@ async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_a
         await eventually(lambda pid=started["pid"]: not Path(f"/proc/{pid}").exists())
     agent = await host.agent()
     await start(host, "third")
-    found = (await agent.request(requests.ListKernels()))["kernels"]
-    assert sorted(kernel["id"] for kernel in found) == ["second", "third"]
+    kernels = (await agent.request(requests.ListKernels()))["kernels"]
+    assert sorted(kernel["id"] for kernel in kernels) == ["second", "third"]
     first = await agent.request(requests.GetKernelFate(id="first"))
     assert first["known"] is False
     assert first["ending"]["end"] == "room"

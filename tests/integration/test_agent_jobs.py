@@ -26,7 +26,7 @@ from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.desired import DesiredState
-from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.core.records import JobRecord
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.jobs.job_follower import JobFollower
@@ -62,8 +62,8 @@ async def start(host: LocalHost, job: str, code: str, **more: Any) -> dict[str, 
 
 
 async def status(host: LocalHost, job: str) -> dict[str, Any]:
-    found = (await (await host.agent()).request(requests.ListJobs()))["jobs"]
-    return next(each for each in found if each["id"] == job)
+    jobs = (await (await host.agent()).request(requests.ListJobs()))["jobs"]
+    return next(status for status in jobs if status["id"] == job)
 
 
 async def ended(host: LocalHost, job: str) -> dict[str, Any]:
@@ -304,11 +304,11 @@ async def test_above_its_limit_the_oldest_lines_are_missing_and_counted(host):
     log = await read(host, "flood", 1, limit=5000)
     assert 10_000 < log["oldest"] == log["lines"][0][0]
     assert log["last"] == 20_000
-    found = []
+    numbers = []
     while log["lines"]:
-        found += [line[0] for line in log["lines"]]
+        numbers += [line[0] for line in log["lines"]]
         log = await read(host, "flood", log["next"], limit=5000)
-    assert found == list(range(found[0], 20_001)), "numbers have no hole after the oldest"
+    assert numbers == list(range(numbers[0], 20_001)), "numbers have no hole after the oldest"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")

@@ -123,14 +123,14 @@ def state(user: User) -> dict[str, Any]:
 
 def roots(seconds: int) -> list[int]:
     """The processes of root that sleep for so many seconds."""
-    found = []
+    pids = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             process = Path("/proc", pid)
             line = (process / "cmdline").read_bytes()
             if line == b"sleep\0%d\0" % seconds and process.stat().st_uid == 0:
-                found.append(int(pid))
-    return found
+                pids.append(int(pid))
+    return pids
 
 
 def test_a_job_of_root_stops_when_it_is_told_to(user: User) -> None:

@@ -54,8 +54,8 @@ async def keep(host: LocalHost, *environments: dict[str, Any]) -> list[dict[str,
 
 async def warmed(host: LocalHost, environment: dict[str, Any], state: str = "ready") -> dict:
     async def is_so() -> dict[str, Any] | None:
-        found = [warm for warm in await keep(host, environment) if warm["state"] == state]
-        return found[0] if found else None
+        kernels = [warm for warm in await keep(host, environment) if warm["state"] == state]
+        return kernels[0] if kernels else None
 
     return await eventually(is_so)
 
@@ -80,8 +80,8 @@ async def test_it_is_the_next_kernel_and_another_takes_its_place(host):
     agent = await host.agent()
 
     async def idle() -> bool:
-        (found,) = (await agent.request(requests.ListKernels()))["kernels"]
-        return found["state"] == "idle"
+        (kernel,) = (await agent.request(requests.ListKernels()))["kernels"]
+        return kernel["state"] == "idle"
 
     await eventually(idle)
     assert (await warmed(host, ENVIRONMENT))["pid"] != started["pid"]
@@ -241,5 +241,5 @@ def test_a_warm_kernel_is_the_same_as_a_cold_one(warm_kernels):
 
 
 async def is_ready(host: LocalHost, environment: dict[str, Any]) -> dict[str, Any] | None:
-    found = await keep(host, environment)
-    return found[0] if found and found[0]["state"] == "ready" else None
+    kernels = await keep(host, environment)
+    return kernels[0] if kernels and kernels[0]["state"] == "ready" else None

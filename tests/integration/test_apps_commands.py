@@ -76,9 +76,9 @@ def test_an_app_is_opened_listed_and_closed(shell: Shell, tpu: dict[str, Any], p
     with running_server(shell):
         opened = shell.run("app", name, str(port), "--no-browser")
         assert opened.returncode == 0, opened.stderr
-        found = re.fullmatch(rf"Port {port} of {name}: (http://\S+)\n", opened.stdout)
-        assert found, opened.stdout
-        assert visit(found[1]) == "hello from the host"
+        match = re.fullmatch(rf"Port {port} of {name}: (http://\S+)\n", opened.stdout)
+        assert match, opened.stdout
+        assert visit(match[1]) == "hello from the host"
         assert "works once" in opened.stderr
         # A browser is started with a file that only its user can read, not with the address.
         said = shell.folder / "browser.txt"

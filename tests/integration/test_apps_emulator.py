@@ -492,7 +492,7 @@ async def test_a_port_without_a_web_server_is_reported_as_such(
         assert f"No server is listening on port {port}" in await answer.text()
         page = await visitor.get("/", headers={**visitor.headers, "Sec-Fetch-Mode": "navigate"})
         assert 'http-equiv="refresh"' in await page.text()
-    for wanted in (
+    for request in (
         OpenApp(port=0),
         OpenApp(port=70000),
         OpenApp(port=-1),
@@ -501,7 +501,7 @@ async def test_a_port_without_a_web_server_is_reported_as_such(
         OpenApp(port=80, path="/\n"),
     ):
         with pytest.raises(TPUError) as refused:
-            await fleet.apps.open(tpu, wanted)
+            await fleet.apps.open(tpu, request)
         assert refused.value.reason is Reason.INVALID
     assert await fleet.apps.list() == []
 
@@ -549,7 +549,9 @@ async def test_thousands_of_small_requests(
             return answers
 
         for first, answers in enumerate(await asyncio.gather(*map(some, range(10)))):
-            assert answers == [(f"/echo?{each}", str(each)) for each in range(first, count, 10)]
+            assert answers == [
+                (f"/echo?{number}", str(number)) for number in range(first, count, 10)
+            ]
 
 
 async def test_a_host_that_reboots_cuts_what_is_under_way_and_is_found_again(
@@ -709,7 +711,9 @@ async def test_no_answer_of_an_apps_origin_lets_a_page_reach_other_programs(
             answer = await visitor.get(path, headers={**good, **change})
             assert answer.status == status, (change, path)
             policies = answer.headers.getall("Content-Security-Policy", [])
-            assert confines([each.replace(visitor.host, "app-own") for each in policies]), change
+            assert confines([policy.replace(visitor.host, "app-own") for policy in policies]), (
+                change
+            )
         host = f"Host: {visitor.host}\r\n".encode()
         for request, status in (
             (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n" + host + b"\r\n", 400),
@@ -717,8 +721,8 @@ async def test_no_answer_of_an_apps_origin_lets_a_page_reach_other_programs(
             (b"GET / HTTP/1.1\r\n" + host + b"Content-Length: x\r\n\r\n", 400),
             (b"GET http://a/ HTTP/1.1\r\n" + host + b"\r\n", 400),
         ):
-            found, policies = await raw_answer(visitor.port, request)
-            assert found == status, request[:80]
+            answered, policies = await raw_answer(visitor.port, request)
+            assert answered == status, request[:80]
             assert confines(policies), request[:80]
     assert not caplog.records  # a page can't fill the log
 

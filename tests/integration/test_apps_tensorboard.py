@@ -83,7 +83,9 @@ class Browser:
 def boards(emulator: Any) -> list[int]:
     """The TensorBoards that run on the TPU's host."""
     [host] = emulator.hosts(NAME)
-    return [each["pid"] for each in host["processes"] if "tensorboard.main" in each["cmdline"]]
+    return [
+        process["pid"] for process in host["processes"] if "tensorboard.main" in process["cmdline"]
+    ]
 
 
 def problem_of(call: Any, *arguments: Any) -> dict[str, Any]:
@@ -111,12 +113,12 @@ def test_tensorboard_is_installed_started_opened_and_ended(server: Server, emula
     assert "/runs/a" in failed["problem"]["message"]
     assert {step["state"] for step in failed["steps"]} <= {"waiting", "failed"}
     # Cancelled in the middle: nothing is open, and the next time goes on from there.
-    wanted = {"logdir": "runs/a", "allow_missing": True}
-    operation = server.tpu("POST", path, wanted)
+    request = {"logdir": "runs/a", "allow_missing": True}
+    operation = server.tpu("POST", path, request)
     server.tpu("DELETE", f"operations/{operation['id']}")
     assert end(operation)["state"] == "cancelled"
     assert server.tpu("GET", "apps") == []
-    done = server.finish(server.tpu("POST", path, wanted))
+    done = server.finish(server.tpu("POST", path, request))
     assert [step["state"] for step in done["steps"]][-2:] == ["done", "done"]
     [app] = server.tpu("GET", "apps")
     assert (app["id"], app["kind"], app["name"]) == (done["app"], "tensorboard", "TensorBoard")
@@ -128,15 +130,7 @@ def test_tensorboard_is_installed_started_opened_and_ended(server: Server, emula
     again = server.finish(server.tpu("POST", path, {"logdir": "~/runs/../runs/a/"}))
     assert (again["app"], again["steps"][-2]["state"]) == (app["id"], "skipped")
     words = ["tensorboard", NAME, "--logdir", "runs/a", "--no-browser", "--json"]
-    said = subprocess.run(
-        [sys.executable, "-m", "jupyter_tpu.cli", *words],
-        env=server.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=LIMIT,
-    )
-    assert json.loads(said.stdout)["id"] == app["id"]
+    assert json.loads(server.cli(*words).stdout)["id"] == app["id"]
     assert len(boards(emulator)) == 1
     # It ends with its app.
     server.tpu("DELETE", f"apps/{app['id']}")
@@ -188,7 +182,7 @@ def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server, emulator
     tools = browser.json(f"/data/plugin/profile/run_tools?run={run}")
     assert any(tool.startswith("overview_page") for tool in tools), tools
     [host] = [
-        each["hostname"] for each in
+        profile["hostname"] for profile in
         browser.json(f"/data/plugin/profile/hosts?run={run}&tag=trace_viewer%40")
     ][:1]  # fmt: skip
     trace = browser.read(f"/data/plugin/profile/data?run={run}&tag=trace_viewer%40&host={host}")
@@ -221,20 +215,22 @@ def test_all_hosts_of_a_pod_are_traced_at_once_and_one_that_fails_is_named(
         clients.append(client)
     done = server.finish(server.tpu("POST", f"{path}/profiles", {"seconds": 2}))
     traces = done["result"]["traces"]
-    assert [(each["host"], each["state"]) for each in traces] == [(0, "done"), (1, "done")], traces
-    assert max(each["began"] for each in traces) < min(each["ended"] for each in traces)
+    assert [(trace["host"], trace["state"]) for trace in traces] == [(0, "done"), (1, "done")], (
+        traces
+    )
+    assert max(trace["began"] for trace in traces) < min(trace["ended"] for trace in traces)
     browser = Browser(server, done["app"])
     run = done["result"]["run"]
     assert run in browser.json("/data/plugin/profile/runs")
     assert profiled_hosts(browser, run) == ["host-0", "host-1"]
     memory = server.tpu("GET", f"{path}/memory")
     assert memory["emulated"]
-    for each in memory["profiles"]:
-        assert each["lines"][0]["line"].startswith("In[1]:"), each
-    assert [each["host"] for each in memory["profiles"]] == [0, 1]
+    for profile in memory["profiles"]:
+        assert profile["lines"][0]["line"].startswith("In[1]:"), profile
+    assert [profile["host"] for profile in memory["profiles"]] == [0, 1]
 
     # By the command, when a host does not answer.
-    (last,) = [each for each in emulator.hosts(pod["name"]) if each["worker"] == 1]
+    (last,) = [host for host in emulator.hosts(pod["name"]) if host["worker"] == 1]
     with silent_ssh(last["init_pid"]):
         traced = subprocess.run(
             [sys.executable, "-m", "jupyter_tpu.cli", "profile", pod["name"], "--no-browser"],
@@ -269,5 +265,5 @@ def kernelspec_on(server: Server, name: str, host: int) -> str:
 
 def profiled_hosts(browser: Browser, run: str) -> list[str]:
     tag = "trace_viewer%40"
-    found = browser.json(f"/data/plugin/profile/hosts?run={run}&tag={tag}")
-    return sorted(each["hostname"] for each in found)
+    hosts = browser.json(f"/data/plugin/profile/hosts?run={run}&tag={tag}")
+    return sorted(host["hostname"] for host in hosts)

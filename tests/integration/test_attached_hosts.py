@@ -82,13 +82,13 @@ def _kill_processes_of(home: Path) -> None:
 
 
 def _processes_of(home: Path) -> list[int]:
-    found = []
+    pids = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             variables = Path("/proc", pid, "environ").read_bytes().split(b"\0")
             if f"HOME={home}".encode() in variables:
-                found.append(int(pid))
-    return found
+                pids.append(int(pid))
+    return pids
 
 
 @pytest.fixture
@@ -160,29 +160,29 @@ async def fleet(folder: Path) -> AsyncIterator[Fleet]:
 async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_without_a_cloud(
     box: Box, fleet: Fleet
 ) -> None:
-    wanted = AttachMachine(ssh=["Box.lab"])
-    check = await fleet.attached.check(wanted)
+    request = AttachMachine(ssh=["Box.lab"])
+    check = await fleet.attached.check(request)
     (host,) = check.hosts
     assert (check.name, host.known, host.host_key) == ("box", False, fingerprint(box.key))
     with pytest.raises(TPUError, match="not in your known hosts") as caught:
-        await fleet.attached.attach(wanted)
+        await fleet.attached.attach(request)
     assert caught.value.reason is Reason.HOST_KEY
     before = box.authorized.read_text()
 
-    wanted.host_keys = [host.host_key]
-    tpu = await fleet.attached.attach(wanted)
+    request.host_keys = [host.host_key]
+    tpu = await fleet.attached.attach(request)
     assert (tpu.attached, tpu.zone, tpu.state) == (True, "attached", NodeState.READY)
     added = box.authorized.read_text().removeprefix(before).split()
     assert added[0] == "ssh-ed25519"
     assert not box.known_hosts.exists()  # the user's own
-    again = await fleet.attached.attach(wanted)
+    again = await fleet.attached.attach(request)
     assert again.id == tpu.id
     with pytest.raises(TPUError, match=r"The name box is already used for Box\.lab"):
         await fleet.attached.attach(AttachMachine(ssh=["box-by-jump"], name="box"))
     assert box.authorized.read_text().split()[2:] == added  # once
 
     listed = await fleet.tpus()
-    assert [each.name for each in listed.tpus] == ["box"]
+    assert [tpu.name for tpu in listed.tpus] == ["box"]
     assert listed.problem is not None  # Google's
     assert tpu.cost.usd_per_hour == 0
 
@@ -191,8 +191,8 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
     # `ssh` is asked again for each connection.
     config = box.config.read_text()
     box.config.write_text(config.replace("HostName 127.0.0.1", "HostName moved"))
-    found = await Lookup(CloudWithAttached(CloudTPU())).find(HostName(attached_name("box"), 0))
-    assert (found.address.address, found.address.host_keys) == ("moved", (box.key,))
+    target = await Lookup(CloudWithAttached(CloudTPU())).find(HostName(attached_name("box"), 0))
+    assert (target.address.address, target.address.host_keys) == ("moved", (box.key,))
     box.config.write_text(config)
 
     for act in (fleet.start, fleet.stop, fleet.delete):
@@ -224,8 +224,8 @@ async def home_folders(fleet: Fleet, name: str) -> dict[int, bytes]:
     async def ended() -> bool:
         part = await fleet.runs.output(name, run.id)
         output.clear()
-        for each in part.output:
-            output[each.host] = output.get(each.host, b"") + each.data
+        for piece in part.output:
+            output[piece.host] = output.get(piece.host, b"") + piece.data
         return part.ended
 
     await eventually(ended)
@@ -240,27 +240,27 @@ def sleeps(machine: Box) -> bool:
 @pytest.mark.long
 async def test_two_machines_are_the_hosts_of_one_tpu(box: Box, twin: Box, fleet: Fleet) -> None:
     box.trust(box.key)
-    wanted = AttachMachine(ssh=["Twin.lab", "Box.lab"], name="pair")
-    check = await fleet.attached.check(wanted)
-    assert [(each.ssh, each.known) for each in check.hosts] == [
+    request = AttachMachine(ssh=["Twin.lab", "Box.lab"], name="pair")
+    check = await fleet.attached.check(request)
+    assert [(host.ssh, host.known) for host in check.hosts] == [
         ("Twin.lab", False),
         ("Box.lab", True),
     ]
     with pytest.raises(TPUError, match=r"The host key of Twin\.lab is not in your known hosts"):
-        await fleet.attached.attach(wanted)
-    wanted.host_keys = [fingerprint(twin.key)]
-    tpu = await fleet.attached.attach(wanted)
+        await fleet.attached.attach(request)
+    request.host_keys = [fingerprint(twin.key)]
+    tpu = await fleet.attached.attach(request)
     assert (tpu.type, tpu.meaning, len(tpu.hosts)) == (
         "no TPU",
         "2 SSH hosts without a TPU",
         2,
     )
-    assert (await fleet.attached.attach(wanted)).id == tpu.id
-    wanted.ssh.reverse()
+    assert (await fleet.attached.attach(request)).id == tpu.id
+    request.ssh.reverse()
     with pytest.raises(TPUError, match=r"used for Twin\.lab, Box\.lab"):
-        await fleet.attached.attach(wanted)
+        await fleet.attached.attach(request)
 
-    homes = {number: f"{each.home}\n".encode() for number, each in enumerate((twin, box))}
+    homes = {number: f"{machine.home}\n".encode() for number, machine in enumerate((twin, box))}
     assert await home_folders(fleet, "pair") == homes
     await fleet.jobs.start("pair", StartJob(command=["sleep", "4321"], name="long"))
     await eventually(lambda: sleeps(box) and sleeps(twin))
@@ -299,21 +299,21 @@ async def test_of_several_machines_the_one_that_fails_is_named_and_none_is_attac
 async def test_the_users_known_hosts_decide_which_key_is_right(
     box: Box, fleet: Fleet, tmp_path: Path
 ) -> None:
-    wanted = AttachMachine(ssh=["Box.lab"])
+    request = AttachMachine(ssh=["Box.lab"])
     box.trust(box.key)
-    assert (await fleet.attached.check(wanted)).hosts[0].known
-    wanted.host_keys = [fingerprint(new_key(tmp_path / "expected"))]
+    assert (await fleet.attached.check(request)).hosts[0].known
+    request.host_keys = [fingerprint(new_key(tmp_path / "expected"))]
     with pytest.raises(TPUError, match="not the expected SHA256:") as caught:
-        await fleet.attached.attach(wanted)
+        await fleet.attached.attach(request)
     assert caught.value.reason is Reason.HOST_KEY
-    wanted.name = "UPPER"
+    request.name = "UPPER"
     with pytest.raises(TPUError, match="The name is not allowed: it must be 1"):
-        await fleet.attached.check(wanted)
-    wanted.name = None
+        await fleet.attached.check(request)
+    request.name = None
     box.trust(new_key(tmp_path / "other"))
-    wanted.host_keys = [fingerprint(box.key)]  # even if somebody would trust it
+    request.host_keys = [fingerprint(box.key)]  # even if somebody would trust it
     with pytest.raises(TPUError, match="has another key") as caught:
-        await fleet.attached.attach(wanted)
+        await fleet.attached.attach(request)
     assert caught.value.reason is Reason.HOST_KEY
     assert AttachedMachines().all() == []
     known = f"'[127.0.0.1]:{box.port}' -f '{box.known_hosts}'"
@@ -368,11 +368,11 @@ async def test_one_that_cannot_be_reached_is_forgotten_and_what_may_go_on_is_rep
     box: Box, twin: Box, folder: Path
 ) -> None:
     box.trust(box.key)
-    wanted = AttachMachine(
+    request = AttachMachine(
         ssh=["Twin.lab", "Box.lab"], name="pair", host_keys=[fingerprint(twin.key)]
     )
     async with opened_fleet(folder) as before:
-        await before.attached.attach(wanted)
+        await before.attached.attach(request)
         job = await before.jobs.start("pair", StartJob(command=["sleep", "4321"], name="long"))
     box.config.write_text(box.config.read_text().replace(f"Port {box.port}", "Port 1"))
     async with opened_fleet(folder) as fleet:

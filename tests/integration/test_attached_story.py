@@ -97,7 +97,7 @@ def test_two_attached_machines_are_used_as_one_tpu(
         command = "import pathlib, socket; print(socket.gethostname(), pathlib.Path('data.txt')"
         command += ".read_text())"
         ran = json.loads(does(shell, "run", "--json", "pair", "--", "python", "-c", command))
-        assert [each["stdout"] for each in ran["hosts"]] == [
+        assert [host["stdout"] for host in ran["hosts"]] == [
             f"{name} there and back\n" for name in hostnames
         ]
         on_second = shell.out("ssh", "pair", "--worker", "1", "--command", "hostname")

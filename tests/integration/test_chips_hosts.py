@@ -85,13 +85,13 @@ async def holders(pod: Pod) -> list[ChipHolder]:
     use = await pod.fleet.chips.list(pod.tpu)
     assert [host.problem for host in use.hosts] == [None, None]
     assert all(len(host.devices) == 4 for host in use.hosts)
-    return [each for host in use.hosts for each in host.holders]
+    return [holder for host in use.hosts for holder in host.holders]
 
 
 async def free(
-    pod: Pod, *wanted: ChipHolder, patience: float = 0.5, locks: Sequence[int] = ()
+    pod: Pod, *asked: ChipHolder, patience: float = 0.5, locks: Sequence[int] = ()
 ) -> FreedChips:
-    chosen = [HolderToEnd(host=each.host, pid=each.pid, start=each.start) for each in wanted]
+    chosen = [HolderToEnd(host=holder.host, pid=holder.pid, start=holder.start) for holder in asked]
     return await pod.fleet.chips.free(
         pod.tpu, FreeChips(holders=chosen, patience=patience, locks=[*locks])
     )
@@ -116,7 +116,7 @@ async def job_holding(pod: Pod, host: int) -> Job:
     )
 
     async def holds() -> bool:
-        return job.id in [each.job for each in await holders(pod)]
+        return job.id in [holder.job for holder in await holders(pod)]
 
     await eventually(holds)
     return job
@@ -155,12 +155,12 @@ async def test_what_holds_the_chips_is_named_on_each_host_and_ended_in_its_own_w
     stubborn = await detached(pod, 0, STUBBORN)
     roots = await detached(pod, 1, STUBBORN.replace("SIG_IGN", "SIG_DFL"), "sudo -n ")
 
-    async def found() -> bool:
+    async def all_hold() -> bool:
         return len(await holders(pod)) == 4
 
-    await eventually(found)
+    await eventually(all_hold)
     before = await holders(pod)
-    by_owner = {(each.host, each.run, each.job): each for each in before}
+    by_owner = {(holder.host, holder.run, holder.job): holder for holder in before}
     of_run, of_job = by_owner[0, run.id, ""], by_owner[1, "", job.id]
     # Each host counts its processes by itself, so both may have the same number.
     others = {
@@ -172,26 +172,26 @@ async def test_what_holds_the_chips_is_named_on_each_host_and_ended_in_its_own_w
     assert of_stubborn.user != "root"
     assert (of_run.devices, of_stubborn.devices) == (["/dev/accel0"], ["/dev/accel1"])
     assert of_job.command.startswith("python3 -c")
-    for each in before:
-        assert begun <= datetime.fromisoformat(each.since) <= datetime.now(UTC)
-        assert not each.kernel
+    for process in before:
+        assert begun <= datetime.fromisoformat(process.since) <= datetime.now(UTC)
+        assert not process.kernel
 
     # A process that has the same number, but is another one, is left alone.
     wrong = HolderToEnd(host=0, pid=stubborn, start=f"{of_stubborn.start}0")
     freed = await pod.fleet.chips.free(pod.tpu, FreeChips(holders=[wrong]))
-    assert ([each.outcome for each in freed.ended], freed.free) == (["gone"], False)
+    assert ([holder.outcome for holder in freed.ended], freed.free) == (["gone"], False)
     assert len(await holders(pod)) == 4
 
     # Only what was named is ended.
     freed = await free(pod, of_run, of_stubborn)
-    assert [each.outcome for each in freed.ended] == ["ended", "killed"]
+    assert [holder.outcome for holder in freed.ended] == ["ended", "killed"]
     assert freed.free, "host 0 is"
     left = {(holder.host, holder.pid) for holder in await holders(pod)}
     assert left == {(1, of_job.pid), (1, roots)}
     assert (await pod.fleet.runs.get(pod.tpu, run.id)).hosts[0].cause == "stopped"
 
     freed = await free(pod, of_job, of_roots)
-    assert [each.outcome for each in freed.ended] == ["ended", "ended"]
+    assert [holder.outcome for holder in freed.ended] == ["ended", "ended"]
     assert freed.free
 
     async def job_stopped() -> bool:
@@ -238,18 +238,18 @@ async def test_the_doctor_names_containers_and_a_lock_that_is_left_over_and_what
     _add(control_group, host["init_pid"], contained)
     await pod.stdout(await pod.shell(f"rm -f {LOCK}"))
     await pod.stdout(await pod.shell(f"sudo -n sh -c 'umask 077; >{LOCK}'", hosts="0"))
-    found = await pod.fleet.doctor.check(pod.tpu)
-    (held,) = [f for f in found.findings if f.check == "holders" and f.state == "problem"]
+    diagnosis = await pod.fleet.doctor.check(pod.tpu)
+    (held,) = [f for f in diagnosis.findings if f.check == "holders" and f.state == "problem"]
     container = CONTAINER[:12]
     assert held.host == 1
     start = f"process {contained} of root in the container {container} (notebook train.ipynb)"
     assert held.message.startswith(f"The chips are in use by {start} since 2")
     stop = f"--worker 1 --command 'sudo docker stop {container}'"
     assert f"To stop its container: jupyter tpu ssh {pod.tpu} {stop}" in held.hint
-    (lock,) = [f for f in found.findings if f.check == "lock"]
+    (lock,) = [f for f in diagnosis.findings if f.check == "lock"]
     assert (lock.host, lock.state) == (0, "problem")
     assert "is left over from root, and your programs can't use it" in lock.message
-    (image,) = [f for f in found.findings if f.check == "image"]
+    (image,) = [f for f in diagnosis.findings if f.check == "image"]
     assert (image.host, image.state) == (None, "warning")
     assert "v2-alpha-tpuv5-lite does not fit v4-16" in image.message
     assert f"create {pod.tpu} --type v4-16 --zone us-central2-b --version tpu-ubuntu" in image.hint
@@ -257,8 +257,8 @@ async def test_the_doctor_names_containers_and_a_lock_that_is_left_over_and_what
     # Where sudo asks for a password, it says that it can't see root's process.
     change = f"echo {shlex.quote(ASKING)} | sudo -n sh && touch /tmp/asks"
     await pod.stdout(await pod.shell(change, hosts="1"))
-    found = await pod.fleet.doctor.check(pod.tpu)
-    (unseen,) = [f for f in found.findings if f.check == "holders" and f.host == 1]
+    diagnosis = await pod.fleet.doctor.check(pod.tpu)
+    (unseen,) = [f for f in diagnosis.findings if f.check == "holders" and f.host == 1]
     assert unseen.state == "unknown"
     assert unseen.message.startswith("No process of yours uses the chips.")
     await pod.stdout(await pod.shell("rm /tmp/asks", hosts="1"))
@@ -271,22 +271,22 @@ async def test_the_doctor_names_containers_and_a_lock_that_is_left_over_and_what
     holding = await detached(pod, 0, HOLD, "sudo -n ")
 
     async def locked() -> bool:
-        return holding in [each.pid for each in await holders(pod)]
+        return holding in [holder.pid for holder in await holders(pod)]
 
     await eventually(locked)
     freed = await free(pod, locks=[0])
-    assert [(each.host, each.outcome) for each in freed.locks] == [(0, "held")]
-    named = {each.pid: each for each in await holders(pod)}
+    assert [(lock.host, lock.outcome) for lock in freed.locks] == [(0, "held")]
+    named = {holder.pid: holder for holder in await holders(pod)}
     assert set(named) == {contained, holding}
     holder = named[contained]
     assert (holder.container, holder.notebook) == (container, "train.ipynb")
     freed = await free(pod, *named.values(), locks=[0, 1])
-    assert [each.outcome for each in freed.ended] == ["ended", "ended"]
-    assert [each.outcome for each in freed.locks] == ["deleted", "gone"]
+    assert [holder.outcome for holder in freed.ended] == ["ended", "ended"]
+    assert [lock.outcome for lock in freed.locks] == ["deleted", "gone"]
     assert freed.free
-    found = await pod.fleet.doctor.check(pod.tpu)
-    assert "lock" not in [each.check for each in found.findings]
-    assert found.healthy
+    diagnosis = await pod.fleet.doctor.check(pod.tpu)
+    assert "lock" not in [finding.check for finding in diagnosis.findings]
+    assert diagnosis.healthy
 
 
 def test_chips_are_listed_and_freed_from_the_command_line(shell, tpu):
@@ -326,12 +326,15 @@ async def test_a_host_that_cannot_be_asked_is_named_and_the_others_are_freed(
 ):
     job = await job_holding(pod, 0)
     held = await holders(pod)
-    assert [each.job for each in held] == [job.id]
+    assert [holder.job for holder in held] == [job.id]
     monkeypatch.setattr(chips, "REACH", 3.0)
     (last,) = [host for host in emulator.hosts(pod.tpu) if host["worker"] == 1]
     with silent_ssh(last["init_pid"]):
         freed = await free(pod, *held, ChipHolder(host=1, pid=4242, start="1"))
-    assert [(each.host, each.outcome) for each in freed.ended] == [(0, "ended"), (1, "unknown")]
+    assert [(holder.host, holder.outcome) for holder in freed.ended] == [
+        (0, "ended"),
+        (1, "unknown"),
+    ]
     assert not freed.free, "nobody knows of host 1"
     assert [host.problem is None for host in freed.use.hosts] == [True, False]
     assert "Host 1 did not answer: " in use_table(freed.use)

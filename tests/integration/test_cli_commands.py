@@ -224,27 +224,27 @@ def test_a_network_is_set_up_after_a_question_that_shows_each_change(
     for variable, value in alone.environment.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    wanted = ["typed", "--zone", "us-west4-a"]
+    arguments = ["typed", "--zone", "us-west4-a"]
     rule = "Create the firewall rule jupyter-tpu-ssh-typed: 127.0.0.1/32 may use TCP port 22"
 
-    assert main(["network", "check", *wanted]) == 1
+    assert main(["network", "check", *arguments]) == 1
     assert f"to do    {rule}" in capsys.readouterr().out
-    assert main(["network", "setup", *wanted]) == 1
+    assert main(["network", "setup", *arguments]) == 1
     said = capsys.readouterr()
     assert f"to do    {rule}" in said.out
     assert "Add --yes to do it without asking." in said.err
-    assert main(["network", "setup", *wanted, "--dry-run"]) == 0
+    assert main(["network", "setup", *arguments, "--dry-run"]) == 0
     assert "typed of the project emulated is not set up." in capsys.readouterr().out
 
-    assert main(["network", "setup", *wanted, "--yes"]) == 0
+    assert main(["network", "setup", *arguments, "--yes"]) == 0
     assert f"done     {rule}" in capsys.readouterr().out
-    assert main(["network", "check", *wanted, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["changes"], found["blocked"], found["subnetwork"]) == ([], [], "typed")
+    assert main(["network", "check", *arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["changes"], answer["blocked"], answer["subnetwork"]) == ([], [], "typed")
 
-    assert main(["network", "setup", *wanted, "--source", "0.0.0.0/0", "--yes"]) == 1
+    assert main(["network", "setup", *arguments, "--source", "0.0.0.0/0", "--yes"]) == 1
     assert "use --anywhere" in capsys.readouterr().err
-    assert main(["network", "setup", *wanted, "--anywhere", "--dry-run"]) == 0
+    assert main(["network", "setup", *arguments, "--anywhere", "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert "WARNING  Anyone on the internet can try to log in." in said
     assert "jupyter-tpu-ssh-typed: let 0.0.0.0/0 in." in said
@@ -320,7 +320,7 @@ def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
         "create", name, "us-central2-b",
     )  # fmt: skip
     until(lambda: state_of(emulator, name) == "READY")
-    (node,) = [each for each in nodes(emulator) if each["name"].endswith(f"/{name}")]
+    (node,) = [node for node in nodes(emulator) if node["name"].endswith(f"/{name}")]
     assert (node["acceleratorType"], node["tags"]) == ("v4-8", ["one", "two"])
     labels = {"team": "vision", "use": "test", OWNER: own_name(either.environment)}
     assert labels.items() <= node["labels"].items()
@@ -781,9 +781,9 @@ def test_api_follows_an_operation_without_a_tpu_and_prints_what_it_found(served:
     body = {"code": "f = lambda x: x + 1", "function": "f", "type": "v6e-1"}
     body["arguments"] = [{"shape": [8, 128]}]
     output = served.out("api", "POST", "jax/compile", "--follow", "--data", json.dumps(body))
-    before, _, found = output.partition("compile is done\n")
+    before, _, answer = output.partition("compile is done\n")
     assert before.startswith("compile began\n")
-    assert json.loads(found)["type"] == "v6e-1"
+    assert json.loads(answer)["type"] == "v6e-1"
     body["code"] = "f = 1 / 0"
     assert "line 1: ZeroDivisionError" in served.complaint(
         "api", "POST", "jax/compile", "--follow", "--data", json.dumps(body)
@@ -823,10 +823,13 @@ def test_a_token_that_the_running_server_does_not_have_is_said_to_be_missing_the
 def task(shell: Shell, label: str, name: str) -> list[str]:
     """The words of `jupyter tpu` that a task for VS Code runs, for a v5litepod-4."""
     written = json.loads((shell.folder / ".vscode" / "tasks.json").read_text())
-    [found] = [each for each in written["tasks"] if each["label"] == f"TPU: {label}"]
-    assert found["command"] == "${command:python.interpreterPath}"
+    [written_task] = [entry for entry in written["tasks"] if entry["label"] == f"TPU: {label}"]
+    assert written_task["command"] == "${command:python.interpreterPath}"
     inputs = {"tpuName": name, "tpuType": "v5litepod-4", "tpuZone": "us-central1-a"}
-    words = [re.sub(r"\$\{input:(\w+)\}", lambda each: inputs[each[1]], w) for w in found["args"]]
+    words = [
+        re.sub(r"\$\{input:(\w+)\}", lambda match: inputs[match[1]], w)
+        for w in written_task["args"]
+    ]
     assert words[:2] == ["-m", "jupyter_tpu.cli"]
     return words[2:]
 

@@ -33,11 +33,11 @@ def test_lab_starts_with_an_emulator_says_its_url_and_ends_with_one_ctrl_c(tmp_p
     assert process.stdout is not None
     try:
         said = ""
-        while (found := re.search(r"^Open (\S+)$", said, re.M)) is None:
+        while (match := re.search(r"^Open (\S+)$", said, re.M)) is None:
             line = process.stdout.readline()
             assert line, said
             said += line
-        url = found[1]
+        url = match[1]
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/lab\?token=\w+", url)
         assert said.count("\n") == 2, said  # what it starts, and where that is
         with urllib.request.urlopen(url, timeout=LIMIT) as page:
@@ -65,11 +65,11 @@ def test_a_notebook_the_user_changed_is_not_renewed(
 ) -> None:
     import importlib.util
 
-    found = importlib.util.spec_from_file_location("lab", SCRIPT)
-    assert found is not None
-    assert found.loader is not None
-    lab = importlib.util.module_from_spec(found)
-    found.loader.exec_module(lab)
+    spec = importlib.util.spec_from_file_location("lab", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    lab = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lab)
     examples = tmp_path / "examples"
     examples.mkdir()
     monkeypatch.setattr(lab, "CHECKOUT", tmp_path)

@@ -64,7 +64,7 @@ async def test_a_node_is_created_listed_stopped_started_and_deleted(cloud, name)
     assert endpoint.internal != endpoint.external
 
     for zone in ("-", ZONE):
-        assert name in [found.name for found in (await cloud.list_nodes(zone)).nodes]
+        assert name in [node.name for node in (await cloud.list_nodes(zone)).nodes]
     await completed(cloud, cloud.begin_stop(name))
     stopped = await cloud.get_node(name)
     assert (stopped.state, stopped.id) == ("STOPPED", node.id)
@@ -128,8 +128,10 @@ async def test_keys_added_at_the_same_moment_all_arrive(cloud, name, monkeypatch
 async def test_a_request_google_would_refuse_is_refused_in_one_sentence(
     cloud, name, node, changes, zone, reason, said
 ):
-    wanted = NodeName(cloud.project, zone, node or name.node)
-    error = await reason_of(create_node(cloud, wanted, msgspec.structs.replace(SPEC, **changes)))
+    name_asked = NodeName(cloud.project, zone, node or name.node)
+    error = await reason_of(
+        create_node(cloud, name_asked, msgspec.structs.replace(SPEC, **changes))
+    )
     assert error.reason is reason
     assert said in error.message
     assert "EID" not in error.message

@@ -61,18 +61,18 @@ def spec(type: str = "v6e-4", **more: Any) -> NodeSpec:
 
 async def ended(cloud: ComputeEngine, operation: str) -> None:
     async def status() -> Any:
-        found = await cloud.operation(operation)
-        return found if found.done else None
+        answer = await cloud.operation(operation)
+        return answer if answer.done else None
 
     if (error := (await eventually(status, 60)).error) is not None:
         raise error
 
 
-async def create(cloud: ComputeEngine, name: NodeName, wanted: NodeSpec) -> Node:
+async def create(cloud: ComputeEngine, name: NodeName, spec: NodeSpec) -> Node:
     """As the fleet does it: step by step, until it is READY."""
-    await ended(cloud, await cloud.begin_create(name, wanted))
+    await ended(cloud, await cloud.begin_create(name, spec))
     while (await cloud.get_node(name)).unfinished:
-        await ended(cloud, await cloud.begin_create(name, wanted))
+        await ended(cloud, await cloud.begin_create(name, spec))
 
     async def ready() -> Node | None:
         node = await cloud.get_node(name)
@@ -94,11 +94,11 @@ def left(emulator: Any, *collections: str) -> list[str]:
     kinds = collections or (
         *("instances", "instanceGroupManagers", "instanceTemplates", "resourcePolicies"),
     )
-    found = []
+    names = []
     for kind in kinds:
         page = emulator.request("GET", f"/compute/v1/projects/emulated/aggregated/{kind}")
-        found += [each["name"] for scope in page["items"].values() for each in scope.get(kind, ())]
-    return sorted(found)
+        names += [item["name"] for scope in page["items"].values() for item in scope.get(kind, ())]
+    return sorted(names)
 
 
 @pytest.mark.asyncio
@@ -135,11 +135,13 @@ async def test_one_host_is_an_instance(cloud: ComputeEngine, emulator: Any) -> N
 async def test_several_hosts_are_a_template_a_policy_and_a_group(
     cloud: ComputeEngine, emulator: Any
 ) -> None:
-    name, wanted = new_name(), spec("v6e-2x4", tier="spot")
-    made = await create(cloud, name, wanted)
-    assert (made.type, made.tier, made.id) == ("v6e-2x4", "spot", wanted.labels[OPERATION_LABEL])
-    assert [each.instance for each in made.endpoints] == [f"{name.node}-w-00{n}" for n in (1, 2)]
-    assert made.labels == wanted.labels
+    name, asked = new_name(), spec("v6e-2x4", tier="spot")
+    made = await create(cloud, name, asked)
+    assert (made.type, made.tier, made.id) == ("v6e-2x4", "spot", asked.labels[OPERATION_LABEL])
+    assert [endpoint.instance for endpoint in made.endpoints] == [
+        f"{name.node}-w-00{n}" for n in (1, 2)
+    ]
+    assert made.labels == asked.labels
     assert (await cloud.list_nodes()).nodes == (made,)
     assert len(await cloud.guest_attributes(name)) == 2
     assert await cloud.add_ssh_key(name, "ann", KEY)
@@ -250,8 +252,8 @@ async def test_a_slice_of_flex_start_waits_without_instances(
     emulator.request("DELETE", f"/emulator/v1/faults/{full['id']}")
 
     async def ready() -> Node | None:
-        found = await cloud.get_node(name)
-        return found if found.state is NodeState.READY else None
+        vm = await cloud.get_node(name)
+        return vm if vm.state is NodeState.READY else None
 
     made = await eventually(ready, 60)
     assert (made.tier, made.run_for, len(made.endpoints)) == ("flex-start", 3600.0, 2)
@@ -272,9 +274,9 @@ async def test_what_was_never_finished_is_swept_and_what_may_be_in_progress_is_n
     cloud: ComputeEngine, emulator: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     abandoned, name = new_name(), new_name()
-    wanted = spec("v6e-2x4")
+    asked = spec("v6e-2x4")
     for _ in range(2):
-        await ended(cloud, await cloud.begin_create(abandoned, wanted))
+        await ended(cloud, await cloud.begin_create(abandoned, asked))
     made = await create(cloud, name, spec("v6e-2x4"))
     assert await cloud.sweep() == []
     with pytest.raises(TPUError, match="is being created"):
@@ -303,7 +305,7 @@ async def test_what_can_be_created(cloud: ComputeEngine) -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("wanted", "text"),
+    ("options", "text"),
     [
         ({"type": "v5litepod-8"}, "Compute Engine has no v5litepod-8"),
         ({"tier": "reserved"}, "needs the name of the reservation"),
@@ -313,8 +315,8 @@ async def test_what_can_be_created(cloud: ComputeEngine) -> None:
     ],
 )
 async def test_what_compute_engine_does_not_make_is_refused(
-    cloud: ComputeEngine, emulator: Any, wanted: dict[str, Any], text: str
+    cloud: ComputeEngine, emulator: Any, options: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(TPUError, match=text):
-        await cloud.begin_create(new_name(), spec(**wanted))
+        await cloud.begin_create(new_name(), spec(**options))
     assert left(emulator) == []

@@ -5,13 +5,12 @@ zones that refuse what they list, rules of the organization, and clocks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from compute_world import ZONE, ComputeWorld
 from waiting import eventually
 
@@ -27,13 +26,8 @@ from jupyter_tpu.cloud import (
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import CreateTPU, Operation, StartHunt
 
+WORLD = ComputeWorld
 NODES = f"/v2/projects/emulated/locations/{ZONE}/nodes"
-
-
-@pytest_asyncio.fixture
-async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[ComputeWorld]:
-    async with ComputeWorld(emulator, tmp_path) as world:
-        yield world
 
 
 @pytest.fixture
@@ -52,8 +46,8 @@ def request(name: str, api: Any) -> CreateTPU:
 def on_both(world: ComputeWorld, name: str) -> list[str]:
     """The control planes that have a TPU of the name."""
     nodes = world.emulator.request("GET", NODES).get("nodes", [])
-    found = ["tpu" for node in nodes if node["name"].endswith(f"/{name}")]
-    return found + ["compute" for each in world.items("instances") if each["name"] == name]
+    planes = ["tpu" for node in nodes if node["name"].endswith(f"/{name}")]
+    return planes + ["compute" for instance in world.items("instances") if instance["name"] == name]
 
 
 @pytest.mark.asyncio
@@ -125,8 +119,8 @@ async def test_a_zone_that_refuses_what_it_lists_says_so_and_a_hunt_tries_the_ne
     assert ended.problem is not None
     assert "not allowed to use the machine type" in ended.problem.message
     assert on_both(world, name) == []
-    wanted = CreateTPU(name=name, type="v6e-4", api="compute")
-    hunt = await server.fleet.hunts.start(StartHunt(tpu=wanted, zones=[ZONE, "us-central1-b"]))
+    tpu = CreateTPU(name=name, type="v6e-4", api="compute")
+    hunt = await server.fleet.hunts.start(StartHunt(tpu=tpu, zones=[ZONE, "us-central1-b"]))
     ended = await server.end(await server.fleet.operations.get(hunt.id))
     assert (ended.state, ended.zone) == ("done", "us-central1-b")
 
@@ -166,7 +160,7 @@ async def test_how_long_a_request_waits_follows_googles_clock(
     node = NodeSpec(type="v6e-4", version="", tier="flex-start", labels=labels)
     spec = QueuedSpec(node=node, node_id=name, valid_until=until, run_for=3600.0)
     await cloud.begin_queue(NodeName("emulated", ZONE, name), spec)
-    (instance,) = [each for each in world.items("instances") if each["name"] == name]
+    (instance,) = [instance for instance in world.items("instances") if instance["name"] == name]
     seconds = int(instance["params"]["requestValidForDuration"]["seconds"])
     assert seconds == pytest.approx(3600, abs=120)
     await cloud.close()

@@ -32,11 +32,11 @@ def new_name() -> str:
 
 def at_compute_engine(emulator: Any) -> list[str]:
     """All that there is, by its name."""
-    found = []
+    names = []
     for kind in COMPUTE:
         page = emulator.request("GET", f"/compute/v1/projects/emulated/aggregated/{kind}")
-        found += [each["name"] for scope in page["items"].values() for each in scope.get(kind, ())]
-    return sorted(found)
+        names += [item["name"] for scope in page["items"].values() for item in scope.get(kind, ())]
+    return sorted(names)
 
 
 def test_a_tpu7x_is_a_tpu_like_others_from_its_creation_to_its_end(
@@ -119,8 +119,8 @@ def test_a_hunt_looks_at_both_control_planes(shell: Shell, emulator: Any, faults
     faults(kind="no-capacity", zone="us-east5-a", type="v6e-4", chips=0)  # the Cloud TPU API's
     shell.out("hunt", "start", name, "--type", "v6e-4", "--zone", "us-east5-a")
     said = shell.json("hunt", "describe", name, "--json")
-    assert [each["api"] for each in said["candidates"]] == ["tpu", "compute"]
-    assert [(each["api"], each["state"]) for each in said["attempts"]] == [
+    assert [candidate["api"] for candidate in said["candidates"]] == ["tpu", "compute"]
+    assert [(attempt["api"], attempt["state"]) for attempt in said["attempts"]] == [
         ("tpu", "failed"),
         ("compute", "found"),
     ]

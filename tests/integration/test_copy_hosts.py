@@ -95,7 +95,7 @@ async def test_the_command_copies_a_folder_to_all_hosts_and_back(
     sent = await command("my data", f"{pod.node}:", "--worker", "all", "--json")
     assert sent.returncode == 0, sent.stderr
     copies = json.loads(sent.stdout)
-    assert [(each["host"], each["files"]) for each in copies] == [
+    assert [(copy["host"], copy["files"]) for copy in copies] == [
         (host, 2) for host in range(HOSTS)
     ]
     look = "cd 'my data' && sha256sum big && ls sub && ls -A ~/.cache/jupyter-tpu/copies; ls -A ~"
@@ -219,7 +219,7 @@ async def test_an_emulated_pod_says_what_sharing_would_do_and_that_it_can_not(
     assert (dry.state, len(plan.hosts)) == ("done", HOSTS)
     exports = next(step for step in plan.hosts[0].steps if "/etc/exports.d/" in step.text)
     assert "/my\\040shared " in exports.content
-    assert [each.problem is not None for each in plan.hosts] == [True] * HOSTS
+    assert [host.problem is not None for host in plan.hosts] == [True] * HOSTS
 
     refused, _ = await share(fleet, pod)
     assert refused.problem is not None
@@ -241,7 +241,7 @@ async def test_a_folder_is_shared_and_taken_back(
     await on_hosts(links, pod, STAND_INS)
     try:
         failed, result = await share(fleet, pod)
-        assert [each.state for each in result.hosts] == ["done", *["failed"] * (HOSTS - 1)]
+        assert [host.state for host in result.hosts] == ["done", *["failed"] * (HOSTS - 1)]
         assert failed.problem is not None
         for host in range(1, HOSTS):
             assert f"ost {host} of {pod.node}: /home/" in failed.problem.message
@@ -263,8 +263,8 @@ async def test_a_folder_is_shared_and_taken_back(
         known = (await fleet.tpu(pod.node)).shares
         assert known is not None
         (folder,) = known.folders
-        assert [each.mounted for each in folder.hosts] == [True, *[False] * (HOSTS - 1)]
-        assert {each.problem for each in folder.hosts[1:]} == {
+        assert [host.mounted for host in folder.hosts] == [True, *[False] * (HOSTS - 1)]
+        assert {host.problem for host in folder.hosts[1:]} == {
             "The folder is not mounted. Share it again, or start host 0."
         }
         described = description(await fleet.tpu(pod.node), [])
@@ -308,7 +308,7 @@ async def test_a_folder_is_shared_with_another_tpu_and_taken_from_that_only(
             failed, result = await share(fleet, pod, tpus=[other.node])
             assert failed.problem is not None
             assert f"ost 0 of {other.node}: /home/" in failed.problem.message
-            assert [(each.tpu, each.role) for each in result.hosts] == [
+            assert [(host.tpu, host.role) for host in result.hosts] == [
                 (pod.node, "server"),
                 *[(pod.node, "client")] * (HOSTS - 1),
                 (other.node, "client"),

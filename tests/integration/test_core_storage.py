@@ -168,7 +168,7 @@ async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted
     assert (await server.end(await server.delete(second))).state == "done"
     await server.close()
     again = await Server(emulator, small_disk).open()
-    states = {each.id: each.state for each in await again.fleet.operations.list()}
+    states = {operation.id: operation.state for operation in await again.fleet.operations.list()}
     assert states.pop(deleted.id) == "done"
     assert set(states.values()) == {"done"}
     await again.close()

@@ -1,4 +1,4 @@
-"""Compute Engine on the emulator, by Google's own client (which takes seconds to be imported)."""
+"""Compute Engine on the emulator, by Google's own client."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import google_compute
 import pytest
 from emulator_error import EmulatorError
 from google.api_core import exceptions
 from google.auth.credentials import Credentials
-from google.cloud import compute_v1
 from waiting import until
 
 from jupyter_tpu.emulator.api.compute_fields import FIELDS
@@ -39,7 +39,7 @@ def client(emulator: Any) -> Callable[[str], Any]:
     """``client("Instances")``: Google's client of that collection."""
 
     def make(name: str) -> Any:
-        kind = getattr(compute_v1, f"{name}Client")
+        kind = getattr(google_compute, f"{name}Client")
         transport = kind.get_transport_class("rest")(
             host=emulator.state.rest.removeprefix("http://"),
             credentials=Fixed(Path(emulator.state.token_file).read_text()),
@@ -96,8 +96,8 @@ def instance(name: str, key: Path, **scheduling: Any) -> dict[str, Any]:
 def ssh(client: Callable[[str], Any], name: str, key: Path, folder: Path, command: str) -> str:
     """What *command* says on an instance, whose host key is pinned from its guest attributes."""
     instances, where = client("Instances"), {"project": P, "zone": ZONE, "instance": name}
-    found = instances.get_guest_attributes({**where, "query_path": ""}).query_value.items
-    items = {(item.namespace, item.key): item.value for item in found}
+    attributes = instances.get_guest_attributes({**where, "query_path": ""}).query_value.items
+    items = {(item.namespace, item.key): item.value for item in attributes}
     known = folder / f"known-{name}"
     known.write_text(f"{name} ssh-ed25519 {items['hostkeys', 'ssh-ed25519']}\n")
     (interface,) = instances.get(**where).network_interfaces
@@ -121,13 +121,13 @@ def ended(client: Callable[[str], Any], operation: Any) -> list[str]:
     where = {kind.lower(): name} if name else {}
     request = {"project": P, "operation": operation.name, **where}
     done = client(f"{kind}Operations").wait(request)
-    assert done.status == compute_v1.Operation.Status.DONE
+    assert done.status == google_compute.Operation.Status.DONE
     return [error.code for error in done.error.errors]
 
 
 def test_the_fields_that_are_known_are_those_of_googles_client() -> None:
     for name, fields in FIELDS.items():
-        descriptor = getattr(compute_v1, name).pb().DESCRIPTOR
+        descriptor = getattr(google_compute, name).pb().DESCRIPTOR
         assert set(fields) == {field.json_name for field in descriptor.fields}, name
         for field in descriptor.fields:
             kind = fields[field.json_name].removesuffix("[]")
@@ -137,16 +137,16 @@ def test_the_fields_that_are_known_are_those_of_googles_client() -> None:
 
 def test_machine_types_and_images(client: Callable[[str], Any]) -> None:
     types = client("MachineTypes")
-    found = {
-        (zone.removeprefix("zones/"), each.name): each
+    by_place = {
+        (zone.removeprefix("zones/"), type.name): type
         for zone, listed in types.aggregated_list(project=P)
-        for each in listed.machine_types
+        for type in listed.machine_types
     }
-    assert found[ZONE, "ct6e-standard-4t"].accelerators[0].guest_accelerator_count == 4
-    assert ("us-central1-ai1a", "tpu7x-standard-4t") in found
-    assert ("us-west4-a", "ct5lp-hightpu-4t") in found
-    listed = types.list(compute_v1.ListMachineTypesRequest(project=P, zone=ZONE, max_results=2))
-    assert {each.name for each in listed} >= {"ct6e-standard-1t", "ct5p-hightpu-4t"}
+    assert by_place[ZONE, "ct6e-standard-4t"].accelerators[0].guest_accelerator_count == 4
+    assert ("us-central1-ai1a", "tpu7x-standard-4t") in by_place
+    assert ("us-west4-a", "ct5lp-hightpu-4t") in by_place
+    listed = types.list(google_compute.ListMachineTypesRequest(project=P, zone=ZONE, max_results=2))
+    assert {type.name for type in listed} >= {"ct6e-standard-1t", "ct5p-hightpu-4t"}
     one = types.get(project=P, zone=ZONE, machine_type="ct6e-standard-8t")
     assert (one.guest_cpus, one.memory_mb) == (180, 1440 * 1024)
     with pytest.raises(exceptions.NotFound):
@@ -161,11 +161,11 @@ def test_an_instance_is_a_host_to_log_in_to(
     client: Callable[[str], Any], emulator: Any, key: Path, tmp_path: Path
 ) -> None:
     instances, id = client("Instances"), str(uuid.uuid4())
-    wanted = {"project": P, "zone": ZONE, "instance_resource": instance("one", key)}
-    begun = instances.insert({**wanted, "request_id": id})
-    assert instances.insert({**wanted, "request_id": id}).name == begun.name
+    request = {"project": P, "zone": ZONE, "instance_resource": instance("one", key)}
+    begun = instances.insert({**request, "request_id": id})
+    assert instances.insert({**request, "request_id": id}).name == begun.name
     with pytest.raises(exceptions.Conflict):
-        instances.insert({**wanted, "request_id": str(uuid.uuid4())})
+        instances.insert({**request, "request_id": str(uuid.uuid4())})
     assert ended(client, begun) == []
     where = {"project": P, "zone": ZONE, "instance": "one"}
     made = instances.get(**where)
@@ -265,25 +265,25 @@ def test_a_slice_is_policy_template_and_group(
 ) -> None:
     groups = client("InstanceGroupManagers")
     here = {"project": P, "zone": ZONE, "instance_group_manager": "pod"}
-    wanted = workloads(client, key)
+    group = workloads(client, key)
     full = faults("no-capacity", zone=ZONE)
-    made = groups.insert({"project": P, "zone": ZONE, "instance_group_manager_resource": wanted})
+    made = groups.insert({"project": P, "zone": ZONE, "instance_group_manager_resource": group})
     assert ended(client, made) == []  # and there is no instance
 
     def errors() -> list[str]:
-        return [each.error.code for each in groups.list_errors(here)]
+        return [error.error.code for error in groups.list_errors(here)]
 
     assert until(errors) == ["ZONE_RESOURCE_POOL_EXHAUSTED"] * 2
     status = groups.get(here).status
     assert (status.is_stable, status.bulk_instance_operation.in_progress) == (False, True)
-    for each in groups.list_managed_instances(here):
-        assert (each.current_action, each.instance_status) == ("CREATING", "")
-        assert each.last_attempt.errors.errors[0].code == "ZONE_RESOURCE_POOL_EXHAUSTED"
+    for instance in groups.list_managed_instances(here):
+        assert (instance.current_action, instance.instance_status) == ("CREATING", "")
+        assert instance.last_attempt.errors.errors[0].code == "ZONE_RESOURCE_POOL_EXHAUSTED"
     emulator.request("DELETE", f"/emulator/v1/faults/{full['id']}")
 
     def state() -> str:
-        found = groups.get(here).status
-        (topology,) = found.applied_accelerator_topologies or [None]
+        group_status = groups.get(here).status
+        (topology,) = group_status.applied_accelerator_topologies or [None]
         return topology.state if topology else ""
 
     until(lambda: state() == "ACTIVE", 60, lambda: str(groups.get(here).status))
@@ -326,9 +326,9 @@ def test_hosts_that_are_reported_or_maintained_are_started_again(
     machines = [instances.get(where).resource_status.physical_host_topology.host]
 
     def moved() -> bool:
-        found = instances.get(where)
-        host = found.resource_status.physical_host_topology.host
-        if found.status != "RUNNING" or host in machines:
+        vm = instances.get(where)
+        host = vm.resource_status.physical_host_topology.host
+        if vm.status != "RUNNING" or host in machines:
             return False
         machines.append(host)
         return True
@@ -365,7 +365,7 @@ def test_calendar_mode_is_a_future_reservation_that_becomes_one(
     future, reservations = client("FutureReservations"), client("Reservations")
     here = {"project": P, "zone": ZONE}
     start = datetime.now(UTC) + timedelta(days=3)
-    wanted = {
+    reservation = {
         "name": "may-run",
         "reservation_mode": "CALENDAR",
         "planning_status": "SUBMITTED",
@@ -381,25 +381,25 @@ def test_calendar_mode_is_a_future_reservation_that_becomes_one(
         },
     }
     long = {
-        **wanted,
-        "time_window": {**wanted["time_window"], "duration": {"seconds": 91 * 86_400}},
+        **reservation,
+        "time_window": {**reservation["time_window"], "duration": {"seconds": 91 * 86_400}},
     }
     with pytest.raises(exceptions.BadRequest, match="90 days"):
         future.insert({**here, "future_reservation_resource": long})
     path = f"/compute/v1/projects/{P}/zones/{ZONE}/futureReservations"
     with pytest.raises(EmulatorError, match="Cannot find field"):
         emulator.request("POST", path, {"name": "x", "timeWindow": {"days": 3}})
-    made = future.insert({**here, "future_reservation_resource": wanted})
+    made = future.insert({**here, "future_reservation_resource": reservation})
     assert ended(client, made) == []
     (listed,) = future.list(project=P, zone=ZONE)
     assert listed.status.procurement_status == "COMMITTED"
     assert list(reservations.list(project=P, zone=ZONE)) == []
-    found = {
-        each.name
+    names = {
+        reservation.name
         for _, scope in future.aggregated_list(project=P)
-        for each in scope.future_reservations
+        for reservation in scope.future_reservations
     }
-    assert found == {"may-run"}
+    assert names == {"may-run"}
     with pytest.raises(exceptions.BadRequest, match="must be cancelled"):
         future.delete({**here, "future_reservation": "may-run"})
     ended(client, future.cancel({**here, "future_reservation": "may-run"}))
@@ -436,13 +436,13 @@ def test_a_group_makes_a_host_again_that_is_to_be_recreated(
 ) -> None:
     groups, instances = client("InstanceGroupManagers"), client("Instances")
     here = {"project": P, "zone": ZONE, "instance_group_manager": "pod"}
-    wanted = workloads(client, key)
-    groups.insert({"project": P, "zone": ZONE, "instance_group_manager_resource": wanted})
+    group = workloads(client, key)
+    groups.insert({"project": P, "zone": ZONE, "instance_group_manager_resource": group})
 
     def active() -> bool:
-        found = groups.get(here).status
-        (topology,) = found.applied_accelerator_topologies or [None]
-        return bool(topology and topology.state == "ACTIVE" and found.is_stable)
+        status = groups.get(here).status
+        (topology,) = status.applied_accelerator_topologies or [None]
+        return bool(topology and topology.state == "ACTIVE" and status.is_stable)
 
     until(active, 60)
     before = instances.get(project=P, zone=ZONE, instance="pod-w-001").id
@@ -453,8 +453,12 @@ def test_a_group_makes_a_host_again_that_is_to_be_recreated(
     ended(client, groups.recreate_instances({**here, ask: {"instances": [url]}}))
 
     def again() -> bool:
-        found = [each for each in instances.list(project=P, zone=ZONE) if each.name == "pod-w-001"]
-        return [each.id for each in found] not in ([], [before]) and active()
+        vms = [
+            instance
+            for instance in instances.list(project=P, zone=ZONE)
+            if instance.name == "pod-w-001"
+        ]
+        return [vm.id for vm in vms] not in ([], [before]) and active()
 
     until(again, 60)
     ended(client, groups.delete(here))

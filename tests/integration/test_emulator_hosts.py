@@ -45,10 +45,10 @@ class Shell:
         )
 
     def command(self, node: Tpu, worker: int = 0) -> list[str]:
-        found = self.emulator.request("POST", f"/v2/{node['name']}:getGuestAttributes", {})
+        answer = self.emulator.request("POST", f"/v2/{node['name']}:getGuestAttributes", {})
         items = {
             (item["namespace"], item["key"]): item["value"]
-            for item in found["guestAttributes"][worker]["queryValue"]["items"]
+            for item in answer["guestAttributes"][worker]["queryValue"]["items"]
         }
         node = self.emulator.request("GET", f"/v2/{node['name']}")
         address = node["networkEndpoints"][worker]["accessConfig"]["externalIp"]
@@ -148,7 +148,9 @@ def test_a_stop_ends_daemons_and_keeps_homes_and_a_start_gives_another_address(
     assert shell(node, "cat kept; pgrep -x sleep", check=False) == "kept"
     after = emulator.request("GET", f"/v2/{node['name']}")
     assert after["id"] == node["id"]
-    external = [each["networkEndpoints"][0]["accessConfig"]["externalIp"] for each in (node, after)]
+    external = [
+        state["networkEndpoints"][0]["accessConfig"]["externalIp"] for state in (node, after)
+    ]
     assert external[0] != external[1]
 
 

@@ -366,7 +366,7 @@ def test_a_queued_resource_makes_its_tpus_and_both_versions_show_it(
         other = tpu_v2alpha1.TpuAsyncClient(
             transport=AlphaTransport(channel=client.transport.grpc_channel)
         )
-        (shown,) = [each async for each in await other.list_queued_resources(parent=PARENT)]
+        (shown,) = [resource async for resource in await other.list_queued_resources(parent=PARENT)]
         assert shown.state.state == tpu_v2alpha1.QueuedResourceState.State.ACTIVE
         with pytest.raises(exceptions.FailedPrecondition, match="nodes have already been deleted"):
             await client.delete_queued_resource(name=name)
@@ -497,23 +497,23 @@ def test_a_batch_of_calls_to_compute_engine_is_answered_call_by_call(emulator: A
         )
         with urllib.request.urlopen(request) as answer:
             head = f"Content-Type: {answer.headers['Content-Type']}\r\n\r\n".encode()
-            found = message_from_bytes(head + answer.read()).get_payload()
+            payloads = message_from_bytes(head + answer.read()).get_payload()
         read = []
-        for part in found:
+        for part in payloads:
             status, _, rest = part.get_payload().partition("\r\n")
             content = json.loads(message_from_string(rest).get_payload())
             read.append((part["Content-ID"], status, content))
         return read
 
-    made, missing, found, deleted = send(
+    made, missing, shown, deleted = send(
         (f"POST {rules}?alt=json", body),
         (f"DELETE {rules}/r2?alt=json", ""),
         (f"GET {rules}/r1?alt=json", ""),
         (f"DELETE {rules}/r1?alt=json", ""),
     )
     assert made[0] == "<response-05a0c62d-0180-4181-add4-2a7c5bbb878d+0>"
-    assert [each[1] for each in (made, found, deleted)] == ["HTTP/1.1 200 OK"] * 3
-    assert (made[2]["status"], found[2]["name"]) == ("DONE", "r1")
+    assert [reply[1] for reply in (made, shown, deleted)] == ["HTTP/1.1 200 OK"] * 3
+    assert (made[2]["status"], shown[2]["name"]) == ("DONE", "r1")
     assert missing[1].startswith("HTTP/1.1 404 ")
     assert "firewalls/r2" in missing[2]["error"]["message"]
     for calls, code, token in (

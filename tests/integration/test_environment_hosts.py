@@ -22,7 +22,7 @@ from jupyter_tpu.environment import (
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import EnvironmentDefaults, Fleet
 from jupyter_tpu.fleet.client import wait_for_end
-from jupyter_tpu.fleet.core.operation_progress import OperationProgress
+from jupyter_tpu.fleet.core.running_operation import OperationProgress
 from jupyter_tpu.fleet.models import ConnectTPU, Operation
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links
@@ -40,12 +40,12 @@ class Making:
     async def make(self, **spec: Any) -> CreatedEnvironment:
         operation = Operation(id="1", kind="connect", tpu=self.link.host.node.node)
         progress = OperationProgress(operation, lambda: None)
-        wanted = EnvironmentSpec(**{"name": "default", **spec})
-        progress.plan(environment.plan(wanted), hosts=1)
+        request = EnvironmentSpec(**{"name": "default", **spec})
+        progress.plan(environment.plan(request), hosts=1)
         self.log = operation.log
         expected = ExpectedHardware(emulated=True, devices_per_host=4)
         return await asyncio.wait_for(
-            environment.create([self.link], wanted, expected, progress), LIMIT
+            environment.create([self.link], request, expected, progress), LIMIT
         )
 
     async def run(self, *argv: str) -> str:

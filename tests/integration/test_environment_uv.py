@@ -110,9 +110,9 @@ def index(
 def test_the_newest_uv_for_this_host_is_fetched_with_the_indexs_login(
     index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = uv.get_uv()["uv"]
-    assert Path(found) == tmp_path / "root/bin/uv"
-    assert Path(found).read_bytes() == SCRIPT
+    program = uv.get_uv()["uv"]
+    assert Path(program) == tmp_path / "root/bin/uv"
+    assert Path(program).read_bytes() == SCRIPT
     login = "Basic " + base64.b64encode(b"user:p@ss").decode()
     assert index.logins == [login, login]
     output = capsys.readouterr().out
@@ -120,8 +120,8 @@ def test_the_newest_uv_for_this_host_is_fetched_with_the_indexs_login(
     assert "p%40ss" not in output
     assert "p@ss" not in output
     # The second time it is there.
-    assert probe.find_uv() == found
-    assert uv.get_uv()["uv"] == found
+    assert probe.find_uv() == program
+    assert uv.get_uv()["uv"] == program
     assert len(index.logins) == 2
 
 

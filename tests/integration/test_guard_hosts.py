@@ -57,22 +57,22 @@ async def host(variables: dict[str, str]) -> AsyncIterator[LocalHost]:
 
 
 async def set_guard(host: LocalHost, node: dict[str, Any], **rule: Any) -> dict[str, Any]:
-    wanted = {"action": "stop", "node": node["name"], "node_id": node["id"], "notice": 0, **rule}
-    return (await (await host.agent()).request(requests.SetGuard(**wanted)))["guard"]
+    request = {"action": "stop", "node": node["name"], "node_id": node["id"], "notice": 0, **rule}
+    return (await (await host.agent()).request(requests.SetGuard(**request)))["guard"]
 
 
 async def report(host: LocalHost, accept: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """What the guard reports once that is accepted."""
 
-    async def found() -> dict[str, Any] | None:
+    async def accepted() -> dict[str, Any] | None:
         guard = (await (await host.agent()).request(requests.GetGuard()))["guard"]
         return guard if accept(guard) else None
 
-    return await eventually(found)
+    return await eventually(accepted)
 
 
 def guards(host: LocalHost) -> list[Any]:
-    return [each for each in host.processes() if each.split()[-1] == "guard"]
+    return [process for process in host.processes() if process.split()[-1] == "guard"]
 
 
 @pytest.mark.asyncio
@@ -317,8 +317,17 @@ def test_a_tpu_whose_create_command_was_closed_says_that_it_has_no_guard(
 ) -> None:
     name = "guard-closed"
     shell = Shell(tmp_path, **emulator.environment)
-    wanted = ("create", name, "--type", "v5litepod-1", "--zone", "us-west4-a", "--max-idle", "2h")
-    command = subprocess.Popen([*COMMAND, *wanted], env=shell.environment)
+    arguments = (
+        "create",
+        name,
+        "--type",
+        "v5litepod-1",
+        "--zone",
+        "us-west4-a",
+        "--max-idle",
+        "2h",
+    )
+    command = subprocess.Popen([*COMMAND, *arguments], env=shell.environment)
     try:
         until(lambda: state_of(emulator, name) != "")
         command.kill()
@@ -340,15 +349,15 @@ def test_a_tpu_deletes_itself_after_server_and_command_have_ended(
 ) -> None:
     name = "guard-created"
     shell = Shell(tmp_path, **emulator.environment)
-    wanted = ("create", name, "--type", "v5litepod-1", "--zone", "us-west4-a")
-    complaint = shell.complaint(*wanted, "--spot", "--max-idle", "2h")
+    arguments = ("create", name, "--type", "v5litepod-1", "--zone", "us-west4-a")
+    complaint = shell.complaint(*arguments, "--spot", "--max-idle", "2h")
     assert "A spot TPU can't be stopped." in complaint
     hunt = ("hunt", "start", name, "--type", "v5litepod-1", "--zone", "us-west4-a")
     complaint = shell.complaint(*hunt, "--tier", "spot", "--max-idle", "2h")
     assert "A spot TPU can't be stopped." in complaint
     assert state_of(emulator, name) == "", "it is refused before something is created"
     with running_server(shell):
-        made = shell.out(*wanted, "--max-idle", "1m", "--then-delete")
+        made = shell.out(*arguments, "--max-idle", "1m", "--then-delete")
         assert f"{name} is deleted after 1 min without work." in made
         assert shell.json("guard", "keep", name, "--json")["actor"] == "host"
         shell.out("guard", "remove", name)
@@ -429,9 +438,9 @@ async def test_a_guard_is_there_after_a_restart_of_its_host_before_anybody_conne
 
     def running(before: int = 0) -> int:
         """The first process of the host, if it is another one and a guard runs."""
-        [found] = emulator.hosts(tpu)
-        guard = any(process["cmdline"][-1] == "guard" for process in found["processes"])
-        return found["init_pid"] if guard and found["init_pid"] != before else 0
+        [host] = emulator.hosts(tpu)
+        guard = any(process["cmdline"][-1] == "guard" for process in host["processes"])
+        return host["init_pid"] if guard and host["init_pid"] != before else 0
 
     async with open_pod(emulator, tpu, tmp_path) as pod:
         await pod.output(await pod.shell("echo '0 8 * * * true' | crontab -"))

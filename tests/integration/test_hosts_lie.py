@@ -31,13 +31,8 @@ Daemon._list_kernels = _lie
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with a connected TPU of two hosts."""
     server = Server(tmp_path_factory.mktemp("lying"), emulator.environment)
-    server.start()
-    body = {"name": TPU, "type": "v4-16", "zone": "us-central2-b"}
-    server.finish(server.tpu("POST", "tpus", body))
-    server.finish(server.tpu("POST", f"tpus/{TPU}/connect", {}))
-    yield server
-    server.finish(server.tpu("DELETE", f"tpus/{TPU}?end_kernels=true"))
-    server.stop()
+    with server.tpu_of_two_hosts(TPU):
+        yield server
 
 
 def report(server: Server, host: int, kernels: Any) -> None:
@@ -52,8 +47,8 @@ def report(server: Server, host: int, kernels: Any) -> None:
 
 
 def problem(server: Server) -> str:
-    found = server.tpu("GET", f"tpus/{TPU}")["problem"]
-    return found["message"] if found else ""
+    problem_shown = server.tpu("GET", f"tpus/{TPU}")["problem"]
+    return problem_shown["message"] if problem_shown else ""
 
 
 @pytest.mark.parametrize(
@@ -72,12 +67,16 @@ def test_a_report_that_can_not_be_costs_that_host_only_and_is_shown(
     precious.mkdir(exist_ok=True)
     (precious / "thesis.tex").write_text("years")
     report(server, 0, [{"id": "good-one", "state": "idle", "environment": "default"}])
-    until(lambda: [each["id"] for each in server.tpu("GET", f"tpus/{TPU}/kernels")] == ["good-one"])
+    until(
+        lambda: (
+            [kernel["id"] for kernel in server.tpu("GET", f"tpus/{TPU}/kernels")] == ["good-one"]
+        )
+    )
     report(server, 1, kernels)
     until(
         lambda: "sent an invalid answer (status: " in problem(server), why=lambda: problem(server)
     )
-    assert [each["id"] for each in server.tpu("GET", f"tpus/{TPU}/kernels")] == ["good-one"]
+    assert [kernel["id"] for kernel in server.tpu("GET", f"tpus/{TPU}/kernels")] == ["good-one"]
     for id in ("..%2F..%2F..%2Fprecious", "k"):
         with pytest.raises(urllib.error.HTTPError, match="404"):
             server.tpu("POST", f"tpus/{TPU}/kernels/{id}/take")
@@ -106,6 +105,6 @@ def test_a_name_that_is_no_text_is_shown_and_published(server: Server) -> None:
         "notebook": "d\udce4t\ud800.ipynb",
     }
     report(server, 0, [kernel])
-    until(lambda: [each["id"] for each in server.tpu("GET", f"tpus/{TPU}/kernels")] == ["k"])
+    until(lambda: [kernel["id"] for kernel in server.tpu("GET", f"tpus/{TPU}/kernels")] == ["k"])
     assert server.tpu("GET", f"tpus/{TPU}/kernels")[0]["notebook"] == "d?t?.ipynb"
     assert not problem(server)

@@ -341,14 +341,14 @@ async def test_what_runs_is_listed_and_is_the_same_before_and_after(pod):
 async def settled(host: RunningHost) -> list[dict]:
     """The host's processes once no connection is being taken down any more."""
 
-    async def found() -> list[dict] | None:
+    async def without_closing() -> list[dict] | None:
         every = await host.processes()
         session = re.compile(r"sshd(-session)?: ")
         if any(session.match(line["cmdline"][0]) and line["pid"] != 1 for line in every):
             return None
         return every
 
-    return await eventually(found)
+    return await eventually(without_closing)
 
 
 async def test_a_key_that_is_taken_away_lets_nobody_in_and_the_home_stays(pod):
@@ -413,14 +413,14 @@ async def test_cutting_the_links_ends_sessions_but_not_what_runs(pod):
 
 def machine_processes() -> dict[int, str]:
     """The command lines of what runs on this machine; the dead who wait for a parent have none."""
-    found = {}
+    lines = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                found[int(entry)] = Path(f"/proc/{entry}/cmdline").read_text().replace("\0", " ")
+                lines[int(entry)] = Path(f"/proc/{entry}/cmdline").read_text().replace("\0", " ")
             except OSError:
                 continue
-    return {pid: line for pid, line in found.items() if line}
+    return {pid: line for pid, line in lines.items() if line}
 
 
 def runs(command: str) -> bool:
@@ -533,11 +533,11 @@ async def test_a_host_without_python_tools_has_a_bare_python_and_no_other(extra)
     for module in modules:
         assert f"No module named {module}\n" in output + "\n"
     others = [*machine.pythons().commands, "uv", "pip", "pip3", "virtualenv"]
-    found = (
+    programs = (
         await client.says(f"for n in {' '.join(others)}; do command -v $n; done; true")
     ).split()
     system = re.compile(r"/usr/(local/)?bin/python3\.\d+")
-    assert [path for path in found if not system.fullmatch(path) or len(found) > 1] == []
+    assert [path for path in programs if not system.fullmatch(path) or len(programs) > 1] == []
 
 
 async def test_a_host_without_python_has_none(extra):
@@ -592,8 +592,8 @@ def tiny_wheel(folder: Path) -> Path:
 
 def uv_program() -> Path | None:
     beside = Path(sys.executable).with_name("uv")
-    found = str(beside) if beside.exists() else shutil.which("uv")
-    return Path(found) if found else None
+    program = str(beside) if beside.exists() else shutil.which("uv")
+    return Path(program) if program else None
 
 
 @pytest.mark.long
@@ -607,7 +607,7 @@ async def test_all_users_of_all_hosts_take_packages_from_one_uv_cache(extra, tmp
         await extra.add(new_spec(extra.runtime.folder, worker, environment=named))
     await extra.hosts[1].set_users({"ada": [extra.public()], "bob": [extra.public()]})
     everyone = [*extra.clients, Client(extra.specs[1], extra.hosts[1], extra.key, "bob")]
-    found = []
+    links = []
     for client in everyone:
         await asyncio.to_thread(
             subprocess.run,
@@ -623,9 +623,9 @@ async def test_all_users_of_all_hosts_take_packages_from_one_uv_cache(extra, tmp
         )
         try_it = "PYTHONPATH=~/packages python3 -c 'import tiny_tpu_test as t; print(t.answer)'"
         assert await client.says(f"{install} && {try_it}") == "42"
-        found.append(await client.says("readlink -f ~/packages/tiny_tpu_test.py"))
-    assert len(set(found)) == 1
-    assert found[0].startswith("/var/cache/uv/")
+        links.append(await client.says("readlink -f ~/packages/tiny_tpu_test.py"))
+    assert len(set(links)) == 1
+    assert links[0].startswith("/var/cache/uv/")
 
 
 @pytest.mark.long

@@ -35,14 +35,14 @@ ESSENTIAL = (
 
 def closed_parents(paths: list[Path]) -> list[Path]:
     """Folders on the way to *paths* that another user can't pass, outermost only."""
-    found: list[Path] = []
+    parents: list[Path] = []
     for path in paths:
         for parent in reversed(path.parents):
             if not parent.stat().st_mode & stat.S_IXOTH:
-                if parent not in found:
-                    found.append(parent)
+                if parent not in parents:
+                    parents.append(parent)
                 break
-    return found
+    return parents
 
 
 def as_somebody(folder: Path, subuids: bool, *command: str) -> list[str]:

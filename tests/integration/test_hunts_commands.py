@@ -70,7 +70,7 @@ def test_a_hunt_says_where_it_looks_and_why_an_attempt_failed(
     assert "Deleting" not in output
     assert f"{name} is ready in us-central1-a, after 2 attempts." in output
     assert len(paths(emulator, name)) == 1
-    assert [(each["tpu"], each["state"], each["attempts"]) for each in news] == [(name, "found", 2)]
+    assert [(line["tpu"], line["state"], line["attempts"]) for line in news] == [(name, "found", 2)]
     assert news[0]["text"] == f"{name} is READY in us-central1-a, after 2 attempts."
 
     (hunt,) = shell.json("hunt", "list", "--json")

@@ -5,7 +5,7 @@ the middle. What a hunt says is what is true at the cloud, and there is never a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,6 @@ async def world(
         yield world
 
 
-@pytest.fixture
-def name(world: World) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
-
-
 def nodes(world: World, name: str, state: str = "") -> list[str]:
     """The paths of the nodes of this name, in all zones; of those in *state*, if that is given."""
     return world.paths(name, "nodes", state)
@@ -79,20 +73,20 @@ async def test_zones_without_capacity_and_quota_are_passed_until_there_is_a_tpu(
     assert refused.value.reason is Reason.EXISTS
     hunt = await ended(server, began)
     assert (hunt.state, hunt.zone, hunt.attempted) == ("found", ZONES[0], 4)
-    assert [(each.zone, each.state) for each in hunt.attempts] == [
+    assert [(attempt.zone, attempt.state) for attempt in hunt.attempts] == [
         (ZONES[0], "failed"),
         (ZONES[1], "failed"),
         (ZONES[0], "failed"),
         (ZONES[0], "found"),
     ]
-    capacity, quota, *_ = [each.problem for each in hunt.attempts]
+    capacity, quota, *_ = [attempt.problem for attempt in hunt.attempts]
     assert capacity.reason is Reason.NO_CAPACITY
     assert "no more capacity in the zone" in capacity.message
     assert quota.reason is Reason.QUOTA
     assert len(nodes(world, name)) == 1
     tpu = await server.fleet.tpu(name)
     assert (tpu.zone, tpu.state) == (ZONES[0], "READY")
-    await eventually(lambda: "found" in [each.hunt.state for each in seen if each.hunt])
+    await eventually(lambda: "found" in [change.hunt.state for change in seen if change.hunt])
     with pytest.raises(TPUError, match="already exists"):
         await server.fleet.hunts.start(request(name, *ZONES))
 
@@ -105,8 +99,8 @@ async def test_it_ends_when_the_time_of_its_guard_is_over(
     faults(kind="no-capacity", zone=ZONES[0])
     server = await world.server()
     guard = SetGuard(until=(datetime.now(UTC) + timedelta(seconds=3)).isoformat())
-    wanted = CreateTPU(name=name, type="v5litepod-1", guard=guard)
-    hunt = await server.fleet.hunts.start(StartHunt(tpu=wanted, zones=[ZONES[0]]))
+    request = CreateTPU(name=name, type="v5litepod-1", guard=guard)
+    hunt = await server.fleet.hunts.start(StartHunt(tpu=request, zones=[ZONES[0]]))
     hunt = await ended(server, hunt)
     assert hunt.state == "failed"
     assert nodes(world, name) == []
@@ -152,12 +146,12 @@ async def test_a_stopped_hunt_leaves_nothing_whether_it_waits_or_tries(
     monkeypatch.setitem(planner.MENDED_BY_TIME, Reason.NO_CAPACITY, Backoff(3000.0, 3000.0))
     faults(kind="no-capacity", zone=ZONES[0], count=1)
     servers = [await world.server(), await world.server()]
-    asked = [each.fleet.hunts.start(request(name, ZONES[0])) for each in servers]
+    asked = [server.fleet.hunts.start(request(name, ZONES[0])) for server in servers]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     server = servers[isinstance(answers[0], TPUError)]
-    (refused,) = (each for each in answers if isinstance(each, TPUError))
+    (refused,) = (answer for answer in answers if isinstance(answer, TPUError))
     assert refused.reason is Reason.EXISTS
-    (waiting,) = (each for each in answers if isinstance(each, Hunt))
+    (waiting,) = (answer for answer in answers if isinstance(answer, Hunt))
     hunt = await eventually(lambda: next_attempt(server, name))
     assert hunt.candidates[0].retry_at == hunt.next_attempt
     assert (await server.fleet.hunts.stop(name)).state == "stopped"
@@ -170,7 +164,7 @@ async def test_a_stopped_hunt_leaves_nothing_whether_it_waits_or_tries(
     hunt = await ended(server, trying)
     assert (hunt.state, hunt.attempts[-1].state) == ("stopped", "cancelled")
     assert nodes(world, name) == []
-    listed = [each.id for each in await server.fleet.hunts.list()]
+    listed = [hunt.id for hunt in await server.fleet.hunts.list()]
     assert listed == [trying.id, waiting.id]
 
 
@@ -206,8 +200,8 @@ async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_
     faults(kind="quota", zone=ZONES[0])
     full = [faults(kind="no-capacity", zone=zone) for zone in ZONES[1:]]
     first = await world.server()
-    wanted = request(name, *ZONES, deadline="2999-01-01T00:00:00Z", tiers=["spot"])
-    began = await first.fleet.hunts.start(wanted)
+    asked = request(name, *ZONES, deadline="2999-01-01T00:00:00Z", tiers=["spot"])
+    began = await first.fleet.hunts.start(asked)
 
     async def second_turn() -> list[str]:
         attempts = (await first.fleet.hunts.get(name)).attempts
@@ -216,7 +210,9 @@ async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_
     (queued,) = await eventually(second_turn, LIMIT)
     hunt = await first.fleet.hunts.get(name)
     assert hunt.queued
-    failed = [(each.zone, each.problem.reason) for each in hunt.attempts if each.problem]
+    failed = [
+        (attempt.zone, attempt.problem.reason) for attempt in hunt.attempts if attempt.problem
+    ]
     assert failed[0] == (ZONES[0], Reason.QUOTA)
     assert failed[1:3] == [(zone, Reason.NO_CAPACITY) for zone in ZONES[1:]]
     waiting = hunt.attempts[-1]
@@ -231,8 +227,12 @@ async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_
         world.emulator.request("DELETE", f"/emulator/v1/faults/{fault['id']}")
     await eventually(lambda: nodes(world, name, "READY"), LIMIT)
     second = await world.server()
-    found = await ended(second, began)
-    assert (found.state, found.zone, found.attempted) == ("found", waiting.zone, waiting.number)
+    ended_hunt = await ended(second, began)
+    assert (ended_hunt.state, ended_hunt.zone, ended_hunt.attempted) == (
+        "found",
+        waiting.zone,
+        waiting.number,
+    )
     assert (await second.fleet.tpu(name)).tier == "spot"
     assert (await second.fleet.tpu(name)).queued == name
     assert world.paths(name, "queuedResources") == [queued]
@@ -253,24 +253,24 @@ async def test_a_hunt_for_flex_start_passes_zones_without_it_and_is_connected_un
         faults(kind="error", method="CreateQueuedResource", zone=zone, code=code, message=words)
     faults(kind="no-capacity", tier="spot")
     server = await world.server()
-    wanted = request(name, *ZONES, tiers=["spot", "flex-start"])
-    wanted.tpu.run_for, wanted.tpu.connect = 7200.0, ConnectTPU()
-    hunt = await ended(server, await server.fleet.hunts.start(wanted))
-    found = hunt.attempts[-1]
-    assert (hunt.state, found.zone, found.tier) == ("found", ZONES[2], "flex-start")
-    refused = [each for each in hunt.candidates if each.ruled_out]
-    assert [(each.zone, each.tier) for each in refused] == [
+    asked = request(name, *ZONES, tiers=["spot", "flex-start"])
+    asked.tpu.run_for, asked.tpu.connect = 7200.0, ConnectTPU()
+    hunt = await ended(server, await server.fleet.hunts.start(asked))
+    attempt = hunt.attempts[-1]
+    assert (hunt.state, attempt.zone, attempt.tier) == ("found", ZONES[2], "flex-start")
+    refused = [candidate for candidate in hunt.candidates if candidate.ruled_out]
+    assert [(candidate.zone, candidate.tier) for candidate in refused] == [
         (zone, "flex-start") for zone in ZONES[:2]
     ]
-    problems = [each.problem for each in refused if each.problem]
-    assert [each.message for each in problems] == [words, words]
-    assert all("may not offer flex-start" in each.hint for each in problems)
+    problems = [candidate.problem for candidate in refused if candidate.problem]
+    assert [problem.message for problem in problems] == [words, words]
+    assert all("may not offer flex-start" in problem.hint for problem in problems)
 
     async def listed() -> list[TPU]:
-        return [each for each in (await server.fleet.tpus()).tpus if each.name == name]
+        return [tpu for tpu in (await server.fleet.tpus()).tpus if tpu.name == name]
 
     async def connected() -> TPU | None:
-        return next((each for each in await listed() if each.connection == "connected"), None)
+        return next((tpu for tpu in await listed() if tpu.connection == "connected"), None)
 
     there = await eventually(connected, LIMIT)
     assert (there.tier, there.run_for) == ("flex-start", 7200)
@@ -299,16 +299,16 @@ async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_
     world: World, faults: Any, name: str
 ) -> None:
     server = await world.server()
-    wanted = request(name, ZONES[0], ZONES[1], when_preempted=True)
+    asked = request(name, ZONES[0], ZONES[1], when_preempted=True)
     with pytest.raises(TPUError, match=f"The TPU {name} does not exist"):
-        await server.fleet.hunts.start(wanted)
+        await server.fleet.hunts.start(asked)
     await server.end(await server.create(name))
     first = world.node(name)
     assert first is not None
-    hunt = await server.fleet.hunts.start(wanted)
+    hunt = await server.fleet.hunts.start(asked)
     assert hunt.waiting
     with pytest.raises(TPUError) as refused:
-        await server.fleet.hunts.start(wanted)
+        await server.fleet.hunts.start(asked)
     assert refused.value.reason is Reason.EXISTS
     await world.stop(server)  # Google takes it while no server runs
     faults(kind="preempt", node=first["name"])
@@ -322,8 +322,8 @@ async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_
         now = await server.fleet.hunts.get(hunt.id)
         return now if now.waiting else None
 
-    found = await eventually(waits, LIMIT)
-    assert [each.state for each in found.attempts] == ["failed", "found"]
+    waiting = await eventually(waits, LIMIT)
+    assert [attempt.state for attempt in waiting.attempts] == ["failed", "found"]
     world.emulator.wait(world.emulator.request("DELETE", f"/v2/{again}"))
     over = await ended(server, hunt)
     assert (over.state, over.waiting) == ("stopped", False)
@@ -338,17 +338,17 @@ async def test_the_next_tpu_is_connected_as_the_one_before_with_the_same_package
     server = await world.server()
     fleet = server.fleet
     await server.end(await server.create(name))
-    wanted = ConnectTPU(environment="mine", packages=["einops"], then_run="true")
-    connected = await server.end(await fleet.connect(name, wanted))
+    connect = ConnectTPU(environment="mine", packages=["einops"], then_run="true")
+    connected = await server.end(await fleet.connect(name, connect))
     assert connected.state == "done", connected.problem
     before = await fleet.environments.get_lock(name, "mine")
     await fleet.hunts.start(request(name, ZONES[1], when_preempted=True))
     faults(kind="preempt", node=nodes(world, name)[0])
 
     async def again() -> str | None:
-        found = next((tpu for tpu in (await fleet.tpus()).tpus if tpu.name == name), None)
-        there = found is not None and found.zone == ZONES[1]
-        return found.zone if there and found.connection == "connected" else None
+        next_tpu = next((tpu for tpu in (await fleet.tpus()).tpus if tpu.name == name), None)
+        there = next_tpu is not None and next_tpu.zone == ZONES[1]
+        return next_tpu.zone if there and next_tpu.connection == "connected" else None
 
     await eventually(again, 2 * LIMIT)
     after = await fleet.environments.get_lock(name, "mine")

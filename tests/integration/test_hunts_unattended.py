@@ -47,7 +47,7 @@ async def world(
 def home(world: World, name: str) -> Path:
     """The user's home on the TPU's only host."""
     hosts = world.emulator.request("GET", "/emulator/v1/hosts")["hosts"]
-    (folder,) = (each["folder"] for each in hosts if each["node"].endswith(f"/{name}"))
+    (folder,) = (host["folder"] for host in hosts if host["node"].endswith(f"/{name}"))
     return Path(folder) / "home" / user_name()
 
 
@@ -69,18 +69,18 @@ async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(
     name = f"tpu-{uuid.uuid4().hex[:8]}"
     full = faults(kind="no-capacity", zone=ZONE)
     first = await world.server()
-    wanted = CreateTPU(
+    request = CreateTPU(
         name=name,
         type="v5litepod-1",
         zone=ZONE,
         connect=ConnectTPU(then_run=COMMAND),
         guard=SetGuard(idle=3600.0),
     )
-    began = await first.fleet.hunts.start(StartHunt(tpu=wanted, queued=True))
+    began = await first.fleet.hunts.start(StartHunt(tpu=request, queued=True))
 
     async def waits() -> bool:
         queued = await first.fleet.queued.list()
-        return any(each.state == "WAITING_FOR_RESOURCES" for each in queued.queued)
+        return any(resource.state == "WAITING_FOR_RESOURCES" for resource in queued.queued)
 
     await eventually(waits, LIMIT)
     await world.stop(first)
@@ -129,10 +129,10 @@ async def test_a_server_and_the_startup_script_begin_at_once_and_the_job_runs_on
 ) -> None:
     name = f"tpu-{uuid.uuid4().hex[:8]}"
     server = await world.server()
-    wanted = CreateTPU(
+    request = CreateTPU(
         name=name, type="v5litepod-1", zone=ZONE, connect=ConnectTPU(then_run=COMMAND)
     )
-    began = await server.fleet.hunts.start(StartHunt(tpu=wanted, queued=True))
+    began = await server.fleet.hunts.start(StartHunt(tpu=request, queued=True))
     job = await eventually(lambda: job_of(server, name), LIMIT)
     await eventually((home(world, name) / ".jupyter-tpu/unattended" / began.id[:8]).exists, LIMIT)
     (same,) = await server.fleet.jobs.list(name)

@@ -35,8 +35,8 @@ def remote(emulator: Any, node: dict[str, Any]) -> Iterator[Remote]:
     """A host that asks the metadata server of *node*."""
     identities = HostIdentities(EmulatorToken(Path(emulator.state.token_file)))
     variables = identities.variables(node["id"], emulator.state.rest)
-    with local_host("interrupted", variables) as found:
-        yield found
+    with local_host("interrupted", variables) as host:
+        yield host
 
 
 def status(host: LocalHost, **params: Any) -> dict[str, Any]:
@@ -160,11 +160,11 @@ async def test_a_tpu_shows_what_its_hosts_are_told_until_it_is_over(
         await pod.fleet.jobs.start(tpu, StartJob(command=["sleep", "600"], restart_with_tpu=True))
 
         async def shown(accept: Callable[[TPU], bool]) -> TPU:
-            async def found() -> TPU | None:
+            async def accepted() -> TPU | None:
                 seen = await pod.fleet.tpu(tpu)
                 return seen if accept(seen) else None
 
-            return await eventually(found, 120)
+            return await eventually(accepted, 120)
 
         faults(kind="announce-maintenance", node=node["name"], seconds=20)
         told = (await shown(lambda seen: seen.interruption is not None)).interruption

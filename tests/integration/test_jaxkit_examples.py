@@ -79,15 +79,15 @@ def tables(notebook: Any, heading: str) -> list[list[str]]:
 
 def parts(notebook: Any) -> dict[str, str]:
     """The code below each heading, by the heading's anchor."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     anchor = ""
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            found[anchor] += cell.source
+            sources[anchor] += cell.source
         elif heads := re.findall(r"^#+ (.*)$", cell.source, re.MULTILINE):
             anchor = heads[-1].replace(" ", "-")
-            found[anchor] = ""
-    return found
+            sources[anchor] = ""
+    return sources
 
 
 def test_every_section_of_the_guides_is_a_tested_part_or_left_out_with_the_reason() -> None:

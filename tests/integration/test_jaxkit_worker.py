@@ -69,11 +69,11 @@ async def ask(worker: JaxWorker, name: str, body: Any, **options: Any) -> Answer
 
 
 async def test_answers_are_jaxs_bit_for_bit_in_json_and_as_npy(worker: JaxWorker) -> None:
-    found = msgspec.json.decode((await ask(worker, "prng/sample", NORMAL)).body, type=SampleAnswer)
+    sample = msgspec.json.decode((await ask(worker, "prng/sample", NORMAL)).body, type=SampleAnswer)
     own = optimized(lambda: jax.random.normal(jax.random.key(42), (3,)))
-    assert np.array(found.values, np.float32).tobytes() == own.tobytes()
-    assert (found.dtype, found.shape) == ("float32", [3])
-    assert (found.key.implementation, found.key.threefry_partitionable) == ("threefry2x32", True)
+    assert np.array(sample.values, np.float32).tobytes() == own.tobytes()
+    assert (sample.dtype, sample.shape) == ("float32", [3])
+    assert (sample.key.implementation, sample.key.threefry_partitionable) == ("threefry2x32", True)
 
     large = await ask(worker, "prng/sample", {**NORMAL, "shape": [200, 100]})
     assert large.content_type == "application/x-npy"
@@ -116,10 +116,10 @@ async def test_infinities_and_seeds_that_jax_truncates_are_reported(worker: JaxW
         "shape": [2],
         "parameters": {"scale": 1.0, "concentration": 1e-9},
     }
-    found = json.loads((await ask(worker, "prng/sample", request)).body)
-    assert set(map(str, found["values"])) <= {"Infinity", "0.0"}
-    assert found["key"]["data"] == [0, 5]
-    assert "low 32 bits" in found["key"]["note"]
+    answer = json.loads((await ask(worker, "prng/sample", request)).body)
+    assert set(map(str, answer["values"])) <= {"Infinity", "0.0"}
+    assert answer["key"]["data"] == [0, 5]
+    assert "low 32 bits" in answer["key"]["note"]
 
 
 async def test_placement_and_tiling_answer_with_typed_bodies(worker: JaxWorker) -> None:

@@ -87,12 +87,12 @@ async def test_a_job_goes_on_without_the_server_and_keeps_every_line_and_exit_co
         assert caught.value.reason is Reason.CONFLICT
     # There is no server now. Its state has no secret of a job that has been started.
     files = [*server._folder.glob("fleet.sqlite*")]
-    assert not [each for each in files if each.is_file() and b"s3cret" in each.read_bytes()]
+    assert not [file for file in files if file.is_file() and b"s3cret" in file.read_bytes()]
     async with server as fleet:
         goes = StartJob(command=["sh", "-c", 'echo "with $HF_TOKEN"; touch go'])
         helper = await fleet.jobs.start(name, goes)
         ended = await when(fleet, job, lambda job: job.state == "failed")
-        assert [each.exit_code for each in ended.attempts[0].hosts] == [0, 3]
+        assert [host.exit_code for host in ended.attempts[0].hosts] == [0, 3]
         assert ended.exit_code == 3
         for host in (0, 1):
             lines = await texts(fleet, job, host=host)
@@ -102,8 +102,8 @@ async def test_a_job_goes_on_without_the_server_and_keeps_every_line_and_exit_co
         helped = await when(fleet, helper, lambda job: job.state == "ended")
         assert helped.exit_code == 0
         assert await texts(fleet, helper) == ["with hf_s3cret"]
-        for each in (job, helper):
-            await fleet.jobs.remove(name, each.id)
+        for started in (job, helper):
+            await fleet.jobs.remove(name, started.id)
         assert await fleet.jobs.all() == []
         await _what_can_not_be(fleet, name)
 
@@ -148,7 +148,7 @@ async def test_a_job_starts_again_with_its_tpu_on_all_hosts_and_a_stop_is_the_en
             fleet, job, lambda job: len(job.attempts) == 2 and job.state == "running"
         )
         first = again.attempts[0]
-        assert [(each.state, each.exit_code) for each in first.hosts] == [("lost", None)] * 2
+        assert [(host.state, host.exit_code) for host in first.hosts] == [("lost", None)] * 2
         assert first.hosts[0].cause == "The host was restarted."
         lost = await when(fleet, plain, lambda job: job.state == "lost")
         assert len(lost.attempts) == 1
@@ -158,9 +158,9 @@ async def test_a_job_starts_again_with_its_tpu_on_all_hosts_and_a_stop_is_the_en
         stopping = await fleet.jobs.stop(name, job.id, StopJob(patience=5))
         assert stopping.state in ("stopping", "stopped")
         stopped = await when(fleet, job, lambda job: job.state == "stopped")
-        assert [each.exit_code for each in stopped.attempts[1].hosts] == [-15, -15]
-        for each in (job, plain):
-            await fleet.jobs.remove(name, each.id)
+        assert [host.exit_code for host in stopped.attempts[1].hosts] == [-15, -15]
+        for started in (job, plain):
+            await fleet.jobs.remove(name, started.id)
 
 
 # ---- commands beside a server --------------------------------------------------------------------
@@ -246,9 +246,9 @@ def test_the_commands_start_list_follow_stop_and_remove(
     _ends_are_confirmed(name, other, jupyter, commands)
     assert other in commands.out("job", "stop", name, other, "--yes")
     until(lambda: "stopped" in commands.out("job", "list", name))
-    for each in (id, other):
-        removed = f"Deleted job {each} and its output.\n"
-        assert commands.out("job", "delete", name, each, "--yes") == removed
+    for job_id in (id, other):
+        removed = f"Deleted job {job_id} and its output.\n"
+        assert commands.out("job", "delete", name, job_id, "--yes") == removed
     assert "has no job" in commands.complaint("job", "logs", name, id)
 
 
@@ -309,7 +309,7 @@ def test_each_option_of_the_commands_does_what_its_help_says(
     assert started["variables"] == ["FROM_FILE", "PASSED"]
     given = [started[key] for key in ("name", "cwd", "environment", "restart_with_tpu", "zone")]
     assert given == ["walk", "/usr/lib", "", True, zone]
-    assert [each["host"] for each in started["attempts"][0]["hosts"]] == [0, 1]
+    assert [host["host"] for host in started["attempts"][0]["hosts"]] == [0, 1]
     try:
         logs = ("job", "logs", name, id)
         until(lambda: commands.run(*logs, "--worker", "1")[2] == "third\n")
@@ -328,7 +328,7 @@ def test_each_option_of_the_commands_does_what_its_help_says(
         assert "1 or more" in commands.complaint(*one, "--tail", "0")
         assert "has no host 5" in commands.complaint(*logs, "--worker", "5")
         parts = commands.json(*one, "--tail", "1")
-        assert [each["text"] for each in parts["lines"]] == ["third"]
+        assert [line["text"] for line in parts["lines"]] == ["third"]
         stopped = commands.json("job", "stop", name, id, "--patience", "1", "--yes")
         assert stopped["stopped"]
         follow = commands.run(*one, "--follow")  # ends, since the job does

@@ -93,7 +93,7 @@ def test_a_cell_shows_the_same(compare, code):
     def story(notebook: Notebook) -> Any:
         content, seen = notebook.run(code)
         # A process may say its last words a moment after the cell's end.
-        payload = [each["source"] for each in content.get("payload", ())]
+        payload = [page["source"] for page in content.get("payload", ())]
         return content["status"], content.get("ename"), payload, shown(seen)
 
     compare(story)

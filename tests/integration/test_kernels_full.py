@@ -28,8 +28,8 @@ Started = tuple[LocalHost, KernelManager, Notebook]
 
 @pytest.fixture(scope="module")
 def remote() -> Iterator[tuple[LocalHost, Callable[..., KernelManager]]]:
-    with local_host("full") as found:
-        yield found
+    with local_host("full") as host:
+        yield host
 
 
 @pytest.fixture
@@ -96,7 +96,9 @@ def test_usually_the_kernel_waits_until_its_output_is_taken(start):
     host.loop_call(host.mend)
     seen = notebook.until_idle(request)
     # That it waits is said on stderr, where that happens to fall into a line of stdout.
-    came = numbers(printed([each for each in seen if each["content"].get("name") != "stderr"]))
+    came = numbers(
+        printed([message for message in seen if message["content"].get("name") != "stderr"])
+    )
     assert len(came) > 400
     assert came == list(range(len(came)))
 

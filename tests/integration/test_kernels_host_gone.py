@@ -39,8 +39,8 @@ def spec(server: Server, emulator: Any) -> Iterator[str]:
     """The kernelspec of a connected TPU, the same for all tests of this file."""
     yield server.connect_tpu(TPU)
     parent = f"projects/{emulator.state.project}/locations/{ZONE}"
-    found = emulator.request("GET", f"/v2/{parent}/nodes").get("nodes", [])
-    if f"{parent}/nodes/{TPU}" in [node["name"] for node in found]:
+    nodes = emulator.request("GET", f"/v2/{parent}/nodes").get("nodes", [])
+    if f"{parent}/nodes/{TPU}" in [node["name"] for node in nodes]:
         emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/{TPU}"))
 
 
@@ -63,8 +63,8 @@ class Events:
 
     def lost(self, kernel_id: str) -> list[dict[str, Any]]:
         """The problems with which the kernel was said to be dead."""
-        found = [event["kernel"] for event in self.kernels if event["id"] == kernel_id]
-        return [kernel["problem"] for kernel in found if kernel and kernel["problem"]]
+        kernels = [event["kernel"] for event in self.kernels if event["id"] == kernel_id]
+        return [kernel["problem"] for kernel in kernels if kernel and kernel["problem"]]
 
     def close(self) -> None:
         self._socket.close()
@@ -103,8 +103,8 @@ def running_cell(server: Server, session: dict[str, Any]) -> tuple[Client, str]:
 
 
 def states(client: Client) -> list[str]:
-    found = [m["content"] for m in client.messages if m["msg_type"] == "status"]
-    return [content["execution_state"] for content in found]
+    contents = [m["content"] for m in client.messages if m["msg_type"] == "status"]
+    return [content["execution_state"] for content in contents]
 
 
 def node_path(emulator: Any) -> str:

@@ -30,8 +30,8 @@ Started = tuple[LocalHost, KernelManager, Notebook]
 
 @pytest.fixture(scope="module")
 def remote() -> Iterator[tuple[LocalHost, Callable[[], KernelManager]]]:
-    with local_host("outages") as found:
-        yield found
+    with local_host("outages") as host:
+        yield host
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def test_no_line_is_lost_when_the_line_is_cut_in_the_middle_again_and_again(star
         replies.append(notebook.client.get_shell_msg(timeout=60))
     while notebook.client.shell_channel.msg_ready():
         replies.append(notebook.client.get_shell_msg(timeout=60))
-    found = [m["content"]["status"] for m in replies if m["parent_header"]["msg_id"] == request]
-    assert found == ["ok"], "the reply came, and came once"
+    statuses = [m["content"]["status"] for m in replies if m["parent_header"]["msg_id"] == request]
+    assert statuses == ["ok"], "the reply came, and came once"
 
 
 def test_what_is_asked_while_the_line_is_cut_is_done_when_it_is_back(started):
@@ -294,7 +294,7 @@ def test_a_kernel_that_ignores_the_shutdown_is_killed(remote):
 def test_a_shutdown_while_the_line_is_cut_is_done_when_it_is_back(remote, monkeypatch):
     host, make = remote
     monkeypatch.setattr("jupyter_tpu.kernels.host_kernel.SHUTDOWN_TIMEOUT", 0.5)
-    monkeypatch.setattr("jupyter_tpu.kernels.background_shutdown.RETRY", 0.1)
+    monkeypatch.setattr("jupyter_tpu.kernels.exit_cleanup.RETRY", 0.1)
     manager = make(shutdown_wait_time=0.2)
     manager.start_kernel()
     Notebook(manager).close()

@@ -98,11 +98,11 @@ def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(
     assert b"jit__lambda" in Path(served.path).read_bytes()
     assert not list((host.home / ".jupyter-tpu/profiles").iterdir())
 
-    [found] = memory()
-    assert isinstance(found, profiles.KernelMemory)
-    profile = read_memory_profile(found.data, found.cells)
-    [line] = [each for each in profile.lines if each.line == "In[3]:5"]
-    assert [(each.line, each.function) for each in line.calls] == [("In[3]:4", "make_weights")]
+    [kernel_memory] = memory()
+    assert isinstance(kernel_memory, profiles.KernelMemory)
+    profile = read_memory_profile(kernel_memory.data, kernel_memory.cells)
+    [line] = [shown for shown in profile.lines if shown.line == "In[3]:5"]
+    assert [(call.line, call.function) for call in line.calls] == [("In[3]:4", "make_weights")]
     assert line.bytes >= 256 * 1024 * 4
     assert list(profile.devices) == ["cpu:0"]
 

@@ -99,8 +99,8 @@ def test_what_the_host_has_changed_stays_and_is_reported_once_with_what_to_do(
     assert output.startswith("[notebooks/model.py was changed here and on h-")
     assert f"jupyter tpu sync '{project}' '{home.name}:{project.name}' --overwrite --only" in output
     assert output.endswith("]\ntheirs\n")
-    for each in (notebook, beside):
-        assert each.text("print(1)") == "1\n"
+    for kernel in (notebook, beside):
+        assert kernel.text("print(1)") == "1\n"
     assert not (project / "notebooks/result.txt").exists()
     beside.manager.restart_kernel()
     beside.client.wait_for_ready(timeout=60)
@@ -179,14 +179,14 @@ def test_cells_that_wait_for_the_project_end_when_the_kernel_is_interrupted_rest
         return requests
 
     def replies(requests: list[str]) -> list[str]:
-        found = {}
-        while len(found) < len(requests):
+        results = {}
+        while len(results) < len(requests):
             message = client.get_shell_msg(timeout=60)
             content = message["content"]
-            found[message["parent_header"]["msg_id"]] = content.get("ename", content["status"])
+            results[message["parent_header"]["msg_id"]] = content.get("ename", content["status"])
         for request in requests:
             notebook.until_idle(request)
-        return [found[request] for request in requests]
+        return [results[request] for request in requests]
 
     with copies_wait(home):
         requests = held(("count += 1", "count += 10"))

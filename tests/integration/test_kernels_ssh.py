@@ -77,12 +77,12 @@ def alone(emulator: Any, kernels_tpu: str) -> Iterator[None]:
 def processes(emulator: Any, kernels_tpu: str) -> Callable[[], list[str]]:
     """What runs on the host, apart from the connection to it."""
 
-    def found() -> list[str]:
+    def lines_of_host() -> list[str]:
         (host,) = emulator.hosts(kernels_tpu)
         lines = [" ".join(process["cmdline"]) for process in host["processes"]]
         return sorted(line for line in lines if not line.startswith("sshd"))
 
-    return found
+    return lines_of_host
 
 
 @pytest.mark.long
@@ -173,9 +173,9 @@ def test_kernels_of_single_chips_run_beside_each_other_and_no_chip_has_two(
     def kill(word: str) -> None:
         """Kills those of the host's processes that have *word* in their command line."""
         (host,) = emulator.hosts(kernels_tpu)
-        found = [p["outer"] for p in process_tree(host["init_pid"]) if word in p["cmdline"]]
-        assert found
-        for pid in found:
+        pids = [p["outer"] for p in process_tree(host["init_pid"]) if word in p["cmdline"]]
+        assert pids
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
 
     first = KernelManager(kernel_name=spec(0))
@@ -255,9 +255,11 @@ def test_chips_that_no_kernel_holds_are_named_with_who_has_them(
         doctor = [*COMMAND, "doctor", kernels_tpu, "--json"]
         checked = subprocess.run(doctor, env=variables, capture_output=True, text=True, timeout=60)
         assert checked.returncode == 1, checked.stderr
-        (found,) = [f for f in json.loads(checked.stdout)["findings"] if f["state"] == "problem"]
-        assert found["message"].startswith(f"The chips are in use by process {pid} of root since 2")
-        assert found["hint"] == f"To end it: jupyter tpu chips free {kernels_tpu}"
+        (finding,) = [f for f in json.loads(checked.stdout)["findings"] if f["state"] == "problem"]
+        assert finding["message"].startswith(
+            f"The chips are in use by process {pid} of root since 2"
+        )
+        assert finding["hint"] == f"To end it: jupyter tpu chips free {kernels_tpu}"
     holder.communicate()
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # another program has it, too
@@ -277,7 +279,9 @@ def test_a_token_reaches_the_kernel_and_no_file_or_list_of_processes_of_the_host
         notebook = Notebook(manager)
         assert notebook.text("import os; print(os.environ['HF_TOKEN'][:7])") == "hf_not_\n"
         (host,) = emulator.hosts(kernels_tpu)
-        assert not [each for each in host["processes"] if "hf_not" in " ".join(each["cmdline"])]
+        assert not [
+            process for process in host["processes"] if "hf_not" in " ".join(process["cmdline"])
+        ]
         grep = "!grep -rls -D skip 'hf_not_[t]o_be' ~/.jupyter-tpu /tmp ~/.cache; echo end"
         files = notebook.text(grep).split()
         assert files == ["end"]
@@ -469,8 +473,10 @@ def test_the_project_is_there_for_a_notebook_runner_and_for_vscode(name, tmp_pat
         process.client.execute_interactive(
             "import helper; print(helper.x)", timeout=180, output_hook=said.append
         )
-        printed = [each["content"]["text"] for each in said if each["msg_type"] == "stream"]
-        assert printed[-1:] == ["from vscode\n"], [each["content"] for each in said]
+        printed = [
+            message["content"]["text"] for message in said if message["msg_type"] == "stream"
+        ]
+        assert printed[-1:] == ["from vscode\n"], [message["content"] for message in said]
     finally:
         process.close()
 

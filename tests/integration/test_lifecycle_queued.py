@@ -5,7 +5,7 @@ There is no capacity in their zone, except where a test is about TPUs that are t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,10 @@ async def world(
         yield world
 
 
-@pytest.fixture
-def name(world: World) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
-
-
 def queued_at_google(world: World) -> dict[str, str]:
     """The states of all that are there, by their names."""
     listed = world.emulator.request("GET", QUEUED).get("queuedResources", [])
-    return {each["name"].rpartition("/")[2]: each["state"]["state"] for each in listed}
+    return {resource["name"].rpartition("/")[2]: resource["state"]["state"] for resource in listed}
 
 
 def request(name: str, **options: Any) -> QueueTPU:
@@ -54,11 +48,11 @@ def request(name: str, **options: Any) -> QueueTPU:
 
 
 async def in_state(server: Server, name: str, state: str) -> QueuedResource:
-    async def found() -> QueuedResource | None:
+    async def reached() -> QueuedResource | None:
         now = await server.fleet.queued.get(f"{ZONE}~{name}")
         return now if now.state == state else None
 
-    return await eventually(found, LIMIT)
+    return await eventually(reached, LIMIT)
 
 
 @pytest.mark.asyncio
@@ -78,7 +72,7 @@ async def test_the_next_server_finds_one_whose_answer_was_lost_and_it_becomes_a_
     waiting = await in_state(server, name, "WAITING_FOR_RESOURCES")
     assert (waiting.tpus, waiting.type, waiting.has_tpus) == ([name], "v5litepod-1", False)
     assert (waiting.emulated, waiting.meaning) == (True, "It waits for capacity.")
-    assert name in [each.name for each in (await server.fleet.queued.list()).queued]
+    assert name in [resource.name for resource in (await server.fleet.queued.list()).queued]
     with pytest.raises(TPUError) as caught:
         await server.fleet.queued.create(request(name))
     assert caught.value.reason is Reason.EXISTS
@@ -90,8 +84,10 @@ async def test_the_next_server_finds_one_whose_answer_was_lost_and_it_becomes_a_
 
     async def published() -> QueuedResource | None:
         await server.fleet.queued.list(ListQuery(fresh=True))  # somebody looks
-        found = (each.queued for each in seen if each.id == f"{ZONE}/{name}")
-        return next((each for each in found if each and each.state == "ACTIVE"), None)
+        resources = (change.queued for change in seen if change.id == f"{ZONE}/{name}")
+        return next(
+            (resource for resource in resources if resource and resource.state == "ACTIVE"), None
+        )
 
     assert (await eventually(published)).has_tpus
     assert world.state(name) == "READY"
@@ -119,8 +115,8 @@ async def test_a_cancelled_request_is_gone_and_a_multislice_names_its_tpus(
     end = "2999-01-01T00:00:00Z"
     began = await server.fleet.queued.create(request(name, node_count=2, valid_until=end))
     assert (await server.end(began)).state == "done"
-    found = await server.fleet.queued.get(name)
-    assert (found.tpus, found.valid_until) == ([f"{name}-0", f"{name}-1"], end)
+    resource = await server.fleet.queued.get(name)
+    assert (resource.tpus, resource.valid_until) == ([f"{name}-0", f"{name}-1"], end)
     with pytest.raises(TPUError) as caught:
         await server.fleet.queued.reset(name)
     assert caught.value.reason is Reason.CONFLICT

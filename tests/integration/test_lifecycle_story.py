@@ -56,8 +56,8 @@ class Setting:
 
     def kernelspecs(self) -> list[str]:
         """Display names of the kernels that Jupyter would show."""
-        found = self.kernels.glob("*/kernel.json")
-        return sorted(json.loads(path.read_text())["display_name"] for path in found)
+        paths = self.kernels.glob("*/kernel.json")
+        return sorted(json.loads(path.read_text())["display_name"] for path in paths)
 
     async def end(self, operation: Operation) -> Operation:
         return await asyncio.wait_for(self.fleet.operations.wait(operation.id), LIMIT)
@@ -101,8 +101,8 @@ async def test_from_nothing_to_a_kernel_in_jupyter_and_back_to_nothing(
     fleet, name = setting.fleet, new_name()
     connect = ConnectTPU(then_run="python -c 'import jax' && echo it runs")
     guard = SetGuard(idle=3600)
-    wanted = CreateTPU(name=name, type="v5litepod-8", zone=ZONE, connect=connect, guard=guard)
-    await setting.done(await fleet.create(wanted))
+    request = CreateTPU(name=name, type="v5litepod-8", zone=ZONE, connect=connect, guard=guard)
+    await setting.done(await fleet.create(request))
     await setting.done(next(o for o in await fleet.operations.list() if o.kind == "guard"))
     assert (await fleet.guards.get(name)).idle == 3600
     connecting = next(o for o in await fleet.operations.list() if o.kind == "connect")
@@ -308,9 +308,9 @@ async def test_a_guard_whose_time_has_passed_before_its_tpu_was_ready_stops_it_a
     fleet, name = setting.fleet, new_name()
     faults(kind="slow", seconds=15, count=1)
     guard = SetGuard(until=timestamp("seconds", at=time.time() + 10))
-    wanted = CreateTPU(name=name, type="v5litepod-1", zone=ZONE, guard=guard)
+    request = CreateTPU(name=name, type="v5litepod-1", zone=ZONE, guard=guard)
     try:
-        created = await setting.done(await fleet.create(wanted))
+        created = await setting.done(await fleet.create(request))
         assert guard.until < created.ended
         await setting.done(next(o for o in await fleet.operations.list() if o.kind == "guard"))
 

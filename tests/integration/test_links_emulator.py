@@ -66,18 +66,18 @@ def tpu(create_tpu) -> Callable[..., NodeName]:
     return lambda **fields: parse_node_path(create_tpu(**fields)["name"])
 
 
-async def states(link: Link, *wanted: LinkState, limit: float = 60.0) -> None:
+async def states(link: Link, *expected: LinkState, limit: float = 60.0) -> None:
     """Waits until *link* is, or was for a moment, in one of the states."""
-    if link.state in wanted:
+    if link.state in expected:
         return
     seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     unsubscribe = link.subscribe(
-        lambda changed: changed.state in wanted and not seen.done() and seen.set_result(None)
+        lambda changed: changed.state in expected and not seen.done() and seen.set_result(None)
     )
     try:
         await asyncio.wait_for(seen, limit)
     except TimeoutError:
-        raise AssertionError(f"{link} is not {wanted}: {link.problem}") from None
+        raise AssertionError(f"{link} is not {expected}: {link.problem}") from None
     finally:
         unsubscribe()
 
@@ -90,11 +90,11 @@ async def test_a_host_is_found_by_name_and_let_in_and_its_key_is_pinned(links, s
     done = await link.run(["hostname"])
     assert done.stdout.strip().startswith("t1v-n-")
     assert done.stdout.strip().endswith("-w-0")
-    found = await links.cloud.get_node(node)
-    (pinned,) = KnownHosts().keys(f"tpu.{found.id}-0")[:1]
+    google_node = await links.cloud.get_node(node)
+    (pinned,) = KnownHosts().keys(f"tpu.{google_node.id}-0")[:1]
     (published,) = await links.cloud.guest_attributes(node)
     assert pinned == "ssh-ed25519 " + published["hostkeys", "ssh-ed25519"]
-    assert public_key(ensure_key()) in found.metadata["ssh-keys"]
+    assert public_key(ensure_key()) in google_node.metadata["ssh-keys"]
 
 
 async def test_a_connected_host_tells_from_which_address_this_computer_comes(links, shared):
@@ -128,8 +128,8 @@ async def test_a_key_that_is_there_from_the_start_is_not_added_again(links, tpu)
 
 async def test_a_host_with_another_key_than_the_pinned_one_is_refused(links, shared, tmp_path):
     node = shared
-    found = await links.cloud.get_node(node)
-    alias = f"tpu.{found.id}-0"
+    google_node = await links.cloud.get_node(node)
+    alias = f"tpu.{google_node.id}-0"
     other = public_key(ensure_key(tmp_path / "other"))
     KnownHosts().pin({alias: [other]}, {})
     link = links.get(HostName(node, 0))
@@ -407,7 +407,7 @@ async def test_a_link_that_is_only_kept_up_notices_a_silent_line_later(links, tp
     with FaultProxy(host["address"], host["port"], address=host["address"]) as line:
         fault = {"kind": "line", "node": node.node, "port": line.port}
         await asyncio.to_thread(emulator.request, "POST", "/emulator/v1/faults", fault)
-        used, kept = (each.get(HostName(node, 0)) for each in (links, kept_up))
+        used, kept = (pool.get(HostName(node, 0)) for pool in (links, kept_up))
         used.acquire()
         kept.acquire(in_use=False)
         await asyncio.gather(used.wait_up(), kept.wait_up())

@@ -46,14 +46,14 @@ def test_what_was_found_thoroughly_once_is_found_quickly_again(
     target = Target(emulator=str(emulator.state_file))
     ensure_key()
     assert fast_lookup(target, HostName(name, 2)) is None  # our key is not on the node
-    found = thorough(target, HostName(name, 2))
+    first = thorough(target, HostName(name, 2))
     again = fast_lookup(target, HostName(name, 2))
     assert again is not None
-    assert again == msgspec.structs.replace(found, loopbacks=again.loopbacks)
+    assert again == msgspec.structs.replace(first, loopbacks=again.loopbacks)
     assert fast_lookup(target, HostName(name, 0)) is not None  # of the same node: pinned too
     assert fast_lookup(target, HostName(name, 4)) is None
     assert fast_lookup(target, HostName(NodeName(name.project, name.zone, "none"), 0)) is None
-    KnownHosts().forget(found.alias)
+    KnownHosts().forget(first.alias)
     assert fast_lookup(target, HostName(name, 2)) is None
 
     thorough(target, HostName(name, 2))
@@ -76,10 +76,10 @@ def test_each_host_is_found_by_its_first_interface_where_it_has_several(
     thorough(target, HostName(name, 0))
     addresses = {host["worker"]: host["external"] for host in emulator.hosts(name.node)}
     for worker in range(4):
-        found = fast_lookup(target, HostName(name, worker))
-        assert found is not None
-        assert found.address == thorough(target, HostName(name, worker)).address
-        assert found.address == addresses[worker]
+        fast = fast_lookup(target, HostName(name, worker))
+        assert fast is not None
+        assert fast.address == thorough(target, HostName(name, worker)).address
+        assert fast.address == addresses[worker]
     assert fast_lookup(target, HostName(name, 4)) is None
 
 

@@ -39,7 +39,7 @@ class Notebook:
 
     def value(self, code: str) -> str:
         """The text of what a cell evaluates to."""
-        (result,) = (each for each in self.run(code) if each["type"] == "execute_result")
+        (result,) = (output for output in self.run(code) if output["type"] == "execute_result")
         return str(result["data"]["text/plain"])
 
     def complaint(self, code: str) -> str:

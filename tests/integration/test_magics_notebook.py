@@ -83,7 +83,7 @@ class Notebook:
         """What a cell prints."""
         outputs = self.run(code, **how)
         assert self.reply["status"] == "ok", outputs
-        return "".join(each["text"] for each in outputs if each["type"] == "stream")
+        return "".join(output["text"] for output in outputs if output["type"] == "stream")
 
     def complaint(self, code: str) -> str:
         """The one line with which a cell fails."""
@@ -152,7 +152,7 @@ def test_a_notebook_gets_a_chip_of_its_own_and_the_others_stay_for_others(
     shell: Shell, connected_tpu: list[str]
 ) -> None:
     split = shell.json("chips", "split", NAME, "--json")
-    assert [each["chips"] for each in split["kernels"]] == [[0], [1], [2], [3]]
+    assert [kernel["chips"] for kernel in split["kernels"]] == [[0], [1], [2], [3]]
     assert split["kernels"][2]["variables"]["TPU_VISIBLE_CHIPS"] == "2"
     assert "not tested them on hardware" in split["note"]
     listed = shell.json("kernel", "list", "--json")
@@ -246,7 +246,7 @@ def test_memory_and_load_of_the_chips_are_those_of_the_cells_there(
     [host] = load["hosts"]
     assert (load["tpu"], load["emulated"], host["chips"]) == (NAME, True, 4)
     used = [chip["memory_used"] for chip in host["samples"][-1]["chips"]]
-    assert [each // 2**20 for each in used] == [0, 0, 64, 0]
+    assert [size // 2**20 for size in used] == [0, 0, 64, 0]
     scraped = shell.out("api", "GET", "metrics/prometheus")
     labels = f'tpu="{NAME}",zone="us-central1-a",emulated="true",host="0"'
     assert f'tpu_hbm_total_bytes{{{labels},chip="3"}} 17179869184\n' in scraped
@@ -708,7 +708,7 @@ def test_disconnecting_takes_the_kernel_out_of_jupyter(
     assert notebook.text(f"%tpu disconnect {NAME}").startswith(f"Disconnected {NAME}")
     assert shell.json("kernel", "list", "--json") == []
     shown = notebook.run(f"%tpu connect {NAME}")
-    kinds = [each["type"] for each in shown]
+    kinds = [output["type"] for output in shown]
     assert kinds[0] == "display_data"  # one display, which is updated
     assert set(kinds[1:-1]) <= {"update_display_data"}
     assert "<progress" in shown[0]["data"]["text/html"]
@@ -717,13 +717,13 @@ def test_disconnecting_takes_the_kernel_out_of_jupyter(
 
 def test_tunnels_are_opened_listed_and_removed_in_a_notebook(notebook: Notebook) -> None:
     output = notebook.text(f"%tpu tunnel {NAME} 6006")
-    found = re.match(rf"localhost:(\d+) forwards to port 6006 of {NAME}\b", output)
-    assert found, output
-    assert f"localhost:{found[1]}" in notebook.text("%tpu tunnel list")
-    assert f"localhost:{found[1]}" in notebook.text(f"%tpu tunnel list {NAME}")
+    match = re.match(rf"localhost:(\d+) forwards to port 6006 of {NAME}\b", output)
+    assert match, output
+    assert f"localhost:{match[1]}" in notebook.text("%tpu tunnel list")
+    assert f"localhost:{match[1]}" in notebook.text(f"%tpu tunnel list {NAME}")
     assert "70000 is not a port" in notebook.complaint(f"%tpu tunnel {NAME} 70000")
     assert "is not PORT or PORT:LOCAL" in notebook.complaint(f"%tpu tunnel open {NAME} x")
-    assert notebook.text(f"%tpu tunnel close {found[1]}").startswith("Closed: localhost")
-    complaint = notebook.complaint(f"%tpu tunnel close {found[1]}")
-    assert f"The tunnel {found[1]} does not exist" in complaint
+    assert notebook.text(f"%tpu tunnel close {match[1]}").startswith("Closed: localhost")
+    complaint = notebook.complaint(f"%tpu tunnel close {match[1]}")
+    assert f"The tunnel {match[1]} does not exist" in complaint
     assert notebook.text("%tpu tunnel list").startswith("No tunnels.")

@@ -193,7 +193,7 @@ def test_an_agents_session_from_plan_to_deletion(
 
         async def connected() -> bool:
             shown = await client.call("tpu_describe", name=name)
-            states = [each["state"] for each in shown["environments"]]
+            states = [environment["state"] for environment in shown["environments"]]
             return "ready" in states and "guard" in shown
 
         await eventually(connected, 240)
@@ -263,7 +263,7 @@ def test_an_agents_session_from_plan_to_deletion(
 
         line = until(closed, 60)
         bill = emulator.request("GET", "/emulator/v1/bill")["lines"]
-        (billed,) = (each for each in bill if each["node"].endswith(f"/{name}"))
+        (billed,) = (charge for charge in bill if charge["node"].endswith(f"/{name}"))
         print(f"ledger ${line['usd']:.4f}, the emulator's bill ${billed['usd']:.4f}")
         assert line["usd"] == pytest.approx(billed["usd"], abs=0.005)
     assert not [node for node in nodes(emulator) if f"/{name}" in node["name"]]

@@ -71,8 +71,8 @@ class Lane:
     def nodes(self) -> dict[str, dict[str, Any]]:
         """The nodes of the zone by their ids in it."""
         path = f"/v2/projects/emulated/locations/{self.zone}/nodes"
-        found = self.emulator.request("GET", path).get("nodes", [])
-        return {node["name"].rpartition("/")[2]: node for node in found}
+        nodes = self.emulator.request("GET", path).get("nodes", [])
+        return {node["name"].rpartition("/")[2]: node for node in nodes}
 
     def misbehave(self, *methods: str) -> None:
         """One or two faults of calls that are to come, or none."""
@@ -119,7 +119,11 @@ class Lane:
             return json.loads(error.read())
 
     def running(self) -> list[dict[str, Any]]:
-        return [each for each in self.ask("GET", "operations") if each["state"] == "running"]
+        return [
+            operation
+            for operation in self.ask("GET", "operations")
+            if operation["state"] == "running"
+        ]
 
     def kill(self) -> None:
         """Kills the server, and writes down in what moment."""
@@ -141,9 +145,9 @@ class Lane:
                 operation, claim = record["operation"], record.get("claim") or {}
                 steps = (s["title"] for s in operation["steps"] if s["state"] == "running")
                 if operation["kind"] == "create":
-                    wanted = "cancel" if claim["want"] == "absent" else "create"
+                    act = "cancel" if claim["want"] == "absent" else "create"
                     known = "accepted" if claim["creating"] or claim["node_id"] else "sent"
-                    doing.append(f"{wanted}, {known if claim['sent'] else 'not sent'}")
+                    doing.append(f"{act}, {known if claim['sent'] else 'not sent'}")
                 else:
                     doing.append(f"{operation['kind']}: {next(steps, 'begin')}")
         states = sorted(node["state"] for node in self.nodes().values())
@@ -263,8 +267,12 @@ class Lane:
         assert ended["state"] == "done", ended
         assert node is not None, ended
         assert node["state"] == "READY"
-        connects = [each for each in self.ask("GET", "operations") if each["kind"] == "connect"]
-        [connect] = [each for each in connects if each["tpu"] == name]
+        connects = [
+            operation
+            for operation in self.ask("GET", "operations")
+            if operation["kind"] == "connect"
+        ]
+        [connect] = [connect for connect in connects if connect["tpu"] == name]
         assert connect["state"] == "done", connect["problem"]
         until(lambda: self._shown(name)["connection"] == "connected", LIMIT)
         # A slice has another one, for all its hosts at once.
@@ -275,7 +283,7 @@ class Lane:
         until(lambda: not self._working(name), LIMIT, lambda: str(self._working(name)))
 
     def _shown(self, name: str) -> dict[str, Any]:
-        return next(each for each in self.ask("GET", "tpus")["tpus"] if each["name"] == name)
+        return next(tpu for tpu in self.ask("GET", "tpus")["tpus"] if tpu["name"] == name)
 
     def _working(self, name: str) -> list[str]:
         """Programs on the host that make environments; and agents beyond the first."""
@@ -286,8 +294,8 @@ class Lane:
 
     def hosts(self, name: str) -> list[dict[str, Any]]:
         """Those of a TPU, with what runs in them."""
-        found: list[dict[str, Any]] = self.emulator.hosts(name)
-        return found
+        hosts: list[dict[str, Any]] = self.emulator.hosts(name)
+        return hosts
 
     def _kernelspecs(self) -> list[str]:
         return [
@@ -295,7 +303,7 @@ class Lane:
         ]
 
     def nothing_is_left(self, name: str) -> None:
-        shown = {each["name"] for each in self.ask("GET", "tpus")["tpus"]}
+        shown = {tpu["name"] for tpu in self.ask("GET", "tpus")["tpus"]}
         assert name not in shown | set(self.nodes())
         hosts = self.emulator.request("GET", "/emulator/v1/hosts")["hosts"]
         mine = [host for host in hosts if f"/{self.zone}/" in host["node"]]

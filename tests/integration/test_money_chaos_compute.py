@@ -32,26 +32,26 @@ class SliceLane(Lane):
     def items(self, kind: str) -> list[dict[str, Any]]:
         """Those of the lane's zone, or that bear its end (templates and policies)."""
         page = self.emulator.request("GET", f"{_AGGREGATED}/{kind}")
-        found = [each for scope in page["items"].values() for each in scope.get(kind, ())]
-        return [each for each in found if each["name"].startswith(self.zone)]
+        items = [item for scope in page["items"].values() for item in scope.get(kind, ())]
+        return [item for item in items if item["name"].startswith(self.zone)]
 
     def nodes(self) -> dict[str, dict[str, Any]]:
         ending = f"-{self.zone.rpartition('-')[2]}"
-        found: dict[str, dict[str, Any]] = {}
+        nodes: dict[str, dict[str, Any]] = {}
         for kind in PARTS[:2]:
-            for each in self.items(kind):
-                part = found.setdefault(each["name"].removesuffix(ending), {"state": "0"})
+            for item in self.items(kind):
+                part = nodes.setdefault(item["name"].removesuffix(ending), {"state": "0"})
                 part["state"] = f"{int(part['state'].split()[0]) + 1} parts"
-        for each in self.items("instanceGroupManagers"):
-            status = each["status"]
+        for group in self.items("instanceGroupManagers"):
+            status = group["status"]
             topologies = [t["state"] for t in status.get("appliedAcceleratorTopologies", ())]
             ready = status["isStable"] and topologies == ["ACTIVE"]
-            deleting = each["currentActions"]["deleting"]
+            deleting = group["currentActions"]["deleting"]
             state = "DELETING" if deleting else "READY" if ready else "CREATING"
-            found[each["name"]] = {"state": state}
-        for each in self.items("instances"):  # none may be without its group
-            found.setdefault(each["name"].partition("-w-")[0], {"state": "instances"})
-        return found
+            nodes[group["name"]] = {"state": state}
+        for instance in self.items("instances"):  # none may be without its group
+            nodes.setdefault(instance["name"].partition("-w-")[0], {"state": "instances"})
+        return nodes
 
     def _inject(self, fault: dict[str, Any]) -> None:
         method = str(fault.get("method", ""))
@@ -65,7 +65,7 @@ class SliceLane(Lane):
 
     def nothing_is_left(self, name: str) -> None:
         super().nothing_is_left(name)
-        left = [each["name"] for kind in ALL for each in self.items(kind)]
+        left = [item["name"] for kind in ALL for item in self.items(kind)]
         assert not left, left
 
 

@@ -5,42 +5,24 @@ between two of their parts: what is said is what is true at the cloud, and nothi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from compute_world import INSERTS, PARTS, ZONE, ComputeWorld
+from fleet_world import others
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason
-from jupyter_tpu.fleet.jobs.guard_end import SERVER_SIDE_GRACE
+from jupyter_tpu.fleet.jobs.guard_stops import SERVER_SIDE_GRACE
 from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import Operation, SetGuard
 
+WORLD = ComputeWorld
 REGION = "/compute/v1/projects/emulated/regions/us-east5"
 #: How many parts there are before each of them is asked for.
 STATES = ("gone", "1 parts", "2 parts")
-
-
-@pytest_asyncio.fixture
-async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[ComputeWorld]:
-    async with ComputeWorld(emulator, tmp_path) as world:
-        yield world
-
-
-@pytest.fixture
-def name(world: ComputeWorld) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
-
-
-def others(*ways: Any) -> list[Any]:
-    """Ways that are like one which is always tested."""
-    ways = tuple(way if isinstance(way, tuple) else (way,) for way in ways)
-    return [pytest.param(*way, marks=pytest.mark.long) for way in ways]
 
 
 def outcome(ended: Operation) -> tuple[str, Reason | None]:
@@ -263,11 +245,11 @@ async def test_a_slice_is_deleted_as_a_group_and_never_instance_by_instance(
     asked = []
     for place in (f"zones/{ZONE}", "regions/us-east5"):
         path = f"/compute/v1/projects/emulated/{place}/operations"
-        for each in world.emulator.request("GET", path)["items"]:
-            target = each["targetLink"].rpartition("/")[2]
-            if target.startswith(name) and each["user"] != "system":
-                collection = each["targetLink"].split("/")[-2]
-                asked.append((each["insertTime"], each["operationType"], collection))
+        for operation in world.emulator.request("GET", path)["items"]:
+            target = operation["targetLink"].rpartition("/")[2]
+            if target.startswith(name) and operation["user"] != "system":
+                collection = operation["targetLink"].split("/")[-2]
+                asked.append((operation["insertTime"], operation["operationType"], collection))
     assert [(verb, kind) for _, verb, kind in sorted(asked)] == [
         *[("insert", kind) for kind in PARTS],
         *[("delete", kind) for kind in ("instanceGroupManagers", *PARTS[1::-1])],

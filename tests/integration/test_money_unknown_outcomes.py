@@ -5,13 +5,10 @@ silent, and when servers end in between: what is said is what is true at the clo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from fleet_world import ZONE, Server, World
+from fleet_world import ZONE, Server, World, others
 from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
@@ -19,23 +16,6 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.records import NodeClaim
 from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import TPU, ConnectTPU, CreateTPU, Operation, Problem, StopTrying
-
-
-def others(*ways: str) -> list[Any]:
-    """Ways that are like one which is always tested."""
-    return [pytest.param(way, marks=pytest.mark.long) for way in ways]
-
-
-@pytest_asyncio.fixture
-async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[World]:
-    async with World(emulator, tmp_path) as world:
-        yield world
-
-
-@pytest.fixture
-def name(world: World) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
 
 
 @pytest.mark.asyncio
@@ -142,16 +122,16 @@ async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_th
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("wanted", ["delete", "cancel"])
+@pytest.mark.parametrize("kind", ["delete", "cancel"])
 async def test_what_google_never_deletes_is_reported_and_tried_until_somebody_ends_that(
-    world: World, faults: Any, name: str, wanted: str
+    world: World, faults: Any, name: str, kind: str
 ) -> None:
     first, second = await world.server(), await world.server()
     faults(kind="error", method="DeleteNode", code="FAILED_PRECONDITION", message="It has disks.")
     operation = await first.create(name)
     with pytest.raises(TPUError, match="is not refusing"):
         await first.fleet.operations.stop_trying(operation.id, StopTrying(keep_tpu=True))
-    if wanted == "delete":
+    if kind == "delete":
         await first.end(operation)
         operation = await first.fleet.delete(name)
     else:

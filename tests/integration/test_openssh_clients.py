@@ -238,8 +238,8 @@ def test_hosts_of_a_pod_reach_each_other_with_keys_that_stay_where_they_are(
     for worker in (0, 3):
         script = "for n in 0 1 2 3; do ssh -n -o BatchMode=yes host-$n hostname; done"
         host = pod if worker == 0 else f"{pod}-{worker}"
-        found = person.ssh(host, script).split()
-        assert [each[-3:] for each in found] == ["w-0", "w-1", "w-2", "w-3"]
+        names = person.ssh(host, script).split()
+        assert [host_name[-3:] for host_name in names] == ["w-0", "w-1", "w-2", "w-3"]
     keys = {person.ssh(f"{pod}-{n}", "cat .ssh/jupyter_tpu_pod.pub") for n in range(4)}
     assert len(keys) == 4
     mine = (person.home / "jupyter_tpu_data_dir" / "ssh" / "id_ed25519").read_text().split("\n")[2]

@@ -44,12 +44,12 @@ def where(number):
     return part.square(number), socket.gethostname()
 
 ray.get(group.ready())
-found = ray.get([
+answers = ray.get([
     where.options(scheduling_strategy=At(group, bundle)).remote(bundle + 2)
     for bundle in range(2)
 ])
-print("squares", [square for square, _ in found])
-print("hosts", len({host for _, host in found}), flush=True)
+print("squares", [square for square, _ in answers])
+print("hosts", len({host for _, host in answers}), flush=True)
 sys.exit(3)
 """
 CELL = """
@@ -296,9 +296,9 @@ def test_a_start_that_is_cancelled_takes_ray_with_it(server: Server, emulator: A
 def test_what_ray_can_not_start_with_is_said(server: Server, emulator: Any) -> None:
     server.tpu("DELETE", f"tpus/{NAME}/ray")
     until(lambda: ray(server)["state"] in ("stopped", "failed"), LIMIT)
-    wanted = {"environment": "other"}
+    request = {"environment": "other"}
     with pytest.raises(OSError, match="404"):
-        server.tpu("POST", f"tpus/{NAME}/ray", wanted)
+        server.tpu("POST", f"tpus/{NAME}/ray", request)
     # Another version on one host.
     python = server.tpu("GET", f"tpus/{NAME}/environments")[0]["path"] + "/bin/python"
     where = server.on_host(

@@ -56,8 +56,8 @@ def ask_for_tpus(world: World, name: str, labels: dict[str, str]) -> None:
     )
 
 
-def entry(found: Usage, name: str) -> UsedTPU:
-    (one,) = (each for each in found.tpus if each.name == name)
+def entry(usage: Usage, name: str) -> UsedTPU:
+    (one,) = (tpu for tpu in usage.tpus if tpu.name == name)
     return one
 
 
@@ -81,40 +81,42 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
     try:
 
         async def failed() -> Usage | None:
-            found = await fleet.usage.show("emulated,second")
-            return found if entry(found, "failed").state == "FAILED" else None
+            usage = await fleet.usage.show("emulated,second")
+            return usage if entry(usage, "failed").state == "FAILED" else None
 
-        found = await eventually(failed, LIMIT)
-        assert (found.me, found.projects) == ("ana_example-com", ["emulated", "second"])
-        assert [each.name for each in found.tpus[:1]] == ["bobs"], "the most expensive is first"
-        shown = entry(found, name.node)
-        assert (shown.owner, shown.mine, shown.owner_source) == (found.me, True, "label")
+        usage = await eventually(failed, LIMIT)
+        assert (usage.me, usage.projects) == ("ana_example-com", ["emulated", "second"])
+        assert [tpu.name for tpu in usage.tpus[:1]] == ["bobs"], "the most expensive is first"
+        shown = entry(usage, name.node)
+        assert (shown.owner, shown.mine, shown.owner_source) == (usage.me, True, "label")
         assert (shown.chips, shown.holds, shown.cost.usd) == (1, "chips", 0)
         assert not shown.forgotten
-        assert not entry(found, "bobs").mine
-        assert (entry(found, "nobodys").owner, entry(found, "other").project) == ("", "second")
-        queued = entry(found, "failed")
+        assert not entry(usage, "bobs").mine
+        assert (entry(usage, "nobodys").owner, entry(usage, "other").project) == ("", "second")
+        queued = entry(usage, "failed")
         assert (queued.kind, queued.chips, queued.holds) == ("queued", 16, "quota")
         assert "It still uses quota: delete it" in queued.advice
         assert (await fleet.queued.get("failed")).forgotten
-        holding = [(each.owner, each.chips, each.blocked_chips) for each in found.owners]
+        holding = [(owner.owner, owner.chips, owner.blocked_chips) for owner in usage.owners]
         # Other tests' TPUs on this emulator may be listed, too.
-        made = [each for each in holding if each[0] in ("bob", "", found.me)]
-        assert made == [("bob", 16, 0), ("", 2, 0), (found.me, 1, 16)]
-        assert (found.chips, found.problems) == (sum(chips for _, chips, _ in holding), [])
+        made = [owner for owner in holding if owner[0] in ("bob", "", usage.me)]
+        assert made == [("bob", 16, 0), ("", 2, 0), (usage.me, 1, 16)]
+        assert (usage.chips, usage.problems) == (sum(chips for _, chips, _ in holding), [])
 
         # It counts as forgotten only when it is mine, and nothing of this server uses it.
         monkeypatch.setattr(forgotten, "FORGOTTEN", -1.0)
-        found = await fleet.usage.show()
-        unused = {each.name for each in found.tpus if each.forgotten}
+        usage = await fleet.usage.show()
+        unused = {tpu.name for tpu in usage.tpus if tpu.forgotten}
         assert name.node in unused
         assert not unused & {"bobs", "nobodys"}
-        assert "other" not in [each.name for each in found.tpus]
+        assert "other" not in [tpu.name for tpu in usage.tpus]
         assert (await fleet.tpu(name.node)).forgotten
         await fleet._core.observer.refresh()
         await fleet._core.observer.refresh()
-        said = [each.message for each in caplog.records if "has been READY for hours" in each.msg]
-        assert len([each for each in said if name.node in each]) == 1
+        said = [
+            record.message for record in caplog.records if "has been READY for hours" in record.msg
+        ]
+        assert len([text for text in said if name.node in text]) == 1
         fleet._core.desired.connect(name, mine["id"])
         shown = entry(await fleet.usage.show(), name.node)
         assert (shown.connected, shown.forgotten) == (True, False)
@@ -124,15 +126,15 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
         # What does not answer keeps nothing else from being shown.
         monkeypatch.setattr(fleet.usage._listings, "_keep", 0.0)
         faults(kind="error", method="ListQueuedResources", code="INTERNAL", message="Oh.")
-        found = await fleet.usage.show("emulated,second")
-        assert {each.name for each in found.tpus} >= {name.node, "bobs", "nobodys", "other"}
-        assert {each.kind for each in found.tpus} == {"tpu"}
-        assert [each.message for each in found.problems] == ["emulated: Oh.", "second: Oh."]
+        usage = await fleet.usage.show("emulated,second")
+        assert {tpu.name for tpu in usage.tpus} >= {name.node, "bobs", "nobodys", "other"}
+        assert {tpu.kind for tpu in usage.tpus} == {"tpu"}
+        assert [problem.message for problem in usage.problems] == ["emulated: Oh.", "second: Oh."]
         with pytest.raises(TPUError, match="'b c' is not the ID of a project"):
             await fleet.usage.show("a,b c")
     finally:
         world.emulator.request("DELETE", "/emulator/v1/faults")
-        paths = [f"{QUEUED}/failed?force=true", *(f"/v2/{each}" for each in (bobs, nobodys, other))]
+        paths = [f"{QUEUED}/failed?force=true", *(f"/v2/{path}" for path in (bobs, nobodys, other))]
         for ending in [world.emulator.request("DELETE", path) for path in paths]:
             world.emulator.wait(ending)
 

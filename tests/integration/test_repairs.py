@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from compute_world import ZONE, ComputeWorld
 from fleet_world import Server
 from waiting import eventually
@@ -25,44 +23,24 @@ from jupyter_tpu.fleet.models import (
     SyncProject,
 )
 
-
-@pytest_asyncio.fixture
-async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[ComputeWorld]:
-    async with ComputeWorld(emulator, tmp_path) as world:
-        yield world
-
-
-@pytest.fixture
-def name(world: ComputeWorld) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
-
-
-async def made(world: ComputeWorld, name: str, type: str, **more: Any) -> Server:
-    server = await world.server()
-    ended = await server.end(await world.make(server, name, type=type, **more))
-    assert ended.state == "done"
-    return server
-
-
-def instances(world: ComputeWorld, name: str) -> list[dict[str, Any]]:
-    return [each for each in world.items("instances") if each["name"].startswith(name)]
+WORLD = ComputeWorld
 
 
 def machines(world: ComputeWorld, name: str) -> dict[str, str]:
     """Where its hosts run; "" while they don't."""
     return {
-        each["name"]: each["resourceStatus"].get("physicalHostTopology", {}).get("host", "")
-        for each in instances(world, name)
+        instance["name"]: instance["resourceStatus"].get("physicalHostTopology", {}).get("host", "")
+        for instance in world.instances(name)
     }
 
 
 def reports(world: ComputeWorld, name: str) -> list[str]:
     path = f"/compute/v1/projects/emulated/zones/{ZONE}/operations"
     return [
-        each["targetLink"].rpartition("/")[2]
-        for each in world.emulator.request("GET", path)["items"]
-        if each["operationType"] == "reportHostAsFaulty" and f"/{name}" in each["targetLink"]
+        operation["targetLink"].rpartition("/")[2]
+        for operation in world.emulator.request("GET", path)["items"]
+        if operation["operationType"] == "reportHostAsFaulty"
+        and f"/{name}" in operation["targetLink"]
     ]
 
 
@@ -70,9 +48,9 @@ def reports(world: ComputeWorld, name: str) -> list[str]:
 async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
     world: ComputeWorld, name: str
 ) -> None:
-    server = await made(world, name, "v6e-2x4")
+    server = await world.made(name, "v6e-2x4")
     before = machines(world, name)
-    known = next(each for each in (await server.fleet.tpus()).tpus if each.name == name)
+    known = next(tpu for tpu in (await server.fleet.tpus()).tpus if tpu.name == name)
     operation = await server.fleet.report_fault(
         name, ReportFault(host=1, fault="wrong-results", about="NaN on one chip")
     )
@@ -81,7 +59,8 @@ async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
     (reported,) = reports(world, name)
     # Host 1 is Google's worker 1, as far as its hosts have said so.
     addresses = {
-        each["name"]: each["networkInterfaces"][0]["networkIP"] for each in instances(world, name)
+        instance["name"]: instance["networkInterfaces"][0]["networkIP"]
+        for instance in world.instances(name)
     }
     assert addresses[reported] == known.hosts[1].internal_address
 
@@ -98,7 +77,7 @@ async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
 async def test_what_google_refuses_of_a_report_changes_nothing(
     world: ComputeWorld, name: str
 ) -> None:
-    server = await made(world, name, "v6e-4")
+    server = await world.made(name, "v6e-4")
     before = machines(world, name)
     world.fault(
         "error",
@@ -121,15 +100,15 @@ async def test_a_tpu_is_replaced_by_the_same_one(
 ) -> None:
     guard = SetGuard(action="delete", idle=7200, notice=60)
     options = NodeOptions(metadata={"team": "vision"}, tags=["mine"], scopes=["storage-ro"])
-    server = await made(
-        world, name, "v6e-4", guard=guard, labels={"mine": "yes"}, options=options, disk_gb=77
+    server = await world.made(
+        name, "v6e-4", guard=guard, labels={"mine": "yes"}, options=options, disk_gb=77
     )
 
     async def guarded() -> bool:
         return (await server.fleet.tpu(name)).guard is not None
 
     await eventually(guarded, 60)
-    (before,) = instances(world, name)
+    (before,) = world.instances(name)
     # A process that no host has told of the guard asks it.
     server = await world.server()
     tunnel = await server.fleet.tunnels.open(name, OpenTunnel(port=6006))
@@ -138,12 +117,12 @@ async def test_a_tpu_is_replaced_by_the_same_one(
     plan = await server.fleet.hunts.replacement(name)
     assert len(plan.restored) == 2, plan.restored
     assert plan.question == ""  # emulated
-    assert any("files" in each for each in plan.lost)
+    assert any("files" in sentence for sentence in plan.lost)
     assert (plan.request.guard, plan.request.disk_gb) == (guard, 77)
     hunt = await server.fleet.hunts.replace(name, ReplaceTPU())
     assert not hunt.waiting, "for no preemption"
     assert (await server.end(await server.fleet.operations.get(hunt.id))).state == "done"
-    (after,) = instances(world, name)
+    (after,) = world.instances(name)
     assert after["id"] != before["id"]
     for key in ("machineType", "disks", "tags", "serviceAccounts", "networkInterfaces"):
         old, new = before[key], after[key]
@@ -155,7 +134,7 @@ async def test_a_tpu_is_replaced_by_the_same_one(
     assert items["team"] == "vision"
     await eventually(guarded, 60)
     tunnels = await server.fleet.tunnels.list(name)
-    assert [each.local_port for each in tunnels] == [tunnel.local_port]
+    assert [reopened.local_port for reopened in tunnels] == [tunnel.local_port]
     assert (await server.ended(watch.id)).state == "cancelled"
     await eventually(lambda: copied(server), 60)
 
@@ -174,8 +153,8 @@ async def test_what_does_not_run_is_replaced_by_the_same_one(
 ) -> None:
     more: dict[str, Any] = {"run_for": 7200} if tier == "flex-start" else {}
     options = NodeOptions(tags=["mine"], description="ours", secure_boot=True)
-    server = await made(world, name, type, tier=tier, options=options, disk_gb=77, **more)
-    for host in instances(world, name):
+    server = await world.made(name, type, tier=tier, options=options, disk_gb=77, **more)
+    for host in world.instances(name):
         world.fault(fault, node=host["name"])
 
     async def stopped() -> bool:
@@ -194,20 +173,20 @@ async def test_what_does_not_run_is_replaced_by_the_same_one(
 async def test_a_replacement_without_capacity_goes_on_in_the_next_process(
     world: ComputeWorld, name: str
 ) -> None:
-    server = await made(world, name, "v6e-2x4")
-    (before, *_) = instances(world, name)
+    server = await world.made(name, "v6e-2x4")
+    (before, *_) = world.instances(name)
     world.fault("no-capacity", zone=ZONE)
     hunt = await server.fleet.hunts.replace(name)
     with pytest.raises(TPUError) as twice:
         await server.fleet.hunts.replace(name)
     assert twice.value.reason in (Reason.EXISTS, Reason.CONFLICT, Reason.NOT_FOUND)
-    await eventually(lambda: before["id"] not in [i["id"] for i in instances(world, name)], 60)
+    await eventually(lambda: before["id"] not in [i["id"] for i in world.instances(name)], 60)
     await world.stop(server)
     world.behave()
     following = await world.server()
     assert (await following.ended(hunt.id)).state == "done"
     assert world.state(name) == "ACTIVE"
-    assert len(instances(world, name)) == 2
+    assert len(world.instances(name)) == 2
     assert (await following.end(await following.fleet.delete(name))).state == "done"
     assert world.state(name) == "gone"
 
@@ -217,7 +196,7 @@ async def test_a_replacement_without_capacity_goes_on_in_the_next_process(
 async def test_a_replaced_tpu_gets_back_what_hung_on_it(
     world: ComputeWorld, name: str, tmp_path: Path
 ) -> None:
-    server = await made(world, name, "v6e-2x4", connect=ConnectTPU())
+    server = await world.made(name, "v6e-2x4", connect=ConnectTPU())
     await eventually(lambda: ready(server, name, "default"), 180)
     fleet = server.fleet
     more = ConnectTPU(environment="extra", packages=["einops"])
@@ -241,7 +220,9 @@ async def test_a_replaced_tpu_gets_back_what_hung_on_it(
     assert replaced.state == "done", (replaced.problem, replaced.log)
     ended = await server.ended(watch.id)
     assert ended.problem is not None, "it was of the TPU that is gone"
-    assert [each.local_port for each in await fleet.tunnels.list(name)] == [tunnel.local_port]
+    assert [reopened.local_port for reopened in await fleet.tunnels.list(name)] == [
+        tunnel.local_port
+    ]
 
     await eventually(lambda: copied(server), 120)
     # The next process goes on with the environments.
@@ -249,15 +230,25 @@ async def test_a_replaced_tpu_gets_back_what_hung_on_it(
     server = await world.server()
     await eventually(lambda: ready(server, name, "default", "extra"), 300)
     operations = await server.fleet.operations.list()
-    connects = [each for each in operations if each.kind == "connect" and each.tpu == name]
-    assert [each.state for each in connects if each.created > hunt.created] == ["done", "done"]
+    connects = [
+        operation
+        for operation in operations
+        if operation.kind == "connect" and operation.tpu == name
+    ]
+    assert [connect.state for connect in connects if connect.created > hunt.created] == [
+        "done",
+        "done",
+    ]
     assert kernelspecs(tmp_path) == specs
     extra = next(e for e in await server.fleet.environments.list(name) if e.name == "extra")
     assert "einops" in extra.packages
 
 
 async def ready(server: Server, name: str, *environments: str) -> bool:
-    states = {each.name: each.state for each in await server.fleet.environments.list(name)}
+    states = {
+        environment.name: environment.state
+        for environment in await server.fleet.environments.list(name)
+    }
     return states == dict.fromkeys(environments, "ready")
 
 
@@ -275,5 +266,10 @@ def project(folder: Path) -> Path:
 
 async def copied(server: Server) -> bool:
     """Whether a folder is watched, and was copied."""
-    operations = [each for each in await server.fleet.operations.list() if each.kind == "sync"]
-    return any(each.state == "running" and (each.result or {}).get("rounds") for each in operations)
+    operations = [
+        operation for operation in await server.fleet.operations.list() if operation.kind == "sync"
+    ]
+    return any(
+        operation.state == "running" and (operation.result or {}).get("rounds")
+        for operation in operations
+    )

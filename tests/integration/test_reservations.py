@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,26 +26,20 @@ async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[Com
     async with ComputeWorld(emulator, tmp_path) as world:
         yield world
         world.behave()
-        for each in world.items("futureReservations"):
-            place = f"{PATH}/futureReservations/{each['name']}"
+        for reservation in world.items("futureReservations"):
+            place = f"{PATH}/futureReservations/{reservation['name']}"
             world.emulator.request("POST", f"{place}/cancel")
             world.emulator.request("DELETE", place)
-        for each in world.items("reservations"):
-            world.emulator.request("DELETE", f"{PATH}/reservations/{each['name']}")
+        for reservation in world.items("reservations"):
+            world.emulator.request("DELETE", f"{PATH}/reservations/{reservation['name']}")
         # Their names must be free for the next test.
         until(lambda: not world.items("futureReservations") and not world.items("reservations"))
 
 
-@pytest.fixture
-def name(world: ComputeWorld) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
-
-
 def request(**more: Any) -> CreateReservation:
     start = (datetime.now(UTC) + timedelta(days=2)).isoformat()
-    wanted = {"name": "run", "type": "v6e-8", "zone": ZONE, "chips": 16, "start": start, "days": 7}
-    return CreateReservation(**{**wanted, **more})
+    fields = {"name": "run", "type": "v6e-8", "zone": ZONE, "chips": 16, "start": start, "days": 7}
+    return CreateReservation(**{**fields, **more})
 
 
 @pytest.mark.asyncio
@@ -135,7 +129,7 @@ def test_the_command_asks_twice(emulator: Any, world: ComputeWorld, tmp_path: Pa
 
 
 def test_a_future_reservation_says_from_when_to_when_and_with_which_name_it_is_used() -> None:
-    found = future(
+    reservation = future(
         {
             "name": "run",
             "zone": f"https://compute.googleapis.com/compute/v1/projects/p/zones/{ZONE}",
@@ -150,5 +144,5 @@ def test_a_future_reservation_says_from_when_to_when_and_with_which_name_it_is_u
             },
         }
     )
-    assert (found.type, found.chips, found.use) == ("tpu7x", 64, "run-1")
-    assert (found.start, found.end) == ("2026-12-24T08:00:00Z", "2026-12-31T08:00:00Z")
+    assert (reservation.type, reservation.chips, reservation.use) == ("tpu7x", 64, "run-1")
+    assert (reservation.start, reservation.end) == ("2026-12-24T08:00:00Z", "2026-12-31T08:00:00Z")

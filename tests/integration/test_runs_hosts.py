@@ -61,10 +61,10 @@ async def test_each_host_has_its_output_exit_code_and_time(pod):
     assert [name.rpartition("-")[2] for name in names] == ["0", "1", "2", "3"]
     assert {texts[host, "stderr"] for host in range(HOSTS)} == {b"to stderr\n"}
     run = await pod.fleet.runs.get(pod.tpu, run.id)
-    assert [(each.state, each.code) for each in run.hosts] == [("exited", n) for n in range(HOSTS)]
-    assert all(each.seconds is not None for each in run.hosts)
+    assert [(host.state, host.code) for host in run.hosts] == [("exited", n) for n in range(HOSTS)]
+    assert all(host.seconds is not None for host in run.hosts)
     assert (run.state, run.code) == ("done", 3)
-    assert run.id in [each.id for each in await pod.fleet.runs.list(pod.tpu)]
+    assert run.id in [listed.id for listed in await pod.fleet.runs.list(pod.tpu)]
 
 
 @in_pod
@@ -93,13 +93,13 @@ async def test_who_waits_for_output_hears_at_once_that_one_host_has_ended(pod, m
     monkeypatch.setattr(runs, "WAIT", 10 * LIMIT)
     script = 'test "$(hostname | tail -c2)" = 1 && read line || sleep 31340'
     run = await pod.shell(script, hosts="0-1", input=True)
-    await eventually(lambda: all(each.state == "running" for each in run.hosts))
+    await eventually(lambda: all(host.state == "running" for host in run.hosts))
     waiting = asyncio.ensure_future(pod.fleet.runs.output(pod.tpu, run.id))
     await eventually(lambda: pod.fleet.runs._runs[run.id]._readers)
     await pod.fleet.runs.write(pod.tpu, run.id, RunInput(data=b"end\n"))
     async with asyncio.timeout(LIMIT):
         answer = await waiting
-    assert [each.state for each in answer.run.hosts] == ["running", "exited"]
+    assert [host.state for host in answer.run.hosts] == ["running", "exited"]
     assert answer.output == []
     await pod.fleet.runs.stop(pod.tpu, run.id)
 
@@ -119,7 +119,7 @@ async def test_commands_get_the_tokens_that_were_chosen(pod, monkeypatch):
 @in_pod
 async def test_some_hosts_run_it_and_wrong_ones_are_refused(pod):
     run = await pod.start("true", hosts="0,2-3")
-    assert [each.host for each in run.hosts] == [0, 2, 3]
+    assert [host.host for host in run.hosts] == [0, 2, 3]
     await pod.output(run)
     with pytest.raises(TPUError, match="has no host 4") as caught:
         await pod.start("true", hosts="1-4")
@@ -136,7 +136,7 @@ async def test_what_the_host_refuses_is_reported_for_that_host(pod):
     texts = await pod.output(run)
     assert texts.keys() == {(2, "stdout")}
     states = ["not-started", "not-started", "exited", "not-started"]
-    assert [each.state for each in run.hosts] == states
+    assert [host.state for host in run.hosts] == states
     assert run.hosts[0].problem.message == "The folder only-here does not exist on the host."
     assert run.code == 255
 
@@ -145,7 +145,7 @@ async def test_what_the_host_refuses_is_reported_for_that_host(pod):
 async def test_the_time_limit_ends_it_on_all_hosts(pod):
     run = await pod.shell("echo before; sleep 60; echo after", timeout=0.5)
     assert await pod.stdout(run) == [b"before\n"] * HOSTS
-    assert {(each.state, each.code, each.cause) for each in run.hosts} == {
+    assert {(host.state, host.code, host.cause) for host in run.hosts} == {
         ("exited", 124, "timeout")
     }
     assert run.code == 124
@@ -166,7 +166,7 @@ async def test_input_goes_to_all_hosts_as_it_is(pod):
 @in_pod
 async def test_it_goes_on_while_the_link_is_cut_and_no_line_is_lost_or_doubled(pod):
     run = await pod.shell("for i in $(seq 300); do echo $i; sleep 0.01; done")
-    await eventually(lambda: all(each.state == "running" for each in run.hosts))
+    await eventually(lambda: all(host.state == "running" for host in run.hosts))
     name = NodeName(pod.links.cloud.target.project or "", "us-central1-a", pod.tpu)
     cut = [link for host, link in pod.links._pool.links.items() if host.node.node == name.node]
     assert len(cut) == HOSTS
@@ -188,7 +188,7 @@ def cut_links(pod: Pod) -> None:
 
 def asked_agent(pod: Pod, run: Any) -> list[bool]:
     """Whether the agent of each host had to do with a run."""
-    return [each._daemon is not None for each in pod.fleet.runs._runs[run.id]._hosts]
+    return [host._daemon is not None for host in pod.fleet.runs._runs[run.id]._hosts]
 
 
 @in_pod
@@ -196,7 +196,7 @@ async def test_without_a_channel_to_the_agent_a_short_command_asks_for_none(pod)
     cut_links(pod)
     run = await pod.shell("echo up; exit 3")
     assert await pod.stdout(run) == [b"up\n"] * HOSTS
-    assert {(each.state, each.code) for each in run.hosts} == {("exited", 3)}
+    assert {(host.state, host.code) for host in run.hosts} == {("exited", 3)}
     assert asked_agent(pod, run) == [False] * HOSTS
 
 
@@ -205,7 +205,7 @@ async def test_without_a_channel_to_the_agent_a_short_command_asks_for_none(pod)
 async def test_a_long_command_is_left_to_the_agent_and_no_line_is_lost_or_doubled(pod, cut):
     cut_links(pod)
     run = await pod.shell("for i in $(seq 300); do echo $i; sleep 0.01; done")
-    await eventually(lambda: all(each.state == "running" for each in run.hosts))
+    await eventually(lambda: all(host.state == "running" for host in run.hosts))
     if cut:
         cut_links(pod)
     lines = b"".join(b"%d\n" % i for i in range(1, 301))
@@ -217,7 +217,7 @@ async def test_a_long_command_is_left_to_the_agent_and_no_line_is_lost_or_double
 @in_pod
 async def test_stopping_ends_it_on_all_hosts(pod, emulator):
     run = await pod.shell("echo up; exec sleep 4242")
-    await eventually(lambda: all(each.state == "running" for each in run.hosts))
+    await eventually(lambda: all(host.state == "running" for host in run.hosts))
 
     async def started() -> bool:
         answer = await pod.fleet.runs.output(pod.tpu, run.id)
@@ -225,7 +225,7 @@ async def test_stopping_ends_it_on_all_hosts(pod, emulator):
 
     await eventually(started)
     run = await pod.fleet.runs.stop(pod.tpu, run.id)
-    assert {(each.state, each.cause, each.signal) for each in run.hosts} == {
+    assert {(host.state, host.cause, host.signal) for host in run.hosts} == {
         ("exited", "stopped", "SIGINT")
     }
     assert run.code == 130
@@ -273,11 +273,11 @@ async def test_after_a_restart_of_the_agent_the_end_is_not_known(pod):
 
 def unfolded(lines: str) -> dict[str, list[int]]:
     """The hosts of each text. A line of a host that was late is not folded with the others'."""
-    found: dict[str, list[int]] = {}
+    hosts_of: dict[str, list[int]] = {}
     for line in lines.splitlines():
         hosts, text = line.removeprefix("[").split("] ", 1)
-        found[text] = sorted([*found.get(text, ()), *host_numbers(hosts, 4, "pod")])
-    return found
+        hosts_of[text] = sorted([*hosts_of.get(text, ()), *host_numbers(hosts, 4, "pod")])
+    return hosts_of
 
 
 def test_in_a_shell_equal_lines_are_folded_and_the_exit_code_is_the_highest(shell, tpu):
@@ -331,7 +331,7 @@ def test_json_has_all_of_each_host(shell, tpu):
     done = shell.run("run", tpu, "--worker", "0,3", "--json", "--", *command, input="in")
     answer = json.loads(done.stdout)
     assert done.returncode == answer["code"] == 5
-    assert [(each["host"], each["stdout"], each["code"]) for each in answer["hosts"]] == [
+    assert [(host["host"], host["stdout"], host["code"]) for host in answer["hosts"]] == [
         (0, "in", 5),
         (3, "in", 5),
     ]
@@ -436,10 +436,10 @@ def range_of(line: str) -> list[int]:
 
 def _running(*command: str) -> bool:
     """Whether this is running; hosts are containers of this machine."""
-    wanted = b"".join(word.encode() + b"\0" for word in command)
+    cmdline = b"".join(word.encode() + b"\0" for word in command)
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (process / "cmdline").read_bytes() == wanted:
+            if (process / "cmdline").read_bytes() == cmdline:
                 return True
     return False
 
@@ -464,6 +464,6 @@ async def test_a_host_that_dies_in_the_middle_is_named_and_the_others_finish(
     )
     assert (await pod.stdout(run))[:3] == [b"up\ndone\n"] * 3
     await writing
-    assert [each.state for each in run.hosts] == ["exited"] * 3 + ["unknown"]
+    assert [host.state for host in run.hosts] == ["exited"] * 3 + ["unknown"]
     assert run.hosts[3].problem is not None
     assert run.code == 255

@@ -55,13 +55,17 @@ def test_two_that_start_a_server_at_once_get_one_that_listens_on_loopback_only(
     assert begin(environment, "--json").communicate(timeout=120)[0] == "null\n"
 
     both = [begin(environment, "--start", "--json") for _ in range(2)]
-    answers = [json.loads(each.communicate(timeout=300)[0]) for each in both]
+    answers = [json.loads(process.communicate(timeout=300)[0]) for process in both]
     assert answers[0] == answers[1]
     server = answers[0]
 
     process = psutil.Process(server["pid"])
-    listening = [each for each in process.net_connections() if each.status == psutil.CONN_LISTEN]
-    assert {each.laddr.ip for each in listening} == {"127.0.0.1"}
+    listening = [
+        connection
+        for connection in process.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert {connection.laddr.ip for connection in listening} == {"127.0.0.1"}
     assert server["token"] not in " ".join(process.cmdline())
     log = Path(environment["JUPYTER_TPU_DATA_DIR"], "server.log")
     assert stat.S_IMODE(log.stat().st_mode) == 0o600

@@ -53,15 +53,15 @@ def on_host(server: Server, tpu: str) -> Callable[[str], str]:
     """``on_host(line)``: what a shell prints in the home folder of host 0."""
 
     def run(line: str) -> str:
-        found = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "jupyter_tpu.cli", "ssh", tpu, "--", line],
             env={**server.environment, "JUPYTER_TOKEN": server.token},
             capture_output=True,
             text=True,
             timeout=60,
         )
-        assert found.returncode == 0, found.stderr
-        return found.stdout
+        assert completed.returncode == 0, completed.stderr
+        return completed.stdout
 
     return run
 
@@ -299,7 +299,7 @@ def test_a_file_browser_opens_edits_and_saves_files(
     on_host('chmod 600 look/t.txt; echo \'{"cells": [], "nbformat": 4}\' > look/n.ipynb')
     status, folder = browse("GET", f"{home}/look")
     assert (status, folder["type"], folder["format"]) == (200, "directory", "json")
-    assert [(each["name"], each["type"], each["path"]) for each in folder["content"]] == [
+    assert [(entry["name"], entry["type"], entry["path"]) for entry in folder["content"]] == [
         (name, kind, f"{home}/look/{name}")
         for name, kind in (
             ("a b", "directory"),
@@ -335,7 +335,7 @@ def test_a_file_browser_creates_renames_copies_and_deletes(
     on_host("mkdir -p change")
     folder = f"{home}/change"
     new = [browse("POST", folder, {"type": kind}) for kind in ("notebook", "directory", "file")]
-    assert [(status, each["name"]) for status, each in new] == [
+    assert [(status, entry["name"]) for status, entry in new] == [
         (201, "Untitled.ipynb"),
         (201, "Untitled Folder"),
         (201, "untitled"),
@@ -377,8 +377,8 @@ def test_a_file_browser_uploads_in_parts_and_is_told_what_it_cannot_do(
         ("PATCH", "parts/old", {}, 400),
         ("DELETE", "missing", None, 404),
     ):
-        found, refusal = browse(method, f"{home}/{path}", body)
-        assert (found, refusal["message"] != "") == (status, True), (method, path, refusal)
+        answered, refusal = browse(method, f"{home}/{path}", body)
+        assert (answered, refusal["message"] != "") == (status, True), (method, path, refusal)
     assert browse("GET", f"{home}/parts/huge", content="0")[1]["size"] == 101 * MIB
 
 

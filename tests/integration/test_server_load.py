@@ -39,7 +39,7 @@ GREEDY = "eaten = []\nwhile True: eaten.append(bytearray(1 << 24))"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path, {"HOME": str(tmp_path)})
+    server = Server(tmp_path, {"HOME": str(tmp_path)}, forked=False)
     server.start()
     yield server
     server.stop()
@@ -77,8 +77,8 @@ class Memory:
                 kind = next((k for k in self.at_once if f"jupyter_tpu.jaxkit.{k}" in command), "")
                 if kind:
                     sizes.setdefault(kind, []).append(size)
-        for kind, found in sizes.items():
-            self.most[kind] = max(self.most[kind], *found)
+        for kind, bytes_used in sizes.items():
+            self.most[kind] = max(self.most[kind], *bytes_used)
         for kind in self.at_once:
             self.at_once[kind] = max(self.at_once[kind], len(sizes.get(kind, ())))
         self.most["all"] = max(self.most["all"], sum(map(sum, sizes.values())))
@@ -107,21 +107,21 @@ def mixed() -> list[tuple[str, Any, int]]:
     small = {"distribution": "normal", "shape": [3]}
     shape: dict[str, Any] = {"shape": [4096, 1024], "spec": ["data"]}
     compiled = {"function": "fn", "arguments": [], "type": "v6e-1"}
-    found: list[tuple[str, Any, int]] = []
-    found += [("prng/sample", {**small, "key": {"seed": seed}}, 200) for seed in range(30)]
-    found += [("prng/sample", LARGE, 200) for _ in range(8)]
-    found += [("prng/sample", {**LARGE, "shape": [1 << 42]}, 400) for _ in range(6)]
-    found += [("prng/sample", {**small, "key": {"seed": 10**30}}, 400) for _ in range(3)]
-    found += [("prng/sample", {**small, "key": {"seed": 1}, "dtype": "float7"}, 400)] * 3
-    found += [
+    calls: list[tuple[str, Any, int]] = []
+    calls += [("prng/sample", {**small, "key": {"seed": seed}}, 200) for seed in range(30)]
+    calls += [("prng/sample", LARGE, 200) for _ in range(8)]
+    calls += [("prng/sample", {**LARGE, "shape": [1 << 42]}, 400) for _ in range(6)]
+    calls += [("prng/sample", {**small, "key": {"seed": 10**30}}, 400) for _ in range(3)]
+    calls += [("prng/sample", {**small, "key": {"seed": 1}, "dtype": "float7"}, 400)] * 3
+    calls += [
         ("placement", {"mesh": {"data": 8}, "arrays": {"w": shape}, "picture": "w"}, 200)
         for _ in range(12)
     ]
-    found += [("placement", {"mesh": {"data": 3}, "arrays": {"w": shape}}, 400)] * 4
-    found += [("tiling", {"arrays": {"w": {"shape": [1 << 40, 3]}}}, 200) for _ in range(16)]
-    found += [("tiling", {"arrays": {"w": {"shape": [-1]}}}, 400)] * 4
-    found += [("compile", {**compiled, "code": "1 / 0"}, 202) for _ in range(6)]
-    found += [
+    calls += [("placement", {"mesh": {"data": 3}, "arrays": {"w": shape}}, 400)] * 4
+    calls += [("tiling", {"arrays": {"w": {"shape": [1 << 40, 3]}}}, 200) for _ in range(16)]
+    calls += [("tiling", {"arrays": {"w": {"shape": [-1]}}}, 400)] * 4
+    calls += [("compile", {**compiled, "code": "1 / 0"}, 202) for _ in range(6)]
+    calls += [
         ("compile", {**compiled, "code": ENDLESS, "limits": {"seconds": 1}}, 202),
         ("compile", {**compiled, "code": ENDLESS, "limits": {"seconds": 3600}}, 202),
         ("compile", {**compiled, "code": GREEDY, "limits": {"memory_bytes": 1 << 29}}, 202),
@@ -131,8 +131,8 @@ def mixed() -> list[tuple[str, Any, int]]:
         ("compile", {**compiled, "code": "", "type": "v9-8"}, 400),
         ("compile", '{"code": NaN}', 400),
     ]
-    assert len(found) == 100
-    return found
+    assert len(calls) == 100
+    return calls
 
 
 @pytest.mark.long  # without a server: test_jaxkit_worker.py
@@ -167,8 +167,8 @@ async def test_a_hundred_mixed_requests_at_once_take_bounded_memory_and_delay_no
             await session.delete(f"/jupyter-tpu/v1/operations/{long}")
 
             async def all_ended() -> list[Any] | None:
-                found = await operations(session)
-                return found if all(one["state"] != "running" for one in found) else None
+                listed = await operations(session)
+                return listed if all(one["state"] != "running" for one in listed) else None
 
             done = await eventually(all_ended, LIMIT)
             over.set()
@@ -232,7 +232,7 @@ async def test_a_server_that_is_killed_takes_the_compiler_along(server: Server) 
     body = {"function": "fn", "arguments": [], "type": "v6e-1", "code": ENDLESS}
     async with client(server) as session:
         assert (await ask(session, "compile", body))[0] == 202
-    found = await eventually(psutil.Process(server.process.pid).children)
+    children = await eventually(psutil.Process(server.process.pid).children)
     server.kill()
-    gone, _ = psutil.wait_procs(found, timeout=60)
-    assert gone == found
+    gone, _ = psutil.wait_procs(children, timeout=60)
+    assert gone == children

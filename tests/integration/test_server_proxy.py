@@ -50,8 +50,8 @@ def sockets(node: dict[str, Any]) -> Iterator[list[socket.socket]]:
     address = node["networkEndpoints"][0]["ipAddress"]
     made = [socket.create_server((address, 0)) for _ in range(2)]
     yield made
-    for each in made:
-        each.close()
+    for listener in made:
+        listener.close()
 
 
 @pytest.fixture
@@ -165,8 +165,8 @@ def host(sockets: list[socket.socket], jp_asyncio_loop: Any) -> Iterator[Host]:
     async def start() -> web.AppRunner:
         runner = web.AppRunner(host.app, shutdown_timeout=0.1)
         await runner.setup()
-        for each in sockets:
-            await web.SockSite(runner, each).start()
+        for listener in sockets:
+            await web.SockSite(runner, listener).start()
         return runner
 
     runner = jp_asyncio_loop.run_until_complete(start())
@@ -480,7 +480,7 @@ async def test_an_upload_that_is_aborted_ends_its_handler(browser: Browser) -> N
     def handlers() -> int:
         """Requests that this server is still working on."""
         tasks = (task.get_coro() for task in asyncio.all_tasks())
-        return sum(getattr(each, "__qualname__", "").endswith("._execute") for each in tasks)
+        return sum(getattr(task, "__qualname__", "").endswith("._execute") for task in tasks)
 
     await eventually(lambda: not handlers())
     sent = asyncio.Event()
@@ -505,13 +505,13 @@ async def test_a_visit_says_where_an_app_is_beneath_jupyter(
     jp_serverapp: Any,
 ) -> None:
     fleet = jp_serverapp.extension_manager.extension_points["jupyter_tpu"].app.fleet
-    allowed, other = (each.getsockname()[1] for each in sockets)
-    found = []
+    allowed, other = (listener.getsockname()[1] for listener in sockets)
+    visits = []
     for port in (allowed, other):
         app = await fleet.call("apps.open", tpu, OpenApp(port=port, path="/echo"))
-        found.append(await fleet.call("apps.visit", app.id))
+        visits.append(await fleet.call("apps.visit", app.id))
     path = f"jupyter-tpu/proxy/{ZONE}~{tpu}/0/{allowed}/echo"
-    assert [visit.server_path for visit in found] == [path, ""]
+    assert [visit.server_path for visit in visits] == [path, ""]
     browser.prefix = f"{browser.base}{path}"
     assert (await browser.get("")).status == 200
     # Closed: a page that was left open gets no answer, and does not open it again.

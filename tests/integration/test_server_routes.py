@@ -22,7 +22,7 @@ from waiting import eventually
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.server.events import CHANGE
 from jupyter_tpu.server.handlers import STATUS
-from jupyter_tpu.server.proxy_ports import ROOT as PROXY
+from jupyter_tpu.server.proxy import ROOT as PROXY
 from jupyter_tpu.server.routes import ALL_ROUTES, ROOT
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
@@ -130,7 +130,7 @@ async def test_tokens_are_passed_and_removed_by_name_and_no_answer_has_a_value(
     assert (status, problem["message"]) == (404, "HF_TOKEN is not passed to TPUs.")
     status, problem = await call("POST", "tokens", {"names": ["HF_TOKEN=hf_secret"]})
     assert (status, problem["reason"]) == (400, "INVALID")
-    assert [each["name"] for each in (await call("GET", "tokens"))[1]] == ["NO_SUCH_TOKEN"]
+    assert [token["name"] for token in (await call("GET", "tokens"))[1]] == ["NO_SUCH_TOKEN"]
 
 
 async def test_bad_bodies_are_answered_with_one_sentence_that_names_the_field(
@@ -174,7 +174,7 @@ async def test_a_name_that_is_taken_or_in_two_zones_is_a_conflict_in_one_sentenc
 
     async def both() -> bool:
         _, answer = await call("GET", "tpus")
-        return [each["name"] for each in answer["tpus"]].count(twin) == 2
+        return [tpu["name"] for tpu in answer["tpus"]].count(twin) == 2
 
     await eventually(both)
     for method, path in (
@@ -196,7 +196,9 @@ async def test_of_two_requests_for_one_name_at_once_one_is_a_conflict(
     faults(kind="no-capacity", zone="us-west4-a", count=1)  # nothing needs to come of it
     body = {"name": "twins", "type": "v5litepod-1", "zone": "us-west4-a"}
     answers = await asyncio.gather(call("POST", "tpus", body), call("POST", "tpus", body))
-    (status, operation), (refused, answer) = sorted(answers, key=lambda each: each[0])
+    (status, operation), (refused, answer) = sorted(
+        answers, key=lambda status_and_body: status_and_body[0]
+    )
     assert (status, refused, answer["reason"]) == (202, 409, "EXISTS")
     assert (await ended(call, operation))["problem"]["reason"] == "NO_CAPACITY"
 

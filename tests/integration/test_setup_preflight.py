@@ -40,12 +40,12 @@ async def opened(emulator: Any, folder: Path, project: str | None = None) -> Asy
     await links.cloud.close()
 
 
-def states(found: Diagnosis) -> dict[str, str]:
-    return {finding.check: finding.state for finding in found.findings}
+def states(diagnosis: Diagnosis) -> dict[str, str]:
+    return {finding.check: finding.state for finding in diagnosis.findings}
 
 
-def finding(found: Diagnosis, check: str) -> str:
-    (one,) = (each for each in found.findings if each.check == check)
+def finding(diagnosis: Diagnosis, check: str) -> str:
+    (one,) = (finding for finding in diagnosis.findings if finding.check == check)
     return f"{one.message} {one.hint}"
 
 
@@ -53,22 +53,22 @@ def finding(found: Diagnosis, check: str) -> str:
 async def test_what_keeps_a_tpu_from_being_created_is_found_before(
     fleet: Fleet, faults: Any
 ) -> None:
-    wanted = CheckSetup(type="v5litepod-8", zone=ZONE)
-    found = await fleet.doctor.preflight(wanted)
-    assert found.healthy
+    request = CheckSetup(type="v5litepod-8", zone=ZONE)
+    diagnosis = await fleet.doctor.preflight(request)
+    assert diagnosis.healthy
     fine = ("api", "key", "permission", "type", "image", "quota")
-    assert dict.fromkeys(fine, "ok").items() <= states(found).items()
+    assert dict.fromkeys(fine, "ok").items() <= states(diagnosis).items()
 
     faults(kind="permission")
     faults(kind="quota", zone=ZONE, type="v5e", chips=0)
-    found = await fleet.doctor.preflight(
+    diagnosis = await fleet.doctor.preflight(
         CheckSetup(type="v5litepod-8", zone=ZONE, version="v2-alpha-tpuv6e")
     )
-    assert not found.healthy
-    assert "tpu.nodes.create, tpu.nodes.delete" in finding(found, "permission")
-    assert "--role roles/tpu.admin" in finding(found, "permission")
-    assert "for v5e (on-demand) in us-west4-a is 0" in finding(found, "quota")
-    assert "Use v2-alpha-tpuv5-lite" in finding(found, "image")
+    assert not diagnosis.healthy
+    assert "tpu.nodes.create, tpu.nodes.delete" in finding(diagnosis, "permission")
+    assert "--role roles/tpu.admin" in finding(diagnosis, "permission")
+    assert "for v5e (on-demand) in us-west4-a is 0" in finding(diagnosis, "quota")
+    assert "Use v2-alpha-tpuv5-lite" in finding(diagnosis, "image")
     # The limit is of a region, and of a generation.
     elsewhere = await fleet.doctor.preflight(CheckSetup(type="v5litepod-8", zone="us-central1-a"))
     assert states(elsewhere)["quota"] == "ok"
@@ -105,8 +105,8 @@ async def test_the_firewall_rules_of_a_network_say_whether_ssh_gets_in(
     fleet: Fleet, lab: Callable[..., None]
 ) -> None:
     async def firewall(network: str) -> tuple[str, str]:
-        found = await fleet.doctor.preflight(CheckSetup(network=network))
-        return states(found)["firewall"], finding(found, "firewall")
+        diagnosis = await fleet.doctor.preflight(CheckSetup(network=network))
+        return states(diagnosis)["firewall"], finding(diagnosis, "firewall")
 
     state, text = await firewall("default")
     assert (state, text) == ("ok", "The firewall rule default-allow-ssh allows SSH. ")
@@ -130,10 +130,10 @@ async def test_an_api_that_is_off_is_the_only_thing_that_is_reported_of_the_proj
 ) -> None:
     off = "Cloud TPU API has not been used in project 1 before or it is disabled."
     faults(kind="error", method="ListLocations", code="PERMISSION_DENIED", message=off)
-    found = await fleet.doctor.preflight()
-    assert states(found) == {"api": "problem", "key": "ok"}
+    diagnosis = await fleet.doctor.preflight()
+    assert states(diagnosis) == {"api": "problem", "key": "ok"}
     command = "gcloud services enable tpu.googleapis.com --project emulated"
-    assert command in finding(found, "api")
+    assert command in finding(diagnosis, "api")
 
 
 @pytest.mark.asyncio
@@ -146,11 +146,13 @@ async def test_a_project_with_os_login_and_a_closed_firewall_says_what_to_do(
     emulator.request("POST", f"{root}/setCommonInstanceMetadata", {"items": items})
     emulator.request("DELETE", f"{root}/global/firewalls/default-allow-ssh")
     async with opened(emulator, tmp_path, project="corp") as fleet:
-        found = await fleet.doctor.preflight()
-        assert "--metadata enable-oslogin=FALSE" in finding(found, "os-login")
-        assert "only from internal addresses (default-allow-internal)" in finding(found, "firewall")
+        diagnosis = await fleet.doctor.preflight()
+        assert "--metadata enable-oslogin=FALSE" in finding(diagnosis, "os-login")
+        assert "only from internal addresses (default-allow-internal)" in finding(
+            diagnosis, "firewall"
+        )
         assert "let your address in: jupyter tpu network setup default" in finding(
-            found, "firewall"
+            diagnosis, "firewall"
         )
         for days, state in ((1, "warning"), (90, "ok")):
             await fleet.ssh_key.add(AddSSHKey(days=days))
@@ -158,24 +160,24 @@ async def test_a_project_with_os_login_and_a_closed_firewall_says_what_to_do(
         assert (await fleet.ssh_key.remove()).in_account is None
         monkeypatch.setenv("JUPYTER_TPU_SSH_USER", "ann_example_com")
         await fleet.networks.set_up(SetUpNetwork(sources=["203.0.113.4"]))
-        found = await fleet.doctor.preflight()
-        assert "os-login" not in states(found)
-        assert "allows SSH only from 203.0.113.4/32" in finding(found, "firewall")
+        diagnosis = await fleet.doctor.preflight()
+        assert "os-login" not in states(diagnosis)
+        assert "allows SSH only from 203.0.113.4/32" in finding(diagnosis, "firewall")
 
 
 @pytest.mark.asyncio
 async def test_a_network_is_made_with_what_was_shown_and_then_lacks_nothing(
     fleet: Fleet, emulator: Any
 ) -> None:
-    wanted = SetUpNetwork(network="lab", zone=ZONE, mosh=True, dry_run=True)
-    shown = await fleet.networks.set_up(wanted)
+    request = SetUpNetwork(network="lab", zone=ZONE, mosh=True, dry_run=True)
+    shown = await fleet.networks.set_up(request)
     assert shown.sources == ["127.0.0.1/32"]
     root = f"/compute/v1/projects/{emulator.state.project}"
     networks = emulator.request("GET", f"{root}/global/networks")["items"]
-    assert "lab" not in [each["name"] for each in networks]
+    assert "lab" not in [network["name"] for network in networks]
 
-    wanted.dry_run = False
-    made = await fleet.networks.set_up(wanted)
+    request.dry_run = False
+    made = await fleet.networks.set_up(request)
     assert made.changes == shown.changes
     rule = emulator.request("GET", f"{root}/global/firewalls/jupyter-tpu-ssh-lab")
     assert rule["sourceRanges"] == ["127.0.0.1/32"]
@@ -183,23 +185,23 @@ async def test_a_network_is_made_with_what_was_shown_and_then_lacks_nothing(
     assert rule["network"].endswith("/global/networks/lab")
     subnetwork = emulator.request("GET", f"{root}/regions/us-west4/subnetworks/lab")
     assert subnetwork["privateIpGoogleAccess"] is True
-    again = await fleet.networks.set_up(wanted)
+    again = await fleet.networks.set_up(request)
     assert (again.changes, again.blocked) == ([], [])
 
     # From another address: the rule gets it, and loses the first one if that is asked for.
-    wanted.sources = ["203.0.113.4"]
-    await fleet.networks.set_up(wanted)
+    request.sources = ["203.0.113.4"]
+    await fleet.networks.set_up(request)
     rule = emulator.request("GET", f"{root}/global/firewalls/jupyter-tpu-ssh-lab")
     assert rule["sourceRanges"] == ["127.0.0.1/32", "203.0.113.4/32"]
-    wanted.replace = True
-    await fleet.networks.set_up(wanted)
+    request.replace = True
+    await fleet.networks.set_up(request)
     rule = emulator.request("GET", f"{root}/global/firewalls/jupyter-tpu-mosh-lab")
     assert rule["sourceRanges"] == ["203.0.113.4/32"]
     assert rule["allowed"] == [{"IPProtocol": "udp", "ports": ["60000-61000"]}]
 
-    found = await fleet.doctor.preflight(CheckSetup(network="lab"))
-    assert "only from 203.0.113.4/32" in finding(found, "firewall")
-    assert "jupyter tpu network setup lab" in finding(found, "firewall")
+    diagnosis = await fleet.doctor.preflight(CheckSetup(network="lab"))
+    assert "only from 203.0.113.4/32" in finding(diagnosis, "firewall")
+    assert "jupyter tpu network setup lab" in finding(diagnosis, "firewall")
 
 
 @pytest.mark.asyncio
@@ -215,17 +217,17 @@ async def test_a_network_that_was_made_in_part_says_what_is_missing_and_is_conti
             raise TPUError("Google does not answer.", Reason.UNAVAILABLE, "Try again.")
         return await call(self, method, api, path, *more, **query)
 
-    wanted = SetUpNetwork(network="part", zone=ZONE)
+    request = SetUpNetwork(network="part", zone=ZONE)
     with monkeypatch.context() as patch:
         patch.setattr(GoogleAPIs, "call", refused)
         with pytest.raises(TPUError) as problem:
-            await fleet.networks.set_up(wanted)
+            await fleet.networks.set_up(request)
     assert problem.value.message.startswith(
         "It is not known whether this was done: Create the firewall rule jupyter-tpu-ssh-part"
     )
     assert "Done before: Create the network part. Create the subnetwork" in problem.value.message
     assert "continues with what is missing" in problem.value.hint
-    continued = await fleet.networks.set_up(wanted)
+    continued = await fleet.networks.set_up(request)
     assert [text.split(":")[0] for text in continued.changes] == [
         "Create the firewall rule jupyter-tpu-ssh-part",
         "Create the firewall rule jupyter-tpu-internal-part",

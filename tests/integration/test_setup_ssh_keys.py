@@ -56,12 +56,12 @@ def metadata(emulator: Any, project: str, **items: str) -> dict[str, str]:
     path = f"/compute/v1/projects/{project}"
 
     def read() -> dict[str, str]:
-        found = emulator.request("GET", path)["commonInstanceMetadata"]
-        return {item["key"]: item["value"] for item in found["items"]}
+        metadata = emulator.request("GET", path)["commonInstanceMetadata"]
+        return {item["key"]: item["value"] for item in metadata["items"]}
 
     if items:
-        wanted = [{"key": key, "value": value} for key, value in (read() | items).items()]
-        emulator.request("POST", f"{path}/setCommonInstanceMetadata", {"items": wanted})
+        entries = [{"key": key, "value": value} for key, value in (read() | items).items()]
+        emulator.request("POST", f"{path}/setCommonInstanceMetadata", {"items": entries})
     return read()
 
 

@@ -733,7 +733,9 @@ async def test_a_bulk_connection_is_opened_once_and_again_after_it_was_lost(
         moved = msgspec.structs.replace(host, name="moved")
         third = await spare.get(moved)
         assert third not in (None, second)
-    assert all(each is not None and each.closed for each in (first, second, third))
+    assert all(
+        connection is not None and connection.closed for connection in (first, second, third)
+    )
 
 
 async def test_a_bulk_connection_that_the_host_refused_is_tried_again_when_the_link_was_up_again(
@@ -762,9 +764,9 @@ async def test_a_host_that_does_not_answer_soon_holds_nothing_up(
         proxy.stall()
         assert await spare.get(behind) is None
         proxy.flow()
-        while (found := await spare.get(behind)) is None:
+        while (connection := await spare.get(behind)) is None:
             pass
-        assert not found.closed
+        assert not connection.closed
 
 
 async def test_an_idle_bulk_connection_is_closed_and_one_in_use_is_not(
@@ -780,14 +782,14 @@ async def test_an_idle_bulk_connection_is_closed_and_one_in_use_is_not(
     server = await asyncio.start_unix_server(echo, socket_path)
     loop = asyncio.get_running_loop()
     async with bulk_connection() as spare, server:
-        found = await spare.get(host)
-        assert found is not None
-        reader, writer = await found.open_unix(socket_path)
+        connection = await spare.get(host)
+        assert connection is not None
+        reader, writer = await connection.open_unix(socket_path)
         end = loop.time() + 0.5
         while loop.time() < end:
             writer.write(b"x")
             assert await reader.readexactly(1) == b"x"
-        assert not found.closed
+        assert not connection.closed
         writer.close()
-        await found.wait_lost()
-        assert await spare.get(host) not in (None, found)
+        await connection.wait_lost()
+        assert await spare.get(host) not in (None, connection)

@@ -10,7 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from adoption_server import FOLDERS, Server
+from adoption_server import Server
 from compute_world import PARTS, ZONE, ComputeWorld
 from nbclient import NotebookClient
 from waiting import until
@@ -25,9 +25,7 @@ CELL = "import jax, platform; print(platform.node(), jax.local_device_count())"
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("story"), emulator.environment)
     server.start()
-    with pytest.MonkeyPatch.context() as patch:
-        for variable in ("JUPYTER_TPU_EMULATOR", *FOLDERS):
-            patch.setenv(variable, server.environment[variable])
+    with server.as_this_process():
         yield server
     server.stop()
 
@@ -42,15 +40,15 @@ def run(server: Server, name: str) -> str:
 
 def calls(world: ComputeWorld) -> list[str]:
     """Google's log of what was asked of it, by people and by itself, in order."""
-    found = []
+    texts = []
     for place in (f"zones/{ZONE}", "regions/us-east5"):
         path = f"/compute/v1/projects/emulated/{place}/operations"
-        for each in world.emulator.request("GET", path)["items"]:
-            who = "google" if each["user"] == "system" else "user"
-            what = each["targetLink"].partition("/projects/emulated/")[2]
-            verb = each["operationType"]
-            found.append((each["insertTime"], f"{who} {verb} {what} {each['status']}"))
-    return [text for _, text in sorted(found)]
+        for operation in world.emulator.request("GET", path)["items"]:
+            who = "google" if operation["user"] == "system" else "user"
+            what = operation["targetLink"].partition("/projects/emulated/")[2]
+            verb = operation["operationType"]
+            texts.append((operation["insertTime"], f"{who} {verb} {what} {operation['status']}"))
+    return [text for _, text in sorted(texts)]
 
 
 @pytest.mark.long
@@ -63,7 +61,7 @@ def test_a_vm_and_a_slice_are_used_by_a_notebook_and_a_job_and_leave_nothing(
         server.finish(server.tpu("POST", "tpus", {**body, "connect": {}}))
         name = body["name"]
         until(lambda name=name: server.tpu("GET", f"tpus/{name}")["connection"] == "connected", 300)
-    tpus = {each["name"]: each for each in server.tpu("GET", "tpus")["tpus"]}
+    tpus = {tpu["name"]: tpu for tpu in server.tpu("GET", "tpus")["tpus"]}
     for name, hosts in (("my-vm", 1), ("my-slice", 2)):
         assert (tpus[name]["api"], len(tpus[name]["hosts"])) == ("compute", hosts)
     assert run(server, "my-vm") == "my-vm 4"
@@ -72,7 +70,7 @@ def test_a_vm_and_a_slice_are_used_by_a_notebook_and_a_job_and_leave_nothing(
     job = server.tpu("POST", "tpus/my-slice/jobs", {"command": ["hostname"], "hosts": "all"})
     ended = until(
         lambda: next(
-            (each for each in server.tpu("GET", "tpus/my-slice/jobs") if each["state"] == "ended"),
+            (job for job in server.tpu("GET", "tpus/my-slice/jobs") if job["state"] == "ended"),
             None,
         ),
         60,

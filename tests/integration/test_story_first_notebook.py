@@ -20,7 +20,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from adoption_server import FOLDERS, LIMIT, Server
+from adoption_server import LIMIT, Server
 from nbclient import NotebookClient
 from waiting import until
 from websocket import create_connection
@@ -43,10 +43,7 @@ print(platform.node())
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("story"), emulator.environment)
     server.start()
-    with pytest.MonkeyPatch.context() as patch:
-        # For the kernels and commands of this process, too.
-        for variable in ("JUPYTER_TPU_EMULATOR", *FOLDERS):
-            patch.setenv(variable, server.environment[variable])
+    with server.as_this_process():
         yield server
     server.stop()
 
@@ -156,9 +153,9 @@ def outputs(environment: dict[str, Any], name: str) -> list[Any]:
 def test_the_guide_and_its_jaxkit_run_on_the_tpus_host_over_all_its_devices(
     environment: dict[str, Any],
 ) -> None:
-    found = outputs(environment, "jax-on-tpu")
-    assert f"cpu {DEVICES} devices" in found[0]["text"]  # the emulator's are simulated
-    pages = "".join(output.get("data", {}).get("text/html", "") for output in found)
+    shown = outputs(environment, "jax-on-tpu")
+    assert f"cpu {DEVICES} devices" in shown[0]["text"]  # the emulator's are simulated
+    pages = "".join(output.get("data", {}).get("text/html", "") for output in shown)
     assert "<svg" in pages
     assert "shape without padding" in pages
 
@@ -168,9 +165,9 @@ def test_the_guide_and_its_jaxkit_run_on_the_tpus_host_over_all_its_devices(
 def test_a_notebook_draws_on_the_tpus_host_what_all_its_devices_computed(
     name: str, environment: dict[str, Any]
 ) -> None:
-    found = outputs(environment, name)
-    assert any("image/png" in output.get("data", {}) for output in found)
-    assert any(str(DEVICES) in output.get("text", "").split() for output in found)
+    shown = outputs(environment, name)
+    assert any("image/png" in output.get("data", {}) for output in shown)
+    assert any(str(DEVICES) in output.get("text", "").split() for output in shown)
 
 
 @pytest.mark.long
@@ -266,8 +263,8 @@ def test_kernels_ended_with_their_tpu_are_reported_dead_once_and_not_restarted(
     def ours() -> list[dict[str, Any]]:
         return server.request("GET", "/api/kernels")
 
-    until(lambda: all(each["execution_state"] == "dead" for each in ours()))
-    assert {each["id"] for each in ours()} <= kernels
+    until(lambda: all(kernel["execution_state"] == "dead" for kernel in ours()))
+    assert {kernel["id"] for kernel in ours()} <= kernels
     assert "restarting kernel" not in server.log.read_text()
 
 

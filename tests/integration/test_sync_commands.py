@@ -92,7 +92,7 @@ def test_a_project_goes_to_all_hosts_and_its_results_come_back(
     (here / "large").write_bytes(os.urandom(4_000_000))
     code, out, _ = sync(here, f"{tpu}:a project", "--only", "large", "--json")
     assert code == 0
-    assert sum(each["transferred"] for each in json.loads(out)["hosts"]) < 5_000_000
+    assert sum(host["transferred"] for host in json.loads(out)["hosts"]) < 5_000_000
     for home in homes:
         assert (home / "a project/large").read_bytes() == (here / "large").read_bytes()
 

@@ -8,7 +8,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 from bare_server import BARE
 from cli_shell import COMMAND, LIMIT, Shell
+from forked import forks
 from ports import free_port, listens
 from waiting import until
 
@@ -42,11 +42,9 @@ class JupyterServer:
         options += ["--ServerApp.open_browser=False", f"--ServerApp.root_dir={self._shell.folder}"]
         options += BARE
         with log.open("wb") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "jupyter_server", *options],
-                env={**self._shell.environment, "JUPYTER_TOKEN": self.token},
-                stdout=out,
-                stderr=out,
+            environment = {**self._shell.environment, "JUPYTER_TOKEN": self.token}
+            self.process = forks().start(
+                "jupyter_server", options, env=environment, log=out.fileno()
             )
 
         def runs() -> bool:
@@ -210,7 +208,7 @@ def test_beside_a_server_tunnels_are_opened_listed_and_removed(
     assert "open" in row
     assert row.endswith("5 bytes")
     there = json.loads(shell.out("tunnel", "list", name_of(tpu), "--json"))
-    assert [each["port"] for each in there] == [behind, 9]
+    assert [tunnel["port"] for tunnel in there] == [behind, 9]
     assert "used by the tunnel" in shell.complaint("tunnel", name_of(tpu), f"9:{local}")
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = str(other.getsockname()[1])
@@ -243,9 +241,9 @@ def test_tunnels_come_back_with_the_server_on_the_same_port(
     server.start()
     assert received_eventually(tunnel["local_port"]) == b"hello"
     status, listed = server.call("GET", path)
-    assert [each["id"] for each in listed] == [tunnel["id"]]
+    assert [entry["id"] for entry in listed] == [tunnel["id"]]
     status, everywhere = server.call("GET", "tunnels")
-    assert [each["id"] for each in everywhere] == [tunnel["id"]]
+    assert [entry["id"] for entry in everywhere] == [tunnel["id"]]
     assert server.call("DELETE", f"{path}/{tunnel['id']}")[0] == 204
     status, problem = server.call("DELETE", f"{path}/{tunnel['id']}")
     assert (status, problem["reason"]) == (404, "NOT_FOUND")

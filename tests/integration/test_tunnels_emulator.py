@@ -134,18 +134,18 @@ async def until(
     fleet: Fleet, id: str, condition: Callable[[Tunnel], bool], limit: float = LIMIT
 ) -> Tunnel:
     """The tunnel as an event tells it, as soon as *condition* holds."""
-    found: asyncio.Future[Tunnel] = asyncio.get_running_loop().create_future()
+    met: asyncio.Future[Tunnel] = asyncio.get_running_loop().create_future()
 
     def on_change(change: Change) -> None:
-        if change.tunnel and change.id == id and condition(change.tunnel) and not found.done():
-            found.set_result(change.tunnel)
+        if change.tunnel and change.id == id and condition(change.tunnel) and not met.done():
+            met.set_result(change.tunnel)
 
     unsubscribe = fleet.subscribe(on_change)
     try:
         for tunnel in await fleet.tunnels.all():
             if tunnel.id == id and condition(tunnel):
                 return tunnel
-        return await asyncio.wait_for(found, limit)
+        return await asyncio.wait_for(met, limit)
     except TimeoutError:
         raise AssertionError(f"not so: {await fleet.tunnels.all()}") from None
     finally:
@@ -154,13 +154,13 @@ async def until(
 
 def listeners(port: int) -> set[str]:
     """The addresses on which somebody listens on *port*, as Linux writes them."""
-    found = set()
+    addresses = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:
             address, _, here = line.split()[1].rpartition(":")
             if int(here, 16) == port and line.split()[3] == "0A":
-                found.add(address)
-    return found
+                addresses.add(address)
+    return addresses
 
 
 # ---- bytes -------------------------------------------------------------------------------------
@@ -185,8 +185,10 @@ async def test_many_connections_at_once_do_not_mix(fleet: Fleet, tpu: dict[str, 
     async with listening(echo, internal(tpu)) as port:
         tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
         payloads = [os.urandom(1 + 777 * number) for number in range(100)]
-        answers = await asyncio.gather(*(exchange(tunnel.local_port, each) for each in payloads))
-        assert answers == [each + f"|{len(each)}".encode() for each in payloads]
+        answers = await asyncio.gather(
+            *(exchange(tunnel.local_port, payload) for payload in payloads)
+        )
+        assert answers == [payload + f"|{len(payload)}".encode() for payload in payloads]
 
 
 async def test_a_reader_that_does_not_read_stops_the_sender_and_not_the_others(
@@ -229,26 +231,26 @@ async def test_each_host_of_a_pod_has_its_own_tunnels(fleet: Fleet, tpu: dict[st
             for host in range(4)
         ]
         for host, port in enumerate(ports):
-            wanted = OpenTunnel(port=port, host=host)
-            tunnel = await fleet.tunnels.open(name_of(tpu), wanted)
+            request = OpenTunnel(port=port, host=host)
+            tunnel = await fleet.tunnels.open(name_of(tpu), request)
             assert await exchange(tunnel.local_port, b"") == f"host {host}".encode()
         listed = await fleet.tunnels.list(f"{ZONE}~{name_of(tpu)}")
-        assert [(each.host, each.port) for each in listed] == list(enumerate(ports))
+        assert [(tunnel.host, tunnel.port) for tunnel in listed] == list(enumerate(ports))
 
 
 # ---- what can not be, and what went wrong ------------------------------------------------------
 
 
-async def refusal(fleet: Fleet, tpu: dict[str, Any], **wanted: Any) -> TPUError:
+async def refusal(fleet: Fleet, tpu: dict[str, Any], **options: Any) -> TPUError:
     with pytest.raises(TPUError) as caught:
-        await fleet.tunnels.open(name_of(tpu), OpenTunnel(**wanted))
+        await fleet.tunnels.open(name_of(tpu), OpenTunnel(**options))
     return caught.value
 
 
 @pytest.mark.parametrize("port", [0, 70000, -1])
 async def test_an_invalid_port_is_an_error(fleet: Fleet, tpu: dict[str, Any], port: int) -> None:
-    for wanted in ({"port": port}, {"port": 8888, "local_port": port}):
-        error = await refusal(fleet, tpu, **wanted)
+    for options in ({"port": port}, {"port": 8888, "local_port": port}):
+        error = await refusal(fleet, tpu, **options)
         assert error.reason is Reason.INVALID
         assert f"{port} is not a port" in error.message
         assert "1 to 65535" in error.hint
@@ -596,9 +598,9 @@ async def test_the_next_server_has_the_same_tunnels_on_the_same_ports(
     server: Server, tpu: dict[str, Any]
 ) -> None:
     async with listening(echo, internal(tpu, 1)) as port:
-        wanted = OpenTunnel(port=port, host=1)
+        request = OpenTunnel(port=port, host=1)
         async with server as first:
-            tunnel = await first.tunnels.open(name_of(tpu), wanted)
+            tunnel = await first.tunnels.open(name_of(tpu), request)
             closed = await first.tunnels.open(name_of(tpu), OpenTunnel(port=8888))
             await first.tunnels.close(name_of(tpu), closed.id)
         with pytest.raises(ConnectionRefusedError):

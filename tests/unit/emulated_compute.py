@@ -50,8 +50,8 @@ class World:
     def fault(self, kind: Any, **more: Any) -> Fault:
         return self.model.add_fault(Fault(kind=kind, **more))
 
-    def insert(self, wanted: dict[str, Any], id: str = "") -> Any:
-        return self.instances.insert(P, ZONE, wanted, id)
+    def insert(self, instance: dict[str, Any], id: str = "") -> Any:
+        return self.instances.insert(P, ZONE, instance, id)
 
     def step(self) -> None:
         self.groups.step()
@@ -64,15 +64,15 @@ class World:
 
     def statuses(self, steps: int = 6) -> list[str]:
         """Of the only instance, as it moves on; "" when there is none."""
-        found: list[str] = []
+        statuses: list[str] = []
         for _ in range(steps):
-            now = next((each.status for each in self.instances.records.values()), "")
-            if [now] != found[-1:]:
-                found.append(now)
+            now = next((record.status for record in self.instances.records.values()), "")
+            if [now] != statuses[-1:]:
+                statuses.append(now)
             self.step()
-        return found
+        return statuses
 
     @property
     def one(self) -> InstanceRecord:
-        (found,) = self.instances.records.values()
-        return found
+        (record,) = self.instances.records.values()
+        return record

@@ -149,8 +149,8 @@ class Google:
         return await self._call("list", lambda _: QueuedList(queued=(*self.queued.values(),)))
 
     async def begin_delete_queued(self, name: NodeName, *, force: bool) -> str:
-        node, found = self.nodes.get(name), self.queued.get(name)
-        if force and node is not None and found is not None and node.labels == found.labels:
+        node, queued = self.nodes.get(name), self.queued.get(name)
+        if force and node is not None and queued is not None and node.labels == queued.labels:
             self.deletions.append(node.id)
         return await self._call(
             "delete", lambda _: self._unqueue(name, force=force), f"delete {name.node}"
@@ -245,7 +245,7 @@ class Google:
         if name in self.nodes or name in self.queued:
             raise TPUError("It exists.", Reason.EXISTS)
         self.asked.append(spec)
-        found = self.queued[name] = QueuedTPUs(
+        queued = self.queued[name] = QueuedTPUs(
             name=name,
             state="ACCEPTED",
             created=f"queued {len(self.asked)}",
@@ -258,7 +258,7 @@ class Google:
         }
         usual = [(1.0, "WAITING_FOR_RESOURCES"), (5.0, "PROVISIONING")]
         for seconds, state in steps.get(fate, usual):
-            self._loop.call_later(seconds, self._move, found, state)
+            self._loop.call_later(seconds, self._move, queued, state)
         return self._ended(0.0)
 
     def get_room(self, name: NodeName) -> None:
@@ -290,21 +290,21 @@ class Google:
         return self.queued[name]
 
     def _unqueue(self, name: NodeName, *, force: bool) -> str:
-        found = self._queued(name)
+        queued = self._queued(name)
         node = self.nodes.get(name)
-        if node is not None and node.labels != found.labels:
+        if node is not None and node.labels != queued.labels:
             node = None
         if not self.deletes:
             raise TPUError("It has attached disks.", Reason.CONFLICT)
-        if found.state == "DELETING":
+        if queued.state == "DELETING":
             raise TPUError("Another operation is in progress.", Reason.CONFLICT)
         if node is not None and not force:
             raise TPUError("It has TPUs.", Reason.CONFLICT)
-        self.queued[name] = msgspec.structs.replace(found, state="DELETING")
+        self.queued[name] = msgspec.structs.replace(queued, state="DELETING")
         if node is not None and node.state != "DELETING":
             self.nodes[name] = msgspec.structs.replace(node, state=NodeState.DELETING)
             self._begin("delete", node, None)
-        self._loop.call_later(TAKES["delete"], self._forget, found)
+        self._loop.call_later(TAKES["delete"], self._forget, queued)
         return self._ended(TAKES["delete"])
 
     def _forget(self, was: QueuedTPUs) -> None:
@@ -377,7 +377,7 @@ class Google:
         return {queued.labels[LABEL] for queued in self.queued.values()}
 
     def may_come(self, label: str) -> bool:
-        return any(each == label for each, _ in self.late)
+        return any(request == label for request, _ in self.late)
 
     def may_go(self, name: NodeName) -> bool:
         return self.may_come(f"delete {name.node}")

@@ -21,7 +21,8 @@ from jupyter_tpu.server.adoption import (
     remembered_requests,
 )
 from jupyter_tpu.server.adoption import persisted_kernel as persisted_kernel_module
-from jupyter_tpu.server.adoption.checksum import seal, unseal
+from jupyter_tpu.server.adoption.client_message import split
+from jupyter_tpu.server.adoption.client_positions import seal, unseal
 from jupyter_tpu.server.adoption.journal_file import MESSAGE, REQUEST, JournalFile
 from jupyter_tpu.server.adoption.kernel_folder import (
     KernelFolder,
@@ -29,7 +30,6 @@ from jupyter_tpu.server.adoption.kernel_folder import (
     SessionRow,
     kernels_dir,
 )
-from jupyter_tpu.server.adoption.large_message import split
 from jupyter_tpu.server.adoption.persisted_kernel import PersistedKernel
 
 KERNEL = messages.MessageSigner("key", "kernel")
@@ -46,10 +46,10 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def everything(journal: JournalFile, number: int = 0, limit: int = 500) -> list[tuple[int, bytes]]:
-    reader, found = journal.reader(number), []
+    reader, records = journal.reader(number), []
     while entries := journal.read(reader, limit):
-        found += [(entry.number, entry.parts[0]) for entry in entries]
-    return found
+        records += [(entry.number, entry.parts[0]) for entry in entries]
+    return records
 
 
 def test_records_come_back_in_order_from_any_place(tmp_path: Path, small_files: None) -> None:
@@ -113,15 +113,15 @@ def test_a_damaged_file_costs_no_record_of_another_file(
     damaged.write_bytes(data)
 
     again = JournalFile(tmp_path)
-    found = everything(again)
-    assert set(found) <= set(written), "nothing is made up"
-    assert found == sorted(found)
-    assert {each for each in written if each[0] not in lost} <= set(found)
+    records = everything(again)
+    assert set(records) <= set(written), "nothing is made up"
+    assert records == sorted(records)
+    assert {record for record in written if record[0] not in lost} <= set(records)
     number = again.append(MESSAGE, IOPUB, 61, [b"more"])
     assert damage == "empty" or number > 60, "clients may have seen the lost numbers"
     assert everything(again, number) == [(number, b"more")]
     again.close()
-    assert everything(JournalFile(tmp_path)) == [*found, (number, b"more")]
+    assert everything(JournalFile(tmp_path)) == [*records, (number, b"more")]
 
 
 def test_a_file_that_is_not_ours_keeps_nothing_from_being_read(tmp_path: Path) -> None:
@@ -208,20 +208,20 @@ def test_a_reader_that_waits_when_the_disk_becomes_full_continues(
 
 
 def kept(kernel_id: str = "k", *, states: list[str] | None = None) -> PersistedKernel:
-    found = {}
+    unowned_kernels = {}
     for unowned, read in KernelFolder.find_unowned("/"):
         if read is None:
             unowned.release()
         else:
-            found[read.id] = unowned, read
-    folder, record = found.get(kernel_id) or (
+            unowned_kernels[read.id] = unowned, read
+    folder, record = unowned_kernels.get(kernel_id) or (
         KernelFolder.create(kernel_id),
         KernelRecord(id=kernel_id, kernel_name="spec", root_dir="/", key="key", secret="s"),
     )
     return PersistedKernel(
         folder,
         record,
-        adopting=kernel_id in found,
+        adopting=kernel_id in unowned_kernels,
         on_output=lambda: None,
         on_lost=lambda *_: None,
         on_state=lambda state, _: states.append(state) if states is not None else None,
@@ -404,12 +404,15 @@ def test_the_last_cells_of_a_kernel_that_died_are_shown_by_a_page_that_comes_aft
         reply = {"status": "error", "ename": "KernelDied", "execution_count": 3}
         host.says("execute_reply", reply, request, SHELL)
         host.says("execute_reply", {"status": "aborted"}, waiting, SHELL)
-        for each in (request, waiting):
-            host.says("status", {"execution_state": "idle"}, each)
+        for parent in (request, waiting):
+            host.says("status", {"execution_state": "idle"}, parent)
     kernel.begin_launch("another key")
     kernel.release()
     kernel = kept()
-    shown = [(each.id, each.count) for each in kernel.requests_to_show("a new page")]
+    shown = [
+        (shown_request.id, shown_request.count)
+        for shown_request in kernel.requests_to_show("a new page")
+    ]
     assert shown == ([("r", 3), ("later", None)] if died else [])
     assert kernel.unacknowledged() == []
     kernel.acknowledge("tab", kernel.journal.next - 1)
@@ -503,13 +506,13 @@ def test_a_kernel_whose_record_is_damaged_is_kept_with_its_journal_and_others_ar
         else:
             (path / name).write_bytes(content)
     kept().release()
-    [(damaged, nothing), (found, another)] = KernelFolder.find_unowned("/")
+    [(damaged, nothing), (intact, another)] = KernelFolder.find_unowned("/")
     assert (damaged.path, nothing) == (path, None)
     assert another is not None
     assert another.id == "k"
     assert "record of kernel damaged" in caplog.text
     assert KernelFolder.find_unowned("/") == [], "both are locked"
-    found.release()
+    intact.release()
     damaged.release()
     assert everything(JournalFile(path)) == [(1, b"a message")]
     monkeypatch.setattr(kernel_folder, "FORGET_AFTER", -1.0)

@@ -355,7 +355,7 @@ def test_an_answer_is_sent_again_until_the_server_has_it(pages: Pages) -> None:
 
     def receive(what: dict[str, Any]) -> list[dict[str, str]]:
         sent = pages.do("receive", "page", what)["sent"]
-        return [each for each in sent if "frame" in each]
+        return [message for message in sent if "frame" in message]
 
     def say(**fields: Any) -> list[dict[str, str]]:
         return receive({"text": json.dumps({"jupyter_tpu": fields})})

@@ -36,7 +36,7 @@ def test_only_comments_and_types_are_left_out_and_lines_keep_their_numbers(path)
             node.body[0].value = ast.Constant("")
     _untyped(code)
     sent = ast.parse(lean)
-    assert not [each for each in ast.walk(sent) if getattr(each, "returns", None)]
+    assert not [node for node in ast.walk(sent) if getattr(node, "returns", None)]
     _untyped(sent)  # of some arguments, if they take several lines
     assert ast.dump(sent) == ast.dump(code)
     assert _numbers(lean) == _numbers(source)

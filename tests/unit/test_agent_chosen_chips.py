@@ -17,9 +17,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from jupyter_tpu.agent.daemon.chip_checks import require_unbooked
-from jupyter_tpu.agent.daemon.chip_errors import booked_by
-from jupyter_tpu.agent.daemon.operation_error import OperationError
+from jupyter_tpu.agent.daemon.chip_checks import booked_by, require_unbooked
+from jupyter_tpu.agent.daemon.handlers import OperationError
 from jupyter_tpu.agent.keeper import booking
 from jupyter_tpu.agent.protocol.chosen_chips import (
     chip_variables,
@@ -47,7 +46,7 @@ SMALL = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "TPU7x")
 def test_a_process_with_some_chips_is_told_all_that_libtpu_asks(
     generation, chips, of, visible, bounds, port, metrics
 ):
-    found = chip_variables(chips, of, generation, {})
+    variables = chip_variables(chips, of, generation, {})
     expected = {
         "TPU_VISIBLE_CHIPS": visible,
         "TPU_VISIBLE_DEVICES": visible,
@@ -65,12 +64,12 @@ def test_a_process_with_some_chips_is_told_all_that_libtpu_asks(
             "TPU_MESH_CONTROLLER_ADDRESS": f"localhost:{port}",
             "TPU_MESH_CONTROLLER_PORT": port,
         }
-    assert found == expected
+    assert variables == expected
 
 
 def test_an_emulated_host_simulates_as_many_devices_as_chips_were_chosen():
-    found = chip_variables([2, 3], 4, "v3", {"JUPYTER_TPU_EMULATED_CORES": "2"})
-    assert found["JAX_NUM_CPU_DEVICES"] == "4"
+    variables = chip_variables([2, 3], 4, "v3", {"JUPYTER_TPU_EMULATED_CORES": "2"})
+    assert variables["JAX_NUM_CPU_DEVICES"] == "4"
     assert "JAX_NUM_CPU_DEVICES" not in chip_variables([0], 4, "v5e", {})
 
 
@@ -127,7 +126,7 @@ def test_chips_are_in_the_order_of_their_pci_addresses(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "booked", "notebook", "message"),
+    ("chips", "booked", "notebook", "message"),
     [
         ([0], [0], "a/b.ipynb", "Chip 0 of t is in use by the kernel of b.ipynb, which was "
          "started with chip 0."),
@@ -137,9 +136,9 @@ def test_chips_are_in_the_order_of_their_pci_addresses(tmp_path):
          "started for all chips."),
     ],
 )  # fmt: skip
-def test_who_has_the_chips_is_reported_in_one_sentence(wanted, booked, notebook, message):
+def test_who_has_the_chips_is_reported_in_one_sentence(chips, booked, notebook, message):
     kernel = {"id": "k", "notebook": notebook, "booked": booked}
-    answer = booked_by(kernel, wanted, "t").answer
+    answer = booked_by(kernel, chips, "t").answer
     assert (answer["reason"], answer["message"]) == ("CHIPS_HELD", message)
     assert "`jupyter tpu kernel stop t k`" in answer["hint"]
 
@@ -151,12 +150,12 @@ KEEPER = """
 import sys
 exec(compile(open(sys.argv[1]).read(), "booking", "exec"))
 for line in sys.stdin:
-    wanted = eval(line)
+    chips = eval(line)
     try:
-        if wanted == "release":
+        if chips == "release":
             booking.release()
         else:
-            booking = Booking(sys.argv[2], wanted)
+            booking = Booking(sys.argv[2], chips)
         print("done", flush=True)
     except ChipsBooked:
         print("booked", flush=True)
@@ -172,9 +171,9 @@ class KeeperProcess:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def ask(self, wanted: Any) -> None:
+    def ask(self, chips: Any) -> None:
         assert self._process.stdin is not None
-        print(repr(wanted), file=self._process.stdin, flush=True)
+        print(repr(chips), file=self._process.stdin, flush=True)
 
     def answer(self) -> str:
         assert self._process.stdout is not None
@@ -206,29 +205,29 @@ def test_no_chip_is_given_twice_however_kernels_start_end_and_die(tmp_path):
                 if id not in keepers:
                     keepers[id] = KeeperProcess(book)
 
-        def free(self, wanted: list[int] | None) -> bool:
-            return not any(conflict(wanted, other) for other in self.booked.values())
+        def free(self, choice: list[int] | None) -> bool:
+            return not any(conflict(choice, other) for other in self.booked.values())
 
-        @rule(id=st.sampled_from(IDS), wanted=st.sampled_from(CHOICES))
-        def start(self, id: int, wanted: list[int] | None) -> None:
+        @rule(id=st.sampled_from(IDS), choice=st.sampled_from(CHOICES))
+        def start(self, id: int, choice: list[int] | None) -> None:
             if id in self.booked:
                 return
-            expected = self.free(wanted)
-            if wanted is not None:
-                assert self.is_unbooked(wanted) == expected, "what a daemon says before"
-            keepers[id].ask(wanted)
+            expected = self.free(choice)
+            if choice is not None:
+                assert self.is_unbooked(choice) == expected, "what a daemon says before"
+            keepers[id].ask(choice)
             assert keepers[id].answer() == ("done" if expected else "booked")
             if expected:
-                self.booked[id] = wanted
+                self.booked[id] = choice
 
-        def is_unbooked(self, wanted: list[int]) -> bool:
+        def is_unbooked(self, choice: list[int]) -> bool:
             """A daemon, which was just started, reads it from the keepers alone."""
             statuses = [
                 {"id": str(id), "state": "idle", "notebook": "", "booked": chips}
                 for id, chips in self.booked.items()
             ]
             try:
-                require_unbooked(statuses, wanted, "t")
+                require_unbooked(statuses, choice, "t")
             except OperationError:
                 return False
             return True
@@ -240,10 +239,10 @@ def test_no_chip_is_given_twice_however_kernels_start_end_and_die(tmp_path):
             if not (self.free(first) and self.free(second)):
                 return
             left = [id for id in IDS if id not in self.booked]
-            wanted = {left[0]: first, left[1]: second}
-            for id, chips in wanted.items():
+            asked = {left[0]: first, left[1]: second}
+            for id, chips in asked.items():
                 keepers[id].ask(chips)
-            got = [id for id in wanted if keepers[id].answer() == "done"]
+            got = [id for id in asked if keepers[id].answer() == "done"]
             assert len(got) == (1 if conflict(first, second) else 2)
             for id in got:  # who won is chance, and what follows must not depend on it
                 keepers[id].ask("release")

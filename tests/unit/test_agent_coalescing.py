@@ -42,28 +42,28 @@ def clear(wait: bool, parent: bytes = PARENTS[0]) -> list[bytes]:
     return kernel_message("clear_output", {"wait": wait}, parent)
 
 
-def numbered(found: list[list[bytes]]) -> list[NumberedMessage]:
+def numbered(output: list[list[bytes]]) -> list[NumberedMessage]:
     return [
         NumberedMessage(number, number, SHELL if parts[0] == b"execute_reply" else IOPUB, 0, parts)
-        for number, parts in enumerate(found, 1)
+        for number, parts in enumerate(output, 1)
     ]
 
 
-def coalesce(found: list[list[bytes]]) -> list[list[bytes]]:
-    held = numbered(found)
+def coalesce(output: list[list[bytes]]) -> list[list[bytes]]:
+    held = numbered(output)
     folded = COALESCER.coalesce(held)
     reached = 0
-    for each in folded:
-        assert each.first == reached + 1, "the numbers have no holes"
-        assert each.last >= each.first
-        assert KERNEL.is_signed(each.parts)
-        reached = each.last
-    assert reached == len(found)
-    return [each.parts for each in folded]
+    for message in folded:
+        assert message.first == reached + 1, "the numbers have no holes"
+        assert message.last >= message.first
+        assert KERNEL.is_signed(message.parts)
+        reached = message.last
+    assert reached == len(output)
+    return [message.parts for message in folded]
 
 
-def kinds(found: list[list[bytes]]) -> list[str]:
-    return [messages.decode_part(parts, messages.HEADER)["msg_type"] for parts in found]
+def kinds(output: list[list[bytes]]) -> list[str]:
+    return [messages.decode_part(parts, messages.HEADER)["msg_type"] for parts in output]
 
 
 def text_of(parts: list[bytes]) -> str:
@@ -100,13 +100,13 @@ def drawn(text: str, *, terminal: bool) -> list[str]:
 class Shown:
     """What frontends keep of what was said."""
 
-    def __init__(self, found: list[list[bytes]]) -> None:
+    def __init__(self, output: list[list[bytes]]) -> None:
         self.areas: list[list[list[Any]]] = []  # outputs: kind, name or display id, what it shows
         self.area: dict[str, list[list[Any]]] = {}  # where output of a request goes
         self.waiting: set[str] = set()  # requests whose next output clears what is there
         self.others: list[list[bytes]] = []
         self.begin()
-        for parts in found:
+        for parts in output:
             self.take(parts)
 
     def begin(self) -> None:
@@ -195,11 +195,13 @@ def test_text_is_drawn_the_same_in_the_end(before, text, after):
 
 @settings(max_examples=100)
 @given(st.lists(ANYTHING, max_size=14), st.integers(0, 14))
-def test_it_may_be_folded_in_any_pieces_and_again(found, cut):
-    pieces = [each for part in (found[:cut], found[cut:]) if part for each in coalesce(part)]
+def test_it_may_be_folded_in_any_pieces_and_again(output, cut):
+    pieces = [
+        message for part in (output[:cut], output[cut:]) if part for message in coalesce(part)
+    ]
     again = coalesce(pieces) if pieces else []
     for terminal in (False, True):
-        assert Shown(again).final(terminal=terminal) == Shown(found).final(terminal=terminal)
+        assert Shown(again).final(terminal=terminal) == Shown(output).final(terminal=terminal)
 
 
 # ---- what it is for
@@ -281,9 +283,9 @@ def custom(comm: str) -> list[bytes]:
     )
 
 
-def states(found: list[list[bytes]]) -> list[tuple[str, dict[str, Any]]]:
-    contents = [messages.decode_part(parts, messages.CONTENT) for parts in found]
-    return [(each["comm_id"], each["data"].get("state")) for each in contents]
+def states(output: list[list[bytes]]) -> list[tuple[str, dict[str, Any]]]:
+    contents = [messages.decode_part(parts, messages.CONTENT) for parts in output]
+    return [(content["comm_id"], content["data"].get("state")) for content in contents]
 
 
 def test_of_a_progress_bar_made_of_widgets_its_last_state_is_left():

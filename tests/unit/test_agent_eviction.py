@@ -25,7 +25,7 @@ from jupyter_tpu.agent.protocol.frames import join_parts, split_parts
 from jupyter_tpu.agent.protocol.journal import HelloReader, Journal
 from jupyter_tpu.agent.protocol.messages import MessageSigner
 from jupyter_tpu.agent.protocol.segments import SegmentStore
-from jupyter_tpu.kernels.gaps import describe_gap
+from jupyter_tpu.kernels.kernel_info import describe_gap
 
 SIGNER = MessageSigner("a key", "kernel")
 NEVER = ["status", "execute_input", "input_request", "error", "comm_open", "comm_msg",
@@ -265,19 +265,19 @@ def test_whatever_is_printed_and_dropped_every_line_and_display_is_shown_or_coun
 
 def counted(parts: list[list[bytes]], notes: list[list[Loss]]) -> Counter[tuple[str, str]]:
     """Ends of lines and displays by request, shown or lost."""
-    found: Counter[tuple[str, str]] = Counter()
-    for each in parts:
-        request = messages.decode_part(each, messages.PARENT)["msg_id"]
-        content = messages.decode_part(each, messages.CONTENT)
-        if kind_of(each) == "stream":
-            found[request, "lines"] += content["text"].count("\n")
-        elif kind_of(each) == "display_data":
-            found[request, "displays"] += 1
+    counts: Counter[tuple[str, str]] = Counter()
+    for part in parts:
+        request = messages.decode_part(part, messages.PARENT)["msg_id"]
+        content = messages.decode_part(part, messages.CONTENT)
+        if kind_of(part) == "stream":
+            counts[request, "lines"] += content["text"].count("\n")
+        elif kind_of(part) == "display_data":
+            counts[request, "displays"] += 1
     for loss in (loss for note in notes for loss in note):
         request = json.loads(loss.parent)["msg_id"]
-        found[request, "lines"] += loss.lines
-        found[request, "displays"] += loss.displays
-    return found
+        counts[request, "lines"] += loss.lines
+        counts[request, "displays"] += loss.displays
+    return counts
 
 
 def id_of(parts: list[bytes]) -> str | None:

@@ -404,7 +404,7 @@ def fold_threes(held: Sequence[NumberedMessage]) -> list[NumberedMessage]:
     folded = []
     for start in range(0, len(held), 3):
         some = held[start : start + 3]
-        serials = b",".join(each.parts[0] for each in some)
+        serials = b",".join(message.parts[0] for message in some)
         parts = [serials, *some[-1].parts[1:]] if len(some) > 1 else some[0].parts
         folded.append(some[-1]._replace(first=some[0].first, parts=parts))
     return folded

@@ -282,9 +282,9 @@ async def test_what_listens_on_the_port_without_speaking_grpc_is_named(
     async with server:
         port = server.sockets[0].getsockname()[1]
         monkeypatch.setenv(libtpu.METRICS_PORTS, str(port))
-        found = await load.read_sample([])
+        sample = await load.read_sample([])
         why = f"port {port}: it does not speak HTTP/2"
-        assert found == {"state": "unreadable", "why": why, "of": 2}
+        assert sample == {"state": "unreadable", "why": why, "of": 2}
         said = b""
         assert (await load.read_sample([]))["why"] == "no answer for 0 s"
 
@@ -328,8 +328,8 @@ async def test_samples_are_taken_when_they_are_due_and_each_client_gets_those_it
     assert samples.since(1) == []
     [second] = await samples.latest()  # somebody looks
     assert second["number"] == 2
-    assert [each["number"] for each in samples.since(1)] == [2]
-    assert [each["number"] for each in samples.since(77)] == [1, 2]  # of another daemon
+    assert [sample["number"] for sample in samples.since(1)] == [2]
+    assert [sample["number"] for sample in samples.since(77)] == [1, 2]  # of another daemon
     await samples.close()
 
 

@@ -43,8 +43,8 @@ def test_what_the_daemon_and_the_keeper_answer_is_utf_8(root: Path) -> None:
         frames.json_line({"name": name, "日本": "語"}),
         frames.encode(frames.Notice({"name": name, "日本": "語"}))[5:],
     ):
-        found = json.loads(line.decode("utf-8"))
-        assert found == {"name": "dat?.csv", "日本": "語"}
+        answer = json.loads(line.decode("utf-8"))
+        assert answer == {"name": "dat?.csv", "日本": "語"}
 
 
 @pytest.mark.parametrize("plain", [True, False])

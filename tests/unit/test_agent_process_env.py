@@ -40,14 +40,14 @@ def test_kernels_keep_the_hosts_tpu_variables_and_lose_those_of_the_login(monkey
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     (tmp_path / "env" / "bin").mkdir(parents=True)
     (tmp_path / "env" / "pyvenv.cfg").touch()
-    found = process_environment(str(tmp_path / "env/bin/python"))
-    assert found["TPU_WORKER_ID"] == "3"
-    assert found["JAX_PLATFORMS"] == "cpu"
-    assert "SSH_CONNECTION" not in found
-    assert "PYTHONPATH" not in found
-    assert found["PATH"].split(os.pathsep)[0] == str(tmp_path / "env/bin")
-    assert found["VIRTUAL_ENV"] == str(tmp_path / "env")
-    assert found["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / ".cache/jupyter-tpu/jax")
+    variables = process_environment(str(tmp_path / "env/bin/python"))
+    assert variables["TPU_WORKER_ID"] == "3"
+    assert variables["JAX_PLATFORMS"] == "cpu"
+    assert "SSH_CONNECTION" not in variables
+    assert "PYTHONPATH" not in variables
+    assert variables["PATH"].split(os.pathsep)[0] == str(tmp_path / "env/bin")
+    assert variables["VIRTUAL_ENV"] == str(tmp_path / "env")
+    assert variables["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / ".cache/jupyter-tpu/jax")
 
 
 def test_compiled_programs_are_kept_in_an_environment_of_ours_and_deleted_with_it(
@@ -58,8 +58,8 @@ def test_compiled_programs_are_kept_in_an_environment_of_ours_and_deleted_with_i
     ours = tmp_path / ".jupyter-tpu/environments/default"
     (ours / "bin").mkdir(parents=True)
     (ours / "pyvenv.cfg").touch()
-    found = process_environment(str(ours / "bin/python"))
-    assert found["JAX_COMPILATION_CACHE_DIR"] == str(ours / "jax-cache")
+    variables = process_environment(str(ours / "bin/python"))
+    assert variables["JAX_COMPILATION_CACHE_DIR"] == str(ours / "jax-cache")
     mine = process_environment(base={"JAX_COMPILATION_CACHE_DIR": "gs://mine/cache"})
     assert mine["JAX_COMPILATION_CACHE_DIR"] == "gs://mine/cache"
 
@@ -67,9 +67,13 @@ def test_compiled_programs_are_kept_in_an_environment_of_ours_and_deleted_with_i
 def test_a_variable_that_libtpu_has_renamed_is_set_under_both_names():
     host = {"TPU_VISIBLE_DEVICES": "0,1,2,3", "TPU_CHIPS_PER_HOST_BOUNDS": "2,2,1"}
     asked = {"TPU_VISIBLE_CHIPS": "2", "TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1"}
-    found = process_environment(variables=asked, base=host)
-    assert found["TPU_VISIBLE_CHIPS"] == found["TPU_VISIBLE_DEVICES"] == "2"
-    assert found["TPU_CHIPS_PER_HOST_BOUNDS"] == found["TPU_CHIPS_PER_PROCESS_BOUNDS"] == "1,1,1"
+    variables = process_environment(variables=asked, base=host)
+    assert variables["TPU_VISIBLE_CHIPS"] == variables["TPU_VISIBLE_DEVICES"] == "2"
+    assert (
+        variables["TPU_CHIPS_PER_HOST_BOUNDS"]
+        == variables["TPU_CHIPS_PER_PROCESS_BOUNDS"]
+        == "1,1,1"
+    )
 
 
 def host_with(folder: Path, chips: int) -> str:
@@ -97,19 +101,19 @@ def host_with(folder: Path, chips: int) -> str:
     ],
 )
 def test_chosen_chips_get_their_layout(tmp_path, visible, chips, bounds):
-    found = complete_variables({"TPU_VISIBLE_CHIPS": visible}, host_with(tmp_path, chips))
-    assert found["TPU_VISIBLE_DEVICES"] == visible
-    assert found.get("TPU_CHIPS_PER_PROCESS_BOUNDS") == bounds
-    assert found.get("TPU_CHIPS_PER_HOST_BOUNDS") == bounds
-    assert found.get("TPU_PROCESS_BOUNDS") == found.get("TPU_HOST_BOUNDS")
-    assert found.get("TPU_PROCESS_BOUNDS") == (bounds and "1,1,1")
+    variables = complete_variables({"TPU_VISIBLE_CHIPS": visible}, host_with(tmp_path, chips))
+    assert variables["TPU_VISIBLE_DEVICES"] == visible
+    assert variables.get("TPU_CHIPS_PER_PROCESS_BOUNDS") == bounds
+    assert variables.get("TPU_CHIPS_PER_HOST_BOUNDS") == bounds
+    assert variables.get("TPU_PROCESS_BOUNDS") == variables.get("TPU_HOST_BOUNDS")
+    assert variables.get("TPU_PROCESS_BOUNDS") == (bounds and "1,1,1")
 
 
 def test_a_layout_that_was_chosen_stays(tmp_path):
     asked = {"TPU_VISIBLE_DEVICES": "0,1,2,3", "TPU_CHIPS_PER_HOST_BOUNDS": "4,1,1"}
-    found = complete_variables(asked, host_with(tmp_path, 8))
-    assert found["TPU_CHIPS_PER_PROCESS_BOUNDS"] == "4,1,1"
-    assert "TPU_PROCESS_BOUNDS" not in found
+    variables = complete_variables(asked, host_with(tmp_path, 8))
+    assert variables["TPU_CHIPS_PER_PROCESS_BOUNDS"] == "4,1,1"
+    assert "TPU_PROCESS_BOUNDS" not in variables
 
 
 def test_everything_is_below_one_private_folder(monkeypatch):
@@ -154,10 +158,10 @@ def test_messages_are_signed_as_jupyter_clients_expect():
     parts = signer.message("status", {"execution_state": "idle"}, parent=b'{"msg_id": "1"}')
     session = Session(key=b"a key")
     _, body = session.feed_identities(parts)
-    found = session.deserialize(body)
-    assert found["msg_type"] == "status"
-    assert found["parent_header"]["msg_id"] == "1"
-    assert found["content"] == {"execution_state": "idle"}
+    message = session.deserialize(body)
+    assert message["msg_type"] == "status"
+    assert message["parent_header"]["msg_id"] == "1"
+    assert message["content"] == {"execution_state": "idle"}
 
 
 def test_a_signature_of_another_key_is_noticed():

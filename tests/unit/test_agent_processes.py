@@ -51,9 +51,9 @@ def test_a_container_is_known_by_its_control_group_and_how_it_is_stopped(
     process.mkdir(parents=True)
     (process / "cgroup").write_text(group + "\n")
     (process / "status").write_text("Name:\tpython\nNSpid:\t77\nNSsid:\t1\n")
-    found = origin(os.getpid(), str(tmp_path))
-    assert (found["container"], found["stop"]) == (container, stop)
-    assert abs(time.time() - found["since"] - found["age"]) < 60
+    process_origin = origin(os.getpid(), str(tmp_path))
+    assert (process_origin["container"], process_origin["stop"]) == (container, stop)
+    assert abs(time.time() - process_origin["since"] - process_origin["age"]) < 60
     if not container:  # that it has ids of its own says that it is in one
         (process / "status").write_text("Name:\tpython\nNSpid:\t77\t1\nNSsid:\t77\t1\n")
         assert origin(os.getpid(), str(tmp_path))["container"] == "?"

@@ -19,8 +19,7 @@ from waiting import eventually
 
 from jupyter_tpu.agent.daemon import run_process
 from jupyter_tpu.agent.daemon import runs as module
-from jupyter_tpu.agent.daemon.handlers import handlers
-from jupyter_tpu.agent.daemon.operation_error import OperationError
+from jupyter_tpu.agent.daemon.handlers import OperationError, handlers
 from jupyter_tpu.agent.daemon.run_process import BUFFER
 from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.processes import start_time

@@ -16,11 +16,11 @@ from jupyter_tpu.agent.protocol.segments import GapRange, SegmentStore
 
 def content(store: SegmentStore) -> list[tuple[int, bytes]]:
     """Everything held, by number."""
-    found, number = [], store.oldest
+    payloads, number = [], store.oldest
     while (entry := store.find(number)) is not None:
-        found.append((entry.last, store.read(entry, 0, entry.size) if not entry.is_gap else b""))
+        payloads.append((entry.last, store.read(entry, 0, entry.size) if not entry.is_gap else b""))
         number = entry.last + 1
-    return found
+    return payloads
 
 
 def test_what_does_not_fit_into_memory_is_on_disk_and_reads_the_same(tmp_path):
@@ -123,14 +123,14 @@ def test_messages_are_replaced_by_fewer_for_the_same_numbers(tmp_path, first, la
         store.append(4, 0, join_parts([b"%d" % number]))
     store.release(1)
     before = store.messages_from(first, last - first + 1, 10_000)
-    assert [each.parts for each in before] == [[b"%d" % n] for n in range(first, last + 1)]
+    assert [message.parts for message in before] == [[b"%d" % n] for n in range(first, last + 1)]
     merged = before[-2]._replace(first=first, parts=[b"merged"])
     store.replace(before, [merged, before[-1]])
-    found = [(last, split_parts(payload)[0]) for last, payload in content(store)]
+    messages = [(last, split_parts(payload)[0]) for last, payload in content(store)]
     usual = [(n, b"%d" % n) for n in range(2, 41)]
-    assert found == [*usual[: first - 2], (last - 1, b"merged"), *usual[last - 2 :]]
+    assert messages == [*usual[: first - 2], (last - 1, b"merged"), *usual[last - 2 :]]
     assert store.find(first).last == last - 1
-    assert store.bytes == sum(store.find(number).size for number, _ in found)
+    assert store.bytes == sum(store.find(number).size for number, _ in messages)
     store.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -140,8 +140,8 @@ def test_a_stretch_ends_before_a_gap_and_at_its_limits():
     for number in range(1, 11):
         store.append(4, 0, join_parts([bytes(number)]))
     store.replace_with_gaps([GapRange(5, 6)])
-    assert [each.last for each in store.messages_from(1, 100, 10_000)] == [1, 2, 3, 4]
-    assert [each.last for each in store.messages_from(7, 2, 10_000)] == [7, 8]
+    assert [message.last for message in store.messages_from(1, 100, 10_000)] == [1, 2, 3, 4]
+    assert [message.last for message in store.messages_from(7, 2, 10_000)] == [7, 8]
     assert store.messages_from(7, 100, 10) == []
     assert store.messages_from(5, 100, 10_000) == []
 
@@ -183,8 +183,8 @@ def test_a_store_is_a_list_that_loses_its_beginning_and_has_gaps(tmp_path_factor
     assert content(store) == model
     assert store.bytes == sum(len(payload) for _, payload in model)
     assert len(store) == len(model)
-    found = {entry.last: (entry.count, entry.dropped) for entry in store.since(0) if entry.is_gap}
-    assert found == {last: lost[last] for last, payload in model if not payload}
+    gaps = {entry.last: (entry.count, entry.dropped) for entry in store.since(0) if entry.is_gap}
+    assert gaps == {last: lost[last] for last, payload in model if not payload}
     store.close()
     assert list(folder.iterdir()) == []
     patch.undo()

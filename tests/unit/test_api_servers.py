@@ -50,10 +50,10 @@ def write(folder: Path, port: int, name: str = "jpserver-1.json", **other: Any) 
 
 def test_a_live_server_of_this_user_is_found_with_its_token(tmp_path: Path, port: int) -> None:
     write(tmp_path, port, base_url="/user/me/")
-    (found,) = running_servers(tmp_path)
-    assert found.url == f"http://127.0.0.1:{port}/user/me/"
-    assert found.token == "secret"
-    assert found.root_dir == "/somewhere"
+    (server,) = running_servers(tmp_path)
+    assert server.url == f"http://127.0.0.1:{port}/user/me/"
+    assert server.token == "secret"
+    assert server.root_dir == "/somewhere"
 
 
 def test_the_token_is_not_shown_with_a_server(tmp_path: Path, port: int) -> None:
@@ -102,8 +102,8 @@ def test_the_newest_server_comes_first(tmp_path: Path, port: int) -> None:
     for age, name in ((30, "jpserver-1.json"), (10, "jpserver-2.json"), (20, "jpserver-3.json")):
         path = write(tmp_path, port, name, root_dir=name)
         os.utime(path, (1_000_000 - age, 1_000_000 - age))
-    found = [server.root_dir for server in running_servers(tmp_path)]
-    assert found == ["jpserver-2.json", "jpserver-3.json", "jpserver-1.json"]
+    folders = [server.root_dir for server in running_servers(tmp_path)]
+    assert folders == ["jpserver-2.json", "jpserver-3.json", "jpserver-1.json"]
 
 
 def test_a_folder_that_is_not_there_has_no_servers(tmp_path: Path) -> None:

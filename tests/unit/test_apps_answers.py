@@ -44,10 +44,10 @@ async def test_an_answer_has_the_policy(line: str, more: str, status: int) -> No
     try:
         site = await apps.add(cast(Upstream, None), "an app", "app")
         for host in (site.origin.host, "other.localhost"):
-            found, headers = await answer_to(apps.port, f"{line}\nHost: {host}\n{more}\n")
-            assert "default-src 'none'" in headers["content-security-policy"], found
+            status_line, headers = await answer_to(apps.port, f"{line}\nHost: {host}\n{more}\n")
+            assert "default-src 'none'" in headers["content-security-policy"], status_line
             assert headers["x-content-type-options"] == "nosniff"
             if status and host == site.origin.host:
-                assert f" {status} " in found
+                assert f" {status} " in status_line
     finally:
         await apps.close()

@@ -35,7 +35,9 @@ def test_a_session_stays_valid_and_the_oldest_of_many_is_dropped() -> None:
     auth = AppAuth(lambda: now)
     sessions = [auth.redeem(auth.issue_ticket("")) for _ in range(MAX_SESSIONS)]
     now = 1e9
-    assert all(each is not None and auth.find_session(each.secret) == each for each in sessions)
+    assert all(
+        session is not None and auth.find_session(session.secret) == session for session in sessions
+    )
     auth.redeem(auth.issue_ticket(""))
     assert sessions[0] is not None
     assert auth.find_session(sessions[0].secret) is None
@@ -56,8 +58,8 @@ def test_a_session_stays_valid_and_the_oldest_of_many_is_dropped() -> None:
     ],
 )
 def test_a_cookie_alone_is_not_enough(headers: dict[str, str], allowed: bool) -> None:
-    found = refusal(ORIGIN, "POST", CIMultiDict(headers), upgrade=False)
-    assert (found is None) == allowed
+    reason = refusal(ORIGIN, "POST", CIMultiDict(headers), upgrade=False)
+    assert (reason is None) == allowed
 
 
 def test_our_cookie_stays_with_us_and_the_hosts_own_pass() -> None:

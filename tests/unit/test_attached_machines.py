@@ -71,8 +71,8 @@ def test_what_another_process_has_just_attached_keeps_its_host_keys(tmp_path: Pa
 def test_several_machines_are_the_hosts_of_one_tpu_in_their_order() -> None:
     hosts = tuple(host(number, *["v5e"] * 4) for number in (3, 1))
     node = AttachedMachine(name="pod", id="a-1", hosts=hosts, created=TIME).node
-    assert [each.ssh for each in node.endpoints] == ["you@box-3", "you@box-1"]
-    assert [each.internal for each in node.endpoints] == ["10.0.0.3", "10.0.0.1"]
+    assert [endpoint.ssh for endpoint in node.endpoints] == ["you@box-3", "you@box-1"]
+    assert [endpoint.internal for endpoint in node.endpoints] == ["10.0.0.3", "10.0.0.1"]
     assert (node.type, node.chips) == ("v5e", 8)
 
 
@@ -119,5 +119,5 @@ def test_unknown_host_keys_are_asked_for_in_one_question(monkeypatch: pytest.Mon
         with pytest.raises(TPUError, match="Not a terminal") as caught:
             confirm_keys(asked)
         said = str(caught.value)
-        assert all(f"The host key of {each.ssh} (me@10.0.0.7 port 22)" in said for each in asked)
+        assert all(f"The host key of {host.ssh} (me@10.0.0.7 port 22)" in said for host in asked)
         assert said.endswith(f", then add: --host-key {trust}")

@@ -11,7 +11,6 @@ import pytest
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.process_lease import ProcessLease
 from jupyter_tpu.fleet.core.records import (
     Belongings,
     EnvironmentRecord,
@@ -20,6 +19,7 @@ from jupyter_tpu.fleet.core.records import (
     RestoredEnvironment,
     TunnelRecord,
 )
+from jupyter_tpu.fleet.core.state_folder import ProcessLease
 from jupyter_tpu.fleet.lifecycle.belongings import TPUBelongings, words
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
@@ -112,14 +112,22 @@ def folders(*tpus: str) -> SharedFolders:
 
 @pytest.mark.asyncio
 async def test_all_environments_are_found_the_usual_one_first() -> None:
-    found, lost = await Services().belongings().find(NODE)
-    assert [each.connect.environment for each in found.environments] == ["default", "extra"]
-    assert [each.connect.packages for each in found.environments] == [[], ["einops"]]
-    assert all(each.connect.then_run == "" for each in found.environments), "a job began again"
-    assert found.environments[0].warm == KeepWarm(wanted=True)
-    assert found.environments[0].chips == [[0, 1]]
-    assert found.tunnels == [OpenTunnel(port=6006, local_port=7007, host=1)]
-    assert (found.syncs, lost) == ([SYNC], [])
+    belongings, lost = await Services().belongings().find(NODE)
+    assert [environment.connect.environment for environment in belongings.environments] == [
+        "default",
+        "extra",
+    ]
+    assert [environment.connect.packages for environment in belongings.environments] == [
+        [],
+        ["einops"],
+    ]
+    assert all(environment.connect.then_run == "" for environment in belongings.environments), (
+        "a job began again"
+    )
+    assert belongings.environments[0].warm == KeepWarm(wanted=True)
+    assert belongings.environments[0].chips == [[0, 1]]
+    assert belongings.tunnels == [OpenTunnel(port=6006, local_port=7007, host=1)]
+    assert (belongings.syncs, lost) == ([SYNC], [])
 
 
 @pytest.mark.asyncio
@@ -131,14 +139,14 @@ async def test_what_does_not_come_back_is_said() -> None:
     assert "/home/me/venv" in said
 
     services.connected = {}
-    found, (said,) = await services.belongings().find(NODE)
-    assert found.environments == []
+    belongings, (said,) = await services.belongings().find(NODE)
+    assert belongings.environments == []
     assert said == "The environment mine is not created again, since the TPU is not connected."
 
     services.connected = {NAME: "1"}
     services.environments = []
     services.folders = TPUError("Host 0 can't be reached.", Reason.UNREACHABLE)
-    found, (said,) = await services.belongings().find(NODE)
+    belongings, (said,) = await services.belongings().find(NODE)
     assert said == "Host 0 can't be reached. Folders that they share are not shared again."
 
 
@@ -146,13 +154,13 @@ async def test_what_does_not_come_back_is_said() -> None:
 async def test_folders_are_shared_with_the_tpus_that_had_them() -> None:
     services = Services()
     services.folders = folders("my-tpu", "other", "other")
-    found, _ = await services.belongings().find(NODE)
+    belongings, _ = await services.belongings().find(NODE)
     request = ShareFolder(folder="/home/me/shared", tpus=["other"])
-    assert found.shares == [FolderShare(tpu="my-tpu", request=request)]
+    assert belongings.shares == [FolderShare(tpu="my-tpu", request=request)]
 
     # What they said last is used when they don't answer.
     services.known, services.folders = services.folders, TPUError("Down.", Reason.UNREACHABLE)
-    assert (await services.belongings().find(NODE))[0].shares == found.shares
+    assert (await services.belongings().find(NODE))[0].shares == belongings.shares
 
 
 @pytest.mark.asyncio

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.agents.budget_ends import ClockWatch
+from jupyter_tpu.fleet.agents.budgets import ClockWatch
 from jupyter_tpu.fleet.core.records import NodeClaim, OperationRecord, PlanTerms, SpendRecord
 from jupyter_tpu.fleet.models import Budget, Operation
 from jupyter_tpu.fleet.money import budget_rules as rules
@@ -47,13 +47,13 @@ class Model:
         seconds = most / 3.6 * 3600 - rules.MARGIN
         if seconds <= 0:
             return
-        wanted = line(str(len(self.lines)), most, asked=self.now, ends=self.now + seconds)
+        asked = line(str(len(self.lines)), most, asked=self.now, ends=self.now + seconds)
         try:
-            rules.require_inside(wanted, [self.budget], self.lines, [], self.now)
+            rules.require_inside(asked, [self.budget], self.lines, [], self.now)
         except TPUError as error:
             self.reasons.add(error.reason)
         else:
-            self.lines.append(structs.replace(wanted, node_id="n", since=self.now))
+            self.lines.append(structs.replace(asked, node_id="n", since=self.now))
 
     def pass_time(self, seconds: float) -> None:
         """Guards act in time: at most MARGIN seconds late."""

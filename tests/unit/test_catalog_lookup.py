@@ -125,7 +125,9 @@ def test_images_belong_to_one_control_plane_and_to_its_generations() -> None:
     assert catalog.image_fits(seven.version, v6e) is False
     assert catalog.image_fits("v2-alpha-tpuv6e", seven) is False
     assert catalog.image_fits(ubuntu_22, catalog.accelerator_type("v5litepod-8")) is False
-    assert [catalog.api_of_version(each) for each in (ubuntu_22, "v2-alpha-tpuv6e", "mine")] == [
+    assert [
+        catalog.api_of_version(version) for version in (ubuntu_22, "v2-alpha-tpuv6e", "mine")
+    ] == [
         "compute",
         "tpu",
         None,

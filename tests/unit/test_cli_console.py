@@ -288,14 +288,16 @@ def test_a_command_that_fails_is_one_line_and_exit_code_1(
 def all_commands() -> list[tuple[str, click.Command]]:
     """Every command and its words, those of groups too."""
     context = click.Context(tpu)
-    found = []
+    commands = []
     for name in tpu.list_commands(context):
         command = tpu.get_command(context, name)
         assert command is not None
-        found.append((name, command))
+        commands.append((name, command))
         if isinstance(command, click.Group):
-            found += [(f"{name} {verb}", each) for verb, each in command.commands.items()]
-    return found
+            commands += [
+                (f"{name} {verb}", subcommand) for verb, subcommand in command.commands.items()
+            ]
+    return commands
 
 
 @pytest.mark.parametrize("words", [words for words, _ in all_commands()])
@@ -335,9 +337,9 @@ def parsed(*words: str) -> dict[str, Any]:
     context = click.Context(tpu)
     command, rest = tpu, list(words)
     while isinstance(command, click.Group):
-        _, found, rest = command.resolve_command(context, rest)
-        assert found is not None
-        command = found
+        _, subcommand, rest = command.resolve_command(context, rest)
+        assert subcommand is not None
+        command = subcommand
     return command.make_context("command", rest).params
 
 

@@ -43,8 +43,8 @@ TPUS = [
 ]
 
 
-def found(test: str) -> list[str]:
-    return [each.name for each in TPUS if parse_filter(test)(each)]
+def names_where(test: str) -> list[str]:
+    return [tpu.name for tpu in TPUS if parse_filter(test)(tpu)]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def found(test: str) -> list[str]:
     ],
 )
 def test_a_filter_means_what_it_means_for_gcloud(test: str, names: str) -> None:
-    assert found(test) == names.split()
+    assert names_where(test) == names.split()
 
 
 @pytest.mark.parametrize(
@@ -104,18 +104,18 @@ def test_a_filter_means_what_it_means_for_gcloud(test: str, names: str) -> None:
 )
 def test_what_is_not_understood_is_one_clear_sentence(test: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        found(test)
+        names_where(test)
 
 
 @given(st.text(alphabet="ab=()\"' ANDOR~:!<>[].*-", max_size=30))
 def test_any_text_is_a_filter_or_a_sentence(text: str) -> None:
     with contextlib.suppress(InvalidInput):
-        found(text)
+        names_where(text)
 
 
 def test_the_order_is_by_several_fields_and_what_has_no_value_is_last() -> None:
     def names(keys: str) -> list[str]:
-        return [each.name for each in sorted_by(TPUS, keys)]
+        return [tpu.name for tpu in sorted_by(TPUS, keys)]
 
     assert names("~chips") == ["ben", "cleo", "ana"]
     assert names("zone,~name") == ["ben", "cleo", "ana"]
@@ -131,7 +131,7 @@ def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     @list_options
     def command() -> None:
         listed = TPUList(tpus=TPUS)
-        print_list(listed, lambda chosen: " ".join(each.name for each in chosen.tpus), "tpus")
+        print_list(listed, lambda chosen: " ".join(tpu.name for tpu in chosen.tpus), "tpus")
 
     with command.make_context("list", list(words)) as context:
         command.invoke(context)
@@ -187,8 +187,10 @@ def lists(group: click.Group, words: str = "") -> dict[str, click.Command]:
 
 @pytest.mark.parametrize("group", [tpu, magics], ids=["jupyter tpu", "%tpu"])
 def test_every_list_has_the_same_options_in_terminal_and_notebook(group: click.Group) -> None:
-    found = lists(group)
-    assert {"list", "hunt list", "job list", "tunnel list", "chips list", "token list"} <= {*found}
-    for words, command in found.items():
-        options = {name for each in command.params for name in each.opts}
+    commands = lists(group)
+    assert {"list", "hunt list", "job list", "tunnel list", "chips list", "token list"} <= {
+        *commands
+    }
+    for words, command in commands.items():
+        options = {name for param in command.params for name in param.opts}
         assert {"--filter", "--sort-by", "--limit", "--format", "--json"} <= options, words

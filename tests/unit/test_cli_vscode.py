@@ -212,7 +212,7 @@ def test_the_file_can_be_shared() -> None:
 def test_the_proposed_zone_has_the_proposed_type(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JUPYTER_TPU_EMULATOR", raising=False)
     monkeypatch.setenv("CLOUDSDK_COMPUTE_ZONE", own)
-    defaults = {each["id"]: each["default"] for each in inputs()}
+    defaults = {entry["id"]: entry["default"] for entry in inputs()}
     assert defaults["tpuZone"] in catalog.accelerator_type(defaults["tpuType"]).zones
     if own in catalog.zones():
         assert defaults["tpuZone"] == own
@@ -221,9 +221,9 @@ def test_the_proposed_zone_has_the_proposed_type(own: str, monkeypatch: pytest.M
 
 
 def test_pickers_offer_every_type_with_what_it_means_and_every_zone() -> None:
-    by_id = {each["id"]: each for each in INPUTS}
+    by_id = {entry["id"]: entry for entry in INPUTS}
     options = {option["value"]: option["label"] for option in by_id["tpuType"]["options"]}
-    assert set(options) == {each.name for each in catalog.types()}
+    assert set(options) == {type.name for type in catalog.types()}
     assert options["v5litepod-8"] == "v5litepod-8 = 8 chips · 1 host · 128 GB HBM"
     zones = {option["value"]: option["label"] for option in by_id["tpuZone"]["options"]}
     assert list(zones) == sorted(catalog.zones())
@@ -232,5 +232,5 @@ def test_pickers_offer_every_type_with_what_it_means_and_every_zone() -> None:
 
 def test_every_picker_a_task_names_is_there_and_no_secret_is() -> None:
     text = json.dumps(TASKS)
-    assert set(re.findall(r"\$\{input:(\w+)\}", text)) == {each["id"] for each in INPUTS}
+    assert set(re.findall(r"\$\{input:(\w+)\}", text)) == {entry["id"] for entry in INPUTS}
     assert "token" not in text

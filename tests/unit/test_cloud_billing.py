@@ -26,7 +26,7 @@ def sku(description: str, usd: float = 1.0, **more: Any) -> dict[str, Any]:
 
 
 def test_prices_are_per_chip_also_where_google_sells_eight_cores() -> None:
-    found = understand(
+    listing = understand(
         [
             (1, sku("TpuV5e in Las Vegas", 1.25, regions=["us-west4", "us-west1"])),
             (1, sku("TpuV5e attached to Spot Preemptible VMs running in Las Vegas", 0.5)),
@@ -37,18 +37,18 @@ def test_prices_are_per_chip_also_where_google_sells_eight_cores() -> None:
         ],
         today=TODAY,
     )
-    assert found.prices == (
+    assert listing.prices == (
         ChipPrice("v2", "us-west4", 1.125, None, TODAY),
         ChipPrice("v2 pod", "us-west4", 6.0, None, TODAY),
         ChipPrice("v4", "us-west4", 3.22, 1.0, TODAY),
         ChipPrice("v5e", "us-west1", 1.25, None, TODAY),
         ChipPrice("v5e", "us-west4", 1.25, 0.5, TODAY),
     )
-    assert found.unknown == ()
+    assert listing.unknown == ()
 
 
 def test_the_price_of_flex_start_has_no_tpu_in_its_name() -> None:
-    found = understand(
+    listing = understand(
         [
             (1, sku("TpuV6e running in Columbus", 2.7, regions=["us-east5"])),
             (1, sku("DWS Defined Duration V6e in Columbus", 1.35, regions=["us-east5"], group="")),
@@ -57,8 +57,8 @@ def test_the_price_of_flex_start_has_no_tpu_in_its_name() -> None:
         ],
         today=TODAY,
     )
-    assert found.prices == (ChipPrice("v6e", "us-east5", 2.7, None, TODAY, 1.35),)
-    assert found.unknown == ()
+    assert listing.prices == (ChipPrice("v6e", "us-east5", 2.7, None, TODAY, 1.35),)
+    assert listing.unknown == ()
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_the_price_of_flex_start_has_no_tpu_in_its_name() -> None:
     ],
 )
 def test_what_is_not_understood_is_listed_and_not_guessed(strange: dict[str, Any]) -> None:
-    found = understand([(1, strange)], today=TODAY)
-    assert (found.prices, found.unknown) == ((), (strange["description"],))
+    listing = understand([(1, strange)], today=TODAY)
+    assert (listing.prices, listing.unknown) == ((), (strange["description"],))
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_what_is_not_understood_is_listed_and_not_guessed(strange: dict[str, Any
     ],
 )
 def test_commitments_reservations_and_other_machines_are_left_out(other: dict[str, Any]) -> None:
-    found = understand([(1, other)], today=TODAY)
-    assert (found.prices, found.unknown) == ((), ())
+    listing = understand([(1, other)], today=TODAY)
+    assert (listing.prices, listing.unknown) == ((), ())
 
 
 def test_newer_prices_replace_those_of_their_regions_only() -> None:

@@ -29,24 +29,24 @@ def target(folder: Path, **variables: str) -> Target:
 
 
 def test_project_and_zone_are_the_active_configurations(gcloud):
-    found = target(gcloud)
-    assert (found.project, found.zone) == ("work-project", "us-central2-b")
+    configured = target(gcloud)
+    assert (configured.project, configured.zone) == ("work-project", "us-central2-b")
 
 
 def test_a_variable_chooses_another_configuration(gcloud):
-    found = target(gcloud, CLOUDSDK_ACTIVE_CONFIG_NAME="default")
-    assert (found.project, found.zone) == ("other", None)
+    configured = target(gcloud, CLOUDSDK_ACTIVE_CONFIG_NAME="default")
+    assert (configured.project, configured.zone) == ("other", None)
 
 
 def test_variables_win_over_files(gcloud):
-    found = target(gcloud, CLOUDSDK_CORE_PROJECT="mine", CLOUDSDK_COMPUTE_ZONE="us-east1-d")
-    assert (found.project, found.zone) == ("mine", "us-east1-d")
+    configured = target(gcloud, CLOUDSDK_CORE_PROJECT="mine", CLOUDSDK_COMPUTE_ZONE="us-east1-d")
+    assert (configured.project, configured.zone) == ("mine", "us-east1-d")
 
 
 def test_what_is_given_wins_over_everything(gcloud):
     environ = {"CLOUDSDK_CONFIG": str(gcloud), "CLOUDSDK_CORE_PROJECT": "mine"}
-    found = Target.from_environment(project="given", zone="z", environ=environ)
-    assert (found.project, found.zone) == ("given", "z")
+    configured = Target.from_environment(project="given", zone="z", environ=environ)
+    assert (configured.project, configured.zone) == ("given", "z")
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_the_emulator_variable_leads_to_the_emulator_and_not_to_gclouds_project(
     state.write_text(
         json.dumps({"id": "ab12", "grpc": "127.0.0.1:1", "token_file": "t", "zone": "us-east1-d"})
     )
-    found = target(gcloud, JUPYTER_TPU_EMULATOR=str(state))
-    cloud = CloudTPU(found)
+    configured = target(gcloud, JUPYTER_TPU_EMULATOR=str(state))
+    cloud = CloudTPU(configured)
     assert cloud.emulated
     assert (cloud.identity, cloud.project, cloud.zone) == (
         "emulator:ab12",

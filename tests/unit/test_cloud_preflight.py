@@ -46,8 +46,8 @@ INFOS = [
 def test_the_quota_is_that_of_the_generation_the_tier_and_the_place(
     generation: str, tier: Tier, limits: list[int]
 ) -> None:
-    found = understand_quotas(INFOS, generation=generation, tier=tier, zone=ZONE)
-    assert [each.limit for each in found] == limits
+    quotas = understand_quotas(INFOS, generation=generation, tier=tier, zone=ZONE)
+    assert [quota.limit for quota in quotas] == limits
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_an_image_of_another_generation_does_not_fit(
 
 
 def test_the_usual_image_of_each_type_fits() -> None:
-    assert all(image_fits(each.version, each) for each in types())
+    assert all(image_fits(type.version, type) for type in types())

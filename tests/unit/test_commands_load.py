@@ -64,8 +64,8 @@ def test_hosts_have_one_line_each_where_chips_are_more_than_lines() -> None:
 
 def test_the_memory_of_a_host_is_not_shown_where_that_of_a_chip_is_not_known() -> None:
     hosts = [host(number, 100.0, 20.0) for number in range(12)]
-    for each in hosts:
-        each.samples[-1].chips[0].memory_used = None
+    for load in hosts:
+        load.samples[-1].chips[0].memory_used = None
     heads, first = words(render(load_view([tpu(*hosts)], lines=16, width=80)))[1:3]
     assert "HBM" not in heads
     assert first == ["0", "all", "2", "███▌", "60", "%", "▃▅"]
@@ -73,8 +73,8 @@ def test_the_memory_of_a_host_is_not_shown_where_that_of_a_chip_is_not_known() -
 
 def test_what_is_wrong_is_reported_once_for_all_hosts_with_it() -> None:
     idle = [HostLoad(host=n, message="No process uses the chips.") for n in (0, 1, 3)]
-    for each in idle:
-        each.samples = [LoadSample(time=time.time(), state="idle")]
+    for load in idle:
+        load.samples = [LoadSample(time=time.time(), state="idle")]
     cut = Problem(message="The link is down.", reason=Reason.UNREACHABLE)
     unknown = HostLoad(host=2, problem=cut)
     old = host(4, 1.0, age=600)

@@ -72,8 +72,8 @@ def group(
 
 
 def no_capacity(checked: str = "2026-08-10T10:01:00.000-07:00", **error: str) -> dict[str, Any]:
-    found = {"code": "ZONE_RESOURCE_POOL_EXHAUSTED", "message": "No room.", **error}
-    check = {"timestamp": checked, "error": {"errors": [found]}}
+    detail = {"code": "ZONE_RESOURCE_POOL_EXHAUSTED", "message": "No room.", **error}
+    check = {"timestamp": checked, "error": {"errors": [detail]}}
     return {"bulkInstanceOperation": {"inProgress": True, "lastProgressCheck": check}}
 
 
@@ -110,7 +110,7 @@ TWO = [instance(), instance(name="pod-w-002")]
 
 
 @pytest.mark.parametrize(
-    ("found", "members", "state"),
+    ("manager", "members", "state"),
     [
         (group(), [], NodeState.CREATING),
         (group("ACTIVATING", stable=True), TWO, NodeState.CREATING),
@@ -127,8 +127,8 @@ TWO = [instance(), instance(name="pod-w-002")]
         (group(size=0, stable=True), [], NodeState.TERMINATED),
     ],
 )  # fmt: skip
-def test_a_groups_state(found: Any, members: Any, state: NodeState) -> None:
-    node = parse_group(found, members, ZONE)
+def test_a_groups_state(manager: Any, members: Any, state: NodeState) -> None:
+    node = parse_group(manager, members, ZONE)
     assert (node.state, node.id, len(node.endpoints)) == (state, "9", len(members))
 
 
@@ -226,7 +226,7 @@ def test_a_calls_error(text: str, reason: Reason) -> None:
     ],
 )
 def test_an_operations_error(code: str, text: str, reason: Reason, scope: str) -> None:
-    found = errors.operation_error({"error": {"errors": [{"code": code, "message": text}]}})
-    assert found is not None
-    assert (found.reason, found.scope) == (reason, scope)
+    failure = errors.operation_error({"error": {"errors": [{"code": code, "message": text}]}})
+    assert failure is not None
+    assert (failure.reason, failure.scope) == (reason, scope)
     assert errors.operation_error({"status": "DONE"}) is None

@@ -101,8 +101,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 def test_what_only_one_can_make_is_made_by_that(
     world: World, type: str, zone: str | None, more: Any, expected: tuple[str, str, str]
 ) -> None:
-    found, reason = world.resolve(type, zone, **more)
-    assert (found.type, found.api, found.version) == expected
+    resolved, reason = world.resolve(type, zone, **more)
+    assert (resolved.type, resolved.api, resolved.version) == expected
     assert reason == ""
 
 
@@ -125,8 +125,8 @@ def test_where_both_can_the_quota_decides_and_it_is_said(
     world: World, tpu: int | None, compute: int | None, api: API, said: str
 ) -> None:
     world.quota = {"tpu": tpu, "compute": compute}
-    found, reason = world.resolve("v6e-8", "us-east5-a")
-    assert found.api == api
+    resolved, reason = world.resolve("v6e-8", "us-east5-a")
+    assert resolved.api == api
     assert said in reason
     assert bool(said) == bool(reason)
 
@@ -137,8 +137,8 @@ def test_the_users_choice_comes_before_the_setting_and_that_before_the_quota(
     world.quota = {"tpu": 0, "compute": 64}
     assert world.resolve("v6e-8", "us-east5-a", api="tpu")[0].api == "tpu"
     monkeypatch.setenv(API_VARIABLE, "tpu")
-    found, reason = world.resolve("v6e-8", "us-east5-a")
-    assert (found.api, reason) == ("tpu", "The Cloud TPU API makes it, as JUPYTER_TPU_API says.")
+    resolved, reason = world.resolve("v6e-8", "us-east5-a")
+    assert (resolved.api, reason) == ("tpu", "The Cloud TPU API makes it, as JUPYTER_TPU_API says.")
     assert world.resolve("v6e-8", "us-east5-a", api="compute")[0].api == "compute"
     assert world.resolve("tpu7x-8")[0].api == "compute"
 
@@ -220,8 +220,8 @@ INFOS = [
     ],
 )
 def test_compute_engines_quotas_are_others(generation: str, tier: Any, limit: int | None) -> None:
-    found = understand_compute_quotas(INFOS, generation=generation, tier=tier, zone="us-east5-a")
-    assert allowed(found, tier) == limit
+    quotas = understand_compute_quotas(INFOS, generation=generation, tier=tier, zone="us-east5-a")
+    assert allowed(quotas, tier) == limit
 
 
 def test_flex_start_is_allowed_by_either_quota() -> None:

@@ -48,7 +48,7 @@ def copy(
             one.shutdown(socket.SHUT_RDWR)
 
     def send() -> None:
-        listing = Listing([os.fsencode(each) for each in sources]).walk()
+        listing = Listing([os.fsencode(source) for source in sources]).walk()
         with peer_over(one) as peer, contextlib.suppress(CopyFailure):
             sender.send(peer, listing, report)
 
@@ -78,16 +78,16 @@ def copy(
 
 def tree(folder: Path) -> dict[str, Any]:
     """All that is in a folder: content, mode and time of each file, and where links lead."""
-    found: dict[str, Any] = {}
+    files: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if path.is_symlink():
-            found[name] = os.readlink(path)
+            files[name] = os.readlink(path)
         else:
             status = path.stat()
             content = path.read_bytes() if path.is_file() else None
-            found[name] = (content, status.st_mode, status.st_mtime_ns)
-    return found
+            files[name] = (content, status.st_mode, status.st_mtime_ns)
+    return files
 
 
 @pytest.fixture
@@ -372,8 +372,8 @@ def test_a_disk_that_fills_in_the_middle_keeps_nothing_of_the_file(
 
 def test_a_failure_names_the_folder_and_not_the_name_of_a_file_that_is_not_whole() -> None:
     place = receiver.part_name(b"/home/model", "what")
-    found = failure(PermissionError(errno.EACCES, "Permission denied"), place)
-    assert (found.path, found.code) == ("/home", "EACCES")
+    refused = failure(PermissionError(errno.EACCES, "Permission denied"), place)
+    assert (refused.path, refused.code) == ("/home", "EACCES")
 
 
 def test_a_missing_folder_is_created_only_if_that_is_wanted(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core.operation_progress import OperationProgress
+from jupyter_tpu.fleet.core.running_operation import OperationProgress
 from jupyter_tpu.fleet.models import Change
-from jupyter_tpu.fleet.reconcile.local_operations import LocalOperations
+from jupyter_tpu.fleet.reconcile.operations import LocalOperations
 
 pytestmark = pytest.mark.asyncio
 

@@ -15,8 +15,15 @@ from test_google_cloud import Both
 from jupyter_tpu.cloud import CloudTPU, NodeState
 from jupyter_tpu.cloud.models import Node, NodeList, NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core.observed import ObservedState
-from jupyter_tpu.fleet.core.observer import AT_ONCE, FRESH, INTEREST, QUICK, SLOW, Observer
+from jupyter_tpu.fleet.core.observer import (
+    AT_ONCE,
+    FRESH,
+    INTEREST,
+    QUICK,
+    SLOW,
+    ObservedState,
+    Observer,
+)
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 
@@ -128,8 +135,8 @@ async def test_panels_that_are_open_cost_nothing_whenever_they_ask() -> None:
         async with asyncio.TaskGroup() as group:
             panels = [group.create_task(panel(1.2 * number)) for number in range(100)]
             assert await setting.calls_within(3600) == pytest.approx(alone, abs=1)
-            for each in panels:
-                each.cancel()
+            for task in panels:
+                task.cancel()
 
 
 @in_virtual_time
@@ -273,8 +280,8 @@ async def test_a_poll_of_both_control_planes_is_one_list_of_each_whoever_looks(
             async with asyncio.TaskGroup() as group:
                 looking = [group.create_task(panel(1.2 * number)) for number in range(panels)]
                 await asyncio.sleep(3600)
-                for each in looking:
-                    each.cancel()
+                for task in looking:
+                    task.cancel()
             return both.tpu.calls, both.compute.calls
 
         alone, many = await hour(1), await hour(100)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.cloud.models import NodeName
-from jupyter_tpu.fleet.core.operation_progress import OperationProgress
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.process_lease import ProcessLease
+from jupyter_tpu.fleet.core.running_operation import OperationProgress
+from jupyter_tpu.fleet.core.state_folder import ProcessLease
 from jupyter_tpu.fleet.core.store import Store
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
@@ -46,7 +46,7 @@ async def test_what_begins_when_a_change_of_packages_was_cancelled_is_cancelled_
     await begin()
     await runner.cancel_connects(NAME, 10.0)
     deletion = await runner.start_exclusive(runner.new_record("delete", NAME), nothing)
-    await asyncio.wait([each.task for each in runner.known.running.values() if each.task])
+    await asyncio.wait([process.task for process in runner.known.running.values() if process.task])
     assert [runner.known.get(id).state for id in begun] == ["cancelled"] * len(begun)
     assert len(begun) > 1
     assert runner.known.get(deletion.id).state == "done"

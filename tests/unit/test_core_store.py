@@ -21,15 +21,14 @@ from jupyter_tpu.cloud.models import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core import database
 from jupyter_tpu.fleet.core.database import KEEP_AT_MOST
-from jupyter_tpu.fleet.core.file_system import network_file_system
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.process_lease import ProcessLease
 from jupyter_tpu.fleet.core.records import (
     EnvironmentRecord,
     NodeClaim,
     OperationRecord,
     TunnelRecord,
 )
+from jupyter_tpu.fleet.core.state_folder import ProcessLease, network_file_system
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.lifecycle.power import is_recent
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
@@ -112,7 +111,7 @@ async def test_forgetting_a_tpu_drops_all_of_it_and_nothing_else(open_store: Ope
     await store.flush()
     kept = (await open_store()).snapshot
     assert list(kept.connected) == [other]
-    assert {name: list(found) for name, found in kept.environments.items()} == {
+    assert {name: list(records) for name, records in kept.environments.items()} == {
         NAME: ["anew"],
         other: ["default"],
     }
@@ -143,18 +142,18 @@ async def test_two_processes_that_write_at_once_see_all_of_each_other(
 
     async def process(number: int) -> None:
         store = await open_store()
-        seen[number] = {each.id for each in store.snapshot.tunnels}
-        for each in range(15):
-            store.save_tunnel(tunnel(f"{number}-{each}"))
-            seen[number].add(f"{number}-{each}")
+        seen[number] = {tunnel.id for tunnel in store.snapshot.tunnels}
+        for index in range(15):
+            store.save_tunnel(tunnel(f"{number}-{index}"))
+            seen[number].add(f"{number}-{index}")
             await asyncio.sleep(0.001)
             news = await store.refresh()
             if news is not None:
-                seen[number] = {each.id for each in news.tunnels}
+                seen[number] = {tunnel.id for tunnel in news.tunnels}
         async with asyncio.timeout(60):
             while len(seen[number]) < 30:
                 if (news := await store.refresh()) is not None:
-                    seen[number] = {each.id for each in news.tunnels}
+                    seen[number] = {tunnel.id for tunnel in news.tunnels}
 
     await asyncio.gather(process(0), process(1))
     assert seen[0] == seen[1]
@@ -284,7 +283,7 @@ async def test_a_row_that_can_not_be_read_is_left_out_and_takes_nothing_along(
         file.execute("INSERT INTO tunnels VALUES ('3', 'google', 'o', '{}')")
     read = (await open_store()).snapshot
     assert list(read.environments[NAME]) == ["default"]
-    assert [each.operation.id for each in read.operations] == ["2"]
+    assert [operation.operation.id for operation in read.operations] == ["2"]
     assert read.tunnels == []
     assert len(caplog.messages) == 3
 
@@ -451,8 +450,8 @@ async def test_operations_of_a_dead_process_are_resumed_or_reported_as_interrupt
     first, second = await open_store(), await open_store()
     runner, resumed = await take_over(first, ProcessLease(tmp_path / "owners"), supervise=True)
     # A deletion and a stop end costs, however late; a start begins some.
-    wanted = ["cancelled", "connect", "create", "delete", "old stop", "start", "stop"]
-    assert resumed == wanted
+    expected = ["cancelled", "connect", "create", "delete", "old stop", "start", "stop"]
+    assert resumed == expected
     started = runner.known.get("old start")
     assert started.state == "failed"
     assert started.problem is not None
@@ -474,9 +473,9 @@ async def test_of_two_processes_one_takes_an_operation_over(
     await store.flush()
     runners = []
     for _ in range(2):
-        lease, each = ProcessLease(tmp_path / "owners"), await open_store()
-        runners.append(OperationRunner(each, lease))
-        runners[-1].load(each.snapshot.operations, {})
+        lease, opened = ProcessLease(tmp_path / "owners"), await open_store()
+        runners.append(OperationRunner(opened, lease))
+        runners[-1].load(opened.snapshot.operations, {})
     [mine], [theirs] = (runner.abandoned() for runner in runners)
     # What its process did last is not lost, though nobody has read it since.
     lately = msgspec.structs.replace(mine, node_id="7")

@@ -97,7 +97,7 @@ def test_each_page_is_in_the_index() -> None:
 def anchors(page: Path) -> set[str]:
     """Of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -132,11 +132,11 @@ def parse(group: click.Group, line: str) -> None:
     command: click.Command = group
     ctx = click.Context(group, info_name=group.name)
     while isinstance(command, click.Group):
-        name, found, words = command.resolve_command(ctx, words)
-        assert found is not None
+        name, subcommand, words = command.resolve_command(ctx, words)
+        assert subcommand is not None
         if not words and len(line.split()) <= 2:
             return  # the name of a command alone
-        command, ctx = found, click.Context(found, parent=ctx, info_name=name)
+        command, ctx = subcommand, click.Context(subcommand, parent=ctx, info_name=name)
     command.parse_args(ctx, words)
 
 

@@ -99,12 +99,14 @@ def test_a_hosts_variables_are_a_tpu_vms_and_the_machines_package_settings() -> 
         "PIP_TWO_LINES": "a\nb",
         "PATH": "/usr/bin",
     }
-    found = host_variables(node, node.hosts[2], machine=machine)
-    assert found["JAX_NUM_CPU_DEVICES"] == str(accelerator_type("v5litepod-16").devices_per_host)
-    assert found["TPU_WORKER_ID"] == "2"
-    assert found["TPU_WORKER_HOSTNAMES"] == "127.1.1.2,127.1.1.3,127.1.1.4,127.1.1.5"
-    assert found["JAX_COORDINATOR_BIND_ADDRESS"] == "127.1.1.2:8482"
-    assert found["PIP_INDEX_URL"] == "https://index.example/simple"
-    assert found["HTTPS_PROXY"] == "http://proxy.example:3128"
-    assert not {"PIP_TARGET", "AWS_SECRET", "PIP_TWO_LINES"} & set(found)
-    assert found.get("UV_CACHE_DIR") != "/mine"
+    variables = host_variables(node, node.hosts[2], machine=machine)
+    assert variables["JAX_NUM_CPU_DEVICES"] == str(
+        accelerator_type("v5litepod-16").devices_per_host
+    )
+    assert variables["TPU_WORKER_ID"] == "2"
+    assert variables["TPU_WORKER_HOSTNAMES"] == "127.1.1.2,127.1.1.3,127.1.1.4,127.1.1.5"
+    assert variables["JAX_COORDINATOR_BIND_ADDRESS"] == "127.1.1.2:8482"
+    assert variables["PIP_INDEX_URL"] == "https://index.example/simple"
+    assert variables["HTTPS_PROXY"] == "http://proxy.example:3128"
+    assert not {"PIP_TARGET", "AWS_SECRET", "PIP_TWO_LINES"} & set(variables)
+    assert variables.get("UV_CACHE_DIR") != "/mine"

@@ -33,7 +33,7 @@ class Slices(World):
         workloads.insert("instanceTemplates", P, REGION, template)
 
     def make(self, **more: Any) -> Any:
-        wanted = {
+        group = {
             "name": "pod",
             "instanceTemplate": TEMPLATE,
             "targetSize": 2,
@@ -42,25 +42,25 @@ class Slices(World):
             "instanceLifecyclePolicy": {"defaultActionOnFailure": "DO_NOTHING"},
             **more,
         }
-        return self.groups.insert(P, PLACE, wanted, "")
+        return self.groups.insert(P, PLACE, group, "")
 
     @property
     def group(self) -> GroupRecord:
-        (found,) = self.groups.records.values()
-        return found
+        (record,) = self.groups.records.values()
+        return record
 
     def topology(self, steps: int = 8) -> list[str]:
         """The states of the topology, as it moves on."""
-        found: list[str] = []
+        states: list[str] = []
         for _ in range(steps):
             state = self.group.topology_state
-            if [state] != found[-1:]:
-                found.append(state)
+            if [state] != states[-1:]:
+                states.append(state)
             self.step()
-        return found
+        return states
 
     def ids(self) -> set[str]:
-        return {each.id for each in self.instances.records.values()}
+        return {record.id for record in self.instances.records.values()}
 
 
 def test_a_slice_is_made_at_once_and_its_hosts_know_each_other() -> None:
@@ -73,15 +73,15 @@ def test_a_slice_is_made_at_once_and_its_hosts_know_each_other() -> None:
     first, second = (world.instances.get(P, ZONE, f"pod-w-00{number}") for number in (1, 2))
     # Workers are not numbered as the names are.
     assert (first.worker, second.worker) == (1, 0)
-    for each in (first, second):
-        assert each.attributes["worker-network-endpoints"] == "pod-w-002,pod-w-001"
-        assert each.attributes["accelerator-type"] == "v6e-8"
-        assert each.attributes["agent-worker-number"] == str(each.worker)
-        assert (each.accelerator.devices, each.held.chips) == (8, 4)
+    for vm in (first, second):
+        assert vm.attributes["worker-network-endpoints"] == "pod-w-002,pod-w-001"
+        assert vm.attributes["accelerator-type"] == "v6e-8"
+        assert vm.attributes["agent-worker-number"] == str(vm.worker)
+        assert (vm.accelerator.devices, vm.held.chips) == (8, 4)
     assert world.groups.is_stable(world.group)
     assert not world.groups.unsettled()
     saved = msgspec.json.decode(msgspec.json.encode(world.model.snapshot()), type=EmulatorSnapshot)
-    assert [each.topology_state for each in saved.groups] == ["ACTIVE"]
+    assert [group.topology_state for group in saved.groups] == ["ACTIVE"]
 
 
 def test_it_is_deleted_in_reverse_order_only() -> None:
@@ -110,13 +110,13 @@ def test_its_operation_is_done_without_instances_as_long_as_not_all_have_capacit
     world.step()
     assert (made.status, made.errors, world.ids()) == ("DONE", [], set())
     assert world.groups.is_waiting(world.group)
-    assert [each.errors[0]["code"] for each in world.group.members] == [
+    assert [member.errors[0]["code"] for member in world.group.members] == [
         "ZONE_RESOURCE_POOL_EXHAUSTED"
     ] * 2
     assert len(world.group.errors) == 2
     world.model.faults.remove(room_for_one.id)
     assert world.topology()[-1] == "ACTIVE"
-    assert [each.errors for each in world.group.members] == [[], []]
+    assert [member.errors for member in world.group.members] == [[], []]
 
 
 def test_an_empty_group_says_nothing() -> None:
@@ -182,8 +182,8 @@ def test_flex_start_waits_without_instances_and_ends_with_its_time() -> None:
     assert not world.ids()
     world.model.faults.remove(full.id)
     assert world.topology()[-1] == "ACTIVE"
-    for each in world.instances.records.values():
-        each.ends_at = 1.0
+    for record in world.instances.records.values():
+        record.ends_at = 1.0
     world.topology()
     assert (world.group.size, world.group.members, world.ids()) == (0, [], set())
 

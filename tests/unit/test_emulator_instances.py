@@ -34,14 +34,14 @@ def test_an_instance_is_made_stopped_started_and_deleted() -> None:
     assert world.one.host.external not in ("", before)
     saved = msgspec.json.encode(world.model.snapshot())
     again = Model(msgspec.json.decode(saved, type=EmulatorSnapshot))
-    assert [each.status for each in again.instances.values()] == ["RUNNING"]
+    assert [instance.status for instance in again.instances.values()] == ["RUNNING"]
     deleted = world.instances.delete(P, ZONE, "one", "")
     assert world.statuses() == ["STOPPING", ""]
     assert deleted.status == "DONE"
 
 
 @pytest.mark.parametrize(
-    ("wanted", "text"),
+    ("instance", "text"),
     [
         (body(machine="ct5lp-hightpu-4t"), "does not exist in zone"),
         (body(machine="ct9-standard-4t"), "does not exist in zone"),
@@ -58,17 +58,17 @@ def test_an_instance_is_made_stopped_started_and_deleted() -> None:
         ),
     ],
 )
-def test_what_google_does_not_make_is_refused(wanted: dict[str, Any], text: str) -> None:
+def test_what_google_does_not_make_is_refused(instance: dict[str, Any], text: str) -> None:
     with pytest.raises(ApiError) as error:
-        World().insert(wanted)
+        World().insert(instance)
     assert text in error.value.message
 
 
 def test_v5e_is_listed_and_refused() -> None:
-    wanted = body(machine="ct5lp-hightpu-4t")
-    wanted["machineType"] = "zones/us-west4-a/machineTypes/ct5lp-hightpu-4t"
+    instance = body(machine="ct5lp-hightpu-4t")
+    instance["machineType"] = "zones/us-west4-a/machineTypes/ct5lp-hightpu-4t"
     with pytest.raises(ApiError) as error:
-        World().instances.insert(P, "us-west4-a", wanted, "")
+        World().instances.insert(P, "us-west4-a", instance, "")
     assert error.value.status == 403
     assert error.value.message == (
         "This user agent is not allowed to use the machine type [ct5lp-hightpu-4t]."
@@ -145,7 +145,7 @@ def test_a_preempted_one_is_stopped_or_deleted(action: str, ends: str) -> None:
     world.statuses()
     world.instances.preempt(world.one)
     assert world.statuses()[-1] == ends
-    kinds = [each.kind for each in world.model.compute_operations.all()]
+    kinds = [operation.kind for operation in world.model.compute_operations.all()]
     assert "compute.instances.preempted" in kinds
 
 

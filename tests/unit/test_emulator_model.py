@@ -14,10 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from jupyter_tpu.emulator.model.api_errors import ApiError
 from jupyter_tpu.emulator.model.faults import Fault
 from jupyter_tpu.emulator.model.model import Model
-from jupyter_tpu.emulator.model.paging import paginate
-from jupyter_tpu.emulator.model.records import EmulatedOperation, NodeRequest
+from jupyter_tpu.emulator.model.operations import paginate
+from jupyter_tpu.emulator.model.records import (
+    TRANSITIONS,
+    EmulatedOperation,
+    NodeRequest,
+)
 from jupyter_tpu.emulator.model.snapshot import EmulatorSnapshot
-from jupyter_tpu.emulator.model.transitions import TRANSITIONS
 
 P, ZONE = "emulated", "us-central1-a"
 PARENT = f"projects/{P}/locations/{ZONE}"

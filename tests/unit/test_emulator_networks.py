@@ -29,8 +29,8 @@ def says(error: pytest.ExceptionInfo[ApiError], text: str) -> bool:
 
 def test_a_project_begins_with_googles_default_network_and_its_rules() -> None:
     networks = make().networks
-    assert [each["name"] for each in networks.list(P, "networks")] == ["default"]
-    rules = {each["name"]: each for each in networks.list(P, "firewalls")}
+    assert [network["name"] for network in networks.list(P, "networks")] == ["default"]
+    rules = {network["name"]: network for network in networks.list(P, "firewalls")}
     assert set(rules) == {f"default-allow-{what}" for what in ("icmp", "internal", "rdp", "ssh")}
     assert rules["default-allow-ssh"]["allowed"] == [{"IPProtocol": "tcp", "ports": ["22"]}]
     assert networks.get(P, "subnetworks", "us-central1", "default")["ipCidrRange"]
@@ -54,7 +54,9 @@ def test_a_tpu_is_made_only_on_networks_that_exist_and_keeps_them_from_deletion(
         assert says(error, used_by)
     again.delete(P, "firewalls", "global", "ssh", iter(()))
     again.delete(P, "networks", "global", "mine", iter(()))
-    assert [each["name"] for each in again.list(P, "subnetworks", "us-central1")] == ["default"]
+    assert [subnetwork["name"] for subnetwork in again.list(P, "subnetworks", "us-central1")] == [
+        "default"
+    ]
 
 
 @pytest.mark.parametrize(

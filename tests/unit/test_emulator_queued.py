@@ -107,7 +107,7 @@ def test_a_preempted_tpu_suspends_all_of_them_until_it_is_reset() -> None:
     service.ask("q", "a", "b", tier="spot", multislice=True)
     service.settle()
     slices = [node.slice for node in service.model.nodes.values()]
-    assert [(each.number, each.count) for each in slices if each] == [(0, 2), (1, 2)]
+    assert [(part.number, part.count) for part in slices if part] == [(0, 2), (1, 2)]
     service.model.preempt(service.model.get_node(P, ZONE, "b"))
     assert service.settle() == ["ACTIVE", "SUSPENDING", "SUSPENDED"]
     assert service.queue.get(P, ZONE, "q").initiator == "SERVICE"

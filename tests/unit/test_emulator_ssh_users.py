@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from jupyter_tpu.emulator.model.ssh_users import authorized
+from jupyter_tpu.emulator.model.os_login import authorized
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = "ssh-ed25519 AAAAC3Nz me@laptop"

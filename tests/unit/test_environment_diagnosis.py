@@ -66,7 +66,7 @@ def host(number: int = 0, **changes: Any) -> ExaminedHost:
 
 def findings(*hosts: ExaminedHost, expected: ExpectedTPU = EXPECTED) -> list[Finding]:
     """Those that are not ok."""
-    return [each for each in diagnose(hosts, expected) if each.state != "ok"]
+    return [item for item in diagnose(hosts, expected) if item.state != "ok"]
 
 
 def finding(*hosts: ExaminedHost) -> Finding:
@@ -75,9 +75,11 @@ def finding(*hosts: ExaminedHost) -> Finding:
 
 
 def test_a_tpu_without_problems_says_what_was_checked() -> None:
-    found = diagnose([host()], EXPECTED)
-    assert {each.state for each in found} == {"ok"}
-    text = describe(Diagnosis(tpu="my-tpu", zone="z", emulated=False, healthy=True, findings=found))
+    findings = diagnose([host()], EXPECTED)
+    assert {item.state for item in findings} == {"ok"}
+    text = describe(
+        Diagnosis(tpu="my-tpu", zone="z", emulated=False, healthy=True, findings=findings)
+    )
     assert "ok       4 v5e chips with device files." in text
     assert "ok       default: JAX 0.10.2, libtpu 0.0.42, 4 tpu devices." in text
     assert "ok       The clock agrees with this computer's to 0.1 s." in text
@@ -86,9 +88,9 @@ def test_a_tpu_without_problems_says_what_was_checked() -> None:
 
 def test_a_host_that_cannot_be_reached_is_a_finding_and_the_others_are_checked() -> None:
     gone = TPUError("my-tpu-1 can't be reached.", Reason.UNREACHABLE, "Restart the TPU.")
-    found = diagnose([host(0), ExaminedHost(host=1, facts=gone)], EXPECTED)
-    assert {each.host for each in found} == {0, 1}
-    (lost,) = [each for each in found if each.host == 1]
+    findings = diagnose([host(0), ExaminedHost(host=1, facts=gone)], EXPECTED)
+    assert {item.host for item in findings} == {0, 1}
+    (lost,) = [item for item in findings if item.host == 1]
     assert (lost.check, lost.state) == ("connection", "problem")
     assert "my-tpu-1 can't be reached" in lost.message
     assert lost.hint.startswith("Other hosts of the TPU answer, so its firewall allows SSH.")
@@ -113,21 +115,21 @@ def test_a_kernel_may_have_the_chips() -> None:
         owners={77: "The kernel of train.ipynb"},
         check={"platform": ""},
     )
-    found = diagnose([mine], EXPECTED)
-    assert not [each for each in found if each.state == "problem"]
-    assert "The kernel of train.ipynb uses the chips (process 77)." in [f.message for f in found]
+    findings = diagnose([mine], EXPECTED)
+    assert not [item for item in findings if item.state == "problem"]
+    assert "The kernel of train.ipynb uses the chips (process 77)." in [f.message for f in findings]
 
 
 def test_a_holder_is_named_with_its_age_its_container_and_its_notebook() -> None:
     old = {**HOLDER, "since": 1772373720.0, "age": 2.5 * 86400}
     boxed = {**old, "container": "0123456789ab", "stop": "sudo docker stop 0123456789ab"}
-    found = finding(host(0), host(1, hardware={"holders": [boxed]}, ports=COORDINATOR_PORTS))
-    assert found.message == (
+    problem = finding(host(0), host(1, hardware={"holders": [boxed]}, ports=COORDINATOR_PORTS))
+    assert problem.message == (
         "The chips are in use by process 77 of root in the container 0123456789ab since "
         "2026-03-01 14:02 UTC (2 days): python3 train.py."
     )
     stop = "jupyter tpu ssh my-tpu --worker 1 --command 'sudo docker stop 0123456789ab'"
-    assert found.hint.startswith(f"To stop its container: {stop}. To end only the process: ")
+    assert problem.hint.startswith(f"To stop its container: {stop}. To end only the process: ")
     somewhere = finding(host(hardware={"holders": [{**old, "container": "?"}]}))
     assert "77 of root in a container since 2026" in somewhere.message
     assert "may start it again" in somewhere.hint
@@ -157,7 +159,7 @@ def test_a_lock_file_is_only_deleted_where_it_is_in_the_way_and_nobody_holds_it(
     assert "is left over from root, and your programs can't use it" in left.message
     assert left.hint == "To delete it, if still no process holds it: jupyter tpu chips free my-tpu"
     both = findings(host(hardware={"lock": {**LOCK, "held": True}, "holders": [HOLDER]}))
-    assert "lock" not in {each.check for each in both}, "a held lock is never deleted"
+    assert "lock" not in {item.check for item in both}, "a held lock is never deleted"
     mine = {"owner": "me"}
     assert not [f for f in diagnose([host(hardware={"lock": mine})], EXPECTED) if f.check == "lock"]
     roots = host(hardware={"lock": {**mine, "blocks_root": True}})
@@ -186,10 +188,10 @@ def test_the_cause_of_a_fallback_to_the_cpu_is_a_finding() -> None:
         "default: JAX does not use the TPU: the package libtpu is not installed."
     )
     platforms = findings(host(check=cpu, hardware={"variables": {"JAX_PLATFORMS": "cpu"}}))
-    assert [each.check for each in platforms] == ["login", "jax"]
+    assert [platform.check for platform in platforms] == ["login", "jax"]
     assert "JAX_PLATFORMS=cpu" in platforms[1].message
-    for each in platforms:
-        assert "jupyter tpu ssh my-tpu --command 'grep -ns -e JAX_PLATFORMS /etc/" in each.hint
+    for platform in platforms:
+        assert "jupyter tpu ssh my-tpu --command 'grep -ns -e JAX_PLATFORMS /etc/" in platform.hint
     assert missing.hint == "jupyter tpu env add my-tpu --env default 'jax[tpu]==0.10.2'"
     gone = "/usr/lib/libtcmalloc.so.4"
     preload = {"variables": {"LD_PRELOAD": gone}, "no_preload": gone}
@@ -222,8 +224,8 @@ def test_a_clock_is_wrong_only_by_what_is_certain() -> None:
         host(0, clock=clock(60.0, 61.0)),
         host(1, clock=clock(61, 62), ports=COORDINATOR_PORTS),
     ]
-    for each in findings(*hosts):
-        assert "this computer's clock is probably wrong" in each.hint
+    for item in findings(*hosts):
+        assert "this computer's clock is probably wrong" in item.hint
 
 
 def test_variables_that_limit_programs_to_some_chips_are_explained() -> None:
@@ -277,9 +279,9 @@ def test_the_same_finding_of_many_hosts_is_one_line() -> None:
 def test_an_emulated_tpu_says_so() -> None:
     emulated = ExpectedTPU(name="my-tpu", emulated=True, devices_per_host=4)
     bare = {"chips": [], "device_files": [], "emulated": True}
-    found = diagnose([host(hardware=bare, check={"platform": "cpu"})], emulated)
-    assert {each.state for each in found} == {"ok"}
-    assert any(each.message.startswith("Emulated: ") for each in found)
+    findings = diagnose([host(hardware=bare, check={"platform": "cpu"})], emulated)
+    assert {item.state for item in findings} == {"ok"}
+    assert any(item.message.startswith("Emulated: ") for item in findings)
 
 
 def test_without_an_environment_jax_is_unknown() -> None:
@@ -293,11 +295,13 @@ def test_without_an_environment_jax_is_unknown() -> None:
 
 def test_a_service_account_without_the_scope_for_buckets_is_a_warning() -> None:
     def account(email: str, *scopes: str) -> ExaminedHost:
-        each = host()
-        assert isinstance(each.facts, HostFacts)
+        examined = host()
+        assert isinstance(examined.facts, HostFacts)
         full = [f"https://www.googleapis.com/auth/{scope}" for scope in scopes]
-        each.facts = structs.replace(each.facts, account=ServiceAccount(email=email, scopes=full))
-        return each
+        examined.facts = structs.replace(
+            examined.facts, account=ServiceAccount(email=email, scopes=full)
+        )
+        return examined
 
     assert not findings(account("vm@project", "cloud-platform"))
     assert not findings(account("vm@project", "devstorage.read_write"))

@@ -15,8 +15,8 @@ import zlib
 from pathlib import Path
 
 import jupyter_tpu
-from jupyter_tpu.environment.jaxkit_sources import jaxkit_sources
-from jupyter_tpu.environment.on_host.jaxkit import install_jaxkit
+from jupyter_tpu.environment.on_host.virtualenv import install_jaxkit
+from jupyter_tpu.environment.requirements import jaxkit_sources
 
 VERSION = "from jupyter_tpu import jaxkit, __version__; print(__version__)"
 
@@ -31,8 +31,8 @@ def test_all_of_it_can_be_imported_without_what_the_server_needs(tmp_path: Path)
 import json, pkgutil, sys
 sys.path.insert(0, sys.argv[1])
 import jupyter_tpu
-found = pkgutil.walk_packages(jupyter_tpu.__path__, "jupyter_tpu.")
-names = [name for _, name, _ in found if __import__(name)]
+modules = pkgutil.walk_packages(jupyter_tpu.__path__, "jupyter_tpu.")
+names = [name for _, name, _ in modules if __import__(name)]
 public = [getattr(jupyter_tpu.jaxkit, name) for name in jupyter_tpu.jaxkit.__all__]
 print(json.dumps([jupyter_tpu.__file__, names, [name.partition(".")[0] for name in sys.modules]]))
 """

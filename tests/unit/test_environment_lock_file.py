@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.environment.on_host import lock_file as module
-from jupyter_tpu.environment.on_host.lock_file import delete_left_over, lock_file
+from jupyter_tpu.environment.on_host import chip_holders as module
+from jupyter_tpu.environment.on_host.chip_holders import delete_left_over, lock_file
 
 OTHER = 54321
 only_root = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to other users")
@@ -33,8 +33,8 @@ def protect(root: Path, level: int) -> None:
 
 def test_a_file_of_ones_own_keeps_nobody_out(root: Path) -> None:
     protect(root, 2)
-    found = lock_file(str(root))
-    assert (found["held"], found["blocks_user"]) == (False, False)
+    lock = lock_file(str(root))
+    assert (lock["held"], lock["blocks_user"]) == (False, False)
     (root / "tmp/libtpu_lockfile").unlink()
     assert lock_file(str(root)) == {}
 
@@ -44,8 +44,8 @@ def test_another_users_file_keeps_root_out_only_where_it_is_protected(root: Path
     os.chown(root / "tmp/libtpu_lockfile", OTHER, OTHER)
     for level, blocked in ((0, False), (1, True), (2, True)):
         protect(root, level)
-        found = lock_file(str(root))
-        assert (found["owner"], found["blocks_user"]) == (str(OTHER), blocked)
+        lock = lock_file(str(root))
+        assert (lock["owner"], lock["blocks_user"]) == (str(OTHER), blocked)
     (root / "tmp").chmod(0o777)  # the system protects sticky folders only
     assert not lock_file(str(root))["blocks_root"]
 
@@ -56,8 +56,8 @@ def test_a_file_of_root_keeps_others_out_but_not_root(
 ) -> None:
     protect(root, 2)
     monkeypatch.setattr(os, "getuid", lambda: OTHER)
-    found = lock_file(str(root))
-    assert found == {"owner": "root", "held": False, "blocks_user": True, "blocks_root": False}
+    lock = lock_file(str(root))
+    assert lock == {"owner": "root", "held": False, "blocks_user": True, "blocks_root": False}
 
 
 def test_a_lock_is_seen_even_if_its_holder_is_not(root: Path) -> None:

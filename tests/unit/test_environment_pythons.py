@@ -12,8 +12,8 @@ from jupyter_tpu.errors import Reason, TPUError
 HOST = {"3.10.12": "/usr/bin/python3", "3.12.4": "/opt/12", "3.13.1": "/opt/13"}
 
 
-def chosen(wanted: str | None, *hosts: dict[str, str], existing: str = "") -> str:
-    return choose(wanted, hosts, [existing] * len(hosts), "default").version
+def chosen(version: str | None, *hosts: dict[str, str], existing: str = "") -> str:
+    return choose(version, hosts, [existing] * len(hosts), "default").version
 
 
 def test_the_newest_that_all_hosts_have_is_taken() -> None:
@@ -40,7 +40,7 @@ def test_an_environment_that_is_there_keeps_its_python() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "sentence"),
+    ("version", "sentence"),
     [
         ("python3", "not a Python version"),
         ("3.8", "JAX needs Python 3.11"),
@@ -49,9 +49,9 @@ def test_an_environment_that_is_there_keeps_its_python() -> None:
         ("3.12\n", "not a"),
     ],
 )
-def test_a_python_that_can_not_be_meant_is_refused(wanted: str, sentence: str) -> None:
+def test_a_python_that_can_not_be_meant_is_refused(version: str, sentence: str) -> None:
     with pytest.raises(TPUError, match=sentence):
-        chosen(wanted, HOST)
+        chosen(version, HOST)
 
 
 def test_a_python_that_can_not_be_had_names_those_that_are_there() -> None:

@@ -23,8 +23,8 @@ from jupyter_tpu.environment.on_host.host_setup import _apt_error, setup_states
 from jupyter_tpu.environment.steps import steps_of
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet import EnvironmentDefaults
-from jupyter_tpu.fleet.core.operation_progress import OperationProgress
 from jupyter_tpu.fleet.core.records import EnvironmentRecord
+from jupyter_tpu.fleet.core.running_operation import OperationProgress
 from jupyter_tpu.fleet.environments.environment import merge_request
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
 from jupyter_tpu.links import HostName
@@ -88,11 +88,15 @@ async def run_script(hosts: list[Host], script: str, missing: Sequence[int]) -> 
     progress = OperationProgress(operation, lambda: None)
     progress.plan(plan(spec), hosts=len(hosts))
     work = HostWork(hosts, spec, ExpectedHardware(emulated=False), progress)
-    step = next(each for each in steps_of(spec) if each.plan.key == "script")
+    step = next(setup_step for setup_step in steps_of(spec) if setup_step.plan.key == "script")
     progress.begin("script")
     async with asyncio.timeout(300):
         await step.apply(work, missing)
-    [shown] = [each for each in operation.steps if each.title == "Run the setup script"]
+    [shown] = [
+        running_step
+        for running_step in operation.steps
+        if running_step.title == "Run the setup script"
+    ]
     assert shown.hosts_done == 8
     return operation.log
 
@@ -140,7 +144,7 @@ async def test_what_an_environment_can_do_without_fails_with_a_warning_and_the_r
         setup={key: "needed"}, pythons={}, folders=[],
     )  # fmt: skip
     work.probes = [probe] * len(hosts)
-    [step] = [each for each in steps_of(spec) if each.plan.key == key]
+    [step] = [setup_step for setup_step in steps_of(spec) if setup_step.plan.key == key]
     if key == "script":  # it may be what the packages need
         with pytest.raises(TPUError):
             await take(work, step)
@@ -150,7 +154,7 @@ async def test_what_an_environment_can_do_without_fails_with_a_warning_and_the_r
     assert "Set the time zone: Hosts 0, 1, 2, 3, 4, 5, 6, 7 failed." in work.warning.message
     assert "The time zone Mars/Olympus does not exist on this host." in work.warning.message
     assert f"Warning: {work.warning}" in operation.log
-    assert [each.title for each in operation.steps if each.state == "failed"] == [
+    assert [step.title for step in operation.steps if step.state == "failed"] == [
         "Set the time zone"
     ]
 
@@ -191,7 +195,7 @@ async def test_a_script_of_windows_without_a_first_line_runs_in_bash_and_leaves_
     [command] = [line for line in log if "/proc/self/fd" in line]
     assert re.fullmatch(r"host 0: bash /proc/self/fd/\d+", command.strip())
     os.kill(int((hosts[0].home / "pid").read_text()), signal.SIGKILL)  # it was not waited for
-    files = {each.name for each in hosts[0].environment.iterdir()}
+    files = {path.name for path in hosts[0].environment.iterdir()}
     assert files == {"bin", "jupyter-tpu-setup-script"}
     assert hosts[0].state(script) == "done"
 
@@ -222,9 +226,9 @@ async def test_a_script_whose_connection_was_lost_is_ended_and_runs_again(
 def test_where_root_is_this_machines_nothing_is_changed(
     hosts: list[Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted: dict[str, Any] = {"apt": ["tree"], "timezone": "Europe/Berlin", "script": "true"}
+    setup: dict[str, Any] = {"apt": ["tree"], "timezone": "Europe/Berlin", "script": "true"}
     monkeypatch.setenv("JUPYTER_TPU_EMULATED_HOST", "folder")  # as the emulator's fallback sets it
-    assert set(setup_states(wanted, str(hosts[0].environment)).values()) == {"skipped"}
+    assert set(setup_states(setup, str(hosts[0].environment)).values()) == {"skipped"}
 
 
 def test_connecting_again_adds_to_the_setup_of_hosts_or_replaces_it() -> None:
@@ -233,11 +237,11 @@ def test_connecting_again_adds_to_the_setup_of_hosts_or_replaces_it() -> None:
     )
     environment = Environment(name="default", tpu="pod", zone="zone", state="ready")
     before = EnvironmentRecord(node_id="1", request=earlier, environment=environment)
-    wanted = HostSetup(apt=["tree=2"])
-    added = merge_request(before, ConnectTPU(setup=wanted))
+    setup = HostSetup(apt=["tree=2"])
+    added = merge_request(before, ConnectTPU(setup=setup))
     assert added.setup == HostSetup(apt=["tree=2", "jq"], timezone="UTC", script="true")
-    replaced = merge_request(before, ConnectTPU(setup=wanted, replace_setup=True))
-    assert (replaced.setup, replaced.packages) == (wanted, ["flax"])
+    replaced = merge_request(before, ConnectTPU(setup=setup, replace_setup=True))
+    assert (replaced.setup, replaced.packages) == (setup, ["flax"])
     assert merge_request(before, ConnectTPU(replace_setup=True)).setup == HostSetup()
     assert merge_request(before, ConnectTPU()) == earlier
 
@@ -263,8 +267,8 @@ def test_defaults_are_added_to_what_is_asked_for_but_not_to_a_lock_or_a_python_t
     )
     locked = ConnectTPU(lock="flax==1")
     assert defaults.added_to(locked) == ConnectTPU(lock="flax==1", setup=setup)
-    found = ConnectTPU(python_path="~/venv")
-    assert defaults.added_to(found) == found
+    request = ConnectTPU(python_path="~/venv")
+    assert defaults.added_to(request) == request
 
 
 @pytest.mark.parametrize(

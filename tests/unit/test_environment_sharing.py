@@ -50,7 +50,7 @@ def a_host(**changes: Any) -> SharingHost:
 
 def exports_of(text: str) -> tuple[str, list[str]]:
     """Path and clients of an export, read as exports(5) says: octal codes stand for characters."""
-    (line,) = [each for each in text.splitlines() if not each.startswith("#")]
+    (line,) = [line for line in text.splitlines() if not line.startswith("#")]
     path, *clients = line.split()
     raw = re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), path.encode())
     return raw.decode(), clients
@@ -58,11 +58,11 @@ def exports_of(text: str) -> tuple[str, list[str]]:
 
 @pytest.mark.parametrize("path", ["/home/me/shared", ODD])
 def test_a_folder_is_exported_to_the_hosts_only_and_as_its_user(path: str) -> None:
-    found, clients = exports_of(sharing.exports_text(a_share(path), 1001, 1002))
-    assert found == path
-    assert [each.partition("(")[0] for each in clients] == ["10.0.0.2", "10.0.0.9"]
-    for each in clients:
-        options = each.partition("(")[2].rstrip(")").split(",")
+    exported, clients = exports_of(sharing.exports_text(a_share(path), 1001, 1002))
+    assert exported == path
+    assert [client.partition("(")[0] for client in clients] == ["10.0.0.2", "10.0.0.9"]
+    for client in clients:
+        options = client.partition("(")[2].rstrip(")").split(",")
         assert {"rw", "all_squash", "anonuid=1001", "anongid=1002"} <= set(options)
         assert "no_root_squash" not in options
 
@@ -87,9 +87,11 @@ def test_systemd_accepts_the_units(path: str, tmp_path: Path) -> None:
     (tmp_path / f"{name}.mount").write_text(sharing.mount_unit(a_share(path)))
     unit = tmp_path / f"{name}.automount"
     unit.write_text(sharing.automount_unit(a_share(path)))
-    for each in (tmp_path / f"{name}.mount", unit):
+    for unit_file in (tmp_path / f"{name}.mount", unit):
         checked = subprocess.run(
-            ["systemd-analyze", "verify", "--man=no", str(each)], capture_output=True, text=True
+            ["systemd-analyze", "verify", "--man=no", str(unit_file)],
+            capture_output=True,
+            text=True,
         )
         complaints = [line for line in checked.stderr.splitlines() if str(tmp_path) in line]
         assert (checked.returncode, complaints) == (0, []), checked.stderr
@@ -119,7 +121,7 @@ def test_a_folder_that_can_not_be_shared_is_refused(folder: str) -> None:
 
 def test_a_folder_is_in_the_home_folder_or_absolute() -> None:
     given = ["shared", "~/a b/", "/mnt/data"]
-    assert [sharing.check_folder(each) for each in given] == ["shared", "a b", "/mnt/data"]
+    assert [sharing.check_folder(folder) for folder in given] == ["shared", "a b", "/mnt/data"]
 
 
 @pytest.mark.parametrize(
@@ -141,8 +143,8 @@ def test_a_folder_is_in_the_home_folder_or_absolute() -> None:
 def test_a_host_that_can_not_share_says_why(
     changes: dict[str, Any], server: bool, why: str
 ) -> None:
-    found, hint = sharing.why_not(a_host(**changes), server=server)
-    assert (why in found) if why else not found
+    reason, hint = sharing.why_not(a_host(**changes), server=server)
+    assert (why in reason) if why else not reason
     assert bool(hint) == bool(why)
 
 
@@ -157,7 +159,7 @@ def test_packages_are_installed_only_where_they_are_missing() -> None:
 def test_those_that_keep_a_folder_stay_in_its_export() -> None:
     kept = (Client("pod", 1, "10.0.0.2"),)
     step, _ = sharing.server_removal(a_share(), kept, a_host())
-    assert [each.partition("(")[0] for each in exports_of(step["text"])[1]] == ["10.0.0.2"]
+    assert [client.partition("(")[0] for client in exports_of(step["text"])[1]] == ["10.0.0.2"]
     step, _ = sharing.server_removal(a_share(), (), a_host())
     assert step["do"] == "delete"
 

@@ -19,7 +19,7 @@ from jupyter_tpu.errors import InvalidInput
 
 
 def script(**changes: Any) -> str:
-    wanted: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "user": "ann",
         "job": "abcd1234",
         "command": "python 'my train.py' $HOME",
@@ -27,15 +27,15 @@ def script(**changes: Any) -> str:
         "emulated": False,
         **changes,
     }
-    return startup_script(UnattendedStart(**wanted))
+    return startup_script(UnattendedStart(**fields))
 
 
 def request(text: str) -> dict[str, Any]:
     """What the program in a script is told."""
     packed = text.partition("<<'END'\n")[2].partition("\nEND\n")[0]
     size, _, rest = lzma.decompress(base64.b64decode(packed)).partition(b"\n")
-    found: dict[str, Any] = json.loads(rest[int(size) :])
-    return found
+    answer: dict[str, Any] = json.loads(rest[int(size) :])
+    return answer
 
 
 def test_it_is_plain_text_that_a_shell_reads_and_fits_into_metadata(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from jupyter_tpu.agent.protocol.chips import chips
 from jupyter_tpu.environment.models import ExpectedHardware
-from jupyter_tpu.environment.on_host.hardware import hardware
+from jupyter_tpu.environment.on_host.chip_holders import hardware
 from jupyter_tpu.environment.verification import HostCheck, require_usable
 from jupyter_tpu.errors import Reason, TPUError
 
@@ -34,7 +34,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     for name in ("JAX_PLATFORMS", "TPU_LIBRARY_PATH", "JUPYTER_TPU_EMULATED"):
         monkeypatch.delenv(name, raising=False)
 
-    def check(**found: Any) -> HostCheck:
+    def check(**facts: Any) -> HostCheck:
         normal = {
             "jax": "0.10.2",
             "packages": {"jax": "0.10.2", "libtpu": "0.0.42"},
@@ -42,7 +42,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
             "devices": 1,
             "hardware": hardware(str(tmp_path)),
         }
-        return msgspec.convert({**normal, **found}, HostCheck)
+        return msgspec.convert({**normal, **facts}, HostCheck)
 
     return check
 

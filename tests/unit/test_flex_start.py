@@ -10,16 +10,15 @@ from msgspec import structs
 
 from jupyter_tpu.cloud.errors import never_sent
 from jupyter_tpu.cloud.tpu.nodes import FLEX_START, parse_node
-from jupyter_tpu.commands.flex_start import run_text
 from jupyter_tpu.commands.tables import tpu_table
-from jupyter_tpu.commands.times import local_time
+from jupyter_tpu.commands.times import local_time, run_text
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.checks import check_run
 from jupyter_tpu.fleet.models import TPU, CreateTPU, TPUList
 from jupyter_tpu.fleet.models.money import cost_of
 
 
-def wanted(**options: Any) -> CreateTPU:
+def request(**options: Any) -> CreateTPU:
     return CreateTPU(name="my-tpu", **{"type": "v6e-8", "tier": "flex-start", **options})
 
 
@@ -40,9 +39,9 @@ def test_flex_start_needs_a_time_to_run_and_a_type_that_google_offers(
     options: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(InvalidInput, match=complaint):
-        check_run(wanted(**options))
-    check_run(wanted(run_for=7 * 86_400.0))
-    check_run(wanted(type="v9-newer-than-this", run_for=3600.0))
+        check_run(request(**options))
+    check_run(request(run_for=7 * 86_400.0))
+    check_run(request(type="v9-newer-than-this", run_for=3600.0))
 
 
 @pytest.mark.parametrize(

@@ -196,9 +196,9 @@ async def test_two_tpus_of_one_name_can_be_told_apart() -> None:
     name = both.compute.add("twin", "2")
     assert await both.listed() == {"twin": "1", "twin@compute": "2"}
     second = structs.replace(name, node="twin@compute")
-    found = await both.cloud.get_node(second)
-    assert (found.id, found.name) == ("2", second)
-    await both.cloud.set_label(found, "a", "b")
+    node = await both.cloud.get_node(second)
+    assert (node.id, node.name) == ("2", second)
+    await both.cloud.set_label(node, "a", "b")
     await both.cloud.begin_delete(second)
     assert both.compute.calls[-2:] == ["label twin", "delete twin"]
     assert await both.listed() == {"twin": "1"}
@@ -209,8 +209,8 @@ async def test_a_control_plane_that_does_not_answer_hides_no_tpu_of_the_other() 
     both = Both()
     both.tpu.add("old", "1")
     both.compute.failure = TPUError("no answer", Reason.UNAVAILABLE)
-    found = await both.cloud.list_nodes()
-    assert (names(found.nodes), list(found.unanswered)) == (["old"], ["compute"])
+    nodes = await both.cloud.list_nodes()
+    assert (names(nodes.nodes), list(nodes.unanswered)) == (["old"], ["compute"])
     both.tpu.failure = TPUError("no network", Reason.UNAVAILABLE)
     with pytest.raises(TPUError, match="no network"):
         await both.cloud.list_nodes()
@@ -221,8 +221,8 @@ async def test_a_project_that_does_not_use_compute_engine_notices_nothing() -> N
     both = Both()
     both.tpu.add("old", "1")
     both.compute.failure = TPUError("it is disabled", Reason.PERMISSION)
-    found = await both.cloud.list_nodes()
-    assert (names(found.nodes), found.unanswered) == (["old"], {})
+    nodes = await both.cloud.list_nodes()
+    assert (names(nodes.nodes), nodes.unanswered) == (["old"], {})
     with pytest.raises(TPUError) as caught:
         await both.cloud.get_node(NodeName("p", ZONE, "missing"))
     assert caught.value.reason is Reason.NOT_FOUND

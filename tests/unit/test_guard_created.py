@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from core_parts import core_of
 from waiting import eventually
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
-from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.process_lease import ProcessLease
+from jupyter_tpu.fleet.core.state_folder import ProcessLease
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.core.view import TPUFacts, view_tpu
 from jupyter_tpu.fleet.jobs import guard_setting as guard_module
@@ -89,13 +90,9 @@ class Process:
         self.lease = ProcessLease(folder / "owners")
         self.runner = OperationRunner(store, self.lease)
         self.acted: list[str] = []
-        cloud: Any = SimpleNamespace(get_node=self._get)
-        self.service = GuardService(
-            cloud,
-            self.observed,
-            self.runner,
-            Guards(),  # type: ignore[arg-type]
-        )
+        cloud = SimpleNamespace(get_node=self._get)
+        core = core_of(cloud=cloud, observed=self.observed, runner=self.runner)
+        self.service = GuardService(core, Guards())  # type: ignore[arg-type]
         self.guards = Guards()
 
     @property
@@ -127,7 +124,7 @@ class Process:
 
     @property
     def operation(self) -> Operation:
-        return next(each for each in self.runner.known.all() if each.kind == "guard")
+        return next(operation for operation in self.runner.known.all() if operation.kind == "guard")
 
     def shown(self) -> Problem | None:
         """What the TPU says."""
@@ -159,7 +156,7 @@ def process(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("reason", [each for each in Reason if each is not Reason.INVALID])
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.INVALID])
 async def test_a_guard_that_can_not_be_set_now_is_retried_and_shown_on_the_tpu(
     process: Process, reason: Reason
 ) -> None:
@@ -184,7 +181,7 @@ async def test_a_cost_limit_that_can_not_be_set_yet_keeps_no_other_limit_waiting
     await eventually(lambda: process.shown())
     process.guards.wrong = None
     assert (await process.runner.wait(process.operation.id)).state == "done"
-    limits = [(each.idle, each.max_cost) for each in process.guards.asked]
+    limits = [(rule.idle, rule.max_cost) for rule in process.guards.asked]
     assert limits[:2] == [(7200.0, 20.0), (7200.0, None)]
     assert limits[-1] == (7200.0, 20.0)
 

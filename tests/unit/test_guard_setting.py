@@ -10,15 +10,16 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from core_parts import core_of
 
 from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.agent.protocol.declarations import Request
 from jupyter_tpu.cloud import Node, NodeName, NodeState, attached_name
 from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
-from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.jobs.guard import Guards
-from jupyter_tpu.fleet.jobs.guard_end import GoogleEnds
+from jupyter_tpu.fleet.jobs.guard_stops import GoogleEnds
 from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, Problem, RemoveGuard, SetGuard
 from jupyter_tpu.fleet.money.owners import TPUOwners
 from jupyter_tpu.links import HostName
@@ -79,10 +80,11 @@ def guards(
 ) -> Guards:
     finder, observed = Finder(name, hosts, owner), ObservedState()
     observed.nodes[name] = finder.node
-    parts: Any = (finder, host, observed, TPUOwners())
+    tpus = SimpleNamespace(tpu=lambda _: SimpleNamespace(cost=cost or Cost()))
+    core = core_of(finder=finder, connections=host, observed=observed, tpus=tpus)
     stops: Any = SimpleNamespace(heard=lambda *_: None)
     ends = GoogleEnds(AsyncMock(), AsyncMock())  # asked of Compute Engine's only
-    part = Guards(*parts, lambda _: cost or Cost(), lambda _: None, stops, ends)
+    part = Guards(core, TPUOwners(), stops, ends)
     part.act = act or AsyncMock()  # type: ignore[assignment]
     return part
 
@@ -103,7 +105,7 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("wanted", "hosts", "cost", "message", "field"),
+    ("request", "hosts", "cost", "message", "field"),
     [
         (SetGuard(), 1, Cost(), "needs a limit", ""),
         (SetGuard(until=DAY), 2, Cost(), "several hosts can't be stopped", "action"),
@@ -123,11 +125,11 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
     ],
 )
 async def test_what_can_not_be_done_is_refused_before_a_host_is_asked(
-    wanted: SetGuard, hosts: int, cost: Cost, message: str, field: str
+    request: SetGuard, hosts: int, cost: Cost, message: str, field: str
 ) -> None:
     host = Host()
     with pytest.raises(InvalidInput, match=message) as refused:
-        await guards(host, hosts=hosts, cost=cost).set("my-tpu", wanted)
+        await guards(host, hosts=hosts, cost=cost).set("my-tpu", request)
     assert refused.value.field == field
     assert Problem.of(pickle.loads(pickle.dumps(refused.value))).to_error().field == field
     assert host.rule == {}

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from core_parts import core_of
 from msgspec import structs
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.commands.tables import tpu_table
-from jupyter_tpu.fleet.core.observed import ObservedState
-from jupyter_tpu.fleet.core.states import advice
+from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.core.store import Store
+from jupyter_tpu.fleet.core.view import advice
 from jupyter_tpu.fleet.jobs.guard_stops import GuardStops
 from jupyter_tpu.fleet.models import TPU, Guard, GuardStop, TPUList
 from jupyter_tpu.fleet.models.core import timestamp
@@ -37,7 +38,7 @@ class World:
         self.store = store
         self.observed = ObservedState()
         self.observed.project, self.observed.unreachable = "p", frozenset()
-        self.stops = GuardStops(store, self.observed, lambda _: None)
+        self.stops = GuardStops(core_of(store=store, observed=self.observed))
 
     def see(self, state: NodeState, now: float) -> GuardStop | None:
         node = structs.replace(NODE, state=state)
@@ -62,7 +63,7 @@ def world(store: Store) -> World:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("last", "found"),
+    ("last", "expected"),
     [
         (
             Guard(action="stop", idle=60.0, phase="due", reason="idle"),
@@ -82,11 +83,11 @@ def world(store: Store) -> World:
     ],
 )
 async def test_a_tpu_is_stopped_by_its_guard_if_that_was_about_to(
-    world: World, last: Guard, found: GuardStop | None
+    world: World, last: Guard, expected: GuardStop | None
 ) -> None:
     world.stops.heard(NODE, last, NOW)
-    assert world.see(NodeState.STOPPING, LATER) == found
-    assert world.see(NodeState.STOPPED, LATER + 60) == found
+    assert world.see(NodeState.STOPPING, LATER) == expected
+    assert world.see(NodeState.STOPPED, LATER + 60) == expected
     assert world.see(NodeState.READY, LATER + 600) is None
     # Then another life begins, in which someone else stops it.
     world.stops.heard(NODE, WATCHING, LATER + 610)

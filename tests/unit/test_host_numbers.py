@@ -33,23 +33,25 @@ def test_hosts_are_in_googles_order_as_far_as_it_is_known(
 ) -> None:
     node = slice_of(8)
     known = {f"vm{place}": n for place, n in enumerate(numbers) if place not in silent}
-    found = numbered(node, known)
-    assert {each.id for each in found.endpoints} == {each.id for each in node.endpoints}
+    result = numbered(node, known)
+    assert {endpoint.id for endpoint in result.endpoints} == {
+        endpoint.id for endpoint in node.endpoints
+    }
     for id, number in known.items():
-        assert (found.endpoints[number].id, found.endpoints[number].number) == (id, number)
+        assert (result.endpoints[number].id, result.endpoints[number].number) == (id, number)
     # The one that is left is known, too.
-    assert is_numbered(found) == (len(silent) < 2)
-    if is_numbered(found):
-        assert [each.number for each in found.endpoints] == list(range(8))
-    assert in_order_of(found, node, range(8)) == [
-        int(each.id.removeprefix("vm")) for each in found.endpoints
+    assert is_numbered(result) == (len(silent) < 2)
+    if is_numbered(result):
+        assert [endpoint.number for endpoint in result.endpoints] == list(range(8))
+    assert in_order_of(result, node, range(8)) == [
+        int(endpoint.id.removeprefix("vm")) for endpoint in result.endpoints
     ]
 
 
 @given(some.dictionaries(some.sampled_from(["vm0", "vm1", "vm2", "other"]), some.integers(-2, 5)))
 def test_numbers_that_can_not_be_lose_no_host(known: dict[str, int]) -> None:
-    found = numbered(slice_of(3), known)
-    assert {each.id for each in found.endpoints} == {"vm0", "vm1", "vm2"}
+    result = numbered(slice_of(3), known)
+    assert {endpoint.id for endpoint in result.endpoints} == {"vm0", "vm1", "vm2"}
 
 
 def test_a_tpu_of_the_cloud_tpu_api_is_in_order_as_it_is() -> None:

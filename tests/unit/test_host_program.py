@@ -27,8 +27,8 @@ PROGRAMS = [
 ALONE = """
 import importlib, sys
 def import_all(name):
-    for each in sources:
-        importlib.import_module(each)
+    for module in sources:
+        importlib.import_module(module)
     print(len(sources))
     sys.exit()
 """

@@ -188,7 +188,7 @@ def test_files_that_package_clients_are_told_of_are_found_in_every_form(tmp_path
     wheels.mkdir()
     more.mkdir()
     certificate.write_text("-----")
-    found = machine.named_paths(
+    paths = machine.named_paths(
         {
             "PIP_FIND_LINKS": f"{wheels} https://wheels.example/simple",
             "UV_FIND_LINKS": more.as_uri(),
@@ -199,7 +199,7 @@ def test_files_that_package_clients_are_told_of_are_found_in_every_form(tmp_path
             "HTTPS_PROXY": "http://proxy.example:3128",
         }
     )
-    assert found == tuple(sorted((wheels, more, certificate)))
+    assert paths == tuple(sorted((wheels, more, certificate)))
 
 
 def test_the_users_own_home_is_hidden_wherever_it_is(tmp_path, monkeypatch):
@@ -229,14 +229,14 @@ def test_pythons_are_found_where_pyenv_and_uv_put_them_newest_patch_first(tmp_pa
     monkeypatch.setattr(machine.sys, "base_prefix", "/usr")
     machine.pythons.cache_clear()
     try:
-        found = machine.pythons()
+        pythons = machine.pythons()
     finally:
         machine.pythons.cache_clear()
     versions = tmp_path / "pyenv/versions"
-    assert found.commands["python3.12"] == versions / "3.12.10/bin/python3.12"
-    assert found.commands["python3.13"].is_relative_to(tmp_path / "uv")
-    assert "python3.9" not in found.commands
-    assert versions in found.folders
+    assert pythons.commands["python3.12"] == versions / "3.12.10/bin/python3.12"
+    assert pythons.commands["python3.13"].is_relative_to(tmp_path / "uv")
+    assert "python3.9" not in pythons.commands
+    assert versions in pythons.folders
 
 
 def test_user_names_become_files_only_if_they_are_user_names():

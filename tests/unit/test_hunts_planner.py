@@ -53,7 +53,7 @@ def quota(limit: int, scope: str) -> TPUError:
 def test_without_capacity_each_place_is_tried_before_any_is_tried_again() -> None:
     record = hunt("us-west4-a", "us-west4-a spot", "us-east5-b", "europe-west4-b")
     first = [tried(record, 1000.0 + i, NO_CAPACITY) for i in range(4)]
-    assert [(each.zone, each.tier) for each in first] == [
+    assert [(candidate.zone, candidate.tier) for candidate in first] == [
         ("us-west4-a", "on-demand"),
         ("us-west4-a", "spot"),
         ("us-east5-b", "on-demand"),
@@ -81,7 +81,11 @@ def test_pauses_double_up_to_five_minutes_and_differ_by_chance() -> None:
 def test_a_limit_of_the_region_is_about_the_region_and_no_other() -> None:
     record = hunt("us-east5-a", "us-east5-b", "us-west4-a", types=("v6e-8", "v6e-4", "v4-8"))
     tried(record, 0.0, quota(0, "region"))
-    left = [(each.type, each.zone) for each in record.candidates if not each.ruled_out]
+    left = [
+        (candidate.type, candidate.zone)
+        for candidate in record.candidates
+        if not candidate.ruled_out
+    ]
     assert left == [
         ("v6e-8", "us-west4-a"),
         ("v6e-4", "us-west4-a"),
@@ -94,7 +98,7 @@ def test_a_limit_of_the_region_is_about_the_region_and_no_other() -> None:
 def test_a_quota_of_one_tier_says_nothing_of_another() -> None:
     record = hunt("us-east5-a", "us-east5-a spot")
     tried(record, 0.0, quota(0, "zone"))
-    assert [each.ruled_out for each in record.candidates] == [True, False]
+    assert [candidate.ruled_out for candidate in record.candidates] == [True, False]
 
 
 def test_a_quota_that_is_all_used_is_tried_again_later() -> None:
@@ -113,7 +117,7 @@ def test_a_rate_limit_lets_all_wait_as_long_as_google_says_and_rules_out_nothing
 def test_a_name_that_is_in_use_rules_out_its_zone() -> None:
     record = hunt("us-east5-a", "us-east5-a spot", "us-west4-a")
     tried(record, 0.0, TPUError("It exists.", Reason.EXISTS))
-    assert [each.ruled_out for each in record.candidates] == [True, True, False]
+    assert [candidate.ruled_out for candidate in record.candidates] == [True, True, False]
 
 
 def test_it_is_over_with_every_reason_when_nothing_is_left() -> None:
@@ -200,12 +204,14 @@ async def planned(
 async def test_only_what_is_offered_and_agreed_to_is_tried_in_the_order_of_the_request() -> None:
     record = await planned("on-demand", "spot")
     assert [
-        (each.type, each.tier, each.zone) for each in record.candidates if not each.ruled_out
+        (candidate.type, candidate.tier, candidate.zone)
+        for candidate in record.candidates
+        if not candidate.ruled_out
     ] == [("v5litepod-8", "spot", "us-west4-a"), ("v4-8", "spot", "us-central2-b")]
-    reasons = [each.problem.reason for each in record.candidates if each.problem]
+    reasons = [candidate.problem.reason for candidate in record.candidates if candidate.problem]
     assert sorted(reasons) == ["INVALID"] * 4 + ["PRICE"] * 2
     everywhere = await planned("spot", zones=["-"])
-    zones = {each.zone for each in everywhere.candidates}
+    zones = {candidate.zone for candidate in everywhere.candidates}
     assert {"us-west4-a", "us-central1-a", "us-central2-b"} <= zones
 
 
@@ -222,18 +228,18 @@ async def test_over_night_it_waits_in_the_queue_unless_the_request_says_otherwis
 @pytest.mark.asyncio
 async def test_what_is_also_tried_without_the_queue_comes_first_and_knows_nothing_of_it() -> None:
     record = await planned("spot", queued=True, direct=True)
-    left = [each for each in record.candidates if not each.ruled_out]
-    assert [(each.zone, record.waits(each)) for each in left] == [
+    left = [candidate for candidate in record.candidates if not candidate.ruled_out]
+    assert [(candidate.zone, record.waits(candidate)) for candidate in left] == [
         ("us-west4-a", False),
         ("us-central2-b", False),
         ("us-west4-a", True),
         ("us-central2-b", True),
     ]
-    for now, each in enumerate(left):
-        assert tried(record, float(now), NO_CAPACITY) is each
+    for now, candidate in enumerate(left):
+        assert tried(record, float(now), NO_CAPACITY) is candidate
     quota_is_gone = quota(0, "zone")
     assert tried(record, 60.0, quota_is_gone) is left[0]
-    assert [each.ruled_out for each in left] == [True, False, True, False]
+    assert [candidate.ruled_out for candidate in left] == [True, False, True, False]
     plain = await planned("spot", direct=True)
     assert not any(map(plain.waits, plain.candidates))
 
@@ -241,18 +247,21 @@ async def test_what_is_also_tried_without_the_queue_comes_first_and_knows_nothin
 @pytest.mark.asyncio
 async def test_flex_start_waits_in_the_queue_in_every_hunt_and_has_its_time_to_run() -> None:
     record = await planned("spot", "flex-start", run_for=3600.0, queued=True, direct=True)
-    assert sorted((each.tier, record.waits(each)) for each in record.candidates) == [
+    assert sorted((candidate.tier, record.waits(candidate)) for candidate in record.candidates) == [
         *[("flex-start", True)] * 4,
         *[("spot", False)] * 4,
         *[("spot", True)] * 4,
     ]
     plain = await planned("spot", "flex-start", run_for=3600.0)
-    assert {(each.tier, plain.waits(each)) for each in plain.candidates} == {
+    assert {(candidate.tier, plain.waits(candidate)) for candidate in plain.candidates} == {
         ("spot", False),
         ("flex-start", True),
     }
-    asked = [candidates.request_of(plain.request, each) for each in plain.candidates]
-    assert {(each.tier, each.run_for) for each in asked} == {("spot", None), ("flex-start", 3600)}
+    asked = [candidates.request_of(plain.request, candidate) for candidate in plain.candidates]
+    assert {(request.tier, request.run_for) for request in asked} == {
+        ("spot", None),
+        ("flex-start", 3600),
+    }
     assert (await planned("spot", "flex-start", zones=[], run_for=3600.0)).candidates
     with pytest.raises(TPUError, match="needs a run time"):
         await planned("spot", "flex-start")
@@ -266,7 +275,9 @@ async def test_flex_start_waits_in_the_queue_in_every_hunt_and_has_its_time_to_r
 def both(*places: str) -> HuntRecord:
     record = hunt(*places, types=("v6e-8",))
     record.candidates = [
-        structs.replace(each, api=api) for each in record.candidates for api in ("tpu", "compute")
+        structs.replace(candidate, api=api)
+        for candidate in record.candidates
+        for api in ("tpu", "compute")
     ]
     return record
 
@@ -276,7 +287,11 @@ def test_what_one_control_plane_lacks_the_other_may_have() -> None:
     assert tried(record, 0.0, NO_CAPACITY).api == "tpu"
     other = tried(record, 0.0, quota(0, "region"))
     assert (other.api, other.zone) == ("compute", "us-east5-a")
-    assert [(each.zone, each.api) for each in record.candidates if not each.ruled_out] == [
+    assert [
+        (candidate.zone, candidate.api)
+        for candidate in record.candidates
+        if not candidate.ruled_out
+    ] == [
         ("us-east5-a", "tpu"),
         ("us-east5-b", "tpu"),
     ]
@@ -295,9 +310,11 @@ def test_compute_engines_words_for_no_quota_are_understood() -> None:
     assert error is not None
     assert (error.reason, error.scope) == (Reason.QUOTA, "region")
     record = both("us-east5-a", "us-east5-b", "us-central1-b")
-    record.candidates = [each for each in record.candidates if each.api == "compute"]
+    record.candidates = [candidate for candidate in record.candidates if candidate.api == "compute"]
     tried(record, 0.0, error)
-    assert [each.zone for each in record.candidates if not each.ruled_out] == ["us-central1-b"]
+    assert [candidate.zone for candidate in record.candidates if not candidate.ruled_out] == [
+        "us-central1-b"
+    ]
 
 
 def test_an_internal_error_after_minutes_counts_as_no_capacity() -> None:
@@ -307,7 +324,7 @@ def test_an_internal_error_after_minutes_counts_as_no_capacity() -> None:
     for _ in range(2):
         tried(record, 0.0, error)
     assert next_step(record, 0.0) == Wait(20.0)
-    assert [each.failures for each in record.candidates] == [1, 1]
+    assert [candidate.failures for candidate in record.candidates] == [1, 1]
 
 
 def test_a_request_that_is_slow_to_delete_has_a_longer_turn() -> None:
@@ -322,8 +339,8 @@ async def test_a_hunt_tries_each_control_plane_that_offers_the_type() -> None:
 
     async def by_quota(request: CreateTPU) -> tuple[CreateTPU, NodeName]:
         asked.append(request)
-        found, name = await offered(request)
-        return structs.replace(found, api=request.api or "compute"), name
+        offer, name = await offered(request)
+        return structs.replace(offer, api=request.api or "compute"), name
 
     async def planned(type: str, **options: Any) -> list[tuple[str, str]]:
         tpu = CreateTPU(name="t", type=type, **options)
@@ -331,7 +348,7 @@ async def test_a_hunt_tries_each_control_plane_that_offers_the_type() -> None:
         record = await candidates.plan(request, by_quota, lambda _: None, now=0.0)
         first = candidates.request_of(request, record.candidates[0])
         assert first.api == record.candidates[0].api
-        return [(each.type, each.api) for each in record.candidates]
+        return [(candidate.type, candidate.api) for candidate in record.candidates]
 
     # What the quota allows comes first.
     assert await planned("v6e-8") == [("v6e-8", "compute"), ("v6e-8", "tpu")]
@@ -343,14 +360,14 @@ async def test_a_hunt_tries_each_control_plane_that_offers_the_type() -> None:
 @pytest.mark.asyncio
 async def test_flex_start_is_first_asked_for_what_is_there_at_once() -> None:
     async def compute(request: CreateTPU) -> tuple[CreateTPU, NodeName]:
-        found, name = await offered(request)
-        return structs.replace(found, api="compute"), name
+        offer, name = await offered(request)
+        return structs.replace(offer, api="compute"), name
 
     async def planned(type: str, zones: list[str]) -> list[tuple[str, bool]]:
         tpu = CreateTPU(name="t", type=type, api="compute", run_for=3600.0, tier="flex-start")
         request = StartHunt(tpu=tpu, zones=zones, tiers=["flex-start"])
         record = await candidates.plan(request, compute, lambda _: None, now=0.0)
-        return [(each.zone, record.waits(each)) for each in record.candidates]
+        return [(candidate.zone, record.waits(candidate)) for candidate in record.candidates]
 
     zones = ["us-east5-a", "us-east5-b"]
     assert await planned("v6e-8", zones) == [
@@ -395,17 +412,17 @@ def test_whatever_fails_it_goes_on_until_nothing_is_left(data: st.DataObject) ->
         step = next_step(record, now)
         assert record == before, "to look changes nothing"
         if isinstance(step, Exhausted):
-            assert all(each.ruled_out for each in record.candidates)
-            assert all(each.problem is not None for each in record.candidates)
+            assert all(candidate.ruled_out for candidate in record.candidates)
+            assert all(candidate.problem is not None for candidate in record.candidates)
             return
         if isinstance(step, Wait):
             assert now < step.until <= now + 3600
             now = step.until
             continue
         assert not step.candidate.ruled_out
-        gone = {id(each) for each in record.candidates if each.ruled_out}
+        gone = {id(candidate) for candidate in record.candidates if candidate.ruled_out}
         learn(record, step.candidate, data.draw(ERRORS), now, data.draw(st.floats(0, 1)))
-        assert gone <= {id(each) for each in record.candidates if each.ruled_out}
+        assert gone <= {id(candidate) for candidate in record.candidates if candidate.ruled_out}
         again = next_step(record, now)
         if isinstance(again, Attempt):
             assert again.candidate is not step.candidate, "not twice without a pause"

@@ -65,13 +65,13 @@ def after(world: World, seconds: float) -> Hunt:
 def test_a_hunt_does_not_begin_without_a_grant_or_a_confirmed_price(
     world: World, server: Server
 ) -> None:
-    wanted = StartHunt(tpu=request())
-    assert "costs about $1.20 an hour" in refusal(world, server.hunts.start(wanted))
+    to_start = StartHunt(tpu=request())
+    assert "costs about $1.20 an hour" in refusal(world, server.hunts.start(to_start))
     assert run(world, server.hunts.list()) == []
     limited = StartHunt(tpu=request(max_price=1.5), types=["v5litepod-8", TYPE])
     run(world, server.hunts.start(limited))
     hunt = after(world, 60.0)
-    assert (hunt.state, [each.type for each in hunt.attempts]) == ("found", [TYPE])
+    assert (hunt.state, [attempt.type for attempt in hunt.attempts]) == ("found", [TYPE])
     dear = hunt.candidates[0]
     assert dear.ruled_out
     assert dear.problem is not None
@@ -84,8 +84,8 @@ def test_a_hunt_waits_for_chips_of_its_grant_and_never_leaves_it(
     grant(world, chips=1)
     other = NAMES[1]
     server.observed.nodes[other] = node(other)  # has the only chip
-    wanted = StartHunt(tpu=request(), tiers=["spot", "on-demand"])
-    run(world, server.hunts.start(wanted))
+    to_start = StartHunt(tpu=request(), tiers=["spot", "on-demand"])
+    run(world, server.hunts.start(to_start))
     hunt = after(world, 300.0)
     inside, outside = hunt.candidates
     assert hunt.state == "running"
@@ -147,4 +147,4 @@ def test_several_tpus_at_once_need_the_price_of_all_confirmed(world: World, serv
     assert world.google.queued == {}
     run(world, server.queued.create(QueueTPU(tpu=request(max_price=2.4), node_count=2)))
     world.loop.pass_time(5.0)
-    assert [each.node_count for each in world.google.asked] == [2]
+    assert [spec.node_count for spec in world.google.asked] == [2]

@@ -13,7 +13,7 @@ from test_money_interleavings import NAMES, World, use_clock
 
 from jupyter_tpu.cloud import NodeName, NodeOptions, NodeState, QueuedTPUs
 from jupyter_tpu.errors import InvalidInput
-from jupyter_tpu.fleet.core.operation_progress import OperationProgress
+from jupyter_tpu.fleet.core.running_operation import OperationProgress
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation, StartHunt
 from jupyter_tpu.fleet.models.core import timestamp
@@ -56,20 +56,20 @@ def test_each_candidate_has_its_turn_and_what_waited_is_deleted(world: World) ->
     end = timestamp("seconds", at=world.loop.now + 86_400.0)
     start(world, deadline=end)
     hunt = after(world, 100.0)
-    assert [(each.type, each.state) for each in hunt.attempts] == [(TYPES[0], "trying")]
+    assert [(attempt.type, attempt.state) for attempt in hunt.attempts] == [(TYPES[0], "trying")]
     hunt = after(world, 400.0)
-    assert [(each.type, each.state) for each in hunt.attempts] == [
+    assert [(attempt.type, attempt.state) for attempt in hunt.attempts] == [
         (TYPES[0], "failed"),
         (TYPES[1], "failed"),
         (TYPES[0], "trying"),
     ]
     assert hunt.attempts[0].problem.reason == "NO_CAPACITY"
     assert len(world.google.queued) == 1
-    assert {each.valid_until for each in world.google.asked} == {end}
+    assert {spec.valid_until for spec in world.google.asked} == {end}
     hunt = after(world, 600.0)
     assert (hunt.state, hunt.attempts[-1].type) == ("found", TYPES[1])
     (tpu,) = world.google.nodes.values()
-    assert [each.node_id for each in world.connects] == [tpu.id], "and then it is connected"
+    assert [connect.node_id for connect in world.connects] == [tpu.id], "and then it is connected"
 
 
 def test_each_failed_attempt_says_why_and_when_the_next_one_begins(
@@ -136,7 +136,7 @@ def test_a_hunt_goes_on_when_the_computer_has_slept(
     world.loop.pass_time(seconds)
     sleep(world)
     hunt = after(world, 60.0)
-    assert (hunt.state, [each.state for each in hunt.attempts]) == ("found", attempts)
+    assert (hunt.state, [attempt.state for attempt in hunt.attempts]) == ("found", attempts)
     assert len(world.google.nodes) == len(world.connects) == 1
 
 
@@ -189,7 +189,7 @@ def test_the_only_candidate_that_is_left_waits_as_long_as_it_likes(world: World)
     world.google.fates["create"] = ["no room", "INVALID", "no room"]
     start(world)
     hunt = after(world, 9_000.0)
-    assert [each.state for each in hunt.attempts] == ["failed", "failed", "trying"]
+    assert [attempt.state for attempt in hunt.attempts] == ["failed", "failed", "trying"]
     world.google.get_room(NAME)
     assert after(world, 90.0).state == "found"
 
@@ -198,7 +198,7 @@ def test_each_place_is_tried_with_and_without_the_queue_in_turn(world: World) ->
     world.google.fates["create"] = ["no capacity", "no capacity", "no room", "no room"]
     start(world, direct=True)
     hunt = after(world, 700.0)
-    assert [(each.type, each.unattended) for each in hunt.attempts] == [
+    assert [(attempt.type, attempt.unattended) for attempt in hunt.attempts] == [
         (TYPES[0], False),
         (TYPES[1], False),
         (TYPES[0], True),
@@ -207,7 +207,7 @@ def test_each_place_is_tried_with_and_without_the_queue_in_turn(world: World) ->
     ]
     assert hunt.state == "found"
     assert world.google.queued == {}, "nothing of the attempts in the queue is left"
-    assert [(each.type, each.queued) for each in hunt.candidates] == [
+    assert [(candidate.type, candidate.queued) for candidate in hunt.candidates] == [
         (type, queued) for queued in (False, True) for type in TYPES
     ]
 
@@ -235,10 +235,12 @@ def test_a_tpu_of_the_queue_has_its_job_with_it_and_others_get_it_when_they_are_
     direct, waiting = world.google.created_as[0], world.google.asked[0].node
     assert "startup-script" not in direct.metadata
     assert waiting.metadata["startup-script"].startswith("#!/bin/sh\n")
-    assert [each.job for each in world.connects] == [hunt.id[:8]], "the same, so it begins once"
+    assert [connect.job for connect in world.connects] == [hunt.id[:8]], (
+        "the same, so it begins once"
+    )
 
 
-def found(world: World) -> None:
+def get_a_tpu(world: World) -> None:
     """Has a hunt find a TPU in the queue."""
     world.google.fates["create"] = [""]
     start(world)
@@ -252,14 +254,14 @@ def delete(world: World) -> Operation:
 
 
 def ended(world: World, id: str) -> Operation:
-    (record,) = (each for each in world.records() if each.operation.id == id)
+    (record,) = (record for record in world.records() if record.operation.id == id)
     return record.operation
 
 
 def test_the_queued_resource_of_a_deleted_tpu_is_deleted_also_after_lost_answers(
     world: World,
 ) -> None:
-    found(world)
+    get_a_tpu(world)
     began = delete(world)
     world.loop.pass_time(1.0)
     world.google.fates |= {"delete": ["lost", "answer lost"], "node": ["", "", "UNAVAILABLE"]}
@@ -274,7 +276,7 @@ def test_the_queued_resource_of_a_deleted_tpu_is_deleted_also_after_lost_answers
 def test_a_queued_resource_that_google_does_not_let_go_is_named_when_its_tpu_is_deleted(
     world: World,
 ) -> None:
-    found(world)
+    get_a_tpu(world)
     began = delete(world)
     world.loop.pass_time(1.0)
     world.google.fates["delete"] = ["CONFLICT", "PERMISSION"]
@@ -292,7 +294,7 @@ def test_a_queued_resource_that_google_does_not_let_go_is_named_when_its_tpu_is_
     ids=["another's", "with other TPUs", "a new one of that name"],
 )
 def test_a_queued_resource_stays_that_is(world: World, others: dict[str, Any]) -> None:
-    found(world)
+    get_a_tpu(world)
     queued = world.google.queued
     if "created" not in others:
         queued[NAME] = structs.replace(queued[NAME], **others)
@@ -354,8 +356,8 @@ def test_one_that_begins_again_finds_the_next_tpu_whose_job_is_another(
     hunt = after(world, 300.0)
     assert (hunt.waiting, hunt.attempted) == (True, 2)
     (second,) = google.nodes.values()
-    assert [each.node_id for each in world.connects] == [first.id, second.id]
-    assert [each.job for each in world.connects] == [f"{hunt.id[:8]}-1", f"{hunt.id[:8]}-2"]
+    assert [connect.node_id for connect in world.connects] == [first.id, second.id]
+    assert [connect.job for connect in world.connects] == [f"{hunt.id[:8]}-1", f"{hunt.id[:8]}-2"]
     google.others_delete(NAME)
     del world.servers[0].observed.nodes[NAME]
     assert after(world, 60.0).state == "stopped", "what somebody deletes is not hunted for again"

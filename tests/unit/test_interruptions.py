@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.daemon.interruption import Announced
+from jupyter_tpu.agent.daemon.metadata import Announced
 from jupyter_tpu.cloud import Node, NodeName, NodeState
-from jupyter_tpu.fleet.core.observed import ObservedState
-from jupyter_tpu.fleet.kernels.interruptions import Interruptions
+from jupyter_tpu.fleet.core.observer import ObservedState
+from jupyter_tpu.fleet.kernels.kernels import Interruptions
 from jupyter_tpu.links import HostName
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")

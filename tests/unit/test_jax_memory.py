@@ -39,7 +39,7 @@ def test_an_array_has_the_path_by_which_the_user_reaches_it() -> None:
     arrays = [jnp.zeros(3) + number for number in range(7)]
     model = SimpleNamespace(layers=[{"w": arrays[0]}])
     model.itself = model
-    found = names(
+    paths = names(
         model=model,
         state=State({"b": arrays[1]}, 3),
         last=collections.deque([arrays[2]]),
@@ -49,7 +49,7 @@ def test_an_array_has_the_path_by_which_the_user_reaches_it() -> None:
         _mine=arrays[6],
         _i1="arrays",
     )
-    assert [found[id(array)] for array in arrays] == [
+    assert [paths[id(array)] for array in arrays] == [
         [("named", name)]
         for name in (
             "model.layers[0]['w']",

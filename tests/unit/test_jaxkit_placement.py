@@ -137,10 +137,10 @@ def test_padding_decides_where_bytes_alone_would_not() -> None:
 
 def test_every_type_has_a_topology_with_its_devices() -> None:
     for kind in catalog.types():
-        found = topology(kind.name)
-        assert found.devices == kind.devices
-        assert found.hosts == kind.hosts
-        assert found.hbm_bytes * kind.devices <= kind.hbm_gib * 2**30 * 1.01
+        described = topology(kind.name)
+        assert described.devices == kind.devices
+        assert described.hosts == kind.hosts
+        assert described.hbm_bytes * kind.devices <= kind.hbm_gib * 2**30 * 1.01
     assert topology("v5litepod-8").name == "v5e:2x4"
     assert topology("v5litepod-8").options == {"chips_per_host_bounds": (2, 4, 1)}
     assert topology("v4-8").options == {"chip_config_name": "megacore"}

@@ -91,8 +91,8 @@ def test_arrays_of_any_making_become_tensors_without_a_warning() -> None:
         warnings.simplefilter("error")
         tensors = jaxkit.to_torch(tree)
     for name, array in tree.items():
-        wanted = jax.random.key_data(array) if name == "key" else array
-        assert tensors[name].tolist() == np.asarray(wanted).tolist()
+        expected = jax.random.key_data(array) if name == "key" else array
+        assert tensors[name].tolist() == np.asarray(expected).tolist()
         tensors[name].zero_()
     assert read_only.tolist() == [0, 1, 2, 3]
 
@@ -136,7 +136,7 @@ def test_arrays_land_where_those_from_numpy_do() -> None:
 def test_tensors_of_any_making_become_arrays() -> None:
     numbers = torch.arange(6.0).reshape(2, 3)
     turning = torch.full((3,), 1 + 2j)
-    for tensor, wanted in (
+    for tensor, expected in (
         (numbers.T, [[0, 3], [1, 4], [2, 5]]),
         (numbers[:, ::2], [[0, 2], [3, 5]]),
         (torch.ones(1, 2).expand(3, 2), [[1, 1]] * 3),
@@ -148,7 +148,7 @@ def test_tensors_of_any_making_become_arrays() -> None:
         (torch.tensor([3, -4]), [3, -4]),
         (torch.tensor([1.5], dtype=torch.float64), [1.5]),
     ):
-        assert np.asarray(jaxkit.from_torch({"x": tensor})["x"]).tolist() == wanted
+        assert np.asarray(jaxkit.from_torch({"x": tensor})["x"]).tolist() == expected
 
 
 def test_numbers_of_64_bits_keep_their_value_or_are_refused() -> None:

@@ -184,21 +184,21 @@ def test_odd_trees_come_back_as_they_were(tmp_path: Path, what: str) -> None:
     for like in likes:
         loaded = jaxkit.load_weights(path, like=like)
         assert jax.tree.structure(loaded) == jax.tree.structure(tree)
-        for found, wanted in zip(jax.tree.leaves(loaded), jax.tree.leaves(tree), strict=True):
-            assert isinstance(found, jax.Array)
-            found, wanted = to_numpy(found), to_numpy(wanted)
-            assert np.array_equal(found, np.asarray(wanted))
+        for leaf, expected in zip(jax.tree.leaves(loaded), jax.tree.leaves(tree), strict=True):
+            assert isinstance(leaf, jax.Array)
+            leaf, expected = to_numpy(leaf), to_numpy(expected)
+            assert np.array_equal(leaf, np.asarray(expected))
 
 
 def test_without_a_tree_to_be_like_there_are_dicts(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
-    for tree, wanted in (
+    for tree, expected in (
         (jnp.ones(1), {"value": [1]}),
         ([jnp.ones(1), (jnp.zeros(1),)], {"0": [1], "1": {"0": [0]}}),
         ({"a": {}, "b": 2}, {"b": 2}),
     ):
         jaxkit.save_weights(path, tree)
-        assert jax.tree.map(lambda leaf: leaf.tolist(), jaxkit.load_weights(path)) == wanted
+        assert jax.tree.map(lambda leaf: leaf.tolist(), jaxkit.load_weights(path)) == expected
 
 
 def test_names_with_slashes_need_another_separator(tmp_path: Path) -> None:

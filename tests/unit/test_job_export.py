@@ -15,7 +15,7 @@ import yaml
 from jupyter_tpu.commands.job_export import TOOLS, Tool, check, export_job
 from jupyter_tpu.errors import InvalidInput, TPUError
 from jupyter_tpu.fleet.models import EnvironmentLock, HostJob, Job, JobAttempt
-from jupyter_tpu.fleet.models.catalog import known_type
+from jupyter_tpu.fleet.models.core import known_type
 
 LOCK = EnvironmentLock(
     environment="default",

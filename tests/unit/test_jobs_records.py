@@ -10,8 +10,7 @@ import pytest_asyncio
 
 from jupyter_tpu.fleet.core.records import JobRecord
 from jupyter_tpu.fleet.core.store import Store
-from jupyter_tpu.fleet.jobs.job_records import JobRecords, begin_attempt
-from jupyter_tpu.fleet.jobs.job_views import view
+from jupyter_tpu.fleet.jobs.job_records import JobRecords, begin_attempt, view
 from jupyter_tpu.fleet.models import StartJob
 
 pytestmark = pytest.mark.asyncio
@@ -55,8 +54,8 @@ async def two(tmp_path: Path) -> AsyncIterator[tuple[Process, Process]]:
     await first.jobs.flush()
     second = Process(await Store.open(tmp_path / "fleet.sqlite", "google"))
     yield first, second
-    for each in (first, second):
-        await each.store.close()
+    for process in (first, second):
+        await process.store.close()
 
 
 async def test_a_stop_and_two_reports_of_three_moments_are_all_kept(
@@ -72,8 +71,8 @@ async def test_a_stop_and_two_reports_of_three_moments_are_all_kept(
     second.jobs.update("j", 1, 0, state="running", started="then")
     await second.jobs.flush()
     first.jobs.update("j", 1, 1, state="ended", exit_code=0, started="then")
-    for each in (first, second):
-        record = await each.reload()
+    for process in (first, second):
+        record = await process.reload()
         assert record is not None
         states = [(host.state, host.exit_code) for host in record.attempts[-1].hosts]
         assert (record.stopped, states) == (True, [("running", None), ("ended", 0)])
@@ -94,9 +93,9 @@ async def test_an_end_that_one_has_heard_of_is_not_undone_by_an_older_report(
 
 
 async def test_a_restart_that_both_begin_is_one_attempt(two: tuple[Process, Process]) -> None:
-    for each in two:
-        each.jobs.begin_attempt("j", after=1)
-        await each.jobs.flush()
+    for process in two:
+        process.jobs.begin_attempt("j", after=1)
+        await process.jobs.flush()
     two[0].jobs.update("j", 1, 0, state="lost")  # of the attempt before
     record = await two[0].reload()
     assert record is not None

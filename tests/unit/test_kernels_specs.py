@@ -133,14 +133,14 @@ def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
         spec["metadata"]["kernel_provisioner"]["config"].update(told)
         file.write_text(json.dumps(spec))
         specs.register(**WHERE, **rest)
-        found = jupyter.get_kernel_spec(name)
-        config = found.metadata["kernel_provisioner"]["config"]
+        kernelspec = jupyter.get_kernel_spec(name)
+        config = kernelspec.metadata["kernel_provisioner"]["config"]
         assert {option: config[option] for option in told} == told
-        provisioner = TPUProvisioner(kernel_spec=found, **config)
+        provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
         options = launch._parser().parse_args(
-            [*found.argv[3:4], "connection.json", *found.argv[5:]]
+            [*kernelspec.argv[3:4], "connection.json", *kernelspec.argv[5:]]
         )
-        assert launch._start_request(options) == provisioner._start_request(found.env)
+        assert launch._start_request(options) == provisioner._start_request(kernelspec.env)
         assert options.start_timeout == provisioner.start_timeout
 
 
@@ -248,9 +248,11 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     monkeypatch.setenv("HF_TOKEN", "hf_first")
     pass_on("HF_TOKEN")
     name, _ = specs.register(**WHERE, **REST)
-    found = jupyter.get_kernel_spec(name)
-    provisioner = TPUProvisioner(kernel_spec=found)
-    options = launch._parser().parse_args([*found.argv[3:4], "connection.json", *found.argv[5:]])
+    kernelspec = jupyter.get_kernel_spec(name)
+    provisioner = TPUProvisioner(kernel_spec=kernelspec)
+    options = launch._parser().parse_args(
+        [*kernelspec.argv[3:4], "connection.json", *kernelspec.argv[5:]]
+    )
     for value in ("hf_first", "hf_renewed"):
         monkeypatch.setenv("HF_TOKEN", value)
         for request in (provisioner._start_request({}), launch._start_request(options)):
@@ -268,14 +270,16 @@ def test_kernels_of_some_chips_are_kernelspecs_beside_that_of_all(specs, jupyter
     assert specs.choices(**WHERE, environment="default") == [(0,), (2, 3)]
     assert specs.choices(**WHERE, environment="torch") == []
 
-    found = jupyter.get_kernel_spec(name)
-    config = found.metadata["kernel_provisioner"]["config"]
-    request = TPUProvisioner(kernel_spec=found, **config)._start_request({})
-    options = launch._parser().parse_args([*found.argv[3:4], "connection.json", *found.argv[5:]])
+    kernelspec = jupyter.get_kernel_spec(name)
+    config = kernelspec.metadata["kernel_provisioner"]["config"]
+    request = TPUProvisioner(kernel_spec=kernelspec, **config)._start_request({})
+    options = launch._parser().parse_args(
+        [*kernelspec.argv[3:4], "connection.json", *kernelspec.argv[5:]]
+    )
     assert request["chips"] == launch._start_request(options)["chips"] == [2, 3]
-    found = jupyter.get_kernel_spec(whole)
-    config = found.metadata["kernel_provisioner"]["config"]
-    assert TPUProvisioner(kernel_spec=found, **config)._start_request({})["chips"] == []
+    kernelspec = jupyter.get_kernel_spec(whole)
+    config = kernelspec.metadata["kernel_provisioner"]["config"]
+    assert TPUProvisioner(kernel_spec=kernelspec, **config)._start_request({})["chips"] == []
 
     specs.unregister(**WHERE, environment="default", chips=[2, 3])
     assert [spec.name for spec in specs.list()] == [whole, one]

@@ -113,14 +113,14 @@ async def test_the_panel_and_vs_code_propose_the_same_zone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cloud: Any = Google("us-central1-d")
-    found = await Availability(cloud).catalog()
-    for kind in found.types:
-        assert found.suggested_zones[kind.name] == await zone_of(cloud, kind.name), kind.name
+    catalog = await Availability(cloud).catalog()
+    for kind in catalog.types:
+        assert catalog.suggested_zones[kind.name] == await zone_of(cloud, kind.name), kind.name
     target = SimpleNamespace(zone="us-central1-d")
     monkeypatch.setattr("jupyter_tpu.cloud.Target.from_environment", lambda: target)
-    (zone,) = [each["default"] for each in vscode.inputs() if each["id"] == "tpuZone"]
+    (zone,) = [entry["default"] for entry in vscode.inputs() if entry["id"] == "tpuZone"]
     assert "us-central1-a is the nearest one" in vscode._zone_reason()
-    assert zone == found.suggested_zones["v5litepod-8"] == "us-central1-a"
+    assert zone == catalog.suggested_zones["v5litepod-8"] == "us-central1-a"
 
 
 def test_the_command_says_why_it_is_another_zone_before_it_asks(

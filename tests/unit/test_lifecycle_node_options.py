@@ -52,23 +52,23 @@ def test_every_option_reaches_google() -> None:
     )
     node_options.check(options)
     full = node_options.resolved(options, project="p", zone="z")
-    found = asked_for(NodeSpec(type="v4-8", version="image", tier="reserved", options=full))
-    assert found["acceleratorType"] == "v4-8"
-    assert "enableExternalIps" not in found["networkConfig"]
-    assert found["schedulingConfig"] == {"reserved": True}
-    assert (found["description"], found["tags"]) == ("mine", ["tpu"])
-    assert found["serviceAccount"] == {
+    body = asked_for(NodeSpec(type="v4-8", version="image", tier="reserved", options=full))
+    assert body["acceleratorType"] == "v4-8"
+    assert "enableExternalIps" not in body["networkConfig"]
+    assert body["schedulingConfig"] == {"reserved": True}
+    assert (body["description"], body["tags"]) == ("mine", ["tpu"])
+    assert body["serviceAccount"] == {
         "email": "me@p.iam.gserviceaccount.com",
         "scope": [
             "https://www.googleapis.com/auth/devstorage.read_only",
             "https://www.googleapis.com/auth/compute",
         ],
     }
-    assert found["dataDisks"] == [
+    assert body["dataDisks"] == [
         {"sourceDisk": "projects/p/zones/z/disks/data", "mode": "READ_WRITE"},
         {"sourceDisk": "projects/p/zones/z/disks/weights", "mode": "READ_ONLY"},
     ]
-    assert found["shieldedInstanceConfig"] == {"enableSecureBoot": True}
+    assert body["shieldedInstanceConfig"] == {"enableSecureBoot": True}
 
 
 @pytest.mark.parametrize("type", ["v4", "v4-32"])
@@ -76,9 +76,9 @@ def test_a_topology_says_which_type_is_meant_and_goes_to_google_as_it_is(type: s
     request = CreateTPU(name="my-tpu", type=type, options=NodeOptions(topology="1x4x4"))
     request = node_options.named_type(request)
     assert request.type == "v4-32"
-    found = asked_for(NodeSpec(type=request.type, version="image", options=request.options))
-    assert found["acceleratorConfig"] == {"type": "V4", "topology": "1x4x4"}
-    assert "acceleratorType" not in found
+    body = asked_for(NodeSpec(type=request.type, version="image", options=request.options))
+    assert body["acceleratorConfig"] == {"type": "V4", "topology": "1x4x4"}
+    assert "acceleratorType" not in body
 
 
 @pytest.mark.parametrize(

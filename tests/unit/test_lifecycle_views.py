@@ -12,8 +12,7 @@ from jupyter_tpu.cloud.models import Endpoint, Node, NodeName, NodeState, Queued
 from jupyter_tpu.commands.tables import type_text
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.core.records import OperationRecord
-from jupyter_tpu.fleet.core.states import advice
-from jupyter_tpu.fleet.core.view import TPUFacts, connection, view_tpu
+from jupyter_tpu.fleet.core.view import TPUFacts, advice, connection, view_tpu
 from jupyter_tpu.fleet.lifecycle.queued import meaning, view_queued
 from jupyter_tpu.fleet.models import TPU, ConnectionState, Operation, Problem
 from jupyter_tpu.fleet.models.money import cost_of
@@ -151,9 +150,9 @@ def test_a_queued_resource_says_that_it_is_emulated_and_then_nothing_of_money() 
         view_queued(
             QueuedTPUs(name=NodeName("p", "us-west4-a", "big"), state="ACTIVE"),
             UNKNOWN,
-            emulated=each,
+            emulated=emulated,
         )
-        for each in (False, True)
+        for emulated in (False, True)
     )
     assert google.meaning == "Its TPUs exist. Connect them. They are billed, used or not."
     assert (emulated.emulated, emulated.meaning) == (True, "Its TPUs exist. Connect them.")

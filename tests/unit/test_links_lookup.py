@@ -94,8 +94,8 @@ async def test_a_vm_of_compute_engine_has_the_name_that_google_says(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "gcloud").touch(0o755)
     vm = Endpoint(internal="10.0.0.2", instance="my-tpu-w-002")
-    _, found = lookup(tmp_path, node(endpoints=(vm,)), {("hostkeys", "ssh-ed25519"): KEY})
-    address = (await found.find(HostName(NAME, 0))).address
+    _, addresses = lookup(tmp_path, node(endpoints=(vm,)), {("hostkeys", "ssh-ed25519"): KEY})
+    address = (await addresses.find(HostName(NAME, 0))).address
     assert address.proxy_command[2:4] == ("start-iap-tunnel", "my-tpu-w-002")
 
 
@@ -108,31 +108,33 @@ def test_a_port_that_can_not_be_is_not_taken(published: str, port: int):
 
 @pytest.mark.asyncio
 async def test_the_external_address_is_preferred_and_the_port_is_the_published_one(tmp_path):
-    cloud, found = lookup(tmp_path, node(), {**PUBLISHED, ("ssh", "port"): "2222"}, emulated=True)
-    address = (await found.find(HostName(NAME, 0))).address
+    cloud, addresses = lookup(
+        tmp_path, node(), {**PUBLISHED, ("ssh", "port"): "2222"}, emulated=True
+    )
+    address = (await addresses.find(HostName(NAME, 0))).address
     assert (address.address, address.port, address.alias) == ("203.0.113.7", 2222, "tpu.42-0")
     assert address.host_keys[0] == f"ssh-ed25519 {KEY}"
     assert address.label == "my-tpu"
     assert len(cloud.added) == 1
     cloud.node = node(external="")
-    found.forget(NAME)
-    address = (await found.find(HostName(NAME, 0))).address
+    addresses.forget(NAME)
+    address = (await addresses.find(HostName(NAME, 0))).address
     assert (address.address, address.proxy_command) == ("10.0.0.2", ())
 
 
 @pytest.mark.asyncio
 async def test_a_host_that_published_no_key_is_not_trusted_on_first_use(tmp_path):
-    _, found = lookup(tmp_path, node(), {("vm", "hostname"): "x"})
+    _, addresses = lookup(tmp_path, node(), {("vm", "hostname"): "x"})
     with pytest.raises(TPUError) as caught:
-        await found.find(HostName(NAME, 0))
+        await addresses.find(HostName(NAME, 0))
     assert caught.value.reason is Reason.UNREACHABLE
     assert "host key" in caught.value.message
 
 
 @pytest.mark.asyncio
 async def test_a_pinned_key_stays_whatever_is_published_later(tmp_path):
-    cloud, found = lookup(tmp_path, node(), PUBLISHED, emulated=True)
-    first = (await found.find(HostName(NAME, 0))).address.host_keys
+    cloud, addresses = lookup(tmp_path, node(), PUBLISHED, emulated=True)
+    first = (await addresses.find(HostName(NAME, 0))).address.host_keys
     cloud.attributes = [{("hostkeys", "ssh-ed25519"): "AAAAother"}]
     fresh = Lookup(cloud, KnownHosts(tmp_path / "known"))  # type: ignore[arg-type]
     assert (await fresh.find(HostName(NAME, 0))).address.host_keys == first
@@ -154,27 +156,27 @@ async def test_what_keeps_a_node_from_being_reached_is_told_apart(
     tmp_path, state, endpoints, reason
 ):
     there = node(state, endpoints=(Endpoint(internal="10.0.0.2"),) * endpoints)
-    _, found = lookup(tmp_path, there, PUBLISHED)
+    _, addresses = lookup(tmp_path, there, PUBLISHED)
     with pytest.raises(TPUError) as caught:
-        await found.find(HostName(NAME, 0))
+        await addresses.find(HostName(NAME, 0))
     assert caught.value.reason is reason
     assert "my-tpu" in caught.value.message
 
 
 @pytest.mark.asyncio
 async def test_while_google_can_not_be_asked_the_last_answers_serve(tmp_path):
-    cloud, found = lookup(tmp_path, node(), PUBLISHED, emulated=True)
-    before = await found.find(HostName(NAME, 0))
+    cloud, addresses = lookup(tmp_path, node(), PUBLISHED, emulated=True)
+    before = await addresses.find(HostName(NAME, 0))
     cloud.error = TPUError("away", Reason.UNAVAILABLE)
     other = Lookup(cloud, KnownHosts(tmp_path / "known"))  # type: ignore[arg-type]
-    found.forget(NAME)
-    assert (await found.find(HostName(NAME, 0))).address == before.address
+    addresses.forget(NAME)
+    assert (await addresses.find(HostName(NAME, 0))).address == before.address
     with pytest.raises(TPUError, match="away"):
         await other.find(HostName(NAME, 0))
     cloud.error = TPUError("gone", Reason.NOT_FOUND)
-    found.forget(NAME)
+    addresses.forget(NAME)
     with pytest.raises(TPUError, match="The TPU my-tpu does not exist"):
-        await found.find(HostName(NAME, 0))
+        await addresses.find(HostName(NAME, 0))
 
 
 @pytest.mark.asyncio
@@ -193,7 +195,7 @@ async def test_a_process_has_one_link_per_host_whatever_project_it_was_asked_wit
 
 @pytest.mark.asyncio
 async def test_a_tpu_node_has_no_host_to_log_in_to_and_is_not_tried(tmp_path):
-    _, found = lookup(tmp_path, node(retired=True), PUBLISHED)
+    _, addresses = lookup(tmp_path, node(retired=True), PUBLISHED)
     with pytest.raises(TPUError, match="my-tpu is a TPU Node") as caught:
-        await found.find(HostName(NAME, 0))
+        await addresses.find(HostName(NAME, 0))
     assert caught.value.reason is Reason.CONFLICT, "so the link does not try again"

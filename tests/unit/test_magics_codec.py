@@ -65,10 +65,10 @@ DTYPES = (
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_arrays_keep_dtype_shape_and_bytes_without_being_pickled(dtype: np.dtype) -> None:
     array = np.arange(24).astype(dtype).reshape(2, 3, 4)
-    for each in (array, array.T, array[:, ::2], array[:0], array[0, 0, 0:1].reshape(())):
-        back = sent(each)
-        assert (back.dtype, back.shape) == (each.dtype, each.shape)
-        assert back.tobytes() == each.tobytes()
+    for original in (array, array.T, array[:, ::2], array[:0], array[0, 0, 0:1].reshape(())):
+        back = sent(original)
+        assert (back.dtype, back.shape) == (original.dtype, original.shape)
+        assert back.tobytes() == original.tobytes()
         assert back.flags.writeable
     scalar = sent(array[1, 2, 3])
     assert type(scalar) is type(array[1, 2, 3])
@@ -370,7 +370,7 @@ def test_the_class_of_a_named_tuple_is_looked_up_without_running_code_of_a_modul
     coded = ["namedtuple", "lazy_module", "Evil", ["x"], 1]
     header = {"values": {"v": coded}, "sizes": [], "python": [3, 11]}
     try:
-        (found,) = codec.decode(header, [], unpickle=False, import_jax=False).values()
+        (value,) = codec.decode(header, [], unpickle=False, import_jax=False).values()
     finally:
         del sys.modules["lazy_module"]
-    assert (found.x, asked) == (1, [])
+    assert (value.x, asked) == (1, [])

@@ -44,20 +44,20 @@ def in_program(code: str, **variables: Any) -> Any:
 
 
 def lines_of(lines: list[MemoryLine]) -> list[MemoryLine]:
-    return [found for each in lines for found in (each, *lines_of(each.calls))]
+    return [inner for line in lines for inner in (line, *lines_of(line.calls))]
 
 
 def test_each_line_of_a_cell_has_what_it_holds(held: dict[str, Any], tmp_path: Path) -> None:
     assert in_program(on_host.MEMORY, folder=str(tmp_path))["state"] == "done"
     data = (tmp_path / "memory").read_bytes()
-    found = read_memory_profile(data, {CELL: 3})
-    by_line = {each.line: each for each in lines_of(found.lines)}
+    memory = read_memory_profile(data, {CELL: 3})
+    by_line = {entry.line: entry for entry in lines_of(memory.lines)}
     assert by_line["In[3]:2"].bytes == 2 << 20
-    assert [each.line for each in by_line["In[3]:3"].calls] == ["In[3]:2"]
-    assert found.devices["cpu:0"] == found.bytes >= 2 << 20
+    assert [call.line for call in by_line["In[3]:3"].calls] == ["In[3]:2"]
+    assert memory.devices["cpu:0"] == memory.bytes >= 2 << 20
     assert not [line for line in by_line if "array_creation" in line], "libraries are left out"
 
-    shown = profile_text(found).splitlines()
+    shown = profile_text(memory).splitlines()
     (row,) = [line for line in shown if " In[3]:2 " in line]
     assert row.split()[:2] == ["2.1", "MB"]
     assert row.endswith("make")
@@ -68,24 +68,24 @@ def test_each_line_of_a_cell_has_what_it_holds(held: dict[str, Any], tmp_path: P
     held.clear()
     assert in_program(on_host.MEMORY, folder=str(tmp_path))["state"] == "done"
     after = read_memory_profile((tmp_path / "memory").read_bytes(), {CELL: 3})
-    assert "In[3]:2" not in [each.line for each in lines_of(after.lines)]
+    assert "In[3]:2" not in [entry.line for entry in lines_of(after.lines)]
 
 
 def test_a_program_is_traced_only_once_it_uses_jax(
     held: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted: dict[str, Any] = {"seconds": 0.01, "start": 0.0, "lead": 0.0}
+    times: dict[str, Any] = {"seconds": 0.01, "start": 0.0, "lead": 0.0}
     with monkeypatch.context() as patch:
         patch.setattr("jax._src.xla_bridge._backends", {})
-        answer = in_program(on_host.TRACE, folder=str(tmp_path / "a"), **wanted)
+        answer = in_program(on_host.TRACE, folder=str(tmp_path / "a"), **times)
         assert answer == {"state": "no jax"}
         assert in_program(on_host.MEMORY, folder=str(tmp_path)) == {"state": "no jax"}
-    done = in_program(on_host.TRACE, folder=str(tmp_path / "b"), **wanted)
+    done = in_program(on_host.TRACE, folder=str(tmp_path / "b"), **times)
     assert done["ended"] - done["began"] >= 0.01
     assert list((tmp_path / "b").rglob("*" + on_host.SUFFIX))
     jax.profiler.start_trace(str(tmp_path / "c"))
     try:
-        answer = in_program(on_host.TRACE, folder=str(tmp_path / "d"), **wanted)
+        answer = in_program(on_host.TRACE, folder=str(tmp_path / "d"), **times)
     finally:
         jax.profiler.stop_trace()
     assert (answer["state"], "already" in answer["error"]) == ("failed", True)
@@ -111,7 +111,7 @@ def test_a_damaged_profile_is_read_or_refused(at: int, byte: int) -> None:
 def test_hosts_without_a_trace_are_named_once() -> None:
     problem = Problem(message="It is gone.", reason=Reason.UNREACHABLE, hint="Look.")
     idle = Problem(message="The kernel has not used JAX yet.", reason=Reason.CONFLICT)
-    found = Profile(
+    profile = Profile(
         tpu="pod",
         zone="z",
         emulated=True,
@@ -126,7 +126,7 @@ def test_hosts_without_a_trace_are_named_once() -> None:
             Trace(host=3, state="idle", problem=idle),
         ],
     )
-    assert untraced_lines(found) == [
+    assert untraced_lines(profile) == [
         "Not traced: host 1. It is gone. Look.",
         "Not traced: hosts 2-3. The kernel has not used JAX yet.",
     ]

@@ -51,9 +51,11 @@ def test_time_before_it_is_ready_and_while_it_is_stopped_does_not_count(store: S
     for state, hour in {"CREATING": 0, "READY": 1, "STOPPING": 3, "STOPPED": 4}.items():
         runs.observe([node(state)], CREATED + hour * HOUR)
     assert runs.since(node("STOPPED")) is None
+    assert runs.ended(node("STOPPED")) == CREATED + 3 * HOUR
     assert hours(runs, node("STOPPED"), CREATED + 9 * HOUR) == 2
     runs.observe([node("READY")], CREATED + 10 * HOUR)
     assert runs.since(node("READY")) == CREATED + 10 * HOUR
+    assert runs.ended(node("READY")) is None
     assert hours(runs, node("READY"), CREATED + 11 * HOUR) == 3
 
 

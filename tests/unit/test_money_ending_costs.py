@@ -62,8 +62,8 @@ def become(world: World, node: Node) -> None:
 
 
 def ended(world: World, kind: str) -> Operation:
-    (found,) = [each.operation for each in world.records() if each.operation.kind == kind]
-    return found
+    (record,) = [record.operation for record in world.records() if record.operation.kind == kind]
+    return record
 
 
 # ---- queued resources ----
@@ -286,7 +286,7 @@ def test_a_clock_that_is_set_changes_no_pause_of_a_hunt(
     world.google.fates["create"] = ["no capacity"]
     run(world, server.hunts.start(StartHunt(tpu=TPU)))
     world.loop.pass_time(35.0)
-    (hunt,) = [each.hunt for each in world.records() if each.hunt is not None]
+    (hunt,) = [record.hunt for record in world.records() if record.hunt is not None]
     assert hunt.candidates[0].retry_at > world.time(), "it waits"
     world.clock_set = seconds
     world.loop.pass_time(5.0)

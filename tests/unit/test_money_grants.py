@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from core_parts import core_of, nothing
 
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.commands.costs import hourly
-from jupyter_tpu.commands.prices import grant_table
+from jupyter_tpu.commands.grant_group import grant_table
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core.demands import Demand
-from jupyter_tpu.fleet.core.observed import ObservedState
+from jupyter_tpu.fleet.core.known_operations import Demand
+from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.models import Grant
 from jupyter_tpu.fleet.money import pricing
@@ -37,8 +38,8 @@ def demand(type: str = "v5litepod-8", **more: Any) -> Demand:
 
 
 def decide(*grants: Grant, used: list[Demand] | None = None, **more: Any) -> PriceDecision:
-    wanted = demand(**more)
-    return pricing.decide(wanted, grants, [] if used is None else used, today=TODAY)
+    request = demand(**more)
+    return pricing.decide(request, grants, [] if used is None else used, today=TODAY)
 
 
 def test_inside_a_grant_nothing_has_to_be_confirmed() -> None:
@@ -129,21 +130,17 @@ class World:
         self.observed.unreachable = frozenset()
         self.asked: dict[NodeName, Demand] = {}
         self.changed: list[NodeName] = []
-        cloud: Any = SimpleNamespace(project="p", emulated=False)
-        self.prices = Prices(cloud, store, reload=self._nothing, changed=lambda: None)
-        self.grants = Grants(
-            cloud,
-            store,
-            self.observed,
-            self.prices,
-            asked=lambda: self.asked,
-            reload=self._nothing,
-            look=self._nothing,
-            changed=self.changed.extend,
+        known = SimpleNamespace(demands=lambda: self.asked, starting=set)
+        core = core_of(
+            cloud=SimpleNamespace(project="p", emulated=False),
+            store=store,
+            observed=self.observed,
+            observer=SimpleNamespace(ensure_recent=nothing),
+            runner=SimpleNamespace(known=known),
         )
-
-    async def _nothing(self) -> None:
-        pass
+        self.prices = Prices(core)
+        core.changes.mark_tpus_changed = self.changed.extend
+        self.grants = Grants(core, self.prices)
 
     def node(self, name: str, state: str = "READY", type: str = "v5litepod-8") -> Node:
         node = Node(

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
+from core_parts import core_of, nothing, with_parts
 from google_model import LATENCY, Google, GoogleSlices, VirtualLoop
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -28,20 +29,18 @@ from jupyter_tpu import clock as tpu_clock
 from jupyter_tpu.backoff import Backoff
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core import operation_runner, process_lease
+from jupyter_tpu.fleet.core import operation_runner, state_folder
 from jupyter_tpu.fleet.core.database import Database
-from jupyter_tpu.fleet.core.locks import Locks
-from jupyter_tpu.fleet.core.observed import ObservedState
-from jupyter_tpu.fleet.core.observer import Observer
-from jupyter_tpu.fleet.core.operation_progress import OperationProgress
+from jupyter_tpu.fleet.core.observer import ObservedState, Observer
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.process_lease import ProcessLease
 from jupyter_tpu.fleet.core.records import OperationRecord
+from jupyter_tpu.fleet.core.running_operation import OperationProgress
+from jupyter_tpu.fleet.core.state_folder import Locks, ProcessLease
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.hunts import planner
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.hunts import service as hunt_service
-from jupyter_tpu.fleet.hunts.preempted import PreemptedTPUs
+from jupyter_tpu.fleet.hunts.replacing import PreemptedTPUs
 from jupyter_tpu.fleet.hunts.service import HuntService
 from jupyter_tpu.fleet.jobs.guard_setting import GuardService
 from jupyter_tpu.fleet.jobs.guard_stops import GuardStops
@@ -52,7 +51,6 @@ from jupyter_tpu.fleet.lifecycle.defaults import EnvironmentDefaults
 from jupyter_tpu.fleet.lifecycle.power import PowerService
 from jupyter_tpu.fleet.lifecycle.provisioning import LABEL
 from jupyter_tpu.fleet.lifecycle.queued import QueuedService
-from jupyter_tpu.fleet.lifecycle.unattended import UnattendedStarts
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
     CreateTPU,
@@ -140,65 +138,46 @@ class Server:
         )
         links: Any = SimpleNamespace(cloud=self.google, key_metadata=dict)
         self.observed = observer.observed
-        grants = self.grants = Grants(
-            links.cloud,
-            self.store,
-            self.observed,
-            Prices(links.cloud, self.store, reload=_nothing, changed=lambda: None),
-            asked=self.runner.known.demands,
-            starting=self.runner.known.starting,
-            reload=_nothing,
-            look=_nothing,
+        looks: Any = SimpleNamespace(observed=self.observed, ensure_recent=nothing)
+        core = core_of(
+            links=links,
+            cloud=links.cloud,
+            store=self.store,
+            runner=self.runner,
+            observed=self.observed,
+            observer=observer,
+            connections=SimpleNamespace(release=lambda _: None),
+            connected=SimpleNamespace(forget=self.runner.drop_resumable),
+            desired=SimpleNamespace(connected=()),
+            locks=Locks(path.with_name("locks")),
         )
+        idle = with_parts(core, observer=looks)  # does not ask Google by itself
+        grants = self.grants = Grants(idle, Prices(core))
         nodes: Any = SimpleNamespace(node=lambda name: world.google.nodes.get(name))
         guards: Any = SimpleNamespace(
             set_at_creation=self._set_guard, overdue=lambda *_: False, act=self._act
         )
-        guard = GuardService(links.cloud, nodes, self.runner, guards)
+        guard = GuardService(with_parts(core, observed=nodes), guards)
         self.create = CreateService(
-            links,
+            core,
             Availability(links.cloud),
-            observer,
             grants,
-            self.runner,
             self.connect,
             guard.follow,
-            UnattendedStarts(links.cloud, Locks(path.with_name("locks")), EnvironmentDefaults()),
+            EnvironmentDefaults(),
         )
-        connected: Any = SimpleNamespace(
-            forget=self.runner.drop_resumable,
-        )
-        work: Any = SimpleNamespace(require_confirmation=_nothing, shut_down_kernels=_nothing)
+        work: Any = SimpleNamespace(require_confirmation=nothing, shut_down_kernels=nothing)
         owners = TPUOwners()
-        self.power = PowerService(
-            links.cloud,
-            observer,
-            SimpleNamespace(release=lambda _: None),  # type: ignore[arg-type]
-            connected,
-            work,
-            grants,
-            owners,
-            self.runner,
-            GuardStops(store, self.observed, lambda _: None),
-        )
-        self.operations = OperationService(
-            links.cloud, self.runner, self.observed, grants, _nothing
-        )
-        looks: Any = SimpleNamespace(observed=self.observed, ensure_recent=_nothing)
-        unconnected: Any = SimpleNamespace(connected=())
+        self.power = PowerService(core, work, grants, owners, GuardStops(core))
+        self.operations = OperationService(core, grants)
         self.hunts = HuntService(
-            links.cloud,
-            self.store,
+            with_parts(idle, shared=SimpleNamespace(reload=self._reload)),
             self.create,
-            looks,
             grants,
-            self.runner,
-            PreemptedTPUs(links.cloud, looks, unconnected, self.power, self.runner),
-            self._reload,
-            lambda _: None,
-            SimpleNamespace(restore=_nothing),  # type: ignore[arg-type]  # no TPU is replaced here
+            PreemptedTPUs(idle, self.power),
+            SimpleNamespace(restore=nothing),  # type: ignore[arg-type]  # no TPU is replaced here
         )
-        self.queued = QueuedService(links.cloud, self.create, observer, self.runner, owners)
+        self.queued = QueuedService(core, self.create, owners)
         self.runner.register_resume("connect", self.runner.keep_until_seen)
         self.takeover = Takeover(self.runner, self._reload, supervise=True)
         # In order: what they do in turn must not differ between two runs of one example.
@@ -287,7 +266,7 @@ class Server:
                     self.world.failures.append(failure)
 
     def _left(self) -> list[asyncio.Task[Any]]:
-        running = (each.task for each in self.runner.known.running.values())
+        running = (operation.task for operation in self.runner.known.running.values())
         return [task for task in (*self.tasks, *running) if task and not task.done()]
 
     def kill(self) -> None:
@@ -298,10 +277,6 @@ class Server:
             _, running = self.world.loop.run_until_complete(asyncio.wait(left, timeout=1))
             assert not running, f"it swallowed its cancel: {running}"
         self.lease.close()
-
-
-async def _nothing(*_: object, **__: object) -> None:
-    pass
 
 
 class World:
@@ -340,9 +315,9 @@ class World:
 
     def records(self) -> list[OperationRecord]:
         """As the next process would read them."""
-        found = self.file.read()
-        assert found is not None
-        return found.operations
+        snapshot = self.file.read()
+        assert snapshot is not None
+        return snapshot.operations
 
     def node(self, id: str) -> Any:
         return next((node for node in self.google.nodes.values() if node.id == id), None)
@@ -382,9 +357,9 @@ class World:
                 assert recently or ready or deleted
                 assert operation.id not in self.cancelled
                 assert record.create is not None
-                wanted = record.create.connect is not None
-                follow = [each for each in self.connects if each.node_id == claim.node_id]
-                assert len(follow) == wanted, "the connect that was asked for follows, once"
+                asked = record.create.connect is not None
+                follow = [connect for connect in self.connects if connect.node_id == claim.node_id]
+                assert len(follow) == asked, "the connect that was asked for follows, once"
                 if record.create.guard is not None:
                     guards = [r for r in self.records() if r.node_id == claim.node_id and r.guard]
                     assert guards, "nothing sets its guard"
@@ -397,7 +372,7 @@ class World:
         elif operation.state == "done":
             assert self.node(claim.node_id) is None, "deleted, and it is there"
             origin = record.origin.created if record.origin is not None else ""
-            left = [each.created for each in self.google.queued.values()]
+            left = [queued.created for queued in self.google.queued.values()]
             assert not origin or origin not in left, "deleted, and its queued resource is there"
         else:
             node, alone = self.node(claim.node_id), self._is_alone(record)
@@ -483,7 +458,7 @@ def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
     # What a server finds abandoned it takes over in the order of the ids.
     chance = random.Random(0)
     ids = SimpleNamespace(uuid4=lambda: uuid.UUID(int=chance.getrandbits(128), version=4))
-    for module in (operation_runner, process_lease):
+    for module in (operation_runner, state_folder):
         patch.setattr(module, "uuid", ids)
     patch.setattr(hunt_run, "SLICE", 600.0)
 

@@ -65,14 +65,14 @@ def test_the_address_of_a_tpu_node_is_recognized(text: str, is_one: bool) -> Non
 
 
 def test_settings_of_old_notebooks_are_found() -> None:
-    found = tpu_node_settings(
+    settings = tpu_node_settings(
         {
             "TPU_NAME": "my-tpu",
             "COLAB_TPU_ADDR": "10.0.0.2:8470",
             "XRT_TPU_CONFIG": "tpu_worker;0;10.0.0.2:8470",
         }
     )
-    assert [each.hint.split(".")[0] for each in found] == [
+    assert [setting.hint.split(".")[0] for setting in settings] == [
         "Unset COLAB_TPU_ADDR",
         "Unset XRT_TPU_CONFIG",
     ]

@@ -92,9 +92,9 @@ def test_every_dependency_has_a_lower_bound() -> None:
 def test_the_readme_has_no_link_that_works_only_on_github() -> None:
     text = (ROOT / "README.md").read_text()
     links = re.findall(r"\]\(([^)\s]+)\)|\bsrc=\"([^\"]+)|\bhref=\"([^\"]+)", text)
-    found = ["".join(groups) for groups in links]
-    assert len(found) > 5
-    assert [link for link in found if not link.startswith("https://")] == []
+    urls = ["".join(groups) for groups in links]
+    assert len(urls) > 5
+    assert [link for link in urls if not link.startswith("https://")] == []
 
 
 def test_the_readmes_links_to_files_of_the_project_lead_to_files() -> None:

@@ -20,7 +20,7 @@ SOURCES = Path(__file__).parents[2] / "labextension" / "src"
 )
 def test_the_panel_has_the_servers_rule_for_names(file, constant, rule):
     source = (SOURCES / file).read_text(encoding="utf-8")
-    found = re.search(rf"{constant} =\s*'(.*)';", source)
-    assert found is not None
+    match = re.search(rf"{constant} =\s*'(.*)';", source)
+    assert match is not None
     rules = get_args(rule)[1].pattern.removesuffix(r"(?!\n)")  # which JavaScript's $ implies
-    assert found[1].replace("\\\\", "\\") == rules
+    assert match[1].replace("\\\\", "\\") == rules

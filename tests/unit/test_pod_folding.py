@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_tpu.agent.pod import folding
 from jupyter_tpu.agent.pod.folding import HEAD, TAIL, Transcript, bundle, differences
 
 
@@ -25,9 +27,17 @@ def test_how_output_was_cut_into_messages_makes_no_difference(pieces):
     assert differences({0: transcript(*pieces), 1: whole}) == []
 
 
+@given(st.lists(st.text(alphabet="ab\n\r", max_size=12), max_size=8))
+def test_a_line_that_is_too_long_to_wait_for_is_the_same_however_it_was_cut(pieces):
+    with patch.object(folding, "LONGEST_LINE", 4):
+        whole = transcript("".join(pieces))
+        assert transcript(*pieces).digest == whole.digest
+        assert transcript(*pieces).text == whole.text
+
+
 def test_hosts_with_equal_output_are_one_group():
-    found = {host: transcript(f"{host // 2}\n") for host in range(5)}
-    assert [(fold.title, fold.text) for fold in differences(found)] == [
+    outputs = {host: transcript(f"{host // 2}\n") for host in range(5)}
+    assert [(fold.title, fold.text) for fold in differences(outputs)] == [
         ("hosts 2, 3", "1\n"),
         ("host 4", "2\n"),
     ]
@@ -63,8 +73,8 @@ def test_of_much_output_the_beginning_and_the_end_are_kept():
 
 @given(st.text())
 def test_what_a_host_prints_is_never_markup(text):
-    found = differences({0: transcript("x"), 1: transcript(text + "<script>&")})
-    html = bundle("Above:", found)["text/html"]
+    folds = differences({0: transcript("x"), 1: transcript(text + "<script>&")})
+    html = bundle("Above:", folds)["text/html"]
     assert "<script" not in html
     assert html.count("<") == html.count(">")
 

@@ -207,7 +207,7 @@ def test_hosts_that_cannot_be_interrupted_do_not_keep_the_cell():
     for second in range(1, int(GRACE + INTERRUPTS * REACTION) + 1):
         actions = state.tick(float(second))
     [finish] = actions
-    assert {host: each.status for host, each in finish.results.items()} == {
+    assert {host: result.status for host, result in finish.results.items()} == {
         0: "stuck", 1: "stuck", 2: "error",
     }  # fmt: skip
     assert state.phase == OUT_OF_STEP

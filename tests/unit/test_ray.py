@@ -21,8 +21,8 @@ from jupyter_tpu.environment import ray
 from jupyter_tpu.environment.host_answers import RayNode, RayOnHost, RayState
 from jupyter_tpu.environment.on_host import ray_node
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import ray as fleet_ray
 from jupyter_tpu.fleet.models import HostJob, Job, JobAttempt, Ray
-from jupyter_tpu.fleet.ray import service
 
 #: Stands for Ray: says how it was started, writes the address file as Ray does, and waits.
 FAKE = """
@@ -213,8 +213,8 @@ RUNS = HostJob(host=1, state="running")
     ],
 )  # fmt: skip
 def test_a_cluster_is_as_its_job_is(job: Job, state: str) -> None:
-    assert service._state(job) == state
-    problem = service._problem(job)
+    assert fleet_ray._state(job) == state
+    problem = fleet_ray._problem(job)
     assert (problem is not None) == (state == "failed")
 
 
@@ -235,7 +235,7 @@ def test_a_cluster_runs_when_its_head_answers_and_names_hosts_that_are_missing()
         token="secret",
     )  # fmt: skip
     shown = Ray(tpu="pod", zone="z", state="starting")
-    service._add_state(shown, node, state)
+    fleet_ray._add_state(shown, node, state)
     assert (shown.state, shown.address) == ("running", "10.0.0.2:6379")
     assert [(host.state, host.chips) for host in shown.hosts] == [("alive", 4), ("missing", 0)]
     assert "secret" not in repr(shown)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
-from jupyter_tpu.fleet.reconcile.decide import Action, Desired, decide
+from jupyter_tpu.fleet.reconcile.controller import Action, Desired, decide
 
 
 def node(state: str, id: str = "7") -> Node:

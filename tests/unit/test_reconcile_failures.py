@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from core_parts import core_of
 from waiting import eventually
 
 from jupyter_tpu.agent.protocol.requests import GetStatus
@@ -16,7 +17,7 @@ from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.changes import ChangeFeed
 from jupyter_tpu.fleet.core.connections import PolledHosts
-from jupyter_tpu.fleet.core.failures import PAUSES, TPUFailures
+from jupyter_tpu.fleet.core.loops import PAUSES, TPUFailures
 from jupyter_tpu.fleet.kernels.warm_kernels import WarmKernelSpec
 from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.reconcile import poller
@@ -107,12 +108,12 @@ class Monitors:
     def __init__(self) -> None:
         self.updated: list[NodeName] = []
         self.enough = asyncio.Event()
-        self.wanted: dict[str, WarmKernelSpec] = {}
+        self.kept_warm: dict[str, WarmKernelSpec] = {}
         self.jobs: dict[HostName, list[str]] = {}
         self.unknown: list[object] = []
 
     def specs(self, name: NodeName) -> dict[str, Any]:
-        return self.wanted
+        return self.kept_warm
 
     def followed(self) -> dict[HostName, list[str]]:
         return self.jobs
@@ -145,8 +146,10 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
         pass
 
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
-    parts: Any = (hosts, PolledHosts(hosts), *4 * [monitors])  # type: ignore[arg-type]
-    poller = HostPoller(*parts, failures, ignore, *2 * [lambda name, report: None])
+    polled = PolledHosts(hosts)  # type: ignore[arg-type]
+    core = core_of(connections=hosts, polled=polled, failures=failures)
+    monitor: Any = monitors
+    poller = HostPoller(core, *4 * [monitor], ignore, *2 * [lambda name, report: None])
     task = asyncio.create_task(poller.run())
     async with asyncio.timeout(20):
         await monitors.enough.wait()
@@ -162,17 +165,17 @@ async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_aske
     async with polling(Hosts(), monitors) as failures:
         assert GOOD in monitors.updated
         assert BAD not in monitors.updated
-        assert [each.tpu for each in failures.all()] == ["bad"]
+        assert [failure.tpu for failure in failures.all()] == ["bad"]
 
 
 @pytest.mark.asyncio
 async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped() -> None:
     hosts, monitors = Hosts(), Monitors()
     spec = WarmKernelSpec(python="/venv/bin/python", imports=[], env={})
-    monitors.wanted = {"default": spec}
+    monitors.kept_warm = {"default": spec}
     async with polling(hosts, monitors):
         await eventually(lambda: len(hosts.asked) == 2)
-        monitors.wanted = {}
+        monitors.kept_warm = {}
         hosts.news.set()
         await eventually(lambda: len(hosts.asked) > 2)
     assert [len(asked["environments"]) for asked in hosts.asked[:3]] == [1, 1, 0]

@@ -69,8 +69,8 @@ async def traced(folder: Path, *answers: Any) -> Any:
 
 async def test_a_trace_is_where_it_was_asked_for(tmp_path: Path) -> None:
     """It is copied to another host, to the same path."""
-    (found,) = await traced(tmp_path, GOOD)
-    assert found.path == GOOD["path"]
+    (trace,) = await traced(tmp_path, GOOD)
+    assert trace.path == GOOD["path"]
     for path in (
         "/home/me/.ssh/authorized_keys",
         f"{GOOD['path']}/../../x",
@@ -132,5 +132,5 @@ async def test_packages_that_a_host_says_were_asked_for_are_no_options(
 ) -> None:
     with pytest.raises(TPUError, match="sent an invalid answer"):
         await locked(tmp_path, {"lock": "", "packages": [package]})
-    found = await locked(tmp_path, {"lock": "", "packages": ["optax>=0.2 ; a", "x @ https://y"]})
-    assert found.requested.packages == ["optax>=0.2 ; a", "x @ https://y"]
+    lock = await locked(tmp_path, {"lock": "", "packages": ["optax>=0.2 ; a", "x @ https://y"]})
+    assert lock.requested.packages == ["optax>=0.2 ; a", "x @ https://y"]

@@ -106,12 +106,12 @@ def test_no_line_is_lost_and_each_hosts_order_stays(steps):
         if flush:
             page.lines.flush(page.hosts, now)
     page.lines.end(now)
-    found: dict[int, list[str]] = {host: [] for host in page.hosts}
+    lines_of: dict[int, list[str]] = {host: [] for host in page.hosts}
     for text in page.text:
         numbers, _, line = text[1:].partition("] ")
         for host in host_numbers(numbers, 3, "tpu"):
-            found[host].append(line)
-    assert found == expected
+            lines_of[host].append(line)
+    assert lines_of == expected
 
 
 # ---- which hosts ---------------------------------------------------------------------------------

@@ -15,13 +15,12 @@ from typing import Any
 import pytest
 from waiting import eventually, until
 
-from jupyter_tpu.agent.daemon.handlers import handlers
-from jupyter_tpu.agent.daemon.operation_error import OperationError
+from jupyter_tpu.agent.daemon.handlers import OperationError, handlers
 from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.process_env import process_environment
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.agent.protocol.requests import REQUESTS
-from jupyter_tpu.fleet.jobs.plain_run import PlainRun
+from jupyter_tpu.fleet.jobs.host_run import PlainRun
 from jupyter_tpu.ssh.host_program import argument
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
@@ -131,11 +130,13 @@ def test_its_variables_are_those_of_the_agent(
     variables = {"MINE": "it's\n1", "TPU_HOST_BOUNDS": "1,1,1"}
     with Program("env", "-0", env=variables, python="/e/bin/python") as program:
         program.line()
-        found = dict(pair.split("=", 1) for pair in program.output().decode().split("\0") if pair)
+        environment = dict(
+            pair.split("=", 1) for pair in program.output().decode().split("\0") if pair
+        )
         program.say(b".")
     for name in ("LINES", "COLUMNS"):  # set by libraries of this process, without Python
-        found.pop(name, None)
-    assert found == process_environment("/e/bin/python", variables)
+        environment.pop(name, None)
+    assert environment == process_environment("/e/bin/python", variables)
 
 
 def test_what_cannot_be_started_is_left_to_the_agent(home: Path) -> None:

@@ -67,7 +67,7 @@ def test_every_method_of_the_fleet_has_a_route_with_its_arguments() -> None:
     by_call = {route.call: route for route in ROUTES}
     owners = {"": FleetAPI} | {
         f"{name}.": get_type_hints(part.fget)["return"]
-        for name, part in inspect.getmembers(FleetAPI, lambda each: isinstance(each, property))
+        for name, part in inspect.getmembers(FleetAPI, lambda member: isinstance(member, property))
     }
     methods = {
         prefix + name: method

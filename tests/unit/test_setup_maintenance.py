@@ -13,8 +13,8 @@ from msgspec import structs
 from jupyter_tpu.cloud import CloudTPU, Maintenance, Node, NodeName, NodeState
 from jupyter_tpu.cloud.tpu.maintenance import parse_maintenance
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core.observed import ObservedState
-from jupyter_tpu.fleet.setup.maintenance import INTERVAL, MaintenanceWatch
+from jupyter_tpu.fleet.core.observer import ObservedState
+from jupyter_tpu.fleet.setup.doctor import INTERVAL, MaintenanceWatch
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 NODE = Node(name=NAME, id="7", type="v5litepod-8", state=NodeState.READY, health="HEALTHY")

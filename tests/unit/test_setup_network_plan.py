@@ -55,8 +55,8 @@ def planned(
     """For a network with one subnetwork and *rules*."""
     west = Subnetwork(name="west", region=REGION, range="10.0.0.0/20", google_access=True)
     network = Network(name="lab", subnetworks=(west,), rules=rules)
-    wanted = SetUpNetwork(network="lab", **request)
-    return plan("p", wanted, network, REGION, [*sources])
+    asked = SetUpNetwork(network="lab", **request)
+    return plan("p", asked, network, REGION, [*sources])
 
 
 def texts(made: NetworkPlan) -> list[str]:
@@ -104,8 +104,8 @@ def test_rules_that_are_off_or_for_what_goes_out_are_not_read() -> None:
     ],
 )
 def test_one_rule_decides_about_an_address(rules: list[FirewallRule], decides: str | None) -> None:
-    found = deciding_rule(rules, SSH, HOME)
-    assert (found.name if found else None) == decides
+    decisive = deciding_rule(rules, SSH, HOME)
+    assert (decisive.name if decisive else None) == decides
 
 
 def test_a_rule_must_cover_all_ports_that_are_asked_for() -> None:
@@ -156,7 +156,7 @@ def test_through_iap_nobody_else_is_let_in() -> None:
 def test_hosts_of_a_pod_reach_each_other() -> None:
     (change,) = planned(own(HOME)).changes
     assert change.resource.body["sourceRanges"] == ["10.0.0.0/20"]
-    protocols = [each["IPProtocol"] for each in change.resource.body["allowed"]]
+    protocols = [allowed["IPProtocol"] for allowed in change.resource.body["allowed"]]
     assert protocols == ["tcp", "udp", "icmp"]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_tpu.cloud import Endpoint, Node, NodeName, NodeState
 from jupyter_tpu.errors import TPUError
-from jupyter_tpu.fleet.core.connected import ConnectedTPUs
+from jupyter_tpu.fleet.core.connections import ConnectedTPUs
 from jupyter_tpu.fleet.core.records import EnvironmentRecord
 from jupyter_tpu.fleet.kernels.slice_kernels import SliceKernelService
 from jupyter_tpu.fleet.models import AddSlicesKernel, ConnectTPU, Environment

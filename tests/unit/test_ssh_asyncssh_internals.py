@@ -16,7 +16,7 @@ from jupyter_tpu.ssh import asyncssh_internals, gcm_packets
 from jupyter_tpu.ssh.asyncssh_internals import INTERNALS
 from jupyter_tpu.ssh.transport import ChannelTransport
 
-PARTS = [(each.owner, name) for each in INTERNALS for name in each.names]
+PARTS = [(internal.owner, name) for internal in INTERNALS for name in internal.names]
 SSH = Path(asyncssh_internals.__file__).parent
 
 
@@ -82,7 +82,7 @@ def owners() -> dict[str, Any]:
             }
 
     objects = asyncio.run(collect())
-    for owner in {each.owner for each in INTERNALS} - objects.keys():
+    for owner in {internal.owner for internal in INTERNALS} - objects.keys():
         objects[owner] = importlib.import_module(f"asyncssh.{owner}")
     return objects
 
@@ -96,7 +96,7 @@ def test_each_owner_is_a_class_of_that_name(owners):
     for owner, thing in owners.items():
         name = owner.rpartition(".")[2]
         if name[0].isupper():
-            assert name in {each.__name__ for each in type(thing).__mro__}
+            assert name in {parent.__name__ for parent in type(thing).__mro__}
 
 
 def test_no_other_private_part_is_used():

@@ -193,12 +193,12 @@ def test_openssh_understands_what_is_written_as_it_is_meant(
         return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
 
     for name in ("my-tpu", "my-tpu-0", "my-tpu-1"):
-        found = options_of(name)
-        assert found["user"] == "ann"
-        assert found["identityfile"].replace("%%", "%") == str(folder / "key")
-        assert found["stricthostkeychecking"] == "true"
-        assert found["proxycommand"].endswith("""'--data=/a%%h b'"'"'c'""")
-        assert "proxyjump" not in found
+        options = options_of(name)
+        assert options["user"] == "ann"
+        assert options["identityfile"].replace("%%", "%") == str(folder / "key")
+        assert options["stricthostkeychecking"] == "true"
+        assert options["proxycommand"].endswith("""'--data=/a%%h b'"'"'c'""")
+        assert "proxyjump" not in options
     assert options_of("elsewhere")["user"] == "bob"
 
 

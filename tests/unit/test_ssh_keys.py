@@ -44,17 +44,16 @@ def test_the_key_is_in_our_data_folder_or_where_the_variable_says(tmp_path, monk
 
 def test_many_who_make_the_key_at_once_get_the_same_one(tmp_path):
     path = tmp_path / "id_ed25519"
-    found: list[str] = []
+    keys: list[str] = []
     threads = [
-        threading.Thread(target=lambda: found.append(public_key(ensure_key(path))))
-        for _ in range(8)
+        threading.Thread(target=lambda: keys.append(public_key(ensure_key(path)))) for _ in range(8)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert len(found) == 8
-    assert len(set(found)) == 1
+    assert len(keys) == 8
+    assert len(set(keys)) == 1
     assert sorted(item.name for item in tmp_path.iterdir()) == ["id_ed25519", "id_ed25519.pub"]
 
 

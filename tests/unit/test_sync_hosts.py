@@ -20,8 +20,8 @@ from jupyter_tpu.environment.file_sync import (
     push,
 )
 from jupyter_tpu.environment.file_sync.ignore import ProjectRules
-from jupyter_tpu.environment.file_sync.relay import Pack
 from jupyter_tpu.environment.file_sync.remote import RemoteProject
+from jupyter_tpu.environment.file_sync.sync import Pack
 from jupyter_tpu.environment.on_host import stream
 from jupyter_tpu.environment.on_host.tree import hash_file
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
@@ -117,7 +117,7 @@ async def test_a_folder_goes_to_all_hosts_with_links_modes_and_strange_names(
     (syncs.here / "deep" / "er" / "tool").chmod(0o755)
     (syncs.here / "link").symlink_to("deep/er/tool")
     outcome = await syncs.push()
-    assert [each.problem for each in outcome.hosts] == [None, None]
+    assert [host.problem for host in outcome.hosts] == [None, None]
     for host in (0, 1):
         assert content(syncs.there(host)) == content(syncs.here)
         assert os.readlink(syncs.there(host) / "link") == "deep/er/tool"
@@ -125,7 +125,7 @@ async def test_a_folder_goes_to_all_hosts_with_links_modes_and_strange_names(
         assert not os.access(syncs.there(host) / "ü", os.X_OK)
     (syncs.here / "ü").chmod(0o755)
     outcome = await syncs.push()
-    assert [each.written for each in outcome.hosts] == [["ü"], ["ü"]]
+    assert [host.written for host in outcome.hosts] == [["ü"], ["ü"]]
     assert os.access(syncs.there(1) / "ü", os.X_OK)
 
 
@@ -165,7 +165,7 @@ async def test_a_file_that_was_changed_on_both_sides_stays_until_somebody_decide
     (syncs.here / "gone").unlink()
     outcome = (await syncs.push()).hosts[0]
     assert outcome.written == ["mine"]
-    assert [(each.path, each.kind) for each, _, _ in outcome.conflicts] == [
+    assert [(conflict.path, conflict.kind) for conflict, _, _ in outcome.conflicts] == [
         ("both", "changed"),
         ("gone", "deleted"),
     ]
@@ -187,7 +187,7 @@ async def test_files_that_differ_and_never_were_the_same_are_conflicts(syncs: Sy
     write(syncs.here, a="here", same="1")
     write(syncs.there(), a="there", same="1")
     outcome = (await syncs.push()).hosts[0]
-    assert [each.kind for each, _, _ in outcome.conflicts] == ["different"]
+    assert [conflict.kind for conflict, _, _ in outcome.conflicts] == ["different"]
     assert outcome.written == []
     assert content(syncs.there())["a"] == "there"
     write(syncs.here, same="2")
@@ -335,7 +335,7 @@ async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(
 async def test_a_line_that_breaks_in_the_middle_costs_only_that_host_and_what_was_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_tpu.environment.file_sync.relay.RELAY_FROM", 1 << 40)
+    monkeypatch.setattr("jupyter_tpu.environment.file_sync.sync.RELAY_FROM", 1 << 40)
     syncs = Syncs(tmp_path, 2)
     for index in range(8):
         (syncs.here / f"f{index}").write_bytes(os.urandom(MIB // 2))
@@ -439,11 +439,11 @@ async def test_hosts_get_large_changes_from_each_other_and_the_line_carries_them
     async def push() -> list[HostOutcome]:
         (syncs.here / "data").write_bytes(os.urandom(3 * MIB))
         outcomes = (await syncs.push()).hosts
-        for each in outcomes:
-            if each.problem is None:
-                there = syncs.there(each.host) / "data"
+        for outcome in outcomes:
+            if outcome.problem is None:
+                there = syncs.there(outcome.host) / "data"
                 assert hash_file(str(there)) == hash_file(str(syncs.here / "data"))
-            assert [*(syncs.hosts[each.host].home / ".jupyter-tpu/sync").glob("*.stream")] == []
+            assert [*(syncs.hosts[outcome.host].home / ".jupyter-tpu/sync").glob("*.stream")] == []
         return outcomes
 
     apply, receive = Pack.apply, RemoteProject.receive
@@ -466,17 +466,17 @@ async def test_hosts_get_large_changes_from_each_other_and_the_line_carries_them
     monkeypatch.setattr(Pack, "apply", noting)
     monkeypatch.setattr(RemoteProject, "receive", receiving)
     outcomes = await push()
-    assert [each.problem for each in outcomes] == [None] * 4
-    assert sum(each.transferred for each in outcomes) < 3.5 * MIB
+    assert [outcome.problem for outcome in outcomes] == [None] * 4
+    assert sum(outcome.transferred for outcome in outcomes) < 3.5 * MIB
 
     # The line to the one that gets them from here breaks: another one takes its place.
     ready.clear()
     outcomes = await push()
-    assert sum(each.problem is None for each in outcomes) == 3
-    assert sum(each.transferred for each in outcomes) < 3.5 * MIB
+    assert sum(outcome.problem is None for outcome in outcomes) == 3
+    assert sum(outcome.transferred for outcome in outcomes) < 3.5 * MIB
 
     # Hosts that do not reach each other get all from here.
     monkeypatch.setattr(ProjectHost, "pod_command", lambda host, argv: ["false"])
     outcomes = await push()
-    assert [each.problem for each in outcomes] == [None] * 4
-    assert min(each.transferred for each in outcomes) > 3 * MIB
+    assert [outcome.problem for outcome in outcomes] == [None] * 4
+    assert min(outcome.transferred for outcome in outcomes) > 3 * MIB

@@ -46,8 +46,8 @@ def ignored_by_git(folder: Path) -> set[str]:
 
 def left_out(folder: Path) -> set[str]:
     rules = ProjectRules(folder)
-    for each in ("", "sub/", "sub/deep/"):
-        rules.read(each)
+    for subfolder in ("", "sub/", "sub/deep/"):
+        rules.read(subfolder)
     return {name for name in NAMES if rules.leaves_out(name)}
 
 

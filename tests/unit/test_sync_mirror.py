@@ -33,9 +33,9 @@ def test_a_project_is_the_nearest_marked_folder_or_else_the_notebooks_own(
     (home / ".git").mkdir()  # of the settings of its owner
     if marker:
         (home / "work/thesis" / marker).touch()
-    found = find_project(folder)
+    project = find_project(folder)
     expected = (home / "work/thesis", "notebooks") if marker else (folder, "")
-    assert (found.folder, found.below) == expected
+    assert (project.folder, project.below) == expected
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_fo
     async def outcomes(expected: dict[int, bool]) -> None:
         async with asyncio.timeout(120):
             while mirror.overall is None or expected != {
-                each.host: each.problem is None for each in mirror.overall.hosts
+                host.host: host.problem is None for host in mirror.overall.hosts
             }:
                 changed.clear()
                 await changed.wait()
@@ -240,7 +240,7 @@ async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_fo
     await arrives(pod[2], "333")
     await outcomes({0: True, 2: True})
     assert beside.overall is not None
-    assert [each.host for each in beside.overall.hosts] == [1]
+    assert [host.host for host in beside.overall.hosts] == [1]
     await mirrors.release(mirror)
     mirror = beside
     await outcomes({0: True, 1: True, 2: True})

@@ -11,7 +11,7 @@ from project_host import ProjectHost
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.environment.file_sync import Mirrors, ProjectLocation
-from jupyter_tpu.fleet.environments import mirrored
+from jupyter_tpu.fleet.files import sync
 
 NAME = NodeName("p", "z", "my-tpu")
 
@@ -21,11 +21,11 @@ async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_ker
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirrors = Mirrors(tmp_path / "sync")
-    monkeypatch.setattr(mirrored, "default_mirrors", lambda: mirrors)
+    monkeypatch.setattr(sync, "default_mirrors", lambda: mirrors)
     host, namesake = ProjectHost(tmp_path / "host"), ProjectHost(tmp_path / "namesake")
     changed: list[NodeName] = []
     connections: Any = SimpleNamespace(link=lambda name: host)
-    projects = mirrored.MirroredProjects(connections, changed.append)
+    projects = sync.MirroredProjects(connections, changed.append)
 
     here, there = tmp_path / "project", host.home / "project"
     here.mkdir()
@@ -41,10 +41,10 @@ async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_ker
     assert (shown.folder, shown.remote, shown.host) == (str(here), "~/project", 0)
     assert (shown.state, shown.problem) == ("current", None)
     assert shown.result is not None
-    assert [(each.path, each.kind) for each in shown.result.conflicts] == [
+    assert [(conflict.path, conflict.kind) for conflict in shown.result.conflicts] == [
         ("train.py", "different")
     ]
-    assert [each.path for each in shown.result.not_copied] == ["huge"]
+    assert [entry.path for entry in shown.result.not_copied] == ["huge"]
     assert projects.on(NAME) == [shown]  # nothing in it moves by itself
     assert projects.on(NodeName("p", "z", "other")) == []
 

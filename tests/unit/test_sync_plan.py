@@ -34,7 +34,12 @@ def test_what_was_never_in_the_source_is_never_deleted(source, target, base, del
 @given(trees, trees, trees)
 def test_every_difference_is_carried_out_or_listed_once(source, target, base):
     plan = make_plan(source, target, base)
-    listed = [*plan.write, *plan.delete, *plan.newer, *(each.path for each in plan.conflicts)]
+    listed = [
+        *plan.write,
+        *plan.delete,
+        *plan.newer,
+        *(conflict.path for conflict in plan.conflicts),
+    ]
     different = {path for path in {*source, *target} if source.get(path) != target.get(path)}
     assert sorted(listed) == sorted(different)
 
@@ -56,9 +61,12 @@ def test_a_second_sync_has_nothing_to_do(source, target, base):
 @given(trees, trees, trees, st.sampled_from("abcd"))
 def test_paths_outside_of_the_request_are_left_alone(source, target, base, only):
     plan = make_plan(source, target, base, overwrite=True, within=lambda path: path == only)
-    assert {*plan.write, *plan.delete, *plan.newer, *(each.path for each in plan.conflicts)} <= {
-        only
-    }
+    assert {
+        *plan.write,
+        *plan.delete,
+        *plan.newer,
+        *(conflict.path for conflict in plan.conflicts),
+    } <= {only}
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import click
 import pytest
 
 from jupyter_tpu.commands.connection import Content, content_options
+from jupyter_tpu.commands.field_options import read_text
 from jupyter_tpu.commands.grammar import Command
 from jupyter_tpu.commands.jobs import variables
-from jupyter_tpu.commands.read_files import read_text
 from jupyter_tpu.environment.requirement_lines import check_requirement_lines, is_local
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.checks import check_environment
@@ -32,8 +32,8 @@ def request(**options: str) -> ConnectTPU:
     """What the options of `connect` ask for."""
     words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     with command.make_context("connect", words) as context:
-        wanted: ConnectTPU = command.invoke(context)
-    return wanted
+        result: ConnectTPU = command.invoke(context)
+    return result
 
 
 def written(path: Path, text: str, encoding: str = "utf-8-sig") -> str:
@@ -51,8 +51,8 @@ def test_a_byte_order_mark_and_line_ends_of_windows_are_no_part_of_a_text(
     assert request(setup_script=path).setup.script == "#!/bin/sh\necho ä\n"
     defaults = EnvironmentDefaults(setup_script=path)
     assert defaults.added_to(ConnectTPU()).setup.script == "#!/bin/sh\necho ä\n"
-    found = request(requirements=written(tmp_path / "r.txt", "flax\r\noptax\r\n", encoding))
-    assert found.requirements == "flax\noptax"
+    connect = request(requirements=written(tmp_path / "r.txt", "flax\r\noptax\r\n", encoding))
+    assert connect.requirements == "flax\noptax"
     assert request(lock=written(tmp_path / "l.txt", "flax==1\r\n", encoding)).lock == "flax==1"
     project = written(tmp_path / "pyproject.toml", '[project]\r\ndependencies=["einops"]', encoding)
     assert request(pyproject=project).packages == ["einops"]

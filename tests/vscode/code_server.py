@@ -349,8 +349,8 @@ def server_of(variables: dict[str, str]) -> tuple[str, str]:
         capture_output=True,
         timeout=300,
     )
-    found = json.loads(done.stdout)
-    return found["url"], found["token"]
+    answer = json.loads(done.stdout)
+    return answer["url"], answer["token"]
 
 
 def finish(rest: Callable[..., Any], operation: Any) -> Any:
@@ -360,6 +360,6 @@ def finish(rest: Callable[..., Any], operation: Any) -> Any:
         now = rest("GET", f"operations/{operation['id']}")
         return now if now["state"] != "running" else None
 
-    found = until(ended, 300, lambda: str(rest("GET", f"operations/{operation['id']}")))
-    assert found["state"] == "done", found
-    return found
+    ended_operation = until(ended, 300, lambda: str(rest("GET", f"operations/{operation['id']}")))
+    assert ended_operation["state"] == "done", ended_operation
+    return ended_operation

@@ -54,8 +54,8 @@ def extensions(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Pat
 @pytest.fixture(scope="session")
 def variables(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a user whose cloud is the emulator, with Jupyter's folders of its own."""
-    found = jupyter_variables(tmp_path_factory.mktemp("jupyter"))
-    return {**found, "JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
+    variables = jupyter_variables(tmp_path_factory.mktemp("jupyter"))
+    return {**variables, "JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,7 @@ from ..guard.google import GoogleError, id_of, require_permission
 from ..protocol import requests
 from ..protocol.paths import boot
 from .guard_process import SILENT
-from .handlers import handles
-from .operation_error import OperationError
+from .handlers import OperationError, handles
 from .single_process import is_silent, living_holder, start_process
 
 #: Seconds to wait until the guard has seen a change.

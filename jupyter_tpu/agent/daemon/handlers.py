@@ -1,10 +1,19 @@
-"""Which method of the daemon's parts handles a request."""
+"""Which method of the daemon's parts handles a request, and how a request fails."""
 
 from __future__ import annotations
 
 from typing import Any, Awaitable, Callable, Dict, Type
 
 from ..protocol.declarations import Answer, Request
+
+
+class OperationError(Exception):
+    """An op failed: the reason (a value of errors.Reason), the message, and a hint."""
+
+    def __init__(self, reason: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.answer = {"reason": reason, "message": message, "hint": hint}
+
 
 Method = Callable[[Any, Any], Awaitable[Answer]]
 

@@ -1,4 +1,5 @@
-"""Follows the announcements of this VM's metadata server without polling.
+"""Google's announcements that it is about to stop this host: what they say, and how they are
+followed on the metadata server, without polling.
 
 Its answer to ``wait_for_change`` comes when there is something new. Source:
 cloud.google.com/compute/docs/metadata/querying-metadata#waitforchange.
@@ -11,10 +12,38 @@ import http.client
 import threading
 import time
 import urllib.request
-from typing import Callable, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from ..guard.google import metadata_request
-from .interruption import KEYS
+
+MAINTENANCE, PREEMPTION = "maintenance", "preemption"
+#: The keys of the metadata server that announce each, the graver one first, and what they say while
+#: nothing is announced.
+KEYS = ("preempted", PREEMPTION, ("FALSE", "")), ("maintenance-event", MAINTENANCE, ("NONE", ""))
+
+
+class Announced:
+    """What was announced, from the values of the metadata server in any order."""
+
+    def __init__(self) -> None:
+        self._values: Dict[str, str] = {}
+        #: ``kind`` and since when it is known (``noticed``); None while nothing is announced.
+        self.interruption: Optional[Dict[str, Any]] = None
+
+    def note(self, key: str, value: str, now: str) -> bool:
+        """Takes the *value* of one of the KEYS; returns whether something else is announced.
+
+        What is announced twice is known since the first time.
+        """
+        self._values[key] = value.strip().upper()
+        kinds = [kind for name, kind, quiet in KEYS if self._values.get(name, "") not in quiet]
+        kind = kinds[0] if kinds else None
+        known = self.interruption and self.interruption["kind"]
+        if kind == known:
+            return False
+        self.interruption = None if kind is None else {"kind": kind, "noticed": now}
+        return True
+
 
 #: Most seconds that the server waits, and how much longer its answer may take.
 WAIT, ANSWER_GRACE = 300, 30.0

@@ -19,8 +19,7 @@ from typing import Any, Dict, Optional, Union
 from ..protocol import requests
 from ..protocol.process_env import process_environment
 from .handed_over import HandedOverRun, Handover, claim, handover_socket, waiting
-from .handlers import handles
-from .operation_error import OperationError
+from .handlers import OperationError, handles
 from .run_process import RunProcess
 
 #: Seconds without a client after which a command is ended.

@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import hashlib
 import json
+import os
 from typing import Any, Awaitable, Callable, Dict, Hashable, List, Optional, Tuple, cast
 
+from ..protocol.paths import base_folder
 from ..protocol.records import Kernel, Status
 from ..protocol.requests import GetStatus, LoadQuery
 from ..protocol.timeouts import is_set_within
-from .interruption import Announced
 from .jobs import Jobs
 from .load import LoadSampler
-from .packages import RequestedPackages
+from .metadata import Announced
 from .warm_kernels import WarmKernels
+
+_FILE = "jupyter-tpu-packages.json"
+
+
+class RequestedPackages:
+    """{environment: {"revision", "packages"}} of all environments that jupyter-tpu created."""
+
+    def __init__(self) -> None:
+        self._read: Dict[str, Any] = {}  # by path: when it was written, and its content
+
+    def all(self) -> Dict[str, Dict[str, Any]]:
+        packages, read = {}, {}
+        pattern = os.path.join(glob.escape(base_folder()), "environments", "*", _FILE)
+        for path in glob.glob(pattern):
+            try:
+                written = os.stat(path).st_mtime_ns
+                known = self._read.get(path)
+                if known is None or known[0] != written:
+                    with open(path, encoding="utf-8") as file:
+                        state = json.load(file)
+                    fields = {"revision": state["revision"], "packages": state["packages"]}
+                    known = (written, fields)
+            except (OSError, ValueError, KeyError, TypeError):
+                continue  # removed meanwhile
+            read[path] = known
+            packages[os.path.basename(os.path.dirname(path))] = known[1]
+        self._read = read
+        return packages
+
 
 #: Seconds between two looks for changes, and most seconds that a request waits for one.
 LOOK, WAIT = 1.0, 60.0

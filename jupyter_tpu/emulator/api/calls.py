@@ -18,11 +18,11 @@ from msgspec import Struct
 
 from ..engine import Engine
 from ..model import api_errors
-from ..model.paging import paginate
-from ..model.project_number import project_number
+from ..model.operations import paginate
 from ..model.records import EmulatedOperation
 from .messages import Messages
 from .schema import VERSIONS
+from .services import project_number
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from msgspec import Struct
 from ..engine import Engine
 from ..model import api_errors
 from ..model.instances import fingerprint
-from ..model.project_number import project_number
 from .compute_operations import ROOT, done
 from .rest import json_body
+from .services import project_number
 
 
 class Item(Struct):

@@ -14,8 +14,7 @@ from ..model.groups import EmulatedGroups
 from ..model.instance_records import ComputeOperation, GroupRecord, MemberRecord
 from ..model.machine_types import compute_zones
 from ..model.networks import regions
-from .compute_calls import ComputeCalls
-from .compute_json import body_of
+from .compute_calls import ComputeCalls, body_of
 from .compute_operations import PLACES, ROOT, full_link, link, page, place_of, shown
 from .machine_types import aggregated
 

@@ -14,8 +14,7 @@ from ..model.instance_records import ComputeOperation
 from ..model.instances import check_zone
 from ..model.machine_types import compute_zones
 from ..model.reservations import EmulatedReservations
-from .compute_calls import ComputeCalls
-from .compute_json import body_of
+from .compute_calls import ComputeCalls, body_of
 from .compute_operations import ROOT, link, page, shown
 from .machine_types import aggregated
 

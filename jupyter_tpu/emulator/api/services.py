@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from aiohttp import web
 
 from ..engine import Engine
-from ..model.project_number import project_number
+
+
+def project_number(project: str) -> int:
+    return int(hashlib.sha256(project.encode()).hexdigest()[:10], 16)
+
 
 #: The APIs that a project here has, all enabled but for a fault "api-disabled" (Cloud TPU's).
 SERVICES = {

@@ -4,7 +4,7 @@ Requests come in as calls, answers go out as records or as an `ApiError`. A call
 something long returns an operation that is in progress; the engine does the work and reports with
 `complete` or `fail`, which are the only ways a node's state moves on.
 
-What each verb needs and does to a node's state is the table in ``transitions.py``.
+What each verb needs and does to a node's state is the table `TRANSITIONS` in ``records.py``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from . import api_errors
 from .addresses import Addresses
 from .compute_operations import ComputeOperations
 from .faults import Fault, Faults
-from .guest_attributes import published
 from .host_profile import missing_features
 from .limits import Limits
 from .networks import EmulatedNetworks
+from .notices import published
 from .operations import Operations, rfc3339
 from .os_login import OsLogin
 from .records import (
+    AFTER_FAILURE,
+    TRANSITIONS,
     EmulatedOperation,
     HostRecord,
     MaintenanceRecord,
@@ -39,9 +41,9 @@ from .records import (
     NodeSettings,
     OperationFailure,
     QueuedRecord,
+    Verb,
 )
 from .snapshot import EmulatorSnapshot
-from .transitions import AFTER_FAILURE, TRANSITIONS, Verb
 
 R = TypeVar("R", NodeRecord, QueuedRecord)
 NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")

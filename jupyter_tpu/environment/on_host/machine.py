@@ -6,7 +6,7 @@ import socket
 
 from jupyter_tpu.agent.protocol.chips import chips
 
-from .calls import serve
+from .processes import serve
 
 
 def describe_machine():

@@ -1,13 +1,13 @@
 """The calls about environments."""
 
 from . import chip_holders
-from .calls import serve
 from .doctor import examine, listen, reach
 from .existing_pythons import describe_python, found_pythons, install_ipykernel
 from .host_setup import apply_setup
 from .packages import change_packages, list_packages, lock_packages, resolve, sync_packages
 from .pod import join_pod
 from .probe import probe
+from .processes import serve
 from .ray import clear_ray, examine_ray, ray_state
 from .shares import change_sharing, examine_sharing
 from .tensorboard import check_log_folder, start_tensorboard, stop_tensorboard

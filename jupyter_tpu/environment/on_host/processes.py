@@ -1,6 +1,8 @@
-"""Child processes, which end with this one."""
+"""One call of a program, from its request to its answer, and child processes, which end with it."""
 
 import contextlib
+import errno
+import json
 import os
 import select
 import signal
@@ -9,6 +11,7 @@ import sys
 import threading
 
 from .paths import HOME
+from .protocol import HostError, disk_full, emit
 
 _children = set()  # type: ignore[var-annotated]
 
@@ -101,3 +104,21 @@ def clean_environment():
     }
     env["NO_COLOR"] = "1"
     return env
+
+
+def serve(calls):
+    """Runs the function of *calls* (by their names) that the request means."""
+    request = json.load(sys.stdin)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, stop)
+    threading.Thread(target=watch_reader, daemon=True).start()
+    call = calls[request.pop("call")]
+    try:
+        emit(result=call(**request))
+    except HostError as error:
+        emit(error=error.payload)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            emit(error=disk_full(error.strerror).payload)
+        else:
+            emit(error=["ENVIRONMENT", "%s." % error, "The log has details."])

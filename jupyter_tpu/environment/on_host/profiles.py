@@ -17,9 +17,8 @@ from jupyter_tpu.agent.metrics.grpc_calls import NotGRPC, call
 from jupyter_tpu.agent.metrics.protobuf import encode, encode_number
 from jupyter_tpu.agent.protocol.timeouts import with_timeout
 
-from .calls import serve
 from .paths import HOME, ROOT, environment_dir, private_dir
-from .processes import clean_environment, run
+from .processes import clean_environment, run, serve
 from .protocol import HostError, disk_full, emit
 
 #: Seconds that JAX may take to write a trace, and to answer otherwise.

@@ -1,16 +1,19 @@
-"""The virtual environment: created, filled, verified, marked as complete."""
+"""The virtual environment: created, filled with packages, verified, marked as complete."""
 
+import base64
 import contextlib
+import io
 import json
 import os
 import shutil
+import zipfile
+import zlib
 
 from jupyter_tpu.agent.protocol.process_env import process_environment
 
+from .chip_holders import hardware
 from .commands import install_commands
-from .hardware import hardware
-from .jaxkit import install_jaxkit
-from .packages import drop_incomplete, record, uv_pip
+from .packages import drop_incomplete, record, site_packages, uv_pip
 from .paths import MARKER, environment_dir, exclusive_lock, write_file
 from .probe import environment_python
 from .processes import run
@@ -169,3 +172,28 @@ def remove(name):
         if os.path.lexists(path):
             shutil.rmtree(path)
     return {}
+
+
+PACKAGE = "jupyter_tpu_jaxkit"
+
+
+def install_jaxkit(path, digest, archive):
+    """Puts jaxkit's sources into the environment at *path*; *archive* is `Bundle.data`
+    in base64.
+
+    They come after the packages, so a jupyter-tpu that the user installs there is the one that is
+    used. Each version has a folder of its own: running kernels keep theirs.
+    """
+    site = site_packages(path)
+    name = "%s_%s" % (PACKAGE, digest)
+    folder = os.path.join(site, name)
+    if not os.path.isdir(folder):
+        part = folder + ".part"
+        shutil.rmtree(part, ignore_errors=True)
+        packed = io.BytesIO(zlib.decompress(base64.b64decode(archive)))
+        with zipfile.ZipFile(packed) as sources:
+            for zip_info in sources.infolist():
+                # The same time everywhere, so that environments can share compiled modules.
+                os.utime(sources.extract(zip_info, part), (0, 0))
+        os.rename(part, folder)
+    write_file(os.path.join(site, PACKAGE + ".pth"), name + "\n")

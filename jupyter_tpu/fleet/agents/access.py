@@ -5,15 +5,15 @@ Whatever is not named here is for people only, so that a new route is closed to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ..core.finder import TPUFinder
-from ..models import CopyFiles, SyncProject
+from ..core.core import Core
+from ..models import CopyFiles, Operation, SyncProject
 from ..money.ledger import Ledger
+from .plans import PlanService
 
 #: Without a further condition. None of them costs money, ends anything, or changes a limit.
 _FREE = """
@@ -51,20 +51,15 @@ OF_OWN_OPERATION = frozenset({"operations.cancel", "hunts.stop"})
 
 
 class AgentAccess:
-    """folder: the files of this computer that agents may copy are in it.
+    """folder: the files of this computer that agents may copy are in it."""
 
-    begun_by(id): who has begun an operation: "agent", or ""; with its TPU."""
-
-    def __init__(
-        self,
-        finder: TPUFinder,
-        ledger: Ledger,
-        begun_by: Callable[[str], tuple[str, NodeName]],
-    ) -> None:
+    def __init__(self, core: Core, ledger: Ledger, plans: PlanService) -> None:
         self.folder = Path.cwd()
-        self._finder = finder
+        self._cloud = core.cloud
+        self._known = core.runner.known
+        self._finder = core.finder
         self._ledger = ledger
-        self._begun_by = begun_by
+        self._plans = plans
 
     async def require(self, call: str, arguments: tuple[Any, ...]) -> None:
         """Raises PERMISSION for what an agent may not do."""
@@ -79,8 +74,9 @@ class AgentAccess:
             name = await self._finder.find(arguments[0])
             self._ledger.require_of_agent(name, ON_OWN_TPU[call])
         elif call in OF_OWN_OPERATION:
-            who, name = self._begun_by(arguments[0])
-            if not who:
+            operation = self._operation(arguments[0])
+            if not self._is_begun_by_agent(operation.id):
+                name = NodeName(self._cloud.project, operation.zone, operation.tpu)
                 self._ledger.require_of_agent(name, "end an operation on")
         else:
             raise TPUError(
@@ -88,6 +84,15 @@ class AgentAccess:
                 Reason.PERMISSION,
                 "Ask a person to do it.",
             )
+
+    def _operation(self, id: str) -> Operation:
+        """The one with this id, or the newest on a TPU of this name."""
+        operations = self._known.all()
+        named = (operation for operation in operations if id in (operation.id, operation.tpu))
+        return next(named, None) or self._known.get(id)
+
+    def _is_begun_by_agent(self, id: str) -> bool:
+        return bool(self._plans.began(id)) or self._ledger.is_of_agent(id)
 
 
 def _require_files_in(folder: Path, request: Any) -> None:

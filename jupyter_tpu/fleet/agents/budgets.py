@@ -1,15 +1,23 @@
-"""Budgets: set, shown and removed, and TPUs of people that are open to coding agents."""
+"""Budgets: set, shown and removed; TPUs that are open to coding agents; and their ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+import sys
+import time
 
+from ...cloud import NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
-from ..models import TPU, AllowAgents, Budget, BudgetOverview
-from ..models.core import validated
-from ..money.owners import own_name
-from ..money.subject import Money
+from ..core.records import SpendRecord
+from ..jobs.guard import Guards
+from ..lifecycle.power import PowerService
+from ..models import TPU, AllowAgents, Budget, BudgetOverview, SetGuard
+from ..models.core import seconds_of, timestamp, validated
+from ..money.budget_rules import whose
+from ..money.ledger import NOTICE, Ledger
+from ..money.owners import TPUOwners, own_name
 from .plans import PlanService
 
 
@@ -17,17 +25,17 @@ class BudgetService:
     """As a :class:`~jupyter_tpu.fleet.api.BudgetsAPI`."""
 
     def __init__(
-        self, core: Core, money: Money, plans: PlanService, shorten: Callable[[], object]
+        self, core: Core, ledger: Ledger, owners: TPUOwners, plans: PlanService, ends: BudgetEnds
     ) -> None:
-        """shorten(): has TPUs end sooner that can cost more than their budget has."""
-        self._ledger = money.ledger
-        self._owners = money.owners
+        self._ledger = ledger
+        self._owners = owners
         self._plans = plans
         self._reload = core.shared.reload
         self._finder = core.finder
         self._observed = core.observed
         self._view = core.tpus.tpu
-        self._shorten = shorten
+        self._shorten = ends.shorten
+        core.changes.register("budgets", self.find)
 
     async def show(self) -> BudgetOverview:
         await self._reload()
@@ -67,3 +75,112 @@ class BudgetService:
     async def remove(self, who: str) -> None:
         await self._reload()
         await self._ledger.remove_budget(who)
+
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks.
+LOOK = 15.0
+#: A guard that ends a TPU so much later is set again; seconds.
+_LATE = 30.0
+#: A clock that is wrong by more than this has jumped; seconds.
+JUMP = 60.0
+#: For how long nothing is ended after a jump forwards: the clock may be set right; seconds.
+HOLD = 600.0
+
+
+def running_time() -> float:
+    """Seconds that only pass, also while the computer sleeps where the system counts that."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class ClockWatch:
+    """Whether the clock can be believed: one that has jumped forwards must end no TPU at once.
+
+    Pure: both times come with each question.
+    """
+
+    def __init__(self) -> None:
+        self._offset: float | None = None  # of the clock to the time that only passes
+        self._held_until = 0.0
+
+    def is_trusted(self, clock: float, running: float) -> bool:
+        before, self._offset = self._offset, clock - running
+        jump = 0.0 if before is None else self._offset - before
+        if jump > JUMP:
+            log.warning("The clock of this computer has jumped forwards by %.0f s.", jump)
+            self._held_until = running + HOLD
+        elif jump < -JUMP:
+            self._held_until = 0.0  # it was set right
+        return running >= self._held_until
+
+
+class BudgetEnds:
+    def __init__(self, core: Core, ledger: Ledger, guards: Guards, power: PowerService) -> None:
+        self._ledger = ledger
+        self._guards = guards
+        self._power = power
+        self._observed = core.observed
+        self._look = asyncio.Event()
+        self._refused: dict[NodeName, str] = {}
+        self._clock = ClockWatch()
+        core.loops.register("budgets", self.run)
+
+    def shorten(self) -> None:
+        """Has TPUs end sooner that can cost more than their budget has, and says so."""
+        for line in self._ledger.shorten(time.time()):
+            log.warning(
+                "The budget of %s does not cover %s any more: its guard deletes it at %s.",
+                whose(line.who),
+                line.tpu,
+                timestamp("seconds", at=line.ends),
+            )
+            self._look.set()
+
+    async def run(self) -> None:
+        """Sets guards, and acts for those that do not, until it is cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(LOOK):
+                    await self._look.wait()
+            except TimeoutError:
+                pass
+            self._look.clear()
+            if not self._clock.is_trusted(time.time(), running_time()):
+                continue  # the guards of the hosts have clocks of their own
+            self.shorten()
+            for line in self._ledger.shortened():
+                await self._set_guard(line)
+            for name in self._ledger.overdue(time.time()):
+                try:
+                    await self._power.act_for_guard(name, "delete", "cost")
+                except TPUError as error:
+                    if error.reason is not Reason.CONFLICT:
+                        self._note(name, f"{name.node} has reached its limit, but: {error}")
+
+    async def _set_guard(self, line: SpendRecord) -> None:
+        node = self._observed.node(line.name)
+        if node is None or node.id != line.node_id or line.since is None:
+            return  # it costs nothing now
+        guard = self._guards.last_known(node)
+        until = seconds_of(guard.until, "until") if guard is not None and guard.until else None
+        if until is not None and until <= line.ends + _LATE:
+            return
+        request = SetGuard(
+            action="delete",
+            idle=guard.idle if guard is not None else None,
+            until=timestamp("seconds", at=line.ends),
+            notice=NOTICE,
+        )
+        try:
+            await self._guards.set_at_creation(line.name, request)
+        except TPUError as error:  # its host can't be reached, say: it is tried again
+            self._note(line.name, f"The guard of {line.tpu} can't be set to its budget: {error}")
+
+    def _note(self, name: NodeName, text: str) -> None:
+        """Logs it once, although it is tried again."""
+        if self._refused.get(name) != text:
+            self._refused[name] = text
+            log.warning("%s", text)

@@ -18,11 +18,11 @@ from .capacity import (
     ReservationsAPI,
     SSHKeyAPI,
 )
-from .files import CopiesAPI, SharesAPI, SyncAPI, TokensAPI
-from .forwarding import AppsAPI, TensorBoardAPI, TunnelsAPI
 from .hosts import (
+    AppsAPI,
     ChipKernelsAPI,
     ChipsAPI,
+    CopiesAPI,
     DoctorAPI,
     EnvironmentsAPI,
     GuardAPI,
@@ -33,7 +33,12 @@ from .hosts import (
     PythonsAPI,
     RayAPI,
     RunsAPI,
+    SharesAPI,
     SliceKernelsAPI,
+    SyncAPI,
+    TensorBoardAPI,
+    TokensAPI,
+    TunnelsAPI,
 )
 
 

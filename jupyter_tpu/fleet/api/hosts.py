@@ -1,4 +1,4 @@
-"""What is on the hosts of a TPU and runs there: environments, kernels, jobs, commands, chips."""
+"""What is on the hosts of a TPU and runs there, from environments to files and open ports."""
 
 from __future__ import annotations
 
@@ -298,4 +298,117 @@ class ProfilesAPI(Protocol):
         """What fills the memory of the devices, by the lines of each kernel's program.
 
         A kernel or host that can't be asked says why. Takes some seconds.
+        """
+
+
+class SyncAPI(Protocol):
+    """Folders that are the same here and on the hosts of a TPU."""
+
+    async def start(self, ref: str, request: models.SyncProject) -> models.Operation:
+        """Copies what has changed to all hosts, or from one; nothing is overwritten unseen.
+
+        The operation's result is a :class:`~models.SyncResult`, also where it fails because some
+        hosts could not be reached. Raises INVALID for a wrong path, NOT_FOUND for a wrong host.
+        The operation fails with NO_FOLDER where the source does not exist, and INVALID where it
+        is too large.
+        """
+
+
+class CopiesAPI(Protocol):
+    """Copies of files and folders to hosts and from them."""
+
+    async def start(self, ref: str, request: models.CopyFiles) -> models.Operation:
+        """Copies to hosts, which send the files on to each other, or from one host.
+
+        The operation's result is a :class:`~models.CopyResult`, also where it fails. Raises INVALID
+        for a wrong path or host. The operation fails with EXISTS where files would be overwritten
+        unseen, NOT_FOUND, NO_FOLDER, DISK_FULL, and where something was not copied.
+        """
+
+
+class SharesAPI(Protocol):
+    """Folders that hosts of a TPU, or of several of a zone, share over NFS."""
+
+    async def list(self, ref: str) -> models.SharedFolders:
+        """The shared folders of a TPU, and whether each host has them. Asks all hosts."""
+
+    async def start(self, ref: str, request: models.ShareFolder) -> models.Operation:
+        """Shares a folder of host 0 with the other hosts, or ends that.
+
+        The operation's result is a :class:`~models.ShareResult`, also where it fails. Raises
+        INVALID for a folder that can't be shared and for TPUs of several zones. The operation fails
+        with CONFLICT, and changes nothing, where a host can't share it; with NOT_FOUND to remove
+        what is not shared.
+        """
+
+
+class TokensAPI(Protocol):
+    """Tokens of this computer that TPUs get, such as HF_TOKEN. Their values are never answered."""
+
+    async def list(self) -> Sequence[models.Token]:
+        """In the order of choice, and where each is found now."""
+
+    async def pass_on(self, request: models.PassTokens) -> Sequence[models.Token]:
+        """What is started on TPUs from now on gets these, too; the answer has all.
+
+        Raises INVALID for what is not a variable's name, or one that hosts have themselves.
+        """
+
+    async def remove(self, name: str) -> None:
+        """What is started from now on does not get it; what runs keeps it."""
+
+
+class TunnelsAPI(Protocol):
+    """Local ports that lead to ports of hosts."""
+
+    async def list(self, ref: str) -> Sequence[models.Tunnel]:
+        """The tunnels to a TPU, the oldest first."""
+
+    async def all(self) -> Sequence[models.Tunnel]:
+        """The tunnels to all TPUs."""
+
+    async def open(self, ref: str, request: models.OpenTunnel) -> models.Tunnel:
+        """Opens a tunnel. It survives interruptions of the link and restarts of the server.
+
+        Asking twice for a tunnel to the same port, without a local port, gives the first one.
+        Raises INVALID for a wrong port, host or address, CONFLICT for a local port that is in use,
+        PERMISSION for one that only the system may use.
+        """
+
+    async def close(self, ref: str, id: str) -> None:
+        """Closes a tunnel for good."""
+
+
+class AppsAPI(Protocol):
+    """The web apps of hosts that are open here."""
+
+    async def list(self) -> Sequence[models.App]:
+        """The oldest first."""
+
+    async def open(self, ref: str, request: models.OpenApp) -> models.App:
+        """Opens the web app on a host's port on an origin of its own, until this process ends.
+
+        The same port and path of a host give the same app. Raises INVALID for a wrong port, host
+        or path. If nothing listens there, the browser shows that and tries again.
+        """
+
+    async def visit(self, id: str, request: models.VisitApp | None = None) -> models.AppVisit:
+        """A URL with which one browser opens an app once."""
+
+    async def close(self, id: str) -> None:
+        """Closes an app for all browsers, and the TensorBoard that was started for it.
+
+        A host that can't be reached keeps that: it is found again, or ends at a disconnect.
+        """
+
+
+class TensorBoardAPI(Protocol):
+    """TensorBoards of hosts."""
+
+    async def open(self, ref: str, request: models.OpenTensorBoard) -> models.Operation:
+        """Opens TensorBoard for a folder of a host, installing and starting it where needed.
+
+        The operation's ``app`` is the app that it opened; the same folder gives the same one.
+        Raises INVALID for what can't be a folder or a host. The operation fails with NO_FOLDER for
+        a folder that does not exist, unless ``allow_missing``.
         """

@@ -1,4 +1,4 @@
-"""The chips of a TPU's hosts: what holds them, and how they are freed.
+"""The chips of a TPU's hosts: what holds them, how they are freed, and kernels with some of them.
 
 A kernel is shut down, a job and a run are stopped as they always are. Only a process that belongs
 to none of these gets signals. libtpu's lock ends with its holder. Its file is only deleted where it
@@ -13,11 +13,12 @@ from typing import Any
 
 from ... import environment
 from ...agent.protocol import requests
+from ...agent.protocol.chosen_chips import chip_variables, group_sizes, groups, is_known
 from ...agent.protocol.records import Kernel as KernelReport
 from ...agent.protocol.records import Owner
 from ...cloud import Node, NodeName
 from ...concurrency import gather_or_cancel
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ...ssh.agent_answers import owners_by_pid
 from ..core.core import Core
@@ -28,6 +29,8 @@ from ..kernels.kernels import KernelService
 from ..models import (
     ChipBooking,
     ChipHolder,
+    ChipKernel,
+    ChipKernels,
     ChipUse,
     DeletedLock,
     FreeChips,
@@ -35,9 +38,10 @@ from ..models import (
     FreedHolder,
     HostChips,
     Problem,
+    SplitChips,
     StopJob,
 )
-from ..models.core import timestamp, validated
+from ..models.core import known_type, timestamp, validated
 
 #: Seconds in which the link to a host must be up, and a kernel must end.
 REACH, END_KERNEL = 30.0, 20.0
@@ -274,3 +278,65 @@ def _process(holder: ChipHolder) -> Process:
 def _freed(process: Process, outcome: Any, problem: Problem | None = None) -> FreedHolder:
     host, pid, _ = process
     return FreedHolder(host=host, pid=pid, outcome=outcome, problem=problem)
+
+
+class ChipKernelService:
+    """A :class:`~jupyter_tpu.fleet.api.ChipKernelsAPI`."""
+
+    def __init__(self, core: Core) -> None:
+        self._finder = core.finder
+        self._desired = core.desired
+        self._observed = core.observed
+        self._connected = core.connected
+
+    async def split(self, ref: str, request: SplitChips) -> ChipKernels:
+        request = validated(request)
+        name = await self._finder.find(ref)
+        record = self._desired.environments(name).get(request.environment)
+        if record is None or record.environment.state != "ready":
+            raise TPUError(
+                f"{name.node} has no connected environment {request.environment}.",
+                Reason.NOT_FOUND,
+                f"Connect it: jupyter tpu connect {name.node} --env {request.environment}",
+            )
+        node = self._observed.node(name)
+        kind = known_type(node.type) if node is not None else None
+        of = kind.chips_per_host if kind else 0
+        sizes = group_sizes(of)
+        if request.each and request.each not in sizes:
+            choices = " or ".join(map(str, sizes))
+            raise InvalidInput(
+                f"A kernel can't have {request.each} of the {of} chips of a host of {name.node}.",
+                f"It can have {choices}." if sizes else "",
+            )
+        chosen = groups(request.each, of) if request.each else []
+        specs = self._connected.split(name, record, chosen)
+        generation = kind.generation if kind else ""
+        return ChipKernels(
+            tpu=name.node,
+            zone=name.zone,
+            environment=request.environment,
+            kernels=[
+                ChipKernel(
+                    chips=chips,
+                    kernelspec=kernelspec,
+                    display_name=display_name,
+                    variables=chip_variables(chips, of, generation, {}),
+                )
+                for chips, (kernelspec, display_name) in zip(chosen, specs, strict=True)
+            ],
+            note=_note(generation, request.each, of) if request.each else "",
+        )
+
+
+def _note(generation: str, count: int, of: int) -> str:
+    what = f"{count} of the {of} chips of a {generation} host"
+    if is_known(generation, count, of):
+        return (
+            f"The variables for {what} follow published recipes. jupyter-tpu has not tested them "
+            "on hardware. Check jax.devices() in each notebook."
+        )
+    return (
+        f"Whether these variables work for {what} is not known. Check jax.devices() in each "
+        "notebook."
+    )

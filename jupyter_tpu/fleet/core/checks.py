@@ -12,7 +12,7 @@ from ...environment import HostSetup, pythons
 from ...environment.requirement_lines import check_requirement_lines
 from ...errors import InvalidInput, Reason, TPUError
 from ..models import ConnectTPU, CreateTPU
-from ..models.catalog import known_type
+from ..models.core import known_type
 from .records import EnvironmentRecord
 
 #: NAME, NAME:ARCHITECTURE, or one of these with =VERSION (deb-control(5), deb-version(7)).

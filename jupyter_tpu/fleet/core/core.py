@@ -12,21 +12,15 @@ from ...version import __version__
 from ..kernelspecs import KernelSpecRegistry
 from ..models import FleetStatus, Problem
 from .changes import ChangeFeed
-from .connected import ConnectedTPUs
-from .connections import HostConnections, PolledHosts
-from .desired import DesiredState
-from .failures import TPUFailures
-from .finder import TPUFinder
-from .locks import Locks
-from .loops import Loops
-from .observed import ObservedState
-from .observer import Observer
+from .connections import ConnectedTPUs, HostConnections, PolledHosts
+from .desired import DesiredState, SharedState
+from .loops import Loops, TPUFailures
+from .observer import ObservedState, Observer
 from .operation_runner import ChangedOperation, OperationRunner
-from .process_lease import ProcessLease
 from .records import Snapshot
-from .shared_state import SharedState
+from .state_folder import Locks, ProcessLease
 from .store import Store
-from .tpus import KnownTPUs
+from .tpus import KnownTPUs, TPUFinder
 
 #: When a server looks for what was forgotten, after its start: when it has settled. Seconds.
 FIRST_LOOK = 60.0

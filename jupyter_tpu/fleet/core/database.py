@@ -24,7 +24,6 @@ import msgspec
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..models import Budget, Grant, Plan, PriceList
-from .file_system import network_file_system
 from .records import (
     AgentTPURecord,
     EnvironmentRecord,
@@ -37,6 +36,7 @@ from .records import (
     TunnelRecord,
 )
 from .schema import migrate, transaction
+from .state_folder import network_file_system
 
 log = logging.getLogger(__name__)
 

@@ -1,11 +1,16 @@
-"""What users asked for: which TPUs should be connected, and their environments."""
+"""What users asked for, here and in other processes: TPUs to be connected, and environments."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from ...cloud import NodeName
+from ...errors import TPUError
+from ...subscribers import Subscribers
 from .records import EnvironmentRecord, Snapshot
 from .store import Store
 
@@ -88,3 +93,32 @@ class DesiredState:
                 else:
                     del here[name]
                 self._changed(name)
+
+
+log = logging.getLogger(__name__)
+
+#: How long a request waits for what other processes have written; seconds. After that it is
+#: answered with what this process knows.
+RELOAD = 1.5
+
+
+class SharedState:
+    """Each subject that keeps something in the store adds to *reloaded* what takes it over."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reloading = asyncio.Lock()
+        self.reloaded = Subscribers[Snapshot]()
+
+    async def reload(self) -> None:
+        """Never fails: why it can't be read or saved now is the store's problem."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RELOAD), self._reloading:
+                try:
+                    snapshot = await self._store.refresh()
+                except TPUError as error:
+                    log.debug("Other processes' changes are not known now: %s", error)
+                    return
+                if snapshot is not None:
+                    for take_over in self.reloaded:
+                        take_over(snapshot)

@@ -5,13 +5,71 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from msgspec import Struct
+
 from ...cloud import NodeName
+from ...cloud.models import Tier
 from ...errors import Reason, TPUError
-from ..models import Operation
+from ..models import CreateTPU, Operation
+from ..models.core import known_type, timestamp
 from ..models.operation_kinds import KINDS
-from .demands import Demand, demands_of, starting_of
 from .records import OperationRecord
 from .running_operation import RunningOperation
+
+
+class Demand(Struct, frozen=True, kw_only=True):
+    """Chips that a TPU has, or that are asked for."""
+
+    project: str
+    type: str
+    zone: str
+    tier: Tier
+
+    @property
+    def chips(self) -> int:
+        """0 of a type that the catalog does not know: no grant covers that."""
+        accelerator = known_type(self.type)
+        return accelerator.chips if accelerator else 0
+
+
+def demands_of(records: Iterable[OperationRecord]) -> dict[NodeName, Demand]:
+    """The TPUs that these create, or ask Google's queue for, the oldest first."""
+    return {
+        record.name: demand_of(record.name, request)
+        for record in sorted(records, key=lambda record: record.operation.created)
+        if (request := wanted_by(record)) is not None
+        and record.claim is not None
+        and record.claim.want == "present"
+    }
+
+
+def wanted_by(record: OperationRecord) -> CreateTPU | None:
+    """What an operation creates, or asks Google's queue for."""
+    queued = record.queue.tpu if record.queue is not None else None
+    return record.create or (queued if record.operation.kind == "queue" else None)
+
+
+def demand_of(name: NodeName, request: CreateTPU) -> Demand:
+    return Demand(project=name.project, type=request.type, zone=name.zone, tier=request.tier)
+
+
+def starting_of(records: Iterable[OperationRecord]) -> set[NodeName]:
+    """The stopped TPUs that these start."""
+    return {record.name for record in records if record.operation.kind == "start"}
+
+
+def not_listed(records: Iterable[OperationRecord], since: float) -> list[OperationRecord]:
+    """Those that run, and those that have ended well after *since* (seconds since the epoch): a
+    list of TPUs that was asked for then may not have what they made.
+    """
+    moment = timestamp(at=since)
+    return [
+        record
+        for record in records
+        if record.operation.state == "running"
+        or (record.operation.state == "done" and record.operation.ended >= moment)
+    ]
+
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Python environments of hosts, their packages, and the projects that are mirrored to them.
+"""Python environments of hosts, and their packages.
 
 They stay on the hosts when a TPU is disconnected, and are there when it is connected again.
 """

@@ -22,8 +22,7 @@ from ...ssh.host_program import COMMAND, program
 from ...ssh.host_values import Count, InvalidAnswer, Line, Text, Timestamp, Word, decoded
 from ...ssh.host_values import checked as checked_answer
 from ...ssh.stream import decode_answer
-from ..core.connections import HostConnections
-from ..core.finder import TPUFinder
+from ..core.core import Core
 from ..core.host_numbers import host_number
 from ..models import Contents, CreateContents, RenameContents, SaveContents
 from .contents_on_host import LISTED, OPENED
@@ -244,9 +243,9 @@ def _time(seconds: float) -> str:
 class FileAccess:
     """Files of hosts of READY TPUs. Both methods raise NOT_FOUND for a host that does not exist."""
 
-    def __init__(self, finder: TPUFinder, connections: HostConnections) -> None:
-        self._finder = finder
-        self._connections = connections
+    def __init__(self, core: Core) -> None:
+        self._finder = core.finder
+        self._connections = core.connections
 
     async def on_host(self, ref: str, host: str) -> HostFiles:
         """The files of a host, by its number."""

@@ -1,4 +1,4 @@
-"""Copies of files and folders to the hosts of a TPU, and from one of them: operations."""
+"""Copies of files to and from hosts, as operations."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from ...errors import InvalidInput
 from ...wording import size_text
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
-from ..core.operation_progress import OperationProgress
+from ..core.running_operation import OperationProgress
 from ..models import CopyFiles, CopyResult, HostCopy, Operation
 from ..models.core import validated
-from .copy_result import failure_of, summary
-from .copying import FilesExist
+from .copying import FilesExist, failure_of, summary
 from .spreading import copy_files
 
 _COPY = StepPlan("copy", "Copy the files", 3, all_hosts=False)

@@ -1,4 +1,4 @@
-"""Apps: the web applications of hosts that are open, each on an origin of its own.
+"""Apps: the web applications of hosts that are open, each on an origin of its own; TensorBoard.
 
 They close with this process. A browser that still shows one then opens it again.
 """
@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ...cloud import Node, NodeName
+from ...environment import StepPlan, tensorboard
 from ...errors import InvalidInput, Reason, TPUError
-from ...links import HostName
+from ...links import HostName, Link, LinkState
 from ..core.core import Core
-from ..models import App, AppVisit, OpenApp, Problem, VisitApp
+from ..core.host_numbers import check_host
+from ..core.running_operation import OperationProgress
+from ..models import App, AppVisit, OpenApp, OpenTensorBoard, Operation, Problem, VisitApp
 from ..models.core import timestamp, validated
-from .ports import COUNT_EVERY, ForwardedPort, check_host_port
+from .tunnels import COUNT_EVERY, ForwardedPort, check_host_port
 
 if TYPE_CHECKING:
     from ...apps import AppServer, Site
@@ -40,6 +44,9 @@ class Apps:
         self._task: asyncio.Task[None] | None = None
         #: Where the server shows an app beneath its own address; "" for nowhere.
         self.path_under_server: Callable[[App], str] = lambda _: ""
+        core.connected.ends_with_tpu(self.forget, when_disconnected=True)
+        core.changes.register("app", self.find)
+        core.ending.push_async_callback(self.shut_down)
 
     # ---- asking ----
 
@@ -252,3 +259,82 @@ class _ActiveApp:
         app.problem = Problem.of(problem) if problem is not None else None
         app.sent, app.received = self.site.upstream.sent, self.site.upstream.received
         return app
+
+
+#: How long the link may take to come up; seconds.
+LINK_UP = 60.0
+
+#: The steps of :meth:`TensorBoardService.show`.
+SHOW_STEPS = (
+    StepPlan("start", "Start TensorBoard", 15),
+    StepPlan("open", "Open TensorBoard", 1),
+)
+
+
+class TensorBoardService:
+    """TensorBoards, as a :class:`~jupyter_tpu.fleet.api.TensorBoardAPI`; several of its operations
+    may run at the same time.
+    """
+
+    def __init__(self, core: Core, apps: Apps) -> None:
+        self._finder = core.finder
+        self._connections = core.connections
+        self._apps = apps
+        self._runner = core.runner
+
+    async def open(self, ref: str, request: OpenTensorBoard) -> Operation:
+        """Installs what is missing, starts TensorBoard or finds it running, and opens it."""
+        request = validated(request)
+        node = await self._finder.find_ready(ref)
+        check_logdir(request.logdir)
+        check_host(node, request.host)
+
+        async def work(progress: OperationProgress) -> None:
+            progress.plan([*tensorboard.INSTALL_STEPS, *SHOW_STEPS], measured=True)
+            host = HostName(node.name, request.host)
+            async with self._connections.borrow(host, LINK_UP) as link:
+                if not request.allow_missing:
+                    await tensorboard.require_folder(link, request.logdir, progress)
+                await tensorboard.install(link, progress)
+                await self.show(node, link, request.logdir, progress)
+
+        return await self._runner.start(self._runner.new_record("tensorboard", node.name), work)
+
+    async def stop(self, name: NodeName) -> None:
+        """Ends the TensorBoards on the hosts of which apps are open, and on host 0, where an
+        earlier server may have left some. Hosts that don't answer keep theirs.
+        """
+        hosts = {0}
+        for app in self._apps.list_open():
+            if app.kind == "tensorboard" and (app.tpu, app.zone) == (name.node, name.zone):
+                hosts.add(app.host)
+        for host in sorted(hosts):
+            link = self._connections.link(HostName(name, host))
+            if link.state is LinkState.UP:
+                with contextlib.suppress(TPUError):
+                    await tensorboard.stop(link)
+
+    async def show(self, node: Node, link: Link, logdir: str, progress: OperationProgress) -> None:
+        """Opens TensorBoard, which is installed on a host, for a folder there."""
+        progress.begin("start")
+        board = await tensorboard.start(link, logdir, progress)
+        progress.done("start", "skipped" if board.reused else "done")
+        progress.begin("open")
+        app = await self._apps.open_on(
+            node,
+            OpenApp(port=board.port, host=link.host.worker, name="TensorBoard"),
+            kind="tensorboard",
+            logdir=board.logdir,
+            on_close=functools.partial(tensorboard.stop, link, board.logdir),
+        )
+        progress.operation.app = app.id
+        progress.done("open")
+        progress.log(f"TensorBoard shows {board.logdir}")
+
+
+def check_logdir(logdir: str) -> None:
+    if not logdir.strip() or not logdir.isprintable():
+        raise InvalidInput(
+            f"{logdir!r} is not a folder.",
+            "Name the folder on the host with the logs, such as ~/runs or gs://bucket/folder.",
+        )

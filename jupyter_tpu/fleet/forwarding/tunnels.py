@@ -1,9 +1,4 @@
-"""Tunnels: which should be open (SQLite), and the loop that opens them.
-
-A tunnel belongs to the process that runs it. When that process has ended for any reason, the next
-server takes its tunnels over, with the same local ports. When the link breaks, open connections
-are cut and the local port stays: new connections wait until the link is up again.
-"""
+"""Ports of hosts that are open here, over links that are kept up for them."""
 
 from __future__ import annotations
 
@@ -14,19 +9,78 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Literal, Protocol
 
 from msgspec import structs
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
-from ...links import HostName, Link
+from ...links import HostName, Link, LinkState
 from ...ssh import Forwarder, PortInUse
 from ...ssh.listening import LOOPBACK
 from ..core.core import Core
-from ..core.records import TunnelRecord
+from ..core.host_numbers import check_host
+from ..core.records import Snapshot, TunnelRecord
 from ..models import OpenTunnel, Problem, Tunnel
 from ..models.core import timestamp, validated
-from .ports import COUNT_EVERY, ForwardedPort, check_host_port, check_port
+
+#: How often the counts of bytes are checked; seconds.
+COUNT_EVERY = 1.0
+
+_REACHABLE = (LinkState.UP, LinkState.SILENT)
+
+
+def check_host_port(node: Node, port: int, host: int) -> None:
+    """Raises INVALID for a wrong port, or for a host that the TPU does not have."""
+    check_port(port, "on the host")
+    check_host(node, host)
+
+
+def check_port(port: int, where: str) -> None:
+    if not 1 <= port <= 65535:
+        raise InvalidInput(f"{port} is not a port {where}.", "Ports are 1 to 65535.")
+
+
+class ByteStream(Protocol):
+    """What carries the bytes: a tunnel's `Forwarder`, or an app's `Upstream`."""
+
+    sent: int
+    received: int
+
+    async def close(self) -> None: ...
+
+
+class ForwardedPort:
+    """Keeps *link* up for *stream*. changed() is called when the state changes."""
+
+    def __init__(self, link: Link, stream: ByteStream, changed: Callable[[], None]) -> None:
+        self.link = link
+        self._stream = stream
+        self._counts = (0, 0)
+        self._unsubscribe = link.subscribe(lambda _: changed())
+        link.acquire()
+
+    @property
+    def state(self) -> Literal["open", "waiting", "needs-attention"]:
+        if self.link.state in _REACHABLE:
+            return "open"
+        return "needs-attention" if self.link.state is LinkState.NEEDS_ATTENTION else "waiting"
+
+    @property
+    def problem(self) -> TPUError | None:
+        """Why it is not open."""
+        return self.link.problem if self.state != "open" else None
+
+    def had_traffic(self) -> bool:
+        """Whether bytes were transferred since the last call."""
+        before, self._counts = self._counts, (self._stream.sent, self._stream.received)
+        return before != self._counts
+
+    async def close(self) -> None:
+        self._unsubscribe()
+        await self._stream.close()
+        self.link.release()
+
 
 #: Addresses other than loopback that tunnels may listen on, with blanks or commas between them.
 ADDRESSES_VARIABLE = "JUPYTER_TPU_TUNNEL_ADDRESSES"
@@ -49,6 +103,13 @@ class Tunnels:
         self._records = {record.id: record for record in core.store.snapshot.tunnels}
         self._active: dict[str, _ActiveTunnel] = {}
         self._wake = asyncio.Event()
+        core.connected.ends_with_tpu(self.forget)
+        core.tpus.register_desired(self.tpus)
+        core.observer.register_need(self.tpus)
+        core.shared.reloaded.add(self._reload)
+        core.changes.register("tunnel", self.find)
+        core.loops.register("tunnels", self.run)
+        core.ending.push_async_callback(self.shut_down)
 
     # ---- asking ----
 
@@ -194,9 +255,9 @@ class Tunnels:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
 
-    def reload(self, records: Iterable[TunnelRecord]) -> None:
+    def _reload(self, snapshot: Snapshot) -> None:
         """Takes over what other processes have written."""
-        stored = {record.id: record for record in records}
+        stored = {record.id: record for record in snapshot.tunnels}
         for id in self._records.keys() | stored.keys():
             if self._records.get(id) != stored.get(id):
                 self._changed(id)

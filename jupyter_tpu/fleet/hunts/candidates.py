@@ -15,8 +15,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ..core.checks import check_run_for
 from ..core.records import Candidate, HuntRecord
 from ..models import CreateTPU, Problem, StartHunt
-from ..models.catalog import known_type
-from ..models.core import future_seconds
+from ..models.core import future_seconds, known_type
 from .planner import Exhausted, next_step
 
 T = TypeVar("T")

@@ -38,8 +38,7 @@ from ...backoff import Backoff
 from ...errors import Reason, TPUError
 from ..core.records import Candidate, HuntRecord
 from ..models import Problem
-from ..models.catalog import known_type
-from ..models.core import timestamp
+from ..models.core import known_type, timestamp
 
 #: Pauses are up to a quarter shorter or longer, by chance: many hunts do not ask in step.
 _JITTER = (0.75, 1.25)

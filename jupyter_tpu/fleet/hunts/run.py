@@ -14,7 +14,6 @@ from ...clock import SET, Clock
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ...wording import first_sentence
-from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import (
     AwaitedTPU,
@@ -25,7 +24,7 @@ from ..core.records import (
     OperationRecord,
     OperationRequest,
 )
-from ..core.running_operation import OperationCancelled
+from ..core.running_operation import OperationCancelled, OperationProgress
 from ..lifecycle.create import CreateService
 from ..lifecycle.provisioner import NodeProvisioner
 from ..lifecycle.provisioning import ProvisioningResult
@@ -34,7 +33,7 @@ from ..models.core import seconds_of, timestamp
 from ..models.hunts import AttemptState
 from .candidates import request_of
 from .planner import Attempt, Exhausted, Wait, clock_set, learn, next_step, turn
-from .preempted import PreemptedTPUs
+from .replacing import PreemptedTPUs
 
 log = logging.getLogger(__name__)
 

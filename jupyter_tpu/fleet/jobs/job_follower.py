@@ -29,11 +29,10 @@ from ...links import HostName
 from ...tokens import passed_variables
 from ..core.connections import ANSWER, HostConnections
 from ..core.desired import DesiredState
-from ..core.observed import ObservedState
+from ..core.observer import ObservedState
 from ..core.records import JobRecord
 from ..models import HostJob, Problem
-from .job_records import JobRecords
-from .job_views import FINAL, host_job, is_final, to_restart
+from .job_records import FINAL, JobRecords, host_job, is_final, to_restart
 
 log = logging.getLogger(__name__)
 

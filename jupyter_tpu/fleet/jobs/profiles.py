@@ -18,9 +18,9 @@ from ...links import HostName, Link
 from ...wording import hosts_text
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
-from ..core.operation_progress import OperationProgress
+from ..core.running_operation import OperationProgress
 from ..files.spreading import collect_on_host, failed_copy
-from ..forwarding.tensorboard import LINK_UP, SHOW_STEPS, TensorBoardService, check_logdir
+from ..forwarding.apps import LINK_UP, SHOW_STEPS, TensorBoardService, check_logdir
 from ..kernels.kernels import KernelService
 from ..models import (
     Kernel,

@@ -1,16 +1,19 @@
-"""The kernels on connected TPUs: what their agents last reported, and requests about them."""
+"""The kernels on connected TPUs, as their agents last reported them, and what interrupts them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import msgspec
+from msgspec import convert
 
 from ...agent.protocol import requests
 from ...agent.protocol.records import Kernel as KernelReport
-from ...cloud import NodeName, NodeState
+from ...cloud import Node, NodeName, NodeState
 from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostGone, HostName
@@ -18,7 +21,8 @@ from ...ssh.host_values import InvalidAnswer
 from ..core.changes import ChangeFeed
 from ..core.connections import ANSWER
 from ..core.core import Core
-from ..models import Change, Kernel, ListQuery, Problem
+from ..core.observer import ObservedState
+from ..models import Change, Interruption, Kernel, ListQuery, Problem
 from .warm_kernels import WarmKernelMonitor
 
 #: How long a TPU is asked for its kernels before they are shut down, and for that; seconds.
@@ -117,6 +121,7 @@ class KernelService:
         self._changes = core.changes
         # Of each TPU, the kernels that were last shut down with something else, and why.
         self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
+        core.connected.ends_with_tpu(partial(self.clear, lost=True), when_disconnected=True)
 
     async def list(self, ref: str, query: ListQuery | None = None) -> Sequence[Kernel]:
         return await self._list(await self._finder.find(ref), fresh=bool(query and query.fresh))
@@ -353,3 +358,48 @@ def _kernel(name: NodeName, host: int, report: KernelReport) -> Kernel:
         hosts=report.get("hosts") or [],
         notebook=report.get("notebook") or "",
     )
+
+
+class Interruptions:
+    """What is known of them. changed(name) is called when a TPU's hosts say something else."""
+
+    def __init__(self, observed: ObservedState, changed: Callable[[NodeName], None]) -> None:
+        self._observed = observed
+        self._changed = changed
+        #: By TPU: its node's id, and what each host that says something said last.
+        self._reports: dict[NodeName, tuple[str, dict[int, Interruption]]] = {}
+
+    def update(self, host: HostName, report: Mapping[str, Any] | None) -> None:
+        """Takes the report of a host. None: nothing is announced to it, or an older agent."""
+        node = self._observed.node(host.node)
+        if node is None:
+            return
+        before = self._of(node)
+        reports = {worker: what for worker, what in before.items() if worker != host.worker}
+        if report is not None:
+            run = [{**checkpoint, "host": host.worker} for checkpoint in report["checkpoints"]]
+            fields = {**report, "hosts": [host.worker], "checkpoints": run}
+            reports[host.worker] = convert(fields, Interruption)
+        if reports != before:
+            self._reports[host.node] = node.id, reports
+            self._changed(host.node)
+
+    def last_known(self, node: Node) -> Interruption | None:
+        """Of all hosts together, the gravest; it stays known while a host that said so is gone."""
+        reports = self._of(node)
+        for kind in ("preemption", "maintenance"):
+            hosts = sorted(host for host, what in reports.items() if what.kind == kind)
+            if hosts:
+                return Interruption(
+                    kind=reports[hosts[0]].kind,
+                    hosts=hosts,
+                    noticed=min(reports[host].noticed for host in hosts),
+                    checkpoints=[
+                        run for host in sorted(reports) for run in reports[host].checkpoints
+                    ],
+                )
+        return None
+
+    def _of(self, node: Node) -> dict[int, Interruption]:
+        id, reports = self._reports.get(node.name, ("", {}))
+        return reports if id == node.id else {}

@@ -13,7 +13,7 @@ from ..models import AddSlicesKernel, SlicesKernel
 from ..models.core import validated
 
 if TYPE_CHECKING:
-    from ..core.connected import ConnectedTPUs
+    from ..core.connections import ConnectedTPUs
 
 #: Instead of names: the other TPUs of the queued resource.
 QUEUED = "queued"

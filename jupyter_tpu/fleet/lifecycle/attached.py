@@ -14,15 +14,15 @@ from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ...retired import refuse_tpu_node_address
 from ..core.core import Core
-from ..core.operation_progress import OperationProgress
-from ..forwarding.tensorboard import TensorBoardService
-from ..jobs.job_views import FINAL
+from ..core.running_operation import OperationProgress
+from ..forwarding.apps import TensorBoardService
+from ..jobs.job_records import FINAL
 from ..kernels.kernels import shut_down_error
 from ..models import TPU, AttachMachine, DetachMachine, Job, MachineCheck, MachineHost, Operation
 from ..models.core import validated
 from . import machines
+from .belongings import RunningWork
 from .power import CANCEL_CONNECT
-from .running_work import RunningWork
 
 #: Seconds to wait for the first list of TPUs.
 _LIST_LIMIT = 10.0

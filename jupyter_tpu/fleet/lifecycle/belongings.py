@@ -1,4 +1,4 @@
-"""What belongs to a TPU that is replaced, what of it the new TPU gets, and how."""
+"""What a TPU has: kernels and jobs that would end with it, and what its replacement gets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,40 @@ from ...cloud import Node, NodeName
 from ...errors import TPUError
 from ..core.core import Core
 from ..core.records import Belongings, EnvironmentRecord, FolderShare, RestoredEnvironment
+from ..core.running_operation import OperationProgress
 from ..files.shares import ShareService
 from ..files.sync import SyncService
 from ..forwarding.tunnels import Tunnels
+from ..jobs.jobs import JobService
+from ..kernels.kernels import KernelService
 from ..models import OpenTunnel, SharedFolders, ShareFolder
+
+
+class RunningWork:
+    """Asks before it ends, and ends what may end."""
+
+    def __init__(self, kernels: KernelService, jobs: JobService) -> None:
+        self.kernels = kernels
+        self.jobs = jobs
+
+    async def require_confirmation(
+        self, name: NodeName, act: str, *, end_kernels: bool, end_jobs: bool
+    ) -> None:
+        """Raises KERNELS_RUNNING or JOBS_RUNNING if such run there, and may not be ended.
+
+        act: what would end them: "Stopping".
+        """
+        await self.kernels.require_confirmation(name, end_kernels, act)
+        await self.jobs.require_confirmation(name, end_jobs, act)
+
+    async def shut_down_kernels(
+        self, name: NodeName, why: TPUError, progress: OperationProgress
+    ) -> None:
+        """The first step of what ends the kernels of a TPU. *why*: see ``shut_down_all``."""
+        progress.begin("kernels")
+        count = await self.kernels.shut_down_all(name, why, progress.log)
+        progress.done("kernels", "done" if count else "skipped")
+
 
 #: How long its hosts may take to say which folders they share; seconds.
 _ASKING = 20.0

@@ -10,7 +10,7 @@ from ...catalog import API, AcceleratorType, UnknownType
 from ...errors import InvalidInput
 from ...wording import count
 from ..models import CreateTPU
-from ..models.catalog import known_type
+from ..models.core import known_type
 
 
 def zone(requested: str | None, default: str | None, known: Iterable[str]) -> str:

@@ -11,8 +11,8 @@ from ...environment import StepPlan, is_unattended
 from ...errors import Reason, TPUError
 from ..core import checks
 from ..core.core import Core
-from ..core.operation_progress import OperationProgress
 from ..core.records import Belongings, OperationRecord
+from ..core.running_operation import OperationProgress
 from ..environments.environment import (
     create_environment,
     earlier_lock,
@@ -23,15 +23,14 @@ from ..environments.environment import (
     steps,
     unfinished_record,
 )
-from ..forwarding.tensorboard import TensorBoardService
+from ..forwarding.apps import TensorBoardService
 from ..kernels.kernels import shut_down_error
 from ..models import ConnectTPU, DisconnectTPU, Operation, StartJob
 from ..models.core import validated
-from .belongings import TPUBelongings
+from .belongings import RunningWork, TPUBelongings
 from .defaults import EnvironmentDefaults
 from .node_options import STARTUP_SCRIPT
 from .power import CANCEL_CONNECT
-from .running_work import RunningWork
 
 _JOB = StepPlan("job", "Start the job", 1)
 

@@ -20,7 +20,7 @@ from ...cloud.google_apis import GoogleAPIs
 from ...cloud.models import Tier
 from ...errors import InvalidInput, TPUError
 from ..models import CreateTPU
-from ..models.catalog import known_type
+from ..models.core import known_type
 
 #: The setting: "tpu" or "compute"; anything else: what the quota allows.
 API_VARIABLE = "JUPYTER_TPU_API"

@@ -5,34 +5,26 @@ from __future__ import annotations
 import asyncio
 
 from ...backoff import POLLING
-from ...cloud import Cloud, NodeName, NodeState, check_ours
+from ...cloud import NodeName, NodeState, check_ours
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..core import checks
-from ..core.observer import Observer
-from ..core.operation_progress import OperationProgress
-from ..core.operation_runner import OperationRunner
+from ..core.core import Core
 from ..core.records import OperationRecord
+from ..core.running_operation import OperationProgress
 from ..kernels.kernels import shut_down_error
 from ..models import Operation, ReportFault
 from ..money.owners import TPUOwners
-from .running_work import RunningWork
+from .belongings import RunningWork
 
 
 class FaultService:
-    def __init__(
-        self,
-        cloud: Cloud,
-        observer: Observer,
-        work: RunningWork,
-        owners: TPUOwners,
-        runner: OperationRunner,
-    ) -> None:
-        self._cloud = cloud
-        self._observer = observer
+    def __init__(self, core: Core, work: RunningWork, owners: TPUOwners) -> None:
+        self._cloud = core.cloud
+        self._observer = core.observer
+        self._runner = core.runner
         self._work = work
         self._owners = owners
-        self._runner = runner
 
     async def report(self, name: NodeName, request: ReportFault) -> Operation:
         """As `FleetAPI.report_fault`."""

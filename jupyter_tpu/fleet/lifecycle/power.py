@@ -11,27 +11,23 @@ from datetime import UTC, datetime
 from ...agent.protocol.requests import NoteClientStop
 from ...backoff import POLLING
 from ...clock import uptime
-from ...cloud import Cloud, Node, NodeName, NodeState, check_ours
+from ...cloud import Node, NodeName, NodeState, check_ours
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..core import checks
-from ..core.connected import ConnectedTPUs
-from ..core.connections import HostConnections
-from ..core.demands import Demand
-from ..core.observer import Observer
-from ..core.operation_progress import OperationProgress
-from ..core.operation_runner import OperationRunner
+from ..core.core import Core
+from ..core.known_operations import Demand
 from ..core.records import NodeClaim, OperationRecord
-from ..core.running_operation import CarryOut, Work
+from ..core.running_operation import CarryOut, OperationProgress, Work
 from ..jobs.guard_stops import GuardStops
 from ..kernels.kernels import shut_down_error
 from ..models import DeleteTPU, GuardAction, GuardReason, Operation, StartTPU, StopTPU
 from ..money.grants import Grants
 from ..money.owners import TPUOwners
+from .belongings import RunningWork
 from .provisioner import NodeProvisioner
 from .provisioning import EXPECTED, SETTLE
-from .queued_origin import QueuedOrigins, leftover_hint
-from .running_work import RunningWork
+from .queued import QueuedOrigins, leftover_hint
 
 log = logging.getLogger(__name__)
 
@@ -53,28 +49,24 @@ _QUEUED = StepPlan("queued", "Delete its queued resource", 2)
 class PowerService:
     def __init__(
         self,
-        cloud: Cloud,
-        observer: Observer,
-        connections: HostConnections,
-        connected: ConnectedTPUs,
+        core: Core,
         work: RunningWork,
         grants: Grants,
         owners: TPUOwners,
-        runner: OperationRunner,
         guard_stops: GuardStops,
     ) -> None:
-        self._cloud = cloud
-        self._observer = observer
-        self._connections = connections
-        self._connected = connected
+        self._cloud = core.cloud
+        self._observer = core.observer
+        self._connections = core.connections
+        self._connected = core.connected
+        self._runner = core.runner
+        self._runner.register_resume("start", self.resume_start, is_recent)
+        self._runner.register_resume("stop", self.resume_stop)
+        self._runner.register_resume("delete", self.resume_deletion, OperationRecord.has_claim)
         self._work = work
         self._grants = grants
         self._owners = owners
-        self._origins = QueuedOrigins(cloud, owners)
-        self._runner = runner
-        runner.register_resume("start", self.resume_start, is_recent)
-        runner.register_resume("stop", self.resume_stop)
-        runner.register_resume("delete", self.resume_deletion, OperationRecord.has_claim)
+        self._origins = QueuedOrigins(core.cloud, owners)
         self._guard_stops = guard_stops
 
     async def start(self, name: NodeName, options: StartTPU) -> Operation:

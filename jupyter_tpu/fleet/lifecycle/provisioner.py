@@ -13,9 +13,9 @@ from ...cloud import Cloud, NodeSpec
 from ...cloud.errors import never_sent
 from ...errors import Reason, TPUError
 from ..core.observer import Observer
-from ..core.operation_progress import OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import OperationRecord, OperationRequest
+from ..core.running_operation import OperationProgress
 from ..models import Problem
 from ..models.money import billing_words
 from ..money.grants import Grants
@@ -59,7 +59,7 @@ class Provisioner(ABC, Generic[Spec]):
         self._name = record.name
         self._provisioning = Provisioning(record.claim, record.name.node, thing)
         self._clock = Clock()
-        self._provisioning.taken_over(self._now())
+        self._provisioning.claim.take_over(self._now())
         self._asked = asyncio.Event()
 
     @abstractmethod

@@ -3,25 +3,26 @@
 They are made and deleted as TPUs are, by a claim (see `provisioning`): the intent is saved before
 Google is asked, an unknown outcome is looked up, and only what carries our label, or is the one
 that the user saw, is deleted. Their id is the time of their creation; our label is on their TPUs.
+
+One is also deleted with its last TPU: suspended, it would go on to use quota, for nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec import structs
 
 from ... import cloud
-from ...cloud import Cloud, NodeName, QueuedSpec, QueuedState
+from ...backoff import POLLING
+from ...cloud import Cloud, Node, NodeName, QueuedSpec, QueuedState
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
-from ..core.observer import Observer
-from ..core.operation_progress import OperationProgress
-from ..core.operation_runner import OperationRunner
-from ..core.records import NodeClaim, OperationRecord
-from ..core.running_operation import CarryOut, OperationCancelled, Work
+from ..core.core import Core
+from ..core.records import NodeClaim, OperationRecord, QueuedOrigin
+from ..core.running_operation import CarryOut, OperationCancelled, OperationProgress, Work
 from ..models import (
     DeleteQueued,
     ListQuery,
@@ -36,7 +37,81 @@ from ..models.core import future_seconds, validated
 from ..money.owners import TPUOwner, TPUOwners
 from ..money.pricing import PriceDecision
 from .create import CreateService
+from .provisioning import LABEL
 from .queued_provisioner import WITH_TPUS, QueuedProvisioner, failure
+
+#: For how long Google may refuse to delete it when its TPU is gone; seconds.
+REFUSED = 600.0
+#: Answers that do not say that Google refuses.
+_UNCLEAR = (
+    Reason.UNAVAILABLE,
+    Reason.TIMEOUT,
+    Reason.INTERNAL,
+    Reason.RATE_LIMITED,
+    Reason.NO_CREDENTIALS,
+)
+
+
+class QueuedOrigins:
+    def __init__(self, cloud: Cloud, owners: TPUOwners) -> None:
+        self._cloud = cloud
+        self._owners = owners
+
+    async def of(self, node: Node) -> QueuedOrigin | None:
+        """That of *node*, before the node is deleted. It stays unless it is the user's, and has no
+        other TPUs.
+        """
+        if not node.queued:
+            return None
+        try:
+            queued = await self._cloud.get_queued(structs.replace(node.name, node=node.queued))
+        except TPUError as error:
+            gone = error.reason is Reason.NOT_FOUND
+            return None if gone else QueuedOrigin(name=node.queued)
+        owner = self._owners.of(queued)
+        mine = owner.is_me or (LABEL in queued.labels and not owner.is_other)
+        alone = set(queued.nodes) <= {node.name.node}
+        return QueuedOrigin(name=node.queued, created=queued.created if mine and alone else "")
+
+    async def delete(self, record: OperationRecord, progress: OperationProgress) -> None:
+        """Returns when Google says that it is gone. It may have been asked for before, by a process
+        that was killed for example: what is there decides.
+
+        Raises why Google refuses. What is without an answer is asked again.
+        """
+        origin, refused = record.origin, 0.0
+        assert origin is not None
+        name = structs.replace(record.name, node=origin.name)
+        for pause in POLLING:
+            try:
+                queued = await self._cloud.get_queued(name)
+                if queued.created != origin.created:
+                    return  # another one of that name
+                if queued.state != QueuedState.DELETING:
+                    await self._cloud.begin_delete_queued(name, force=True)
+                refused = 0.0
+                progress.block(None)
+            except TPUError as error:
+                if error.reason is Reason.NOT_FOUND:
+                    return
+                if error.reason not in _UNCLEAR:
+                    refused = refused or time.time()
+                    if error.reason is Reason.PERMISSION or time.time() - refused > REFUSED:
+                        raise TPUError(
+                            f"{record.name.node} is deleted, and its queued resource {name.node} "
+                            f"is not: {error.message}",
+                            error.reason,
+                            leftover_hint(origin),
+                        ) from error
+                progress.block(error)
+                pause = max(pause, error.retry_after or 0.0)
+            await asyncio.sleep(pause)
+
+
+def leftover_hint(origin: QueuedOrigin) -> str:
+    """What to do about one that stays."""
+    return f"It uses quota until you delete it: jupyter tpu queued delete {origin.name}"
+
 
 #: How long an answer about all queued resources serves further questions, and those of someone who
 #: asks for the list; seconds.
@@ -64,25 +139,17 @@ _RESETTABLE = (QueuedState.FAILED, QueuedState.SUSPENDED)
 
 
 class QueuedService:
-    """changed(id) is called for each that a list shows to be new, another or gone."""
+    """A :class:`~jupyter_tpu.fleet.api.QueuedAPI`."""
 
-    def __init__(
-        self,
-        cloud: Cloud,
-        create: CreateService,
-        observer: Observer,
-        runner: OperationRunner,
-        owners: TPUOwners,
-        changed: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._cloud = cloud
+    def __init__(self, core: Core, create: CreateService, owners: TPUOwners) -> None:
+        self._cloud = core.cloud
+        self._observer = core.observer
+        self._runner = core.runner
+        self._runner.register_resume("queue", self.resume, OperationRecord.has_claim)
+        self._runner.register_resume("unqueue", self.resume, OperationRecord.has_claim)
+        self._one_changed = core.changes.marker("queued")
         self._create = create
-        self._observer = observer
-        self._runner = runner
-        runner.register_resume("queue", self.resume, OperationRecord.has_claim)
-        runner.register_resume("unqueue", self.resume, OperationRecord.has_claim)
         self._owners = owners
-        self._one_changed = changed
         self._listing = asyncio.Lock()
         self._listed: tuple[float, QueuedResources] = (float("-inf"), QueuedResources(queued=[]))
         self._known: dict[str, QueuedResource] = {}  # those of the last list

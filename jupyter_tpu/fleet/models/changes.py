@@ -7,12 +7,11 @@ from typing import Literal
 from msgspec import Struct
 
 from .budgets import BudgetOverview
-from .catalog import PriceList
-from .core import Operation
+from .core import Operation, PriceList
+from .environments import Kernel
 from .forwarding import App, Tunnel
 from .hunts import Hunt
 from .jobs import Job, Run
-from .kernels import Kernel
 from .money import Grant
 from .tpus import TPU, QueuedResource
 

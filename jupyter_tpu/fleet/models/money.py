@@ -10,8 +10,7 @@ from ... import catalog
 from ...catalog import PriceTable
 from ...cloud.models import Node, NodeState, Tier
 from ...options import option
-from .catalog import known_type
-from .core import Problem, timestamp
+from .core import Problem, known_type, timestamp
 
 
 class Cost(Struct, kw_only=True):

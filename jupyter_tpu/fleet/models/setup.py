@@ -11,7 +11,7 @@ from ...catalog import AcceleratorType
 from ...cloud.models import Tier
 from ...environment import Finding, Report
 from ...options import option
-from .catalog import image_warning
+from .core import image_warning
 
 
 class CheckSetup(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -12,10 +12,9 @@ from ...cloud.models import Fault, Maintenance, NodeOptions, NodeState, Tier
 from ...links import LinkState
 from ...options import option
 from .core import Problem
-from .environments import ConnectTPU, Environment
+from .environments import ConnectTPU, Environment, Interruption
 from .files import MirroredProject, SharedFolders
 from .guard import Guard, GuardStop, SetGuard
-from .kernels import Interruption
 from .money import Cost
 
 #: What Google accepts as a node's id. "(?!\n)" as in
@@ -241,6 +240,8 @@ class TPU(Struct, kw_only=True):
     #: A machine that is reached by SSH alone: it can't be started, stopped or deleted here.
     attached: bool = False
     created: str = ""
+    #: When this program first saw that it is no longer READY; "" if it is, or if that was not seen.
+    ended: str = ""
     cost: Cost = field(default_factory=Cost)
     chips: int = 0
     hosts: list[Host] = []

@@ -16,7 +16,7 @@ from ... import catalog
 from ...errors import Reason, TPUError
 from ..core.records import OperationRecord, PlanTerms, SpendRecord
 from ..models import AGENT, Budget
-from ..models.catalog import known_type
+from ..models.core import known_type
 
 #: Seconds that a deletion at the end of a TPU's time may take, and still be within its maximum.
 MARGIN = 120.0

@@ -16,9 +16,9 @@ from ... import catalog
 from ...catalog import PriceTable
 from ...errors import Reason, TPUError
 from ...wording import count
-from ..core.demands import Demand
+from ..core.known_operations import Demand
 from ..models import Cost, Grant
-from ..models.catalog import known_type
+from ..models.core import known_type
 from ..models.money import cost_of
 
 _HINT = (

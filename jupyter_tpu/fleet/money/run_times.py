@@ -54,6 +54,13 @@ class RunTimes:
         record = self._runs.get(node.name)
         return record.since if record is not None and record.node_id == node.id else None
 
+    def ended(self, node: Node) -> float | None:
+        """When it was first seen that it is no longer READY, in seconds since the epoch; None if it
+        is, or if that was not seen.
+        """
+        record = self._runs.get(node.name)
+        return record.ended if record is not None and record.node_id == node.id else None
+
     def seconds(self, node: Node, now: float) -> float | None:
         """How long it was READY until *now*; None if that is not known."""
         record = self._runs.get(node.name)
@@ -86,7 +93,7 @@ def _next(before: RunRecord | None, node: Node, now: float) -> RunRecord:
         return RunRecord(node_id=node.id, since=now, seconds=before.seconds)
     if not ready and before.since is not None:
         seconds = None if before.seconds is None else before.seconds + max(0.0, now - before.since)
-        return RunRecord(node_id=node.id, seconds=seconds)
+        return RunRecord(node_id=node.id, seconds=seconds, ended=now)
     return before
 
 

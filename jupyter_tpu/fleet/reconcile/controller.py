@@ -1,19 +1,78 @@
-"""The loop that makes observed state follow desired state, one TPU at a time."""
+"""The loop that makes observed state follow desired state, one TPU at a time.
+
+What to do next is decided without I/O, by :func:`decide`. The loop is level-triggered: it calls
+it again and again, after each poll of Google and each end of an operation. Every action may be
+repeated and may be interrupted anywhere; the next call finds what is left to do.
+
+======================  ==========================================================
+the TPU                 what is done about what is desired
+======================  ==========================================================
+gone, or another one    FORGET: unregister its kernelspecs, drop what was desired
+of the same name
+READY                   ACQUIRE its links; REGISTER ready environments; RESUME what
+                        a dead server was creating, unless an operation works on it
+any other state         RELEASE its links (each try would cost a call to Google);
+                        REGISTER, since kernelspecs say that a TPU is stopped
+======================  ==========================================================
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from enum import StrEnum
+
+from msgspec import Struct
 
 from ...cloud import Node, NodeName, NodeState
 from ...concurrency import cancel_all
 from ...errors import Reason, TPUError
 from ..core.core import Core
 from ..files import openssh
-from ..forwarding.subject import Forwarding
-from ..kernels.subject import Kernels
-from ..lifecycle.subject import Lifecycle
-from .decide import Action, Desired, decide
+from ..forwarding.tunnels import Tunnels
+from ..kernels.kernels import KernelService
+from ..lifecycle.connect import ConnectService
+
+
+class Action(StrEnum):
+    FORGET = "forget"
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    REGISTER = "register"
+    RESUME = "resume"
+
+
+class Desired(Struct, frozen=True, kw_only=True):
+    """What is desired of one TPU that is connected or on which environments were created."""
+
+    node_id: str  # of the node that was meant
+    connected: bool
+    unfinished: bool = False  # an environment that was being created when the server ended
+    unregistered: bool = False  # a ready environment whose kernelspec is not as it should be
+
+
+def decide(
+    desired: Desired, node: Node | None, *, acquired: bool, busy: bool
+) -> tuple[Action, ...]:
+    """The next actions, in their order.
+
+    node: None if Google's list, which was complete, does not have the TPU; acquired: whether
+    this process holds its links; busy: whether an operation runs on it.
+    """
+    if busy:
+        return ()  # the operation does what is needed, and ends with a call of this
+    if node is None or (desired.node_id and node.id and node.id != desired.node_id):
+        return (*((Action.RELEASE,) if acquired else ()), Action.FORGET)
+    todo: list[Action] = []
+    needed = desired.connected and node.state is NodeState.READY
+    if needed != acquired:
+        todo.append(Action.ACQUIRE if needed else Action.RELEASE)
+    if desired.connected and desired.unregistered:
+        todo.append(Action.REGISTER)
+    if desired.unfinished and node.state is NodeState.READY:
+        todo.append(Action.RESUME)
+    return tuple(todo)
+
 
 _WHAT = "Kernelspecs and links"
 
@@ -22,7 +81,7 @@ class Controller:
     """Decides and acts after each poll of Google and each end of an operation."""
 
     def __init__(
-        self, core: Core, forwarding: Forwarding, kernels: Kernels, lifecycle: Lifecycle
+        self, core: Core, tunnels: Tunnels, kernels: KernelService, connect: ConnectService
     ) -> None:
         self._cloud = core.cloud
         self._desired = core.desired
@@ -33,9 +92,9 @@ class Controller:
         self._tpus = core.tpus
         self._changes = core.changes
         self._failures = core.failures
-        self._tunnels = forwarding.tunnels
-        self._kernels = kernels.service
-        self._connect = lifecycle.connect
+        self._tunnels = tunnels
+        self._kernels = kernels
+        self._connect = connect
         self._shown: set[NodeName] = set()
         self._tasks: dict[NodeName, asyncio.Task[None]] = {}
         self._again: set[NodeName] = set()  # to be reconciled again when their tasks end

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from ...cloud import Cloud, Node
 from ...errors import TPUError
-from ..core.desired import DesiredState
+from ..core.core import Core
+from ..core.view import TPUFacts
 from ..jobs.jobs import JobService
 from ..lifecycle.queued import QueuedService
 from ..money.owners import TPUOwners
@@ -27,13 +28,18 @@ PAUSES = (86_400.0, 3600.0)
 
 class ForgottenTPUs:
     def __init__(
-        self, desired: DesiredState, jobs: JobService, run_times: RunTimes, owners: TPUOwners
+        self, core: Core, jobs: JobService, run_times: RunTimes, owners: TPUOwners
     ) -> None:
-        self._desired = desired
+        self._desired = core.desired
         self._jobs = jobs
         self._run_times = run_times
         self._owners = owners
         self._reported: set[str] = set()  # ids
+        core.observer.polled.add(self._report)
+        core.tpus.register(self._describe)
+
+    def _describe(self, facts: TPUFacts) -> None:
+        facts.forgotten = facts.seen and self.is_forgotten(facts.node)
 
     def is_forgotten(self, node: Node) -> bool:
         """Whether it is the user's, READY for hours, not connected here, and without a job."""
@@ -47,7 +53,7 @@ class ForgottenTPUs:
             and self._owners.of(node).is_me
         )
 
-    def report(self, nodes: Iterable[Node]) -> None:
+    def _report(self, nodes: Iterable[Node]) -> None:
         """Names in the log those of *nodes* that are forgotten, each once."""
         for node in nodes:
             if node.id not in self._reported and self.is_forgotten(node):

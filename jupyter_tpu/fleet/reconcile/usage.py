@@ -17,14 +17,14 @@ from ...cloud.models import QueuedTPUs
 from ...errors import InvalidInput, Reason, TPUError
 from ...links.single_flight import SingleFlight
 from ..core.core import Core
-from ..core.states import advice
+from ..core.view import advice
 from ..lifecycle.queued import meaning
 from ..models import AdoptTPU, Cost, OwnerUsage, Problem, Usage, UsedTPU
-from ..models.catalog import known_type
+from ..models.core import known_type
 from ..models.money import running_cost
-from ..money.grants import holds_chips
-from ..money.owners import OWNER
-from ..money.subject import Money
+from ..money.grants import Grants, holds_chips
+from ..money.owners import OWNER, TPUOwners
+from ..money.run_times import RunTimes
 from .forgotten import ForgottenTPUs
 
 #: How long an answer serves further questions; seconds.
@@ -68,20 +68,23 @@ class UsageService:
     def __init__(
         self,
         core: Core,
-        money: Money,
+        grants: Grants,
+        run_times: RunTimes,
+        owners: TPUOwners,
         forgotten: ForgottenTPUs,
     ) -> None:
         self._cloud = core.cloud
         self._finder = core.finder
         self._observer = core.observer
         self._desired = core.desired
-        self._run_times = money.run_times
-        self._grants = money.grants
-        self._owners = money.owners
-        self._forgotten = forgotten
         self._changed = core.changes.mark_tpu_changed
+        self._run_times = run_times
+        self._grants = grants
+        self._owners = owners
+        self._forgotten = forgotten
         # Many that ask at the same time cause one call.
         self._listings: SingleFlight[str, _Listing] = SingleFlight(self._list, FRESH)
+        core.ending.push_async_callback(self._listings.close)
 
     async def show(self, projects: str | None = None) -> Usage:
         names = _project_names(projects) or [self._cloud.project]
@@ -110,9 +113,6 @@ class UsageService:
         self._listings.forget(name.project)
         self._changed(name)
         return self._tpu(node, self._observer.observed.nodes.values())
-
-    async def close(self) -> None:
-        await self._listings.close()
 
     async def _list(self, project: str) -> _Listing:
         """Never fails."""

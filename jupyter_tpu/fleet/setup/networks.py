@@ -1,17 +1,19 @@
-"""The fleet's part ``networks``: VPC networks in which TPUs can be reached."""
+"""What a project has at Google: networks in which TPUs can be reached, and what logs are stored."""
 
 from __future__ import annotations
 
 import asyncio
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
-from ...cloud import Cloud
+from ...cloud import Cloud, NodeName, check_ours
 from ...cloud.compute import IAP_RANGE, Networks
 from ...cloud.google_apis import GoogleAPIs
+from ...cloud.log_exclusions import FREE_GIB, PRICE_DATE, USD_PER_GIB, LogExclusion, log_filter
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link, LinkState
 from ..core.connections import HostConnections
-from ..models import NetworkSetup, SetUpNetwork
+from ..core.core import Core
+from ..models import NetworkSetup, SetLogging, SetUpNetwork, TPULogging
 from ..models.core import validated
 from .network_plan import NetworkChange, plan, read_sources
 
@@ -128,3 +130,39 @@ async def _seen_by(link: Link) -> str | None:
     except (TPUError, AddressValueError):  # the link was lost; IPv6
         return None
     return None if address in IPv4Network(IAP_RANGE) else f"{address}/32"
+
+
+class LogService:
+    """As a :class:`~jupyter_tpu.fleet.api.LogsAPI`."""
+
+    def __init__(self, core: Core) -> None:
+        self._cloud = core.cloud
+        self._finder = core.finder
+
+    async def show(self, ref: str) -> TPULogging:
+        name, exclusion = await self._find(ref)
+        return self._described(name, enabled=not await exclusion.exists())
+
+    async def set(self, ref: str, request: SetLogging) -> TPULogging:
+        enabled = validated(request).enabled
+        name, exclusion = await self._find(ref)
+        await (exclusion.delete() if enabled else exclusion.create())
+        return self._described(name, enabled=enabled)
+
+    async def _find(self, ref: str) -> tuple[NodeName, LogExclusion]:
+        name = await self._finder.find(ref)
+        check_ours(name, "kept out of Cloud Logging")
+        return name, LogExclusion(GoogleAPIs(self._cloud.target, name.project), name)
+
+    def _described(self, name: NodeName, *, enabled: bool) -> TPULogging:
+        return TPULogging(
+            tpu=name.node,
+            zone=name.zone,
+            project=name.project,
+            emulated=self._cloud.emulated,
+            enabled=enabled,
+            filter=log_filter(name),
+            usd_per_gib=USD_PER_GIB,
+            free_gib=FREE_GIB,
+            price_date=PRICE_DATE,
+        )

@@ -21,8 +21,7 @@ from ...retired import TPU_NODE_VARIABLES, is_tpu_node_address
 from ...ssh.keys import USER_VARIABLE
 from ..lifecycle.availability import Availability
 from ..models import CheckSetup, CreateTPU, Diagnosis
-from ..models.catalog import known_type
-from ..models.core import timestamp, validated
+from ..models.core import known_type, timestamp, validated
 from ..models.setup import image_finding
 
 #: Seconds before its end in which a key in the Google account is worth a warning.

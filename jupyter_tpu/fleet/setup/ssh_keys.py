@@ -1,4 +1,4 @@
-"""The fleet's part ``ssh_key``: our SSH key in the user's Google account, or in the project.
+"""Our SSH key in the user's Google account or in the project, and the tokens that TPUs get.
 
 A TPU's own metadata gets the key when the TPU is created or connected. That is not enough where OS
 Login decides who logs in, or where the user may not change TPUs.
@@ -11,10 +11,11 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ... import tokens
 from ...cloud import Cloud, uses_os_login
 from ...cloud.compute import OSLoginProfiles, ProjectMetadata
 from ...cloud.google_apis import GoogleAPIs
@@ -22,7 +23,7 @@ from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import logins
 from ...ssh import ensure_key, fingerprint, public_key
 from ...ssh.keys import USER_VARIABLE, user_name
-from ..models import AddSSHKey, RemoveSSHKey, SSHKeyPlace, SSHKeyStatus
+from ..models import AddSSHKey, PassTokens, RemoveSSHKey, SSHKeyPlace, SSHKeyStatus, Token
 from ..models.core import timestamp, validated
 
 _KEYS = "ssh-keys"
@@ -223,3 +224,27 @@ def _has(line: str, public: str) -> bool:
 
 def _moment(seconds: float | None) -> str:
     return "" if seconds is None else timestamp("seconds", seconds)
+
+
+class Tokens:
+    """As a :class:`~jupyter_tpu.fleet.api.TokensAPI`. The files are read in threads."""
+
+    async def list(self) -> Sequence[Token]:
+        return await asyncio.to_thread(_found)
+
+    async def pass_on(self, request: PassTokens) -> Sequence[Token]:
+        await asyncio.to_thread(tokens.pass_on, *request.names)
+        return await self.list()
+
+    async def remove(self, name: str) -> None:
+        if not await asyncio.to_thread(tokens.keep_back, name):
+            raise TPUError(f"{name} is not passed to TPUs.", Reason.NOT_FOUND)
+
+
+def _found() -> Sequence[Token]:
+    return [
+        Token(name=name, source=token_value.source)
+        if (token_value := tokens.find(name))
+        else Token(name=name, hint=tokens.how_to_set(name))
+        for name in tokens.passed_names()
+    ]

@@ -16,8 +16,7 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 from msgspec import Struct
 
 from ...errors import InvalidInput, Reason, TPUError
-from ..arrays import ArrayRequest
-from ..jaxprs import operations
+from ..arrays import ArrayRequest, operations
 from ..shapes import KEYS, checked_shape, dtype_name, is_written
 from ..sharding.axes import DoesNotDivide, axis_sizes
 from ..sharding.placement import place_array, written_spec

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from ...errors import InvalidInput, TPUError
-from ..jaxprs import operations
+from ..arrays import operations
 from ..keys import one_key
 from ..shapes import KEYS, bits_of, checked_shape, dtype_name
 

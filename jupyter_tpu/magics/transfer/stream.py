@@ -10,17 +10,46 @@ import contextlib
 import os
 import queue
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import core_thread
 from ...wording import size_text
 from . import codec
-from .installation import host_call
 from .on_host import SIZE, SOCKET
 
 if TYPE_CHECKING:
     from ..remote import CellRun, RemoteKernel
+
+
+_PACKAGE = "_jupyter_tpu_transfer"
+_MODULES = ("frames", "codec", "on_host")  # each imports only those before it
+_INSTALL = """
+def _install(package, sources):
+    import sys, types
+    for name, source in sources.items():
+        module = sys.modules[package + name] = types.ModuleType(package + name)
+        module.__package__, module.__path__ = package, []
+        exec(compile(source, package + name, "exec"), module.__dict__)
+    module.install()
+_install({package!r}, {sources!r})
+del _install
+"""
+
+
+def installation() -> str:
+    """Code that makes `on_host` a module of the kernel, whatever its environment has."""
+    files = {f".{name}": Path(__file__).with_name(f"{name}.py") for name in _MODULES}
+    sources = {"": "", **{name: path.read_text() for name, path in files.items()}}
+    return _INSTALL.format(package=_PACKAGE, sources=sources)
+
+
+def host_call(function: str, *arguments: Any) -> str:
+    """An expression that calls a function of `on_host` in the kernel."""
+    called = ", ".join(map(repr, arguments))
+    return f"__import__('sys').modules['{_PACKAGE}.on_host'].{function}({called})"
+
 
 T = TypeVar("T")
 

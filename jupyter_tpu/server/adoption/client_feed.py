@@ -57,11 +57,10 @@ from ...agent.protocol import messages
 from ...agent.protocol.coalescing import Coalescer
 from ...agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ...agent.protocol.segments import NumberedMessage
-from .client_message import V1, parse, signed
-from .execute_request import ExecuteRequest
+from .client_message import V1, can_be_written_in_pieces, parse, signed, split, write_in_pieces
 from .journal_file import MESSAGE, ClosedError, JournalReader, JournalRecord, StoredContent
-from .large_message import can_be_written_in_pieces, split, write_in_pieces
 from .persisted_kernel import ANSWERED, PersistedKernel
+from .remembered_requests import ExecuteRequest
 
 #: Unacknowledged bytes in flight to a client. Further messages wait in the journal.
 WINDOW = 4 << 20

@@ -19,10 +19,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ...files import write_atomically
-from ...locks import try_lock
+from ...files import try_lock, write_atomically
 from ...paths import data_dir, private_dir
-from .checksum import seal, unseal
+from .client_positions import seal, unseal
 
 log = logging.getLogger(__name__)
 

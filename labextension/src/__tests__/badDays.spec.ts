@@ -173,6 +173,25 @@ it.each<[string, Partial<ITPU>, RegExp]>([
   expect(`${ending.who} ${ending.why}`).toMatch(expected);
 });
 
+it('says when a TPU was ended, or when that was seen', () => {
+  const ended = '2026-10-14T10:05:00Z';
+  const noticed = '2026-10-14T10:00:00Z';
+  const gone = { state: 'PREEMPTED', ended } as const;
+  expect(endingOf(aTPU(gone), [])).toMatchObject({ when: ended, seen: true });
+  const interruption = {
+    kind: 'preemption' as const,
+    hosts: [0],
+    noticed,
+    checkpoints: []
+  };
+  expect(endingOf(aTPU({ ...gone, interruption }), [])).toMatchObject({
+    when: noticed,
+    seen: false
+  });
+  const stopped = { state: 'STOPPED', ended } as const;
+  expect(endingOf(aTPU(stopped), [])).toMatchObject({ when: ended });
+});
+
 it('paths are relative to what Jupyter shows, and full ones stay', () => {
   expect(serverPath('data/x')).toBe('~/data/x');
   expect(serverPath('.')).toBe('~');

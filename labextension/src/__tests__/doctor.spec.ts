@@ -55,7 +55,7 @@ it('shows problems first, each with its hosts and what to do', async () => {
   const done = await check(200, { healthy: false, findings });
   const text = await answerDialog('Close');
   await done();
-  expect(text).toContain('my-tpu Has Problems');
+  expect(text).toContain('my-tpu has problems');
   expect(text).toContain(
     'ProblemHost 1: The chips are in use by process 7 of root: train.py.' +
       'Stop that process.OKIt fits.OKHosts 0–1: Connected.'
@@ -66,7 +66,7 @@ it('says that there is no problem', async () => {
   const done = await check(200, { healthy: true, findings: [aFinding()] });
   const text = await answerDialog('Close');
   await done();
-  expect(text).toContain('my-tpu: No Problem Found');
+  expect(text).toContain('my-tpu: no problem found');
   expect(text).toContain('OKConnected.');
 });
 
@@ -183,7 +183,7 @@ it('checks the setup where the TPUs can not be listed, and where none could be c
   });
   button(node, 'Check Setup…').click();
   const text = await answerDialog('Close');
-  expect(text).toContain('There Are Problems');
+  expect(text).toContain('There are problems');
   expect(text).toContain('ProblemThe API is disabled.');
   actions.openCreateForm();
   await vi.waitFor(() => button(node, 'Create').click());

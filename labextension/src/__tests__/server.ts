@@ -284,6 +284,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     emulated: true,
     attached: false,
     created: '2026-10-14T10:00:00Z',
+    ended: '',
     cost: aCost({ usd_per_hour: 0, usd: 0 }),
     chips: 8,
     hosts: [],

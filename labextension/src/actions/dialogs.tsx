@@ -192,7 +192,7 @@ export async function confirmShare({
 export async function askExample(tpu: ITPU): Promise<Example | undefined> {
   const examples = exampleTitles();
   const result = await InputDialog.getItem({
-    title: trans.__('Open an example on %1', tpu.name),
+    title: trans.__('Open an Example on %1', tpu.name),
     label: trans.__('The notebook is copied to your files.'),
     items: examples.map(([, title]) => title),
     okLabel: trans.__('Open')

@@ -77,7 +77,7 @@ export async function splitChips(tpu: ITPU, model: TPUModel): Promise<void> {
   );
   choices.set(trans.__('All chips for one kernel'), 0);
   const result = await InputDialog.getItem({
-    title: trans.__('Split the chips of %1', tpu.name),
+    title: trans.__('Split the Chips of %1', tpu.name),
     label: trans.__(
       'Several notebooks can share a host if each kernel has chips of its own. Which kernels should Jupyter offer?'
     ),
@@ -98,7 +98,7 @@ export async function splitChips(tpu: ITPU, model: TPUModel): Promise<void> {
   if (offered) {
     model.noteKernelspecs();
     await show(
-      trans.__('Kernels for chips of %1', tpu.name),
+      trans.__('Kernels for Chips of %1', tpu.name),
       <Offered offered={offered} />
     );
   }

@@ -19,7 +19,7 @@ export async function copyFiles(
   source = ''
 ): Promise<void> {
   await ask({
-    title: trans.__('Copy files and folders to or from %1', tpu.name),
+    title: trans.__('Copy Files and Folders to or from %1', tpu.name),
     accept: trans.__('Copy'),
     initial: { way: 'up', source, destination: '', host: 0 },
     fields: value => {
@@ -92,7 +92,7 @@ export async function syncFolder(
   folder: string
 ): Promise<string> {
   const done = await ask({
-    title: trans.__('Sync a folder with %1', tpu.name),
+    title: trans.__('Sync a Folder with %1', tpu.name),
     accept: trans.__('Sync'),
     initial: { folder, remote: '', host: 0, way: 'push' },
     fields: value => [

@@ -22,7 +22,7 @@ export interface IDownload {
 /** Asks for files and their folder on a host; null if there is nothing to upload. */
 export async function askUpload(tpu: ITPU): Promise<IUpload | null> {
   const upload = await ask<IUpload>({
-    title: trans.__('Upload files to %1', tpu.name),
+    title: trans.__('Upload Files to %1', tpu.name),
     accept: trans.__('Upload'),
     initial: { host: 0, folder: '', files: [] },
     fields: ({ host }) => [
@@ -52,7 +52,7 @@ export async function askDownload(
   submit: (download: IDownload) => Promise<void>
 ): Promise<void> {
   await ask<IDownload>({
-    title: trans.__('Download a file from %1', tpu.name),
+    title: trans.__('Download a File from %1', tpu.name),
     accept: trans.__('Download'),
     initial: { host: 0, path: '' },
     fields: ({ host }) => [

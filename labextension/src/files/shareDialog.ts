@@ -10,7 +10,7 @@ export async function askShare(
   submit: (request: IShareFolder) => Promise<void>
 ): Promise<void> {
   await ask({
-    title: trans.__('Share a folder of %1', tpu.name),
+    title: trans.__('Share a Folder of %1', tpu.name),
     accept: trans.__('Show What Changes'),
     initial: { folder: 'shared', tpus: [] as string[] },
     fields: () => [

@@ -30,7 +30,7 @@ export async function addSlicesKernel(
   );
   let kernel: ISlicesKernel | undefined;
   const added = await ask({
-    title: trans.__('Kernel on several TPUs'),
+    title: trans.__('Kernel on Several TPUs'),
     accept: trans.__('Add Kernel'),
     initial: {
       environment: environments[0],

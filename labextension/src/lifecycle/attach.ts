@@ -16,7 +16,7 @@ export async function attachMachine(model: TPUModel): Promise<void> {
   });
   let hosts: IMachineHost[] = [];
   const input = await ask({
-    title: trans.__('Attach a machine'),
+    title: trans.__('Attach a Machine'),
     accept: trans.__('Attach'),
     initial: { ssh: '', name: '' },
     fields: ({ ssh }) => [

@@ -26,7 +26,7 @@ export function ConnectPage({ actions }: { actions: Actions }): JSX.Element {
       actions={actions}
       form={form}
       label={
-        environment ? trans.__('Environment') : trans.__('New environment')
+        environment ? trans.__('Environment') : trans.__('New Environment')
       }
       first={first}
       nameProblem={nameProblem}

@@ -52,7 +52,7 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
         onRetry={() => list.load()}
       >
         {items => (
-          <Rows title={trans.__('Queued resources')}>
+          <Rows title={trans.__('Queued Resources')}>
             {items.map(one => (
               <Queued
                 key={`${one.zone}/${one.name}`}

@@ -9,7 +9,7 @@ import { TPUMenu } from '../panel/menu';
 import { IUsedTPU } from '../rest/api';
 import { Alert, EmptyState, IconButton, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { TextField } from '../ui/field';
+import { Fields } from '../ui/fields';
 import { PanelForm, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
@@ -26,7 +26,7 @@ export function UsagePage(props: IUsageProps): JSX.Element {
   const list = useStore(actions.usageList);
   const { failure, usage } = list;
   return (
-    <PanelForm label={trans.__('TPU usage')} onSubmit={() => list.load()}>
+    <PanelForm label={trans.__('TPU Usage')} onSubmit={() => list.load()}>
       {failure && <Alert {...failureText(failure)} />}
       {usage?.problems.map(problem => (
         <Alert key={problem.message} kind="warning" {...failureText(problem)} />
@@ -57,13 +57,20 @@ export function UsagePage(props: IUsageProps): JSX.Element {
           </Rows>
         </>
       )}
-      <TextField
-        label={trans.__('Projects')}
-        help={trans.__('IDs separated by commas; empty: this server’s project')}
-        placeholder={usage?.projects.join(', ')}
-        value={list.projects}
-        autoComplete="off"
-        onChange={value => (list.projects = value)}
+      <Fields
+        fields={[
+          {
+            name: 'projects',
+            label: trans.__('Projects'),
+            help: trans.__(
+              'IDs separated by commas; empty: this server’s project'
+            ),
+            placeholder: usage?.projects.join(', '),
+            autoComplete: 'off'
+          }
+        ]}
+        values={{ projects: list.projects }}
+        onChange={(_, value) => (list.projects = value)}
       />
       <div className="jp-tpu-Buttons">
         <TextButton type="submit" disabled={list.busy}>

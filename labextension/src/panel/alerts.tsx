@@ -30,7 +30,11 @@ export function WhyEnded({ actions, tpu }: ITPUProps): JSX.Element | null {
           {ending.when && (
             <>
               <dt>{trans.__('When')}</dt>
-              <dd title={ending.when}>{clock(ending.when)}</dd>
+              <dd title={ending.when}>
+                {ending.seen
+                  ? trans.__('Seen at %1', clock(ending.when))
+                  : clock(ending.when)}
+              </dd>
             </>
           )}
           {ending.why && (
@@ -58,7 +62,12 @@ export function hasAlerts(tpu: ITPU, { model }: Actions): boolean {
   );
 }
 
-export function Alerts({ tpu, actions }: ITPUProps): JSX.Element {
+/** explained: whether `WhyEnded` stands above. */
+export function Alerts({
+  tpu,
+  actions,
+  explained
+}: ITPUProps & { explained?: boolean }): JSX.Element {
   const { model } = actions;
   const failure = model.failure(tpu);
   const refused = model
@@ -66,13 +75,17 @@ export function Alerts({ tpu, actions }: ITPUProps): JSX.Element {
     .find(operation => operation.undeleted === 'retrying');
   const maintenance = maintenanceText(tpu);
   const isTheProblem = (one: IEnvironment) => isSame(one.problem, tpu.problem);
+  const gone = tpu.state === 'PREEMPTED' || tpu.state === 'TERMINATED';
+  // That it is gone; but not why it can't be deleted.
+  const known =
+    explained && gone && !refused && tpu.problem?.reason === 'CONFLICT';
   return (
     <>
       {/* While it goes on, the TPU's problem says so. */}
       {maintenance && !(tpu.maintenance?.ongoing && tpu.problem) && (
         <Alert kind="warning" {...maintenance} />
       )}
-      {tpu.problem && !tpu.environments.some(isTheProblem) && (
+      {tpu.problem && !known && !tpu.environments.some(isTheProblem) && (
         <Alert kind="warning" {...problemText(tpu.problem)}>
           {refused && (
             <TextButton onClick={() => void actions.stopTrying(tpu, refused)}>

@@ -146,15 +146,15 @@ function pageTitle({ connectForm, packagesForm, view }: Actions): string {
     case 'grants':
       return trans.__('Grants');
     case 'queued':
-      return trans.__('Queued resources');
+      return trans.__('Queued Resources');
     case 'tokens':
       return trans.__('Tokens');
     case 'usage':
-      return trans.__('TPU usage');
+      return trans.__('TPU Usage');
     default:
       return connectForm.environment
         ? trans.__('Environment %1', connectForm.environment.name)
-        : trans.__('New environment');
+        : trans.__('New Environment');
   }
 }
 

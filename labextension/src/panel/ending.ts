@@ -8,6 +8,8 @@ export interface IEnding {
   who: string;
   /** RFC 3339; "" where that is not known. */
   when: string;
+  /** Whether it may have been before that, since nobody looked. */
+  seen?: boolean;
   /** "" where that is not known. */
   why: string;
   now: string;
@@ -15,12 +17,12 @@ export interface IEnding {
 
 /** Null for a TPU that runs, or that nothing has ended. *operations*: its own, the newest first. */
 export function endingOf(tpu: ITPU, operations: IOperation[]): IEnding | null {
-  const { advice, guard_stop: guard, name, problem, state } = tpu;
+  const { advice, name, problem, state } = tpu;
   switch (state) {
     case 'STOPPED':
       return {
         title: trans.__('%1 is stopped', name),
-        ...stopper(guard, operations),
+        ...stopper(tpu, operations),
         now: trans.__('Start it to go on. Its disk is kept. %1', costs(tpu))
       };
     case 'PREEMPTED':
@@ -31,14 +33,14 @@ export function endingOf(tpu: ITPU, operations: IOperation[]): IEnding | null {
             ? trans.__('%1 was preempted', name)
             : trans.__('%1 was ended', name),
         who: trans.__('Google'),
-        when: tpu.interruption?.noticed ?? '',
+        when: tpu.interruption?.noticed || tpu.ended,
+        seen: !tpu.interruption,
         why:
-          problem?.message ||
-          (tpu.tier === 'spot'
+          tpu.tier === 'spot'
             ? trans.__('Google needed its capacity: it is a Spot TPU.')
             : tpu.run_for !== null
               ? trans.__('Its run time was over.')
-              : ''),
+              : (problem?.message ?? ''),
         now: problem?.hint || advice
       };
     default:
@@ -47,15 +49,16 @@ export function endingOf(tpu: ITPU, operations: IOperation[]): IEnding | null {
 }
 
 function stopper(
-  guard: ITPU['guard_stop'],
+  { ended, guard_stop: guard }: ITPU,
   operations: IOperation[]
-): Pick<IEnding, 'who' | 'when' | 'why'> {
+): Pick<IEnding, 'who' | 'when' | 'seen' | 'why'> {
   if (guard) {
     return {
       who: guard.certain
         ? trans.__('Its guard')
         : trans.__('Probably its guard, while no Jupyter server watched it'),
-      when: guard.time,
+      when: guard.time || ended,
+      seen: !guard.time,
       why: {
         '': '',
         idle: trans.__('It was idle for as long as its guard allows.'),
@@ -75,7 +78,8 @@ function stopper(
       }
     : {
         who: trans.__('Not known: it was not done by this Jupyter server'),
-        when: '',
+        when: ended,
+        seen: true,
         why: ''
       };
 }

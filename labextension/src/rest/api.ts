@@ -2028,6 +2028,7 @@ export interface ITPU {
   emulated: boolean;
   attached: boolean;
   created: string;
+  ended: string;
   cost: ICost;
   chips: number;
   hosts: IHost[];

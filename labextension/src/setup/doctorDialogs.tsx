@@ -30,8 +30,8 @@ export async function checkTPU(tpu: ITPU, model: TPUModel): Promise<void> {
   );
   const { displayType } = await show(
     diagnosis.healthy
-      ? trans.__('%1: No Problem Found', tpu.name)
-      : trans.__('%1 Has Problems', tpu.name),
+      ? trans.__('%1: no problem found', tpu.name)
+      : trans.__('%1 has problems', tpu.name),
     <Found findings={diagnosis.findings} />,
     held ? [Dialog.warnButton({ label: trans.__('Free Chips…') })] : []
   );
@@ -64,8 +64,8 @@ export async function checkSetup(
   const mending = [...(closed ? [setUp] : []), ...(rejected ? [addKey] : [])];
   const { label } = await show(
     diagnosis.healthy
-      ? trans.__('No Problem Found')
-      : trans.__('There Are Problems'),
+      ? trans.__('No problem found')
+      : trans.__('There are problems'),
     <Found findings={diagnosis.findings} />,
     mending
   );

@@ -17,7 +17,7 @@ export async function setUpNetwork(
   model: TPUModel
 ): Promise<void> {
   const asked = await InputDialog.getText({
-    title: trans.__('Who May Use SSH?'),
+    title: trans.__('Who may use SSH?'),
     label: trans.__(
       'The public IPv4 address of the computer that runs Jupyter, or a range. Empty: detected through a connected TPU.'
     ),

@@ -17,7 +17,7 @@ export async function addSSHKey(model: TPUModel): Promise<void> {
     return;
   }
   const agreed = await confirm(
-    trans.__('Add the SSH Key?'),
+    trans.__('Add the SSH key?'),
     <>
       {[...plan.changes, ...plan.warnings].map(text => (
         <p key={text}>{text}</p>

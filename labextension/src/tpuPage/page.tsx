@@ -195,7 +195,7 @@ function Known(props: IProps & { tpu: ITPU }): JSX.Element {
       </p>
       {tpu.cloud_state === 'PENDING' && <p>{tpu.advice}</p>}
       <WhyEnded tpu={tpu} actions={actions} />
-      <Alerts tpu={tpu} actions={actions} />
+      <Alerts tpu={tpu} actions={actions} explained />
       {model
         .operationsOf(tpu)
         .filter(isUrgent)

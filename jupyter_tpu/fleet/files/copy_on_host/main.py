@@ -7,10 +7,9 @@ import sys
 
 from jupyter_tpu.agent.protocol.login_shell import skip_greeting
 
-from .lists import forget, load_list, save_list
 from .protocol import CopyFailure, Peer, Reports, decoded, failure, from_home
 from .receiver import Receiver
-from .sender import Listing, send
+from .sender import Listing, forget, load_list, save_list, send
 
 #: Seconds in which the command has to begin, and in which ssh says why it failed.
 START_LIMIT, GRACE = 30, 5

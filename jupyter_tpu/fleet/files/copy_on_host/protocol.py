@@ -1,6 +1,8 @@
-"""What both ends of a copy need: messages, failures, paths."""
+"""What both ends of a copy need: messages, their checks, failures, paths."""
 
+import contextlib
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -168,3 +170,112 @@ class Reports:
         if now >= self._next or self._done >= self._total:
             self._next = now + PACE
             self._report(self._done, self._total)
+
+
+#: The types of what an entry has.
+TYPES = [int, str, str, int, int, int, str]
+
+
+def check_entries(entries, names):
+    """The entries of a sender: what is none, or could lead out of the destination."""
+    seen, folders = set(), set()
+    foreign = {"\0", "\\", ":"} if os.sep != "/" else {"\0"}
+    for entry in entries:
+        if [*map(type, entry)] != TYPES:
+            raise CopyFailure("PROTOCOL", message="what is not a file")
+        parts = entry.path.split("/") if entry.path else []
+        key = (entry.root, entry.path)
+        if (
+            not 0 <= entry.root < len(names)
+            or {"", ".", ".."} & set(parts)
+            or foreign & set(entry.path)
+            or key in seen
+            # Each folder is compared with what is there, so it is none that a link leads to.
+            or (parts and (entry.root, "/".join(parts[:-1])) not in folders)
+            # A link that is named is followed by who sends it.
+            or entry.kind not in (("file", "dir", "link") if parts else ("file", "dir"))
+            or not (0 <= entry.size < 1 << 62 and -1 << 62 < entry.mtime < 1 << 62)
+            or not 0 <= entry.mode <= 0o777
+            or "\0" in entry.link
+        ):
+            raise CopyFailure("PROTOCOL", message="a file with a path or rights that can't be")
+        seen.add(key)
+        if entry.kind == "dir":
+            folders.add(key)
+    for name in names:
+        if name in (".", "..") or ({"/"} | foreign) & set(name):
+            raise CopyFailure("PROTOCOL", message="a name that is none")
+
+
+def check_names(names, asked):
+    """The names of the roots: those that were *asked* for, of which None is any."""
+    hidden = any(name.startswith(".") for name, known in zip(names, asked) if known is None)
+    same = all(name == known for name, known in zip(names, asked) if known is not None)
+    if hidden or not same or len(names) != len(asked):
+        raise CopyFailure("PROTOCOL", message="other files than those that were asked for")
+
+
+def checked_problem(told):
+    """Why a file is not sent: its path, a code and a message."""
+    path, code, message = told
+    if not all(isinstance(text, str) for text in told):
+        raise CopyFailure("PROTOCOL")
+    return [path, code, message[:1000]]
+
+
+def checked_numbers(needed, entries):
+    """The numbers of the files that a receiver asks for, each with where it begins."""
+    for number, offset in needed:
+        if type(number) is not int or not 0 <= number < len(entries):
+            raise CopyFailure("PROTOCOL", message="it asks for what was not offered")
+        if entries[number].kind != "file" or not 0 <= offset <= entries[number].size:
+            raise CopyFailure("PROTOCOL", message="it asks for what was not offered")
+    if len({number for number, _ in needed}) < len(needed):
+        raise CopyFailure("PROTOCOL", message="it asks for the same file twice")
+    return needed
+
+
+def same(entry, info, path):
+    """Whether what is there is the entry, by its size and time, as rsync compares."""
+    if entry.kind == "link":
+        return stat.S_ISLNK(info.st_mode) and os.readlink(path) == encoded(entry.link)
+    coarse = info.st_mtime_ns % 10**9 == 0  # some file systems keep whole seconds
+    unit = 10**9 if coarse else 1
+    return (
+        stat.S_ISREG(info.st_mode)
+        and info.st_size == entry.size
+        and info.st_mtime_ns // unit == entry.mtime // unit
+    )
+
+
+def is_file(path, info):
+    try:
+        return os.path.samestat(os.lstat(path), info)
+    except FileNotFoundError:
+        return False
+
+
+def remove(path):
+    with contextlib.suppress(FileNotFoundError):  # another copy was quicker
+        os.unlink(path)
+
+
+def part_name(path, what):
+    """The name under which a file is written, the same for each copy of the same file."""
+    folder, name = os.path.split(path)
+    key = hashlib.sha256(name + b"\0" + encoded(what)).hexdigest()[:16]
+    return os.path.join(folder, PART + key.encode())
+
+
+def move_new(part, path):
+    """Renames *part*, unless *path* exists."""
+    try:
+        os.link(part, path, follow_symlinks=False)
+        os.unlink(part)
+    except FileExistsError:
+        os.unlink(part)
+        raise
+    except (OSError, NotImplementedError):  # a file system without hard links
+        if os.path.lexists(path):
+            raise OSError(errno.EEXIST, "exists") from None
+        os.rename(part, path)
