@@ -48,6 +48,7 @@ class CodeServer:
     variables: environment variables, for it and what it starts.
     trusting: whether every workspace is trusted without a question.
     jupyter: whether Microsoft's extension is among them.
+    language: VS Code's display language; "": English.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class CodeServer:
         variables: Mapping[str, str],
         trusting: bool = True,
         jupyter: bool = False,
+        language: str = "",
     ) -> None:
         self.workspace = folder / "workspace"
         self.home = folder / "home"
@@ -83,6 +85,8 @@ class CodeServer:
         machine.mkdir()
         (user / "settings.json").write_text(json.dumps(quiet))
         (machine / "settings.json").write_text(json.dumps(settings))
+        if language:
+            _add_language(folder / "user", language)
         self.environment = environment(self.home, variables)
         self.port = free_port()
         command = [
@@ -94,6 +98,7 @@ class CodeServer:
             *("--disable-getting-started-override",),
             *(["--disable-workspace-trust"] if trusting else []),
             *(["--enable-proposed-api", JUPYTER_ID] if jupyter else []),
+            *(["--locale", language] if language else []),
         ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -164,6 +169,17 @@ def install_extensions(folder: Path, *packages: Path) -> Path:
             timeout=300,
         )
     return folder / "extensions"
+
+
+def _add_language(user: Path, language: str) -> None:
+    """What VS Code has of an installed language pack, here one without texts: VS Code itself stays
+    English, and extensions have *language*.
+    """
+    texts = user / "no-texts.json"
+    texts.write_text(json.dumps({"version": "1.0.0", "contents": {}}))
+    extension = {"extensionIdentifier": {"id": f"test.{language}"}, "version": "1.0.0"}
+    pack = {"hash": "0", "extensions": [extension], "translations": {"vscode": str(texts)}}
+    (user / "languagepacks.json").write_text(json.dumps({language: {**pack, "label": language}}))
 
 
 def build_vsix(folder: Path) -> Path:
