@@ -26,7 +26,7 @@ from .console import (
     print_result,
     yes_option,
 )
-from .waiting import finish, leave, left_line, progress_stream
+from .waiting import finish, leave_and_print, progress_stream
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions
@@ -115,9 +115,7 @@ def create(
         )
         operation = session.call(session.fleet.queued.create(request))
         if no_wait:
-            leave(session, operation)
-            print_result(operation, left_line(session, operation), as_json)
-            return
+            return leave_and_print(session, operation, as_json)
         finish(session, operation, progress_stream(as_json))
         queued_resource = session.call(session.fleet.queued.get(f"{quote.zone}~{name}"))
     if as_json:
@@ -186,15 +184,10 @@ def delete(
         ref = f"{queued_resource.zone}~{queued_resource.name}"
         operation = session.call(session.fleet.queued.delete(ref, options))
         if no_wait:
-            leave(session, operation)
-        else:
-            finish(session, operation, progress_stream(as_json))
-            operation = session.call(session.fleet.operations.get(operation.id))
-        print_result(
-            operation,
-            left_line(session, operation) if no_wait else f"Deleted {queued_resource.name}.",
-            as_json,
-        )
+            return leave_and_print(session, operation, as_json)
+        finish(session, operation, progress_stream(as_json))
+        ended = session.call(session.fleet.operations.get(operation.id))
+    print_result(ended, f"Deleted {queued_resource.name}.", as_json)
 
 
 @queued.command("reset")

@@ -55,10 +55,8 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
                 f"Delete {tpu.name} and everything on its disks, and create it again?{ends}",
                 "Add --yes to replace it without asking.",
             )
-        there = running[ref]
         options = ReplaceTPU(
-            end_kernels=yes or there.kernel_count > 0,
-            end_jobs=yes or bool(there.jobs),
+            **running[ref].may_end(yes),
             confirm_price=bool(plan.question),
             max_price=plan.cost.usd_per_hour,
         )
@@ -108,11 +106,9 @@ def report_fault(
                 "Add --yes to report it without asking.",
             )
         typed = confirmed_names([tpu], confirmed)
-        there = running[tpu_ref(tpu)]
         request = structs.replace(
             request,
-            end_kernels=yes or there.kernel_count > 0,
-            end_jobs=yes or bool(there.jobs),
+            **running[tpu_ref(tpu)].may_end(yes),
             confirm_name=tpu.name if tpu.name in typed else "",
         )
         operation = session.call(session.fleet.report_fault(tpu_ref(tpu), request))

@@ -28,11 +28,10 @@ from ..commands.operations import (
 from ..commands.tables import is_terminal
 from ..commands.terminal import clean_console
 from ..errors import Reason, TPUError
-from .console import ask, can_ask, is_verbose, note
+from .console import ask, can_ask, is_verbose, note, print_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future
 
     from ..commands.session import Session
     from ..fleet.models import Operation
@@ -43,9 +42,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._count = 0
-        self._news: queue.SimpleQueue[None] = (
-            queue.SimpleQueue()
-        )  # its put() may interrupt its get()
+        # Its put() may interrupt its get().
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def __enter__(self) -> Interrupts:
         self._before = signal.signal(signal.SIGINT, self._interrupted)
@@ -293,6 +291,12 @@ def require_server(session: Session) -> None:
 def left_line(session: Session, operation: Operation) -> str:
     """What a command that does not wait prints at its end."""
     return f"{left_running(session, operation)} (operation {operation.id})"
+
+
+def leave_and_print(session: Session, operation: Operation, as_json: bool) -> None:
+    """Ends a command that does not wait for *operation*."""
+    leave(session, operation)
+    print_result(operation, left_line(session, operation), as_json)
 
 
 def leave(session: Session, operation: Operation) -> None:

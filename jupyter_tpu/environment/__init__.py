@@ -43,45 +43,6 @@ if TYPE_CHECKING:
     from .unattended import GuardRules, UnattendedStart, is_unattended, startup_script
     from .verification import single_host_variables
 
-__all__ = [
-    "CreatedEnvironment",
-    "EnvironmentSpec",
-    "ExaminedHost",
-    "ExpectedHardware",
-    "ExpectedTPU",
-    "Finding",
-    "FoundPython",
-    "FoundPythons",
-    "GuardRules",
-    "HeldChips",
-    "HostFacts",
-    "HostSetup",
-    "InstalledPackage",
-    "Machine",
-    "ProgressReporter",
-    "RemoteHost",
-    "Report",
-    "Requested",
-    "StepPlan",
-    "SyncedPackages",
-    "UnattendedStart",
-    "create",
-    "delete_lock_file",
-    "describe_machine",
-    "diagnose",
-    "differences",
-    "end_holders",
-    "examine",
-    "existing_pythons",
-    "healthy",
-    "held_chips",
-    "is_unattended",
-    "packages",
-    "plan",
-    "single_host_variables",
-    "startup_script",
-]
-
 #: Models alone are needed by Jupyter Server's start and by `jupyter tpu list`.
 __getattr__ = lazy_names(
     __name__,

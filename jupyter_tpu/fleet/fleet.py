@@ -9,9 +9,11 @@ from pathlib import Path
 from ..links import Links
 from ..paths import data_dir
 from . import models
+from .api import FleetAPI
 from .core.core import Core
 from .core.state_folder import Locks, ProcessLease
 from .core.store import Store
+from .kernels.kernels import KernelService
 from .kernelspecs import KernelSpecRegistry
 from .lifecycle.defaults import EnvironmentDefaults
 from .ray import RayService
@@ -31,7 +33,7 @@ from .subjects import (
 )
 
 
-class Fleet:
+class Fleet(FleetAPI):
     """The TPUs of one project, as a :class:`~jupyter_tpu.fleet.api.FleetAPI`.
 
     Lives on the core thread's loop. Made by :meth:`open`, ended by :meth:`close`.
@@ -68,7 +70,8 @@ class Fleet:
         self.grants, self.prices = money.grants, money.prices
         self.reservations = money.reservations
         self.environments, self.pythons = environments.service, environments.pythons
-        self.kernels, self.slice_kernels = kernels.service, kernels.slices
+        self.kernels: KernelService = kernels.service  # the server adds to it
+        self.slice_kernels = kernels.slices
         self.chips, self.chip_kernels = chips.service, chips.kernels
         self.metrics = chips.metrics
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles

@@ -16,23 +16,6 @@ if TYPE_CHECKING:
     from .owned_kernels import OwnedKernel, end_orphans, register_owned
     from .registry import Links, default_links
 
-__all__ = [
-    "CoreThread",
-    "HostGone",
-    "HostName",
-    "Link",
-    "LinkState",
-    "Links",
-    "OwnedKernel",
-    "core_thread",
-    "default_links",
-    "end_orphans",
-    "host_alias",
-    "no_such_host",
-    "read_host_number",
-    "register_owned",
-]
-
 #: Loaded at first use: Jupyter Server's start needs none of it.
 __getattr__ = lazy_names(
     __name__,

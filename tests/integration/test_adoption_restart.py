@@ -1124,7 +1124,9 @@ def test_a_server_stays_small_while_a_page_that_was_away_gets_much(
     assert peak - before < 300 << 20
 
 
-@pytest.mark.parametrize("client_class", [CountingClient, Client])
+@pytest.mark.parametrize(
+    "client_class", [CountingClient, pytest.param(Client, marks=pytest.mark.long)]
+)
 def test_a_large_display_comes_whole_and_takes_twice_its_size_of_the_server(
     server: Server, session: dict[str, Any], client_class: type[Client]
 ) -> None:

@@ -105,7 +105,7 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("request", "hosts", "cost", "message", "field"),
+    ("rule", "hosts", "cost", "message", "field"),
     [
         (SetGuard(), 1, Cost(), "needs a limit", ""),
         (SetGuard(until=DAY), 2, Cost(), "several hosts can't be stopped", "action"),
@@ -125,11 +125,11 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
     ],
 )
 async def test_what_can_not_be_done_is_refused_before_a_host_is_asked(
-    request: SetGuard, hosts: int, cost: Cost, message: str, field: str
+    rule: SetGuard, hosts: int, cost: Cost, message: str, field: str
 ) -> None:
     host = Host()
     with pytest.raises(InvalidInput, match=message) as refused:
-        await guards(host, hosts=hosts, cost=cost).set("my-tpu", request)
+        await guards(host, hosts=hosts, cost=cost).set("my-tpu", rule)
     assert refused.value.field == field
     assert Problem.of(pickle.loads(pickle.dumps(refused.value))).to_error().field == field
     assert host.rule == {}

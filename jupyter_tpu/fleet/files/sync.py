@@ -29,7 +29,7 @@ from ...wording import count, hosts_text, other_hosts, phrase, size_text
 from ..core.checks import another_node
 from ..core.connections import HostConnections
 from ..core.core import Core
-from ..core.running_operation import OperationProgress
+from ..core.known_operations import OperationProgress
 from ..models import (
     HostSync,
     MirroredProject,
@@ -367,7 +367,7 @@ class MirroredProjects:
         ]
         return sorted(
             map(self._view, mirrors),
-            key=lambda mirrored_project: (mirrored_project.folder, mirrored_project.host),
+            key=lambda project: (project.folder, project.host),
         )
 
     def _is_ours(self, mirror: Mirror) -> bool:

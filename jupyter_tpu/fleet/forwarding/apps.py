@@ -18,7 +18,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Link, LinkState
 from ..core.core import Core
 from ..core.host_numbers import check_host
-from ..core.running_operation import OperationProgress
+from ..core.known_operations import OperationProgress
 from ..models import App, AppVisit, OpenApp, OpenTensorBoard, Operation, Problem, VisitApp
 from ..models.core import timestamp, validated
 from .tunnels import COUNT_EVERY, ForwardedPort, check_host_port
@@ -182,9 +182,7 @@ class Apps:
 
     def forget(self, name: NodeName) -> None:
         """The TPU is disconnected or gone: its apps close in a moment."""
-        self._closing += [
-            active_app for active_app in self._open.values() if active_app.name == name
-        ]
+        self._closing += [app for app in self._open.values() if app.name == name]
         self._wake.set()
 
     async def shut_down(self) -> None:

@@ -50,9 +50,7 @@ class JobService:
 
     async def list(self, ref: str) -> Sequence[Job]:
         name = await self._name(ref)
-        return await self._views(
-            job_record for job_record in self._records.all() if job_record.name == name
-        )
+        return await self._views(record for record in self._records.all() if record.name == name)
 
     async def all(self) -> Sequence[Job]:
         await self._finder.reload()

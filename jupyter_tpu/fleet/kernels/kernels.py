@@ -23,7 +23,7 @@ from ..core.connections import ANSWER
 from ..core.core import Core
 from ..core.observer import ObservedState
 from ..models import Change, Interruption, Kernel, ListQuery, Problem
-from .warm_kernels import WarmKernelMonitor
+from .slice_kernels import WarmKernelMonitor
 
 #: How long a TPU is asked for its kernels before they are shut down, and for that; seconds.
 ASK_FIRST = 10.0

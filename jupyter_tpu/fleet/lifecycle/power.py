@@ -16,9 +16,8 @@ from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..core import checks
 from ..core.core import Core
-from ..core.known_operations import Demand
+from ..core.known_operations import CarryOut, Demand, OperationProgress, Work
 from ..core.records import NodeClaim, OperationRecord
-from ..core.running_operation import CarryOut, OperationProgress, Work
 from ..jobs.guard_stops import GuardStops
 from ..kernels.kernels import shut_down_error
 from ..models import DeleteTPU, GuardAction, GuardReason, Operation, StartTPU, StopTPU

@@ -21,8 +21,8 @@ from ...cloud import Cloud, Node, NodeName, QueuedSpec, QueuedState
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
+from ..core.known_operations import CarryOut, OperationCancelled, OperationProgress, Work
 from ..core.records import NodeClaim, OperationRecord, QueuedOrigin
-from ..core.running_operation import CarryOut, OperationCancelled, OperationProgress, Work
 from ..models import (
     DeleteQueued,
     ListQuery,
@@ -37,8 +37,8 @@ from ..models.core import future_seconds, validated
 from ..money.owners import TPUOwner, TPUOwners
 from ..money.pricing import PriceDecision
 from .create import CreateService
+from .provisioner import WITH_TPUS, QueuedProvisioner, failure
 from .provisioning import LABEL
-from .queued_provisioner import WITH_TPUS, QueuedProvisioner, failure
 
 #: For how long Google may refuse to delete it when its TPU is gone; seconds.
 REFUSED = 600.0
@@ -175,11 +175,7 @@ class QueuedService:
                 for why in queued.unanswered.values():
                     answer.problem = Problem.of(why)
                 self._listed = (time.monotonic(), answer)
-                unseen = (
-                    queued_resource.zone
-                    for queued_resource in self._known.values()
-                    if queued.unanswered
-                )
+                unseen = (resource.zone for resource in self._known.values() if queued.unanswered)
                 self._publish(answer.queued, {*queued.unreachable, *unseen})
             return answer
 
@@ -190,11 +186,7 @@ class QueuedService:
     def _publish(self, listed: Iterable[QueuedResource], unreachable: set[str]) -> None:
         """What is in a zone that did not answer stays as it was."""
         before = self._known
-        now = {
-            id: queued_resource
-            for id, queued_resource in before.items()
-            if queued_resource.zone in unreachable
-        }
+        now = {id: resource for id, resource in before.items() if resource.zone in unreachable}
         now |= {_id(queued_resource): queued_resource for queued_resource in listed}
         self._known = now
         for id in before.keys() | now.keys():
@@ -314,9 +306,7 @@ class QueuedService:
         if zone:
             return NodeName(self._cloud.project, zone, name)
         queued_resources = [
-            queued_resource
-            for queued_resource in (await self.list()).queued
-            if queued_resource.name == name
+            resource for resource in (await self.list()).queued if resource.name == name
         ]
         if not queued_resources:
             self._changed()  # it may be new

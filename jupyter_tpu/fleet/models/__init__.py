@@ -6,7 +6,7 @@ these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says othe
 All public names of the files here can be imported from this package.
 """
 
-# ruff: noqa: F401, F403
+# ruff: noqa: F403
 
 from ...cloud.models import NodeOptions
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage

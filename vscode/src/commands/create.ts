@@ -2,10 +2,7 @@
 
 import * as vscode from 'vscode';
 
-import {
-  NAME_PATTERN,
-  nameRule
-} from '../../../labextension/src/lifecycle/names';
+import { nameProblem } from '../../../labextension/src/lifecycle/names';
 import {
   catalogCost,
   hourlyCost,
@@ -97,7 +94,7 @@ export async function startHunt(commands: Commands): Promise<void> {
       max_price: known.length === prices.length ? Math.max(...known) : null
     }
   });
-  resources.putHunt(hunt);
+  resources.hunts.set(hunt.id, hunt);
   sync.putOperation(await client.operations.get(hunt.id));
 }
 
@@ -219,8 +216,7 @@ async function enterName(commands: Commands): Promise<string> {
     await vscode.window.showInputBox({
       title: trans.__('Name of the TPU'),
       value: free,
-      validateInput: value =>
-        new RegExp(NAME_PATTERN).test(value) ? undefined : nameRule()
+      validateInput: value => nameProblem(value) || undefined
     })
   );
 }

@@ -249,7 +249,7 @@ export async function forwardPort(
   );
   const { client, resources, sync } = await commands.connection();
   const tunnel = await client.tunnels.open(tpu, { port: Number(typed), host });
-  resources.putTunnel(tunnel);
+  resources.allTunnels.set(tunnel.id, tunnel);
   await sync.refresh(false);
   const address = `http://127.0.0.1:${tunnel.local_port}/`;
   const open = trans.__('Open in Browser');
