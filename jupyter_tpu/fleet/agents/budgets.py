@@ -83,7 +83,7 @@ class BudgetService:
         node = self._observed.node(name)
         if node is None:
             raise TPUError(f"{name.node} does not exist yet.", Reason.CONFLICT, "Try again later.")
-        self._owners.require_consent(node, request.confirm_name, "open it to coding agents")
+        self._owners.require_consent(node, request.confirm_name)
         await self._ledger.allow_agents(node, request.allowed)
         return self._view(name)
 
