@@ -39,6 +39,8 @@ LIBRARIES = (
     *("asyncssh", "google.cloud.tpu_v2", "grpc.aio", "sqlite3", "urllib.request"),
     *("jupyter_server.serverapp", "jupyter_server.gateway.managers"),
 )
+#: Of the numbers that are sent, in characters.
+WIDTH = 20
 
 
 class Forks:
@@ -111,7 +113,7 @@ class Forks:
         *,
         session: bool,
     ) -> ForkedProcess:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(self._address)
         asked = {
             "words": words,
@@ -131,7 +133,7 @@ class ForkedProcess:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self.pid = int(connection.recv(100))
+        self.pid = _number(connection)
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -144,7 +146,7 @@ class ForkedProcess:
         if self.returncode is None:
             if not select.select([self._connection], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
-            self.returncode = int(self._connection.recv(100))
+            self.returncode = _number(self._connection)
             self._connection.close()
         return self.returncode
 
@@ -157,6 +159,10 @@ class ForkedProcess:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+def _number(connection: socket.socket) -> int:
+    return int(connection.recv(WIDTH, socket.MSG_WAITALL))
 
 
 @functools.cache
@@ -180,7 +186,7 @@ def _import_all() -> None:
 
 def _serve(address: str) -> None:
     """Forks a process for each connection, until standard input ends."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(address)
     listener.listen(64)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how those end
@@ -207,8 +213,8 @@ def _supervise(connection: socket.socket) -> None:
         _become(*descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
-    connection.send(str(pid).encode())
-    connection.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+    connection.send(b"%*d" % (WIDTH, pid))
+    connection.send(b"%*d" % (WIDTH, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
     os._exit(0)
 
 

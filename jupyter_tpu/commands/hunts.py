@@ -19,7 +19,13 @@ from .field_options import options_of
 from .grammar import Group, argument, command, examples, parameters, program, section
 from .guard import guard_options
 from .node_options import node_options
-from .parameters import complete_type, complete_zone, environment_option, project_option
+from .parameters import (
+    complete_type,
+    complete_zone,
+    connect_option,
+    environment_option,
+    project_option,
+)
 from .printing import formatted, json_option, list_options, list_text, print_json
 from .questions import confirm, yes_option
 from .session import Session, open_session
@@ -164,9 +170,7 @@ _options = parameters(
         help="Repeatable, in order of preference.  [default: on-demand]",
     ),
     options_of("StartHunt", "deadline", into="hunt"),
-    click.option(
-        "--connect", "then_connect", is_flag=True, help="Then connect it (see `connect`)."
-    ),
+    connect_option,
     click.option(
         "--max-price",
         type=click.FloatRange(min=0),

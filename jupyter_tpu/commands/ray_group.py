@@ -16,7 +16,14 @@ from .operations import wait_with_notes
 from .parameters import tpu_argument
 from .printing import json_option, note, print_json
 from .questions import can_ask, confirm, yes_option
-from .scripts import as_text, only_tpu, script_command, send_project
+from .scripts import (
+    as_text,
+    only_tpu,
+    pass_env_option,
+    script_command,
+    send_project,
+    tpu_of_script_option,
+)
 from .session import Session, fleet_call, open_session
 from .tables import problem_text, table
 
@@ -122,12 +129,9 @@ def ray_text(cluster: Ray) -> str:
     metavar="[-- ARGS...]",
     help="Arguments of the script.",
 )
-@click.option("--tpu", metavar="NAME", help="The TPU.  [default: the only READY one]")
+@tpu_of_script_option
 @options_of("StartJob", "name")
-@click.option(
-    "--pass-env", "passed", multiple=True, metavar="VARIABLE...",
-    help="Environment variables of this machine that the script gets, too.",
-)  # fmt: skip
+@pass_env_option
 @click.option("--detach", "-d", is_flag=True, help="Return at once; the job continues.")
 @json_option
 def submit(

@@ -11,8 +11,7 @@ from collections.abc import Collection
 
 from ..cloud import Node
 from ..paths import data_dir
-from .agents.access import AgentAccess
-from .agents.budgets import BudgetEnds, BudgetService
+from .agents.budgets import AgentAccess, BudgetEnds, BudgetService
 from .agents.plans import PlanService
 from .chips.chips import ChipKernelService, Chips
 from .chips.metrics import Metrics
@@ -36,8 +35,7 @@ from .jobs.jobs import JobService
 from .jobs.profiles import ProfileService
 from .jobs.runs import RunService
 from .kernels.kernels import Interruptions, KernelMonitor, KernelService
-from .kernels.slice_kernels import SliceKernelService
-from .kernels.warm_kernels import PodHosts, WarmKernelMonitor
+from .kernels.slice_kernels import PodHosts, SliceKernelService, WarmKernelMonitor
 from .lifecycle.attached import AttachedService
 from .lifecycle.availability import Availability
 from .lifecycle.belongings import RunningWork, TPUBelongings
@@ -49,14 +47,12 @@ from .lifecycle.power import PowerService
 from .lifecycle.queued import QueuedService
 from .money.grants import Grants
 from .money.ledger import Ledger
-from .money.owners import TPUOwners
+from .money.owners import RunTimes, TPUOwners
 from .money.prices import Prices, ReservationService
-from .money.run_times import RunTimes
 from .reconcile.controller import Controller
-from .reconcile.forgotten import ForgottenQueued, ForgottenTPUs, Leftovers
 from .reconcile.operations import OperationService, Takeover
 from .reconcile.poller import HostPoller
-from .reconcile.usage import UsageService
+from .reconcile.usage import ForgottenQueued, ForgottenTPUs, Leftovers, UsageService
 from .setup.doctor import Doctor, MaintenanceWatch
 from .setup.networks import LogService, NetworkService
 from .setup.preflight import Preflight

@@ -122,8 +122,7 @@ class TPUMagics:
             return self._run_there(options, cell) if options.wait else self._start(options, cell)
 
     def _run_there(self, options: CellOptions, code: str) -> None:
-        from .cells import run_cell
-        from .results import RemoteValue
+        from .cells import RemoteValue, run_cell
 
         kernel, comms = self._kernels.use(options.name, options.environment, options.all_hosts)
         outcome = run_cell(self._shell, kernel, comms, code, allow_stdin=self._allow_stdin())

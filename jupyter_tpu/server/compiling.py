@@ -17,7 +17,7 @@ from ..wording import count
 from .handlers import Handler
 
 if TYPE_CHECKING:
-    from ..fleet.core.running_operation import OperationProgress
+    from ..fleet.core.known_operations import OperationProgress
     from ..jaxkit.compile.models import CompileRequest, CompileTrial, PlanRequest
     from ..jaxkit.compile.plan_table import PlanRow
     from ..jaxkit.compile.planner import Planning

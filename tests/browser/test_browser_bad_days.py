@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_server import LabPage, LabServer
-from playwright.sync_api import BrowserContext, Route, WebSocketRoute, expect
+from lab_server import WINDOW, LabPage, LabServer
+from playwright.sync_api import Browser, Route, WebSocketRoute, expect
 
 OPENED_ONCE = True
 ZONE = "us-central1-a"
@@ -23,11 +23,12 @@ OPERATIONS = re.compile(r"/jupyter-tpu/v1/operations(\?|$)")
 
 
 @pytest.fixture
-def another(context: BrowserContext, lab_server: LabServer) -> Iterator[LabPage]:
-    """Another page that looks at the same server; not opened yet."""
-    page = context.new_page()
-    yield LabPage(page, lab_server)
-    page.close()
+def another(browser: Browser, lab_server: LabServer) -> Iterator[LabPage]:
+    """Another browser that looks at the same server."""
+    context = browser.new_context(**WINDOW)
+    lab = LabPage(context.new_page(), lab_server)
+    yield lab
+    context.close()
 
 
 def fill(lab: LabPage, name: str) -> None:

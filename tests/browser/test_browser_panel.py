@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from lab_server import LabPage, LabServer
-from playwright.sync_api import BrowserContext, Page, WebSocketRoute, expect
+from lab_server import WINDOW, LabPage, LabServer
+from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
 OPENED_ONCE = True
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
@@ -86,8 +86,9 @@ def test_a_file_is_copied_from_the_menu_of_the_file_browser(
 
 
 def test_there_is_one_socket_for_events_and_none_is_said_where_it_is_blocked(
-    context: BrowserContext, lab_server: LabServer
+    browser: Browser, lab_server: LabServer
 ) -> None:
+    context = browser.new_context(**WINDOW)
     page = context.new_page()
     sockets: list[str] = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
@@ -102,12 +103,13 @@ def test_there_is_one_socket_for_events_and_none_is_said_where_it_is_blocked(
     page.route_web_socket(re.compile("/api/events/subscribe"), block)
     lab.open()
     expect(lab.panel.get_by_text("Live updates do not arrive.")).to_be_visible()
-    page.close()
+    context.close()
 
 
 def test_a_page_from_before_an_update_asks_to_be_loaded_again(
-    context: BrowserContext, lab_server: LabServer
+    browser: Browser, lab_server: LabServer
 ) -> None:
+    context = browser.new_context(**WINDOW)
     page = context.new_page()
     status = lab_server.call("GET", "status")
     assert isinstance(status, dict)
@@ -123,4 +125,4 @@ def test_a_page_from_before_an_update_asks_to_be_loaded_again(
     with page.expect_navigation():
         notice.get_by_role("button", name="Reload").click()
     expect(lab.panel.get_by_text("the server runs")).to_have_count(0)
-    page.close()
+    context.close()

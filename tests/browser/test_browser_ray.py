@@ -50,7 +50,7 @@ def test_ray_is_started_its_dashboard_opens_in_a_tab_and_it_is_stopped(
 ) -> None:
     lab, page = own_lab, own_lab.page
     lab.act(pod, "Web Apps and Ports", "Ray…")
-    start = page.get_by_role("dialog", name=f"Start Ray on {pod}")
+    start = page.locator(".jp-Dialog", has_text=f"Start Ray on {pod}")
     expect(start).to_contain_text("Ray runs on all 2 hosts until you stop it.")
     page.screenshot(path=OUT / "ray-start.png")
     start.get_by_role("button", name="Start").click()
@@ -69,7 +69,7 @@ def test_ray_is_started_its_dashboard_opens_in_a_tab_and_it_is_stopped(
     page.screenshot(path=OUT / "ray-dashboard-cluster.png")
 
     lab.act(pod, "Web Apps and Ports", "Ray…")
-    running = page.get_by_role("dialog", name=f"Ray on {pod}")
+    running = page.locator(".jp-Dialog", has_text=f"Ray on {pod}")
     expect(running).to_contain_text(re.compile(r"Ray 2\.\S+ is running at [\d.]+:\d+"))
     expect(running.get_by_role("listitem")).to_contain_text(
         [re.compile(r"Host 0: 4 chips, \d+ processors"), re.compile(r"Host 1: 4 chips")]

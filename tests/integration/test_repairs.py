@@ -133,8 +133,12 @@ async def test_a_tpu_is_replaced_by_the_same_one(
     items = {item["key"]: item["value"] for item in after["metadata"]["items"]}
     assert items["team"] == "vision"
     await eventually(guarded, 60)
-    tunnels = await server.fleet.tunnels.list(name)
-    assert [reopened.local_port for reopened in tunnels] == [tunnel.local_port]
+
+    async def ports() -> list[int]:
+        return [reopened.local_port for reopened in await server.fleet.tunnels.list(name)]
+
+    await eventually(ports, 60)
+    assert await ports() == [tunnel.local_port]
     assert (await server.ended(watch.id)).state == "cancelled"
     await eventually(lambda: copied(server), 60)
 

@@ -219,7 +219,7 @@ async def test_the_guard_of_another_persons_tpu_is_changed_only_by_the_tpus_name
             with pytest.raises(TPUError, match="my-tpu belongs to bob") as refused:
                 await change(name)
             assert refused.value.reason is Reason.NOT_YOURS
-            assert "To change its guard, confirm its name" in refused.value.hint
+            assert "To continue, confirm its name" in refused.value.hint
         assert host.asked == [], "no host is asked"
         await change("my-tpu")
         assert host.asked

@@ -31,10 +31,10 @@ from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core import operation_runner, state_folder
 from jupyter_tpu.fleet.core.database import Database
+from jupyter_tpu.fleet.core.known_operations import OperationProgress
 from jupyter_tpu.fleet.core.observer import ObservedState, Observer
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
 from jupyter_tpu.fleet.core.records import OperationRecord
-from jupyter_tpu.fleet.core.running_operation import OperationProgress
 from jupyter_tpu.fleet.core.state_folder import Locks, ProcessLease
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.hunts import planner

@@ -18,7 +18,7 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.changes import ChangeFeed
 from jupyter_tpu.fleet.core.connections import PolledHosts
 from jupyter_tpu.fleet.core.loops import PAUSES, TPUFailures
-from jupyter_tpu.fleet.kernels.warm_kernels import WarmKernelSpec
+from jupyter_tpu.fleet.kernels.slice_kernels import WarmKernelSpec
 from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.reconcile import poller
 from jupyter_tpu.fleet.reconcile.poller import HostPoller

@@ -16,10 +16,9 @@ from ..models import Operation, Problem
 from ..models.core import timestamp
 from ..models.operation_kinds import KINDS
 from .database import KEEP_AT_MOST
-from .known_operations import KnownOperations
-from .records import OperationRecord, OperationRequest
-from .running_operation import (
+from .known_operations import (
     CarryOut,
+    KnownOperations,
     OperationCancelled,
     OperationLease,
     OperationProgress,
@@ -28,6 +27,7 @@ from .running_operation import (
     Save,
     Work,
 )
+from .records import OperationRecord, OperationRequest
 
 log = logging.getLogger(__name__)
 

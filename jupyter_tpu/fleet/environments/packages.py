@@ -20,11 +20,11 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ..core import checks
 from ..core.core import Core
+from ..core.known_operations import OperationProgress
 from ..core.records import EnvironmentRecord
-from ..core.running_operation import OperationProgress
 from ..core.view import TPUFacts
 from ..kernels.kernels import KernelService, shut_down_error
-from ..kernels.warm_kernels import WarmKernelMonitor
+from ..kernels.slice_kernels import WarmKernelMonitor
 from ..models import (
     ChangePackages,
     Environment,

@@ -13,7 +13,7 @@ from ...errors import InvalidInput
 from ...wording import size_text
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
-from ..core.running_operation import OperationProgress
+from ..core.known_operations import OperationProgress
 from ..models import CopyFiles, CopyResult, HostCopy, Operation
 from ..models.core import validated
 from .copying import FilesExist, failure_of, summary

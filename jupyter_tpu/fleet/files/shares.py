@@ -17,7 +17,7 @@ from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import HostName
 from ...wording import other_hosts
 from ..core.core import Core
-from ..core.running_operation import OperationProgress
+from ..core.known_operations import OperationProgress
 from ..core.view import TPUFacts
 from ..models import (
     HostShare,

@@ -18,7 +18,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Link, LinkState
 from ..core.core import Core
 from ..core.host_numbers import check_host
-from ..core.running_operation import OperationProgress
+from ..core.known_operations import OperationProgress
 from ..models import App, AppVisit, OpenApp, OpenTensorBoard, Operation, Problem, VisitApp
 from ..models.core import timestamp, validated
 from .tunnels import COUNT_EVERY, ForwardedPort, check_host_port

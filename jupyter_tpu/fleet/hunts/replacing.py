@@ -17,8 +17,8 @@ from msgspec import structs
 from ...cloud import DataDisk, Node, NodeName, NodeOptions, check_ours
 from ...errors import Reason, TPUError, error_for
 from ..core.core import Core
+from ..core.known_operations import OperationProgress
 from ..core.records import AwaitedTPU, Belongings, OperationRecord
-from ..core.running_operation import OperationProgress
 from ..jobs.guard import Guards
 from ..lifecycle.belongings import RunningWork, TPUBelongings
 from ..lifecycle.node_options import STARTUP_SCRIPT

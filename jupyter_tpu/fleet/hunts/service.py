@@ -19,8 +19,8 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...wording import count
 from ..core.checks import check_run
 from ..core.core import Core
+from ..core.known_operations import CarryOut, OperationProgress, Work
 from ..core.records import AwaitedTPU, Candidate, HuntRecord, OperationRecord, PlanTerms
-from ..core.running_operation import CarryOut, OperationProgress, Work
 from ..lifecycle.belongings import words
 from ..lifecycle.create import CreateService, require_guard
 from ..lifecycle.defaults import require_no_startup_script

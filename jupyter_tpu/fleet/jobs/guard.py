@@ -233,7 +233,7 @@ class Guards:
 
     async def _find_for_change(self, ref: str, confirm_name: str) -> Node:
         node = await self._find(ref)
-        self._owners.require_consent(node, confirm_name, "change its guard")
+        self._owners.require_consent(node, confirm_name)
         return node
 
     async def _request(

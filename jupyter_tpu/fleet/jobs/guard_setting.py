@@ -16,8 +16,8 @@ from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..core import checks
 from ..core.core import Core
+from ..core.known_operations import OperationProgress
 from ..core.records import OperationRecord
-from ..core.running_operation import OperationProgress
 from ..models import Guard, GuardReason, Problem, SetGuard
 from .guard import Guards
 

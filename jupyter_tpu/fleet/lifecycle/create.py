@@ -16,9 +16,15 @@ from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..core import checks
 from ..core.core import Core
-from ..core.known_operations import demand_of, wanted_by
+from ..core.known_operations import (
+    CarryOut,
+    OperationCancelled,
+    OperationProgress,
+    Work,
+    demand_of,
+    wanted_by,
+)
 from ..core.records import Belongings, NodeClaim, OperationRecord, PlanTerms
-from ..core.running_operation import CarryOut, OperationCancelled, OperationProgress, Work
 from ..jobs.guard import check_guard, cost_deadline, server_side_limit
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.core import image_warning, known_type, seconds_of, timestamp, validated
@@ -35,9 +41,8 @@ from .defaults import (
     has_startup_script,
     require_no_startup_script,
 )
-from .provisioner import NodeProvisioner
+from .provisioner import NodeProvisioner, QueuedNodeProvisioner
 from .provisioning import LABEL
-from .queued_provisioner import QueuedNodeProvisioner
 
 log = logging.getLogger(__name__)
 

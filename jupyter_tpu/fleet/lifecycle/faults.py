@@ -10,8 +10,8 @@ from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..core import checks
 from ..core.core import Core
+from ..core.known_operations import OperationProgress
 from ..core.records import OperationRecord
-from ..core.running_operation import OperationProgress
 from ..kernels.kernels import shut_down_error
 from ..models import Operation, ReportFault
 from ..money.owners import TPUOwners
@@ -43,7 +43,7 @@ class FaultService:
                 f"Its hosts are 0 to {len(node.endpoints) - 1}.",
                 field="host",
             )
-        self._owners.require_consent(node, request.confirm_name, "report it")
+        self._owners.require_consent(node, request.confirm_name)
         await self._work.require_confirmation(
             name,
             "Reporting a host",

@@ -21,8 +21,8 @@ from ...cloud import Cloud, Node, NodeName, QueuedSpec, QueuedState
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
+from ..core.known_operations import CarryOut, OperationCancelled, OperationProgress, Work
 from ..core.records import NodeClaim, OperationRecord, QueuedOrigin
-from ..core.running_operation import CarryOut, OperationCancelled, OperationProgress, Work
 from ..models import (
     DeleteQueued,
     ListQuery,
@@ -37,8 +37,8 @@ from ..models.core import future_seconds, validated
 from ..money.owners import TPUOwner, TPUOwners
 from ..money.pricing import PriceDecision
 from .create import CreateService
+from .provisioner import WITH_TPUS, QueuedProvisioner, failure
 from .provisioning import LABEL
-from .queued_provisioner import WITH_TPUS, QueuedProvisioner, failure
 
 #: For how long Google may refuse to delete it when its TPU is gone; seconds.
 REFUSED = 600.0
@@ -236,7 +236,7 @@ class QueuedService:
         name = await self._find(ref)
         options = options or DeleteQueued()
         queued = await self._cloud.get_queued(name)
-        self._owners.require_consent(queued, options.confirm_name, "delete it")
+        self._owners.require_consent(queued, options.confirm_name)
         if queued.state in WITH_TPUS and not options.force:
             raise TPUError(
                 f"{name.node} is {queued.state}. Its TPUs ({', '.join(queued.nodes)}) would be "
@@ -253,7 +253,7 @@ class QueuedService:
     async def reset(self, ref: str, options: ResetQueued | None = None) -> QueuedResource:
         name = await self._find(ref)
         confirmed = options.confirm_name if options is not None else ""
-        self._owners.require_consent(await self._cloud.get_queued(name), confirmed, "reset it")
+        self._owners.require_consent(await self._cloud.get_queued(name), confirmed)
         await self._cloud.begin_reset_queued(name)
         self._changed()
         return self._shown(await self._cloud.get_queued(name))

@@ -18,9 +18,9 @@ from ...errors import Reason, TPUError
 from ..core.changes import ChangeFeed
 from ..core.core import Core
 from ..core.database import KEEP_AT_MOST
+from ..core.known_operations import Work
 from ..core.operation_runner import OperationRunner
 from ..core.records import OperationRecord, OperationRequest
-from ..core.running_operation import Work
 from ..core.state_folder import ProcessLease
 from ..core.store import Store
 from ..models import Change, Operation, StopTrying

@@ -20,7 +20,7 @@ from ..core.connections import ANSWER
 from ..core.core import Core
 from ..jobs.job_follower import JobFollower
 from ..kernels.kernels import KernelMonitor
-from ..kernels.warm_kernels import WarmKernelMonitor, WarmKernelSpec
+from ..kernels.slice_kernels import WarmKernelMonitor, WarmKernelSpec
 
 #: How long a host waits for a change before it answers that there is none; seconds.
 LONG_POLL = 60.0

@@ -8,8 +8,10 @@ import { INetworkSetup, ISetUpNetwork } from '../rest/api';
 import { confirm, show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
 import { failureLine } from '../ui/failures';
+import { namesIn } from '../ui/listForm';
+import { SUCCESS_TIMEOUT } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { SUCCESS_TIMEOUT, wait } from '../ui/wait';
+import { wait } from '../ui/wait';
 
 /** Asks whom to let in, shows what a network lacks, and creates that if the user agrees. */
 export async function setUpNetwork(
@@ -27,7 +29,7 @@ export async function setUpNetwork(
   if (!asked.button.accept) {
     return;
   }
-  const named = asked.value?.split(/[\s,]+/).filter(Boolean) ?? [];
+  const named = namesIn(asked.value ?? '');
   const plan = await wait(trans.__('Checking the network.'), signal =>
     model.client.networks.setUp(
       { ...request, sources: named, dry_run: true },
@@ -74,7 +76,7 @@ export async function setUpNetwork(
   });
 }
 
-function Plan({ plan }: { plan: INetworkSetup }): JSX.Element {
+function Plan({ plan }: { plan: INetworkSetup }) {
   const rows = [
     ...plan.blocked.map(text => ['problem', trans.__('Problem'), text]),
     ...plan.changes.map(text => ['change', trans.__('Change'), text]),

@@ -2,17 +2,18 @@
 
 import React from 'react';
 
-import { ITPUProps } from '../actions/actions';
+import { ITPUProps, useActions } from '../actions/useActions';
 import { Link } from '../ui/elements';
+import { Terms } from '../ui/listSection';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 
-export function AgentAccess({ tpu, actions }: ITPUProps): JSX.Element | null {
+export function AgentAccess({ tpu }: ITPUProps) {
+  const actions = useActions();
   const { overview } = useStore(actions.budgetsForm);
   const allowed = tpu.agents_may_use;
   const isOfAgents = ({ who }: { who: string }) => who === 'agent';
-  const budgeted = overview?.budgets.some(use => isOfAgents(use.budget));
-  if (!allowed && !budgeted) {
+  if (!allowed && !overview?.budgets.some(use => isOfAgents(use.budget))) {
     return null;
   }
   const created = overview?.spending.some(
@@ -22,24 +23,23 @@ export function AgentAccess({ tpu, actions }: ITPUProps): JSX.Element | null {
       line.zone === tpu.zone &&
       line.state !== 'ended'
   );
-  return (
+  const change = (
+    <Link
+      label={
+        allowed
+          ? trans.__('Deny coding agents access to %1', tpu.name)
+          : trans.__('Let coding agents run code on %1', tpu.name)
+      }
+      onClick={() => void actions.allowAgents(tpu, !allowed)}
+    >
+      {allowed ? trans.__('Deny') : trans.__('Allow')}
+    </Link>
+  );
+  const access = (
     <>
-      <dt>{trans.__('Coding agents')}</dt>
-      <dd className="jp-mod-wrap">
-        {allowed ? trans.__('May run code here') : trans.__('No access')}{' '}
-        {!created && (
-          <Link
-            label={
-              allowed
-                ? trans.__('Deny coding agents access to %1', tpu.name)
-                : trans.__('Let coding agents run code on %1', tpu.name)
-            }
-            onClick={() => void actions.allowAgents(tpu, !allowed)}
-          >
-            {allowed ? trans.__('Deny') : trans.__('Allow')}
-          </Link>
-        )}
-      </dd>
+      {allowed ? trans.__('May run code here') : trans.__('No access')}{' '}
+      {!created && change}
     </>
   );
+  return <Terms terms={[[trans.__('Coding agents'), access]]} />;
 }
