@@ -10,7 +10,7 @@ import { trans } from '../ui/translation';
 
 export function AgentAccess({ tpu }: ITPUProps) {
   const actions = useActions();
-  const { overview } = useStore(actions.budgetsForm);
+  const { overview } = useStore(actions.forms.budgets);
   const allowed = tpu.agents_may_use;
   const isOfAgents = ({ who }: { who: string }) => who === 'agent';
   if (!allowed && !overview?.budgets.some(use => isOfAgents(use.budget))) {
