@@ -28,7 +28,7 @@ from jupyter_tpu.jaxkit.compile.layouts import (
 from jupyter_tpu.jaxkit.compile.plan_plot import draw_plan
 from jupyter_tpu.jaxkit.compile.plan_table import PlanRow, TypePlan
 from jupyter_tpu.jaxkit.compile.planner import row_of
-from jupyter_tpu.jaxkit.compile.report import CompileReport
+from jupyter_tpu.jaxkit.compile.report import Collective, CompileReport
 from jupyter_tpu.jaxkit.compile.roofline import StepTime, StepWork, step_time
 
 
@@ -51,7 +51,11 @@ class Run(NamedTuple):
     @property
     def time(self) -> StepTime:
         work = StepWork(
-            flops=self.executed * 1e12, hbm_bytes=self.hbm * 1e12, sent_bytes=self.sent * 1e12
+            flops=self.executed * 1e12,
+            hbm_bytes=self.hbm * 1e12,
+            sent_bytes=self.sent * 1e12,
+            # On v5e, `fsdp` is all 256 devices.
+            sent_on_all_ports=self.sent * 1e12 if self.generation == "v5e" else 0.0,
         )
         return step_time(work, peak_of(self.generation), 1)
 
@@ -70,8 +74,8 @@ RUNS = (
     Run("512B, v5p-1024", "v5p", 294, 64.0, 1.0, 1.02),
     Run("1024B, v5p-4096", "v5p", 297, 64.8, 1.0, 1.02),
     Run("16B, v5e-256", "v5e", 120, 61.1, 1237, 1573, 5.095, 0.589),
-    Run("32B, v5e-256", "v5e", 132, 66.9, 1.0, 1.27),
-    Run("64B, v5e-256", "v5e", 118, 59.9, 1.0, 1.27),
+    Run("32B, v5e-256", "v5e", 132, 66.9, 1198, 1514, 4.440, 1.178),
+    Run("64B, v5e-256", "v5e", 118, 59.9, 1589, 2007, 8.012, 2.361),
     Run("22B, v4-128", "v4", 156, 56.7, 2843, 3529, 5.769, 0.293),
     Run("52B, v4-384", "v4", 154, 56.0, 1.0, 1.27),
 )
@@ -139,6 +143,18 @@ def test_the_slowest_of_computing_memory_and_network_is_the_bound() -> None:
     assert together.ms == pytest.approx(2000)
     assert together.shortest_ms == pytest.approx(1000)
     assert together.longest_ms == pytest.approx(1000 / 0.55 + 2000 + 4000)
+    # A collective of all devices of a full torus is a ring in each dimension, on all ports.
+    wide = step_time(StepWork(**work, sent_on_all_ports=work["sent_bytes"]), peak, 1)
+    assert wide.ici_ms == pytest.approx(1000)
+    assert wide.longest_ms == together.longest_ms
+    sends = [Collective(kind="all-gather", count=1, bytes=8, sent_bytes=10**9, sent_by_all=10**9)]
+    full, part = (
+        row_of(report(type, collectives=sends), None, None).time
+        for type in ("v5litepod-256", "v5litepod-64")
+    )
+    assert full is not None
+    assert part is not None
+    assert part.ici_ms == pytest.approx(2 * full.ici_ms)
     # A device of TPU7x is half a chip.
     core = step_time(StepWork(flops=2307e12, hbm_bytes=0, sent_bytes=0), peak_of("tpu7x"), 2)
     assert core.shortest_ms == pytest.approx(2000)

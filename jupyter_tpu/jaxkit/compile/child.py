@@ -204,7 +204,7 @@ def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
         report.message = "It compiles, but code and data together are too large."
     program = hlo.Program(compiled.as_text(), _is_own)
     _describe(report, allocations, program, job)
-    report.collectives, uncertain = program.collectives()
+    report.collectives, uncertain = program.collectives(report.devices_used)
     if uncertain:
         report.notes.append("Collectives in a loop of unknown length are counted once.")
     costs = compiled.cost_analysis() or {}

@@ -150,8 +150,10 @@ class Program:
             frame = parent
         return innermost
 
-    def collectives(self) -> tuple[list[Collective], bool]:
-        """By kind, and whether a loop of unknown length was counted once."""
+    def collectives(self, devices: int = 0) -> tuple[list[Collective], bool]:
+        """By kind, and whether a loop of unknown length was counted once. *devices*: of all of
+        the program.
+        """
         counts: dict[str, list[int]] = {}
         unknown = False
         for name, times, certain in self.runs():
@@ -160,14 +162,17 @@ class Program:
                 if kind not in _COLLECTIVES:
                     continue
                 unknown = unknown or not certain
-                totals = counts.setdefault(kind, [0, 0, 0])
+                totals = counts.setdefault(kind, [0, 0, 0, 0])
                 size = result_bytes(instruction)
                 totals[0] += times
                 totals[1] += times * size
-                totals[2] += times * _sent_bytes(kind, size, _group(instruction.rest))
+                group = _group(instruction.rest)
+                sent = times * _sent_bytes(kind, size, group)
+                totals[2] += sent
+                totals[3] += sent if devices and group == devices else 0
         rows = [
-            Collective(kind=kind, count=count, bytes=size, sent_bytes=sent)
-            for kind, (count, size, sent) in counts.items()
+            Collective(kind=kind, count=count, bytes=size, sent_bytes=sent, sent_by_all=by_all)
+            for kind, (count, size, sent, by_all) in counts.items()
         ]
         return sorted(rows, key=lambda row: -row.bytes), unknown
 

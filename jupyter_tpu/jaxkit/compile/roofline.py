@@ -30,6 +30,8 @@ class StepWork(Struct, kw_only=True, frozen=True):
     flops: float
     hbm_bytes: float
     sent_bytes: float  # over ICI
+    #: Of that, what can use all ports: collectives of all devices of a full torus.
+    sent_on_all_ports: float = 0.0
     #: There is more that could not be counted: the longest time is not known.
     incomplete: bool = False
 
@@ -51,16 +53,18 @@ class StepTime(Struct, kw_only=True, frozen=True):
 def step_time(work: StepWork, peak: ChipPeak, devices_per_chip: int) -> StepTime:
     """The time of a step on devices of which a chip with *peak* has *devices_per_chip*.
 
-    ICI: a collective is a ring over one dimension of the torus, which sends on two ports; at best
-    it uses all ports, at worst, on a line without wrap-around, one. Latencies are left out.
+    ICI: a collective is a ring over one dimension of the torus, which sends on two ports; one of
+    all devices of a full torus is a ring over each dimension, on all ports. At worst, on a line
+    without wrap-around, it uses one. Latencies are left out.
     """
     compute = 1e3 * work.flops / (peak.bf16_flops / devices_per_chip)
     hbm = 1e3 * work.hbm_bytes / (peak.hbm_bytes / devices_per_chip)
     ici = 1e3 * work.sent_bytes / (peak.ici_bytes / 2 / devices_per_chip)  # over all ports
+    wide = work.sent_on_all_ports / work.sent_bytes if work.sent_bytes else 0.0
     parts: dict[Bound, float] = {
         "compute": compute / _USUAL_COMPUTE,
         "HBM": hbm / _USUAL_HBM,
-        "ICI": ici * peak.ici_ports / 2,
+        "ICI": ici * (wide + (1 - wide) * peak.ici_ports / 2),
     }
     bound = max(parts, key=lambda part: parts[part])
     longest = compute / _POOR_COMPUTE + hbm / _POOR_HBM + ici * peak.ici_ports
