@@ -21,7 +21,7 @@ export function HuntOutlook({ hunt }: { hunt: IHunt }): JSX.Element {
   );
 }
 
-/** limit: how many attempts are shown. */
+/** limit: how many attempts are shown, each in few lines; all of them can be scrolled. */
 export function HuntAttempts(props: {
   hunt: IHunt;
   limit?: number;
@@ -30,8 +30,8 @@ export function HuntAttempts(props: {
   const attempts = [...hunt.attempts].reverse().slice(0, limit);
   return attempts.length === 0 ? null : (
     <ul
-      className="jp-tpu-Hunt"
-      tabIndex={0} // it scrolls
+      className={`jp-tpu-Hunt ${limit ? 'jp-mod-short' : ''}`}
+      tabIndex={limit ? undefined : 0} // it scrolls
       aria-label={trans.__('Attempts to create %1', hunt.name)}
     >
       {attempts.map(attempt => (
@@ -48,13 +48,13 @@ function Attempt({ attempt }: { attempt: IHuntAttempt }): JSX.Element {
       name={place}
       title={place}
       more={
-        <>
+        <span title={attempt.problem?.message}>
           <StateLabel tone={ATTEMPT_TONES[attempt.state]}>
             {attemptState(attempt.state)}
           </StateLabel>
           {` · ${clock(attempt.started)}`}
           {attempt.problem && ` · ${attempt.problem.message}`}
-        </>
+        </span>
       }
     />
   );
