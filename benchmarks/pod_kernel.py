@@ -5,12 +5,15 @@ their processes run on this machine, too. In all of them JAX has joined and gath
 the start counts as done. Of a first start, which compiles Python's files, nothing is counted.
 
     python benchmarks/pod_kernel.py [--rounds N] [--type v5litepod-16] [--no-peers]
+
+64 hosts (v5litepod-256) need 20 GB of memory and two cores that do nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import statistics
@@ -34,27 +37,43 @@ ZONE, TPU, PYTHON = "us-west4-a", "bench-pod", "/home/tpu/env/bin/python"
 PEERS = {"ipyparallel": "9.2.0", "jupyter-distributed": "0.1.1"}
 #: Seconds for all of a peer's figures.
 PEER_LIMIT = 400
+#: Hosts up to which there is memory for a second, warm kernel on each while the first one runs.
+TWO_KERNELS = 32
+#: Parts of the pod kernel, by the name of a process or a word of its command line.
+PARTS = {
+    "sshd": "sshd",
+    "ssh": "ssh",
+    "conductor": "conductor",
+    "pod-member": "members",
+    "ipython_kernel.py": "kernels",
+    "keeper": "keeper",
+}
 #: Seconds, one way.
 DELAY = 0.02
 
 
-async def prepare(emulator: Emulator, hosts: int) -> None:
-    """Creates the environment on all hosts."""
+async def prepare(emulator: Emulator) -> None:
+    """Creates the environment on host 0."""
     from jupyter_tpu.cloud import CloudTPU, NodeName, Target
     from jupyter_tpu.links import HostName, Links
 
     links = Links(CloudTPU(Target(emulator=emulator.state_file)))
     node = NodeName(emulator._state["project"], ZONE, TPU)
     make = MAKE_ENVIRONMENT.replace("ipykernel ipywidgets", "ipykernel jax")
-    for group in ([0], range(1, hosts)):
-        await asyncio.gather(
-            *(
-                links.get(HostName(node, host)).run(["sh", "-ec", make], timeout=900)
-                for host in group
-            )
-        )
+    await links.get(HostName(node, 0)).run(["sh", "-ec", make], timeout=900)
     await links.close()
     await links.cloud.close()
+
+
+def copy_environment(emulator: Emulator) -> None:
+    """Gives the other hosts the environment of host 0: links into a cache that all share."""
+    hosts = emulator.call("GET", "/emulator/v1/hosts")["hosts"]
+    first, *others = (
+        Path(host["folder"], "home/tpu/env")
+        for host in sorted(hosts, key=lambda host: host["worker"])
+    )
+    for other in others:
+        subprocess.run(["cp", "-a", first, other], check=True)
 
 
 class Pod:
@@ -64,7 +83,7 @@ class Pod:
         from jupyter_tpu.cloud import CloudTPU, NodeName, Target
         from jupyter_tpu.links import HostName, core_thread, default_links
 
-        self._emulator, self._spec, self._hosts = emulator, spec, hosts
+        self._emulator, self._spec, self.hosts = emulator, spec, hosts
         target = Target(emulator=emulator.state_file)
         self._host = HostName(NodeName(CloudTPU(target).project, ZONE, TPU), 0)
         self._links = default_links(target)
@@ -72,7 +91,7 @@ class Pod:
 
     async def connect(self) -> None:
         """The TPU is connected, as the server does it."""
-        for worker in range(self._hosts):
+        for worker in range(self.hosts):
             self._links.get(HostName_of(self._host, worker)).acquire()
         link = self._links.get(self._host)
         await link.pod_addresses()
@@ -121,7 +140,7 @@ class Pod:
         return sum(len(str(message["content"].get("text", ""))) for message in seen)
 
     def differing(self) -> None:
-        last = self._hosts - 1
+        last = self.hosts - 1
         _, seen = self.notebook.run(
             f"import jax; print('odd' if jax.process_index() == {last} else 'even')"
         )
@@ -155,6 +174,24 @@ class Pod:
             for process in emulator.children(recursive=True)
             if word in process.cmdline() and process.name() != "ssh"
         ]
+
+    def cpu_by_part(self) -> dict[str, float]:
+        """CPU seconds of what now runs on the hosts, and of this process."""
+        import psutil
+
+        emulator = psutil.Process(self._emulator._state["pid"])
+        seconds: dict[str, float] = {"client": time.process_time()}
+        for process in emulator.children(recursive=True):
+            with contextlib.suppress(OSError, psutil.Error):
+                words = (
+                    process.name().split("-")[0],
+                    *(Path(word).name for word in process.cmdline()),
+                )
+                part = next((name for word, name in PARTS.items() if word in words), "other")
+                tasks = Path(f"/proc/{process.pid}/task").glob("*/schedstat")
+                spent = sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+                seconds[part] = seconds.get(part, 0.0) + spent
+        return seconds
 
     def cpu(self) -> float:
         """CPU seconds of the hosts so far, also of what has ended and was waited for."""
@@ -194,13 +231,15 @@ def measure(pod: Pod, line: Line, rounds: int) -> dict[str, list[float]]:
     pod._wait(pod.connect())
     pod.start()
     pod.stop()
-    for _ in range(rounds):
+    warm = pod.hosts <= TWO_KERNELS
+    for round in range(rounds):
         before = pod.cpu()
         timed("start", pod.start)
         add("start, CPU of hosts", pod.cpu() - before)
         timed("restart", pod.restart)
-        pod.stop()
-    for round in range(rounds):
+        if warm or round < rounds - 1:
+            pod.stop()
+    for round in range(rounds if warm else 0):
         pod.warm()
         mine, before = private(psutil.Process()), pod.cpu()
         timed("warm start", pod.start)
@@ -212,8 +251,13 @@ def measure(pod: Pod, line: Line, rounds: int) -> dict[str, list[float]]:
         if round < rounds - 1:
             pod.stop()
     pod._wait(pod.keep_none())
+    pod.cell("1+1")
+    parts = pod.cpu_by_part()
     for _ in range(20 * rounds):
         timed("cell", lambda: pod.cell("1+1"))
+    after = pod.cpu_by_part()
+    for part in sorted(set(parts) & set(after)):
+        add(f"cell, CPU of {part}", (after[part] - parts[part]) / (20 * rounds))
     for _ in range(5 * rounds):
         timed("one differs", pod.differing)
     for _ in range(rounds):
@@ -277,7 +321,8 @@ def main() -> None:
             from jupyter_tpu.kernels import KernelSpecs
             from jupyter_tpu.links import core_thread
 
-            core_thread().wait(prepare(emulator, hosts))
+            core_thread().wait(prepare(emulator))
+            copy_environment(emulator)
             spec, _ = KernelSpecs().register(
                 project=emulator._state["project"],
                 zone=ZONE,

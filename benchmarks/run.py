@@ -65,6 +65,8 @@ async def ours(machines: Hosts) -> dict[str, Figures]:
 
     finder: Any = SimpleNamespace(find_ready=find, find=find_name)
     desired: Any = SimpleNamespace(environments=lambda name: {})
+    changes = SimpleNamespace(marker=lambda what: lambda id: None, register=lambda *_: None)
+    ending = SimpleNamespace(push_async_callback=lambda _: None)
     results = {}
     begun, used = time.perf_counter(), time.process_time()
     async with connections(machines) as opened:
@@ -72,9 +74,10 @@ async def ours(machines: Hosts) -> dict[str, Figures]:
             if state == "connected":
                 await asyncio.gather(*(link.agent() for link in opened.links(NAME)))
                 begun, used = time.perf_counter(), time.process_time()
-            answered = await run(
-                RunService(finder, desired, opened, lambda id: None), len(node.endpoints)
+            core: Any = SimpleNamespace(
+                finder=finder, desired=desired, connections=opened, changes=changes, ending=ending
             )
+            answered = await run(RunService(core), len(node.endpoints))
             results[state] = (time.process_time() - used, time.perf_counter() - begun, answered)
     return results
 

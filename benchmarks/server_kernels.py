@@ -196,7 +196,7 @@ def main() -> None:
         try:
             ours, line = core_thread().wait(make_ours(emulator))
             for way, spec in (("local", local), ("jupyter-tpu", ours)):
-                server = Server(folder, {})
+                server = Server(folder, {}, forked=False)
                 server.start()
                 try:
                     kernels = Kernels(server, spec, counts=way != "local")

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .errors import InvalidInput, Reason, TPUError
-from .files import write_atomically
+from .files import read_text, write_atomically
 from .paths import data_dir
-from .text_files import read_text
 
 #: Variables that a host must keep as it has them.
 _NOT_PASSED = re.compile(r"LD_.*|PYTHON.*|SSH_.*|XDG_.*|PATH|HOME|USER|LOGNAME|SHELL|PWD|TMPDIR")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import io
 import itertools
@@ -17,12 +18,14 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from bare_server import BARE
+from forked import ForkedProcess, forks
 from ports import free_port
 from waiting import until
 from websocket import (
@@ -57,6 +60,7 @@ class Server:
     options: of its command line.
     module: what Python runs.
     python: which Python.
+    forked: whether its imports are another process's (`forked`), which makes its start cheap.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Server:
         *options: str,
         module: str = "jupyter_server",
         python: str = sys.executable,
+        forked: bool = True,
     ) -> None:
         self.folder = folder
         self.root = folder / "root"
@@ -73,9 +78,10 @@ class Server:
         self.options = options
         self.module = module
         self.python = python
+        self.forked = forked and (module, python) == ("jupyter_server", sys.executable)
         self.token = secrets.token_hex(16)
         self.port = free_port()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self.environment = {**os.environ, **environment}
         for variable, name in FOLDERS.items():
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -94,19 +100,25 @@ class Server:
 
     def start(self, *, wait: bool = True) -> None:
         """Starts the process; *wait* until it answers."""
-        command = [self.python, "-m", self.module, f"--ServerApp.port={self.port}"]
-        command += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0", "--allow-root"]
-        command += ["--ServerApp.open_browser=False", f"--ServerApp.root_dir={self.root}"]
-        command += BARE if self.module == "jupyter_server" else []
+        options = [f"--ServerApp.port={self.port}", "--ServerApp.ip=127.0.0.1"]
+        options += ["--ServerApp.port_retries=0", "--allow-root", "--ServerApp.open_browser=False"]
+        options += [f"--ServerApp.root_dir={self.root}", *self.options]
+        options += BARE if self.module == "jupyter_server" else []
+        environment = {**self.environment, "JUPYTER_TOKEN": self.token}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, *self.options],
-                env={**self.environment, "JUPYTER_TOKEN": self.token},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            if self.forked:
+                self.process = forks().start(
+                    self.module, options, env=environment, log=log.fileno()
+                )
+            else:
+                self.process = subprocess.Popen(
+                    [self.python, "-m", self.module, *options],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
         if wait:
             try:
                 until(lambda: self.answers(), why=self.log.read_text)
@@ -171,6 +183,30 @@ class Server:
             self.finish(self.tpu("GET", f"operations/{connecting}"))
         [environment] = self.tpu("GET", f"tpus/{name}/environments")
         return environment["kernelspec"]
+
+    @contextlib.contextmanager
+    def tpu_of_two_hosts(self, name: str, *, connect: bool = True) -> Iterator[dict[str, Any]]:
+        """Runs it, and makes a TPU; gives the operation that did so last. Then both end."""
+        self.start()
+        body = {"name": name, "type": "v4-16", "zone": "us-central2-b"}
+        done = self.finish(self.tpu("POST", "tpus", body))
+        if connect:
+            done = self.finish(self.tpu("POST", f"tpus/{name}/connect", {}))
+        yield done
+        self.finish(self.tpu("DELETE", f"tpus/{name}?end_kernels=true"))
+        self.stop()
+
+    def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """``jupyter tpu …`` on its machine, with its token."""
+        environment = {**self.environment, "JUPYTER_TOKEN": self.token}
+        return forks().run("jupyter_tpu.cli", words, env=environment, timeout=LIMIT)
+
+    @contextlib.contextmanager
+    def as_this_process(self) -> Iterator[None]:
+        """Kernels and commands of this process use its folders, too."""
+        names = ("JUPYTER_TPU_EMULATOR", *FOLDERS)
+        with mock.patch.dict(os.environ, {name: self.environment[name] for name in names}):
+            yield
 
     def finish(self, operation: dict[str, Any]) -> dict[str, Any]:
         """Waits for an operation and gives its last state."""
@@ -318,6 +354,12 @@ class Client:
         while not (mine("execute_reply") and mine("status", "idle")):
             message = self.read(max(0.01, end - time.monotonic()))
             assert message is not None, "the connection ended"
+
+    def run(self, code: str, limit: float = 60.0) -> str:
+        """What *code* prints, when it is done."""
+        request = self.execute(code)
+        self.until_done(request, limit)
+        return self.printed(request)
 
     def printed(self, request: str) -> str:
         """What a request has printed, each message once: a client may get a last one twice."""

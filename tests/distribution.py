@@ -12,6 +12,9 @@ GROUPS = {
     # One JupyterLab that may be killed.
     "tests/browser/test_browser_restart.py": "kept_lab",
     "tests/browser/test_browser_tabs.py": "kept_lab",
+    # Google's client of Compute Engine, which takes seconds to be imported.
+    "tests/integration/test_compute_engine_fields.py": "google_compute",
+    "tests/integration/test_emulator_compute.py": "google_compute",
     # One TPU with ipykernel: the fixture `kernels_tpu`.
     "tests/integration/test_kernels_load.py": "kernels_tpu",
     "tests/integration/test_kernels_ssh.py": "kernels_tpu",

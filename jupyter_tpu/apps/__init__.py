@@ -10,17 +10,3 @@ from .mounts import COOKIE, Mount, Origin, PathMount
 from .reverse_proxy import Request, Response, ReverseProxy
 from .site import Site
 from .upstream import Upstream
-
-__all__ = [
-    "COOKIE",
-    "AppAuth",
-    "AppServer",
-    "Mount",
-    "Origin",
-    "PathMount",
-    "Request",
-    "Response",
-    "ReverseProxy",
-    "Site",
-    "Upstream",
-]

@@ -1,7 +1,12 @@
-"""One app at its origin: lets browsers in, checks every request, and forwards it to the host."""
+"""One app at its origin: lets browsers in, checks every request, and forwards it to the host; and
+our own pages there.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -13,7 +18,6 @@ from ..errors import Reason, TPUError
 from .auth import AppAuth
 from .headers import ERROR_POLICY, Headers, refusal, session_cookie, session_secret
 from .mounts import Origin
-from .pages import STORAGE_PAGE, STORAGE_SCRIPT_SOURCE, page
 from .reverse_proxy import CHUNK, MAX_BUFFERED, Request, ReverseProxy, pairs, status_of
 from .upstream import Upstream
 from .websocket_tunnel import tunnel
@@ -206,3 +210,41 @@ async def _send_continue(request: web.BaseRequest) -> None:
 def _request(request: web.BaseRequest, body: Any = None, length: int | None = None) -> Request:
     headers = pairs(request.raw_headers)
     return Request(request.method, request.raw_path, headers, body, length)
+
+
+def page(name: str, message: str, hint: str, *, refresh: bool = False) -> str:
+    """HTML. *name*: its title; *refresh*: it reloads every 3 seconds."""
+    if refresh:
+        hint = f"{hint} This page reloads automatically.".strip()
+    return _PAGE.format(
+        refresh='<meta http-equiv="refresh" content="3">' if refresh else "",
+        name=html.escape(name),
+        message=html.escape(message),
+        hint=html.escape(hint),
+    )
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">{refresh}<title>{name}</title><style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 14px/1.5 system-ui, sans-serif; max-width: 34em; margin: 18vh auto; padding: 0 2em; }}
+h1 {{ font-size: 1.2em; }}
+</style></head><body><main><h1>{message}</h1><p>{hint}</p></main></body></html>
+"""
+
+#: Tells the page that frames it whether scripts of this origin may store data there. Browsers that
+#: block third-party storage raise an error, and many applications don't expect it.
+_STORAGE_SCRIPT = """
+let storage = true;
+try {
+  localStorage.getItem("");
+} catch {
+  storage = false;
+}
+parent.postMessage({ storage }, "*");
+"""
+STORAGE_PAGE = f"<!doctype html><title>Storage</title><script>{_STORAGE_SCRIPT}</script>"
+#: The source of its script, for a Content-Security-Policy.
+STORAGE_SCRIPT_SOURCE = (
+    f"'sha256-{base64.b64encode(hashlib.sha256(_STORAGE_SCRIPT.encode()).digest()).decode()}'"
+)

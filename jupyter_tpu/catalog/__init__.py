@@ -18,43 +18,5 @@ from .lookup import (
     zones,
 )
 from .models import API, API_NAMES, AcceleratorType, ChipPrice, MachineShape, RegionPrice
-from .peaks import PEAKS_READ, PEAKS_SOURCE, ChipPeak, chip_peak
 from .prices import PRICES_READ, PRICES_SOURCE, SHIPPED, PriceTable, price_in, usd, usd_per_hour
-from .tables import IMAGE_FAMILIES, IMAGE_PROJECT
-
-__all__ = [
-    "API",
-    "API_NAMES",
-    "IMAGE_FAMILIES",
-    "IMAGE_PROJECT",
-    "PEAKS_READ",
-    "PEAKS_SOURCE",
-    "PRICES_READ",
-    "PRICES_SOURCE",
-    "SHIPPED",
-    "AcceleratorType",
-    "ChipPeak",
-    "ChipPrice",
-    "MachineShape",
-    "PriceTable",
-    "RegionPrice",
-    "UnknownType",
-    "accelerator_type",
-    "api_of_version",
-    "chip_peak",
-    "image_fits",
-    "is_machine_type",
-    "is_zone",
-    "nearest_zones",
-    "official_name",
-    "price_in",
-    "type_of_machine",
-    "type_of_topology",
-    "types",
-    "types_in",
-    "unlisted_type",
-    "usd",
-    "usd_per_hour",
-    "versions",
-    "zones",
-]
+from .tables import IMAGE_FAMILIES, IMAGE_PROJECT, PEAKS_READ, PEAKS_SOURCE, ChipPeak, chip_peak

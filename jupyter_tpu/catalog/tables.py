@@ -1,4 +1,5 @@
-"""The tables of TPUs: generations, sizes, zones and images, as data to be read by eye.
+"""The tables of TPUs: generations, sizes, zones, images and peak figures, as data to be read by
+eye.
 
 Sources: Google's pages on TPU configurations, versions, zones and runtime images
 (cloud.google.com/tpu/docs: v2…v6e, supported-tpu-configurations, regions-zones, runtimes), and on
@@ -213,3 +214,31 @@ VERSIONS: tuple[str, ...] = (
     "tpu-vm-tf-2.17.0-pjrt",
     "tpu-vm-tf-2.17.0-pod-pjrt",
 )
+
+
+PEAKS_READ = "2026-11-25"
+PEAKS_SOURCE = "Google's published peak figures per chip (cloud.google.com/tpu/docs)"
+
+
+class ChipPeak(Struct, kw_only=True, frozen=True):
+    """What one chip can do at most."""
+
+    bf16_flops: float  # a second, multiply and add counted as two
+    hbm_bytes: float  # a second, read and written together
+    #: Bytes a second over all ports, both directions together; None: not known.
+    ici_bytes: float | None
+    ici_ports: int  # two for each dimension of the torus
+
+
+_PEAKS = {
+    "v4": ChipPeak(bf16_flops=275e12, hbm_bytes=1228e9, ici_bytes=None, ici_ports=6),
+    "v5e": ChipPeak(bf16_flops=197e12, hbm_bytes=819e9, ici_bytes=400e9, ici_ports=4),
+    "v5p": ChipPeak(bf16_flops=459e12, hbm_bytes=2765e9, ici_bytes=1200e9, ici_ports=6),
+    "v6e": ChipPeak(bf16_flops=918e12, hbm_bytes=1638e9, ici_bytes=800e9, ici_ports=4),
+    "tpu7x": ChipPeak(bf16_flops=2307e12, hbm_bytes=7380e9, ici_bytes=1200e9, ici_ports=6),
+}
+
+
+def chip_peak(generation: str) -> ChipPeak | None:
+    """The peak figures of a chip of *generation* ("v5e"); None if they are not known."""
+    return _PEAKS.get(generation)

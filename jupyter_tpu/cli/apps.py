@@ -12,7 +12,7 @@ from ..commands.field_options import options_of
 from ..commands.grammar import Group, argument, command, examples
 from ..commands.parameters import tpu_argument
 from ..commands.printing import list_options, print_list
-from ..commands.session import Session, open_session
+from ..commands.session import Session, fleet_call, open_session
 from ..commands.tables import host_text, problem_text, size, state_text, table
 from ..errors import Reason, TPUError
 from .console import json_option, note, print_json
@@ -82,8 +82,7 @@ def open_app(
 @list_options
 def list_apps() -> None:
     """List the open web apps."""
-    with open_session() as session:
-        apps = session.call(session.fleet.apps.list())
+    apps = fleet_call(lambda fleet: fleet.apps.list())
     print_list(apps, _table)
 
 

@@ -12,6 +12,7 @@ import click
 from ..commands.printing import json_option as json_option  # handed on to the commands
 from ..commands.printing import note as note
 from ..commands.printing import print_json as print_json
+from ..commands.printing import print_result as print_result
 from ..commands.questions import ask as ask
 from ..commands.questions import can_ask as can_ask
 from ..commands.questions import confirm as confirm

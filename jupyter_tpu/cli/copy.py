@@ -57,7 +57,7 @@ def copy(
     Files that are there already, with the same size and time, are not sent again. A copy that was
     interrupted continues where it stopped when you repeat it.
     """
-    from ..fleet.files.copies import failure_of, summary
+    from ..fleet.files.copying import failure_of, summary
 
     parsed = parse(paths, zone)
     request = parsed.request(**fields)

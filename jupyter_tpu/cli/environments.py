@@ -13,7 +13,7 @@ from ..commands.connection import Content, content_options
 from ..commands.grammar import Group, argument, examples
 from ..commands.parameters import environment_option, tpu_argument
 from ..commands.printing import list_options, print_list
-from ..commands.session import open_session
+from ..commands.session import fleet_call, open_session
 from ..commands.tables import problem_text, table
 from ..commands.terminal import verbatim
 from ..errors import InvalidInput, Reason, TPUError
@@ -24,6 +24,7 @@ from .console import (
     no_wait_option,
     note,
     print_json,
+    print_result,
     verbose_option,
     yes_option,
 )
@@ -62,8 +63,7 @@ def list_environments(name: str, found: bool) -> None:
     if found:
         _list_found(name)
         return
-    with open_session() as session:
-        environments = session.call(session.fleet.environments.list(name))
+    environments = fleet_call(lambda fleet: fleet.environments.list(name))
     print_list(environments, lambda chosen: _table(name, chosen))
 
 
@@ -126,8 +126,7 @@ def create_environment(
 @json_option
 def lock_environment(name: str, environment: str, output: str | None, as_json: bool) -> None:
     """Print the exact versions of an environment, as a requirements file."""
-    with open_session() as session:
-        lock = session.call(session.fleet.environments.get_lock(name, environment))
+    lock = fleet_call(lambda fleet: fleet.environments.get_lock(name, environment))
     if as_json:
         print_json(lock)
         return
@@ -161,8 +160,7 @@ def sync_environment(name: str, environment: str) -> None:
 
 
 def _list_found(name: str) -> None:
-    with open_session() as session:
-        answer = session.call(session.fleet.pythons.list(name))
+    answer = fleet_call(lambda fleet: fleet.pythons.list(name))
     print_list(answer, lambda chosen: _found_text(name, chosen), "pythons")
     for problem in answer.problems:
         note(problem)
@@ -243,10 +241,7 @@ def use_python(
     used = next(
         environment for environment in tpu.environments if environment.name == request.environment
     )
-    if as_json:
-        print_json(used)
-    else:
-        print(f'The kernel "{used.display_name}" is in every kernel picker.')
+    print_result(used, f'The kernel "{used.display_name}" is in every kernel picker.', as_json)
 
 
 @env.command("packages", epilog=examples("jupyter tpu env packages my-tpu"))
@@ -255,10 +250,9 @@ def use_python(
 @list_options
 def list_packages(name: str, environment: str) -> None:
     """List what is installed in an environment."""
-    with open_session() as session:
-        installed_packages = session.call(
-            session.fleet.environments.list_packages(name, environment)
-        )
+    installed_packages = fleet_call(
+        lambda fleet: fleet.environments.list_packages(name, environment)
+    )
     print_list(installed_packages, _package_table)
 
 

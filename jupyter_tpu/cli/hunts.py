@@ -6,8 +6,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..commands.grammar import command, examples
-from ..commands.hunt_group import agreed, costs_money, hunt_argument, hunt_group, hunt_options
-from ..commands.hunts import QUEUED, candidate_table, left_to_server
+from ..commands.hunts import (
+    QUEUED,
+    agreed,
+    candidate_table,
+    costs_money,
+    hunt_argument,
+    hunt_group,
+    hunt_options,
+    left_to_server,
+)
 from ..commands.session import Session, open_session
 from ..errors import Reason, TPUError
 from ..wording import count
@@ -17,6 +25,7 @@ from .console import (
     json_option,
     no_wait_option,
     print_json,
+    print_result,
     verbose_option,
     yes_option,
 )
@@ -76,17 +85,14 @@ def hunt_for(
 ) -> None:
     """Starts a hunt after the user has agreed to its prices, and waits for its end."""
     if no_wait:
-        require_server(session, "continues the hunt")
+        require_server(session)
     request = _approved(session, request, yes=yes, as_json=as_json)
     hunt = session.call(session.fleet.hunts.start(request))
     if hunt.queued and not as_json:
         print(QUEUED, flush=True)
     if not no_wait:
         wait_for(session, hunt, as_json)
-    elif as_json:
-        print_json(hunt)
-    else:
-        print(left_to_server(hunt))
+    print_result(hunt, left_to_server(hunt), as_json)
 
 
 def _approved(session: Session, request: StartHunt, *, yes: bool, as_json: bool) -> StartHunt:

@@ -12,7 +12,7 @@ from ..commands.field_options import options_of
 from ..commands.grammar import Group, argument, examples
 from ..commands.parameters import environment_option, tpu_argument
 from ..commands.printing import list_options, print_list
-from ..commands.session import chosen_project, open_session
+from ..commands.session import chosen_project, fleet_call, open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
 from .console import confirm, json_option, print_json, yes_option
@@ -262,8 +262,7 @@ def warm_kernel(
 
     keep_warm = {"on": True, "off": False, "default": None}[setting]
     request = KeepWarm(wanted=keep_warm, **fields)
-    with open_session() as session:
-        changed = session.call(session.fleet.environments.keep_warm(name, environment, request))
+    changed = fleet_call(lambda fleet: fleet.environments.keep_warm(name, environment, request))
     if as_json:
         print_json(changed)
         return

@@ -26,6 +26,10 @@ class Running(NamedTuple):
         """How many kernels run, also where they can't be listed."""
         return len(self.kernels) or self.tpu.kernels
 
+    def may_end(self, yes: bool) -> dict[str, bool]:
+        """The fields of a request that say what may end: all with --yes, else what was shown."""
+        return {"end_kernels": yes or self.kernel_count > 0, "end_jobs": yes or bool(self.jobs)}
+
 
 def running_on(session: Session, tpus: Sequence[TPU]) -> dict[str, Running]:
     """What runs on each TPU, by its reference."""

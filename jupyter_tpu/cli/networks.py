@@ -11,7 +11,7 @@ from ..commands.field_options import options_of
 from ..commands.grammar import Group, argument, examples, parameters
 from ..commands.parameters import complete_zone, project_option
 from ..commands.session import Session, open_session
-from .console import confirm, json_option, print_json, yes_option
+from .console import confirm, json_option, print_result, yes_option
 
 if TYPE_CHECKING:
     from ..fleet.models import NetworkSetup
@@ -57,7 +57,7 @@ def check(network: str, zone: str | None, fields: dict[str, Any], as_json: bool)
     """
     with open_session() as session:
         network_setup = _check(session, network, zone, fields)
-    _print(network_setup, as_json=as_json)
+    print_result(network_setup, setup_text(network_setup), as_json)
     if network_setup.changes or network_setup.blocked:
         raise click.exceptions.Exit(1)
 
@@ -98,7 +98,7 @@ def setup(network: str, zone: str | None, fields: dict[str, Any], yes: bool, as_
             fields["sources"] = network_setup.sources
             request = SetUpNetwork(network=network, zone=zone, **fields)
             network_setup = session.call(session.fleet.networks.set_up(request))
-    _print(network_setup, as_json=as_json)
+    print_result(network_setup, setup_text(network_setup), as_json)
     if network_setup.blocked:
         raise click.exceptions.Exit(1)
 
@@ -110,13 +110,6 @@ def _check(
 
     request = SetUpNetwork(network=network, zone=zone, dry_run=True, **fields)
     return session.call(session.fleet.networks.set_up(request))
-
-
-def _print(network_setup: NetworkSetup, *, as_json: bool) -> None:
-    if as_json:
-        print_json(network_setup)
-    else:
-        print(setup_text(network_setup))
 
 
 def setup_text(setup: NetworkSetup) -> str:

@@ -18,8 +18,8 @@ from ..commands.once import HeldTPU, OnceTPU
 from ..commands.scripts import as_text, project_of, script_command, send_project
 from ..commands.session import Session, open_session
 from ..errors import TPUError
+from .approval import carry_out
 from .console import complain, note
-from .plans import carry_out
 from .waiting import finish, finish_all
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 from ..commands.grammar import Group, argument, examples
 from ..commands.operations import activity, progress_line, raise_failure
 from ..commands.printing import list_options, print_list
-from ..commands.session import Session, open_session
+from ..commands.session import Session, fleet_call, open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
 from .console import confirm, json_option, print_json, yes_option
@@ -32,8 +32,7 @@ def operation() -> None:
 @list_options
 def list_operations() -> None:
     """List running and recent operations, newest first."""
-    with open_session() as session:
-        operations = session.call(session.fleet.operations.list())
+    operations = fleet_call(lambda fleet: fleet.operations.list())
     print_list(operations, _table)
 
 

@@ -51,7 +51,7 @@ def start(
     with open_session() as session:
         tpus = _find(session, names, "started")
         approve_start(tpus, yes=yes or limited, as_json=as_json)
-        typed = confirmed_names(tpus, confirmed, "start it")
+        typed = confirmed_names(tpus, confirmed)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             # What was said is what may be paid, also if the price changes; None: it is not known.
@@ -81,15 +81,11 @@ def stop(
         running = running_on(session, tpus)
         if not yes:
             _confirm(running, "Stop")
-        typed = confirmed_names(tpus, confirmed, "stop it")
+        typed = confirmed_names(tpus, confirmed)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            known = running[tpu_ref(tpu)]
-            options = StopTPU(
-                end_kernels=yes or known.kernel_count > 0,
-                end_jobs=yes or bool(known.jobs),
-                confirm_name=tpu.name if tpu.name in typed else "",
-            )
+            name = tpu.name if tpu.name in typed else ""
+            options = StopTPU(**running[tpu_ref(tpu)].may_end(yes), confirm_name=name)
             return session.fleet.stop(tpu_ref(tpu), options)
 
         _run(session, tpus, begin, "Stopped {}. Its disk is kept.", no_wait, as_json)
@@ -138,10 +134,7 @@ def detach(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> Non
             _confirm(running, "Detach")
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            there = running[tpu_ref(tpu)]
-            options = DetachMachine(
-                end_kernels=yes or there.kernel_count > 0, end_jobs=yes or bool(there.jobs)
-            )
+            options = DetachMachine(**running[tpu_ref(tpu)].may_end(yes))
             return session.fleet.attached.detach(tpu_ref(tpu), options)
 
         _run(session, tpus, begin, "Detached {}. Its files stay.", no_wait, as_json, stays=False)
@@ -173,7 +166,7 @@ def delete(
                 f"{_queued(tpus)}",
                 "Add --yes to delete without asking.",
             )
-        typed = confirmed_names(tpus, confirmed, "delete it")
+        typed = confirmed_names(tpus, confirmed)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             name = tpu.name if tpu.name in typed else ""

@@ -20,7 +20,7 @@ from ..commands.profiles import (
 from ..commands.session import Session, open_session
 from ..errors import InvalidInput
 from .apps import browser_option, opened_app, show_app
-from .console import json_option, note, print_json
+from .console import json_option, note, print_json, print_result
 from .kernels import find_kernel
 from .waiting import finish, progress_stream
 
@@ -84,10 +84,7 @@ def profile(
         if memory:
             query = MemoryQuery(hosts=request.hosts, kernel=kernel)
             profiles = session.call(session.fleet.profiles.memory(name, query))
-            if as_json:
-                print_json(profiles)
-            else:
-                print(memory_text(profiles))
+            print_result(profiles, memory_text(profiles), as_json)
             return
         _trace(session, name, request, no_browser, as_json)
 
@@ -123,7 +120,4 @@ def _show_file(file: Path, as_json: bool) -> None:
     except OSError as error:
         raise InvalidInput(f"{file} can't be read: {error.strerror}.") from None
     memory_profile = read_memory_profile(data)
-    if as_json:
-        print_json(memory_profile)
-    else:
-        print(profile_text(memory_profile))
+    print_result(memory_profile, profile_text(memory_profile), as_json)

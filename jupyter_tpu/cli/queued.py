@@ -13,12 +13,20 @@ from ..commands.node_options import node_options, type_and_zone_options
 from ..commands.parameters import project_option, tpu_argument
 from ..commands.printing import list_options, print_list
 from ..commands.questions import confirm_name_option, confirmed_names
-from ..commands.session import open_session
+from ..commands.session import fleet_call, open_session
 from ..commands.tables import problem_text, state_text, table
 from ..commands.times import local_time, run_length
 from .approval import approve_cost
-from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
-from .waiting import finish, leave, left_line, progress_stream
+from .console import (
+    confirm,
+    json_option,
+    no_wait_option,
+    note,
+    print_json,
+    print_result,
+    yes_option,
+)
+from .waiting import finish, leave_and_print, progress_stream
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions
@@ -107,12 +115,7 @@ def create(
         )
         operation = session.call(session.fleet.queued.create(request))
         if no_wait:
-            leave(session, operation)
-            if as_json:
-                print_json(operation)
-            else:
-                print(left_line(session, operation))
-            return
+            return leave_and_print(session, operation, as_json)
         finish(session, operation, progress_stream(as_json))
         queued_resource = session.call(session.fleet.queued.get(f"{quote.zone}~{name}"))
     if as_json:
@@ -129,8 +132,7 @@ def list_all() -> None:
     """List the queued resources, and what each waits for."""
     from ..fleet.models import ListQuery
 
-    with open_session() as session:
-        queued_resources = session.call(session.fleet.queued.list(ListQuery(fresh=True)))
+    queued_resources = fleet_call(lambda fleet: fleet.queued.list(ListQuery(fresh=True)))
     print_list(queued_resources, lambda chosen: _table(chosen.queued), "queued")
     if queued_resources.problem is not None:
         note(f"This list may be incomplete: {problem_text(queued_resources.problem)}")
@@ -141,8 +143,7 @@ def list_all() -> None:
 @json_option
 def describe(name: str, as_json: bool) -> None:
     """Show a queued resource: its state, what that means, and its TPUs."""
-    with open_session() as session:
-        queued_resource = session.call(session.fleet.queued.get(name))
+    queued_resource = fleet_call(lambda fleet: fleet.queued.get(name))
     if as_json:
         print_json(queued_resource)
         return
@@ -176,21 +177,17 @@ def delete(
             confirm(
                 f"Delete {queued_resource.name}{what}?", "Add --yes to delete it without asking."
             )
-        names = confirmed_names([queued_resource], confirmed, "delete it")
+        names = confirmed_names([queued_resource], confirmed)
         options = DeleteQueued(
             force=force, confirm_name=queued_resource.name if queued_resource.name in names else ""
         )
         ref = f"{queued_resource.zone}~{queued_resource.name}"
         operation = session.call(session.fleet.queued.delete(ref, options))
         if no_wait:
-            leave(session, operation)
-        else:
-            finish(session, operation, progress_stream(as_json))
-            operation = session.call(session.fleet.operations.get(operation.id))
-        if as_json:
-            print_json(operation)
-        else:
-            print(left_line(session, operation) if no_wait else f"Deleted {queued_resource.name}.")
+            return leave_and_print(session, operation, as_json)
+        finish(session, operation, progress_stream(as_json))
+        ended = session.call(session.fleet.operations.get(operation.id))
+    print_result(ended, f"Deleted {queued_resource.name}.", as_json)
 
 
 @queued.command("reset")
@@ -203,22 +200,19 @@ def reset(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
 
     with open_session() as session:
         queued_resource = session.call(session.fleet.queued.get(name))
-        names = confirmed_names([queued_resource], confirmed, "reset it")
+        names = confirmed_names([queued_resource], confirmed)
         options = ResetQueued(
             confirm_name=queued_resource.name if queued_resource.name in names else ""
         )
         queued_resource = session.call(
             session.fleet.queued.reset(f"{queued_resource.zone}~{queued_resource.name}", options)
         )
-    if as_json:
-        print_json(queued_resource)
-    else:
-        print(_state_line(queued_resource))
+    print_result(queued_resource, _state_line(queued_resource), as_json)
 
 
 def _state_line(request: QueuedResource) -> str:
     emulated = " (emulated)" if request.emulated else ""
-    return f"{request.name}{emulated} is {request.state}. {request.meaning}"
+    return f"The queued resource {request.name}{emulated} is {request.state}. {request.meaning}"
 
 
 def _table(listed: Sequence[QueuedResource]) -> str:

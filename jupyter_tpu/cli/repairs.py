@@ -12,7 +12,7 @@ from ..commands.hunts import left_to_server
 from ..commands.parameters import tpu_argument
 from ..commands.questions import confirm_name_option, confirmed_names
 from ..commands.session import open_session, tpu_ref
-from .console import confirm, json_option, no_wait_option, print_json, yes_option
+from .console import confirm, json_option, no_wait_option, print_json, print_result, yes_option
 from .hunts import wait_for
 from .losses import losses, running_on
 from .waiting import finish, leave, left_line, progress_stream, require_server
@@ -40,7 +40,7 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
 
     with open_session() as session:
         if no_wait:
-            require_server(session, "continues to replace the TPU")
+            require_server(session)
         tpu = session.call(session.fleet.tpu(name))
         ref = tpu_ref(tpu)
         plan = session.call(session.fleet.hunts.replacement(ref))
@@ -55,20 +55,15 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
                 f"Delete {tpu.name} and everything on its disks, and create it again?{ends}",
                 "Add --yes to replace it without asking.",
             )
-        there = running[ref]
         options = ReplaceTPU(
-            end_kernels=yes or there.kernel_count > 0,
-            end_jobs=yes or bool(there.jobs),
+            **running[ref].may_end(yes),
             confirm_price=bool(plan.question),
             max_price=plan.cost.usd_per_hour,
         )
         hunt = session.call(session.fleet.hunts.replace(ref, options))
         if not no_wait:
             wait_for(session, hunt, as_json)
-        elif as_json:
-            print_json(hunt)
-        else:
-            print(left_to_server(hunt))
+        print_result(hunt, left_to_server(hunt), as_json)
 
 
 @command(
@@ -110,12 +105,10 @@ def report_fault(
                 f"Report host {request.host} of {tpu.name} to Google? It ends at once.{ends}",
                 "Add --yes to report it without asking.",
             )
-        typed = confirmed_names([tpu], confirmed, "report it")
-        there = running[tpu_ref(tpu)]
+        typed = confirmed_names([tpu], confirmed)
         request = structs.replace(
             request,
-            end_kernels=yes or there.kernel_count > 0,
-            end_jobs=yes or bool(there.jobs),
+            **running[tpu_ref(tpu)].may_end(yes),
             confirm_name=tpu.name if tpu.name in typed else "",
         )
         operation = session.call(session.fleet.report_fault(tpu_ref(tpu), request))
@@ -125,10 +118,7 @@ def report_fault(
         else:
             operation = finish(session, operation, progress_stream(as_json))
             line = f"Reported host {request.host} of {tpu.name}. Google starts it again."
-        if as_json:
-            print_json(operation)
-        else:
-            print(line)
+        print_result(operation, line, as_json)
 
 
 @command("adopt", epilog=examples("jupyter tpu adopt my-tpu"))
@@ -144,7 +134,7 @@ def adopt(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
 
     with open_session() as session:
         tpu = session.call(session.fleet.tpu(name))
-        names = confirmed_names([tpu], confirmed, "adopt it")
+        names = confirmed_names([tpu], confirmed)
         request = AdoptTPU(confirm_name=tpu.name if tpu.name in names else "")
         used_tpu = session.call(session.fleet.usage.adopt(tpu_ref(tpu), request))
     if as_json:

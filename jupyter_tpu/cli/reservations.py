@@ -12,11 +12,11 @@ from ..commands.grammar import Group, argument, examples
 from ..commands.parameters import project_option
 from ..commands.printing import list_options, print_list
 from ..commands.questions import ask, can_ask, confirm
-from ..commands.session import open_session
+from ..commands.session import fleet_call, open_session
 from ..commands.tables import table
 from ..commands.times import local_time
 from ..errors import Reason, TPUError
-from .console import json_option, print_json, yes_option
+from .console import json_option, print_result, yes_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +37,7 @@ def reservation() -> None:
 @list_options
 def list_all() -> None:
     """List reservations, and those that are still to come, with their dates."""
-    with open_session() as session:
-        reservations = session.call(session.fleet.reservations.list())
+    reservations = fleet_call(lambda fleet: fleet.reservations.list())
     print_list(reservations, _table)
 
 
@@ -88,10 +87,11 @@ def create(
                 raise TPUError("Nothing was reserved.", Reason.CANCELLED)
         request = structs.replace(request, confirm_cost=True, confirm_name=(typed or "").strip())
         made = session.call(session.fleet.reservations.create(request))
-    if as_json:
-        print_json(made)
-    else:
-        print(f"Google has the request for {made.name}. It is {made.state or 'not decided yet'}.")
+    print_result(
+        made,
+        f"Google has the request for {made.name}. It is {made.state or 'not decided yet'}.",
+        as_json,
+    )
 
 
 def _table(reservations: Sequence[ReservationView]) -> str:

@@ -59,7 +59,7 @@ GROUPS = {
         "ray": ("apps:ray", "Run Ray on all hosts, and scripts that use it."),
         "tunnel": ("tunnels:tunnel", "Forward local ports to ports of a host."),
         "top": ("top:top", "Show memory and load of the chips."),
-        "chips": (".commands.chips_group:chips", "See what uses the chips, free or split them."),
+        "chips": (".commands.chips:chips", "See what uses the chips, free or split them."),
         "tensorboard": ("apps:tensorboard", "Open TensorBoard for a folder of a host."),
         "profile": ("profile:profile", "Trace programs, and see the trace in TensorBoard."),
         "app": ("apps:app", "Open web apps of a host in the browser."),
@@ -73,10 +73,10 @@ GROUPS = {
     "Money": {
         "usage": (".commands.usage:usage", "Who has which TPUs, and what they cost."),
         "guard": (
-            ".commands.guard_group:guard",
+            ".commands.guard:guard",
             "Stop a TPU when idle, at a cost or time.",
         ),
-        "budget": (".commands.budget_group:budget", "What agents may spend, and have spent."),
+        "budget": (".commands.budgets:budget", "What agents may spend, and have spent."),
         "grant": (".commands.grant_group:grant", "Say which TPUs you may use at no charge."),
         "prices": (".commands.grant_group:prices", "What TPUs cost, and when that was read."),
     },

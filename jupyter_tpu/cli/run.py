@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..commands.chips_group import asking
+from ..commands.chips import asking
 from ..commands.field_options import options_of
 from ..commands.grammar import WrappingCommand, examples, section
 from ..commands.parameters import command_argument, complete_type, tpu_argument

@@ -13,7 +13,7 @@ from ..commands.session import Session, open_session
 from ..commands.tables import table
 from ..errors import InvalidInput, Reason, TPUError
 from ..wording import count
-from .console import confirm, json_option, note, print_json, yes_option
+from .console import confirm, json_option, note, print_json, print_result, yes_option
 from .waiting import finish, progress_stream
 
 if TYPE_CHECKING:
@@ -69,10 +69,7 @@ def share(
             shared_folders = session.call(session.fleet.shares.list(name))
             for problem in shared_folders.problems:
                 note(problem)
-            if as_json:
-                print_json(shared_folders)
-            else:
-                print(shares_text(shared_folders))
+            print_result(shared_folders, shares_text(shared_folders), as_json)
             return
         result = _change(session, name, request, as_json=as_json)
         if not dry_run:
@@ -95,8 +92,8 @@ def share(
     elif dry_run:
         print(plan_text(result))
     else:
-        done = "no longer shared" if request.remove else "shared"
-        print(f"{result.path} is {done} ({count(len(result.hosts), 'host')}).")
+        where = f"{result.path} ({count(len(result.hosts), 'host')})"
+        print(f"No longer shared: {where}" if request.remove else f"Shared: {where}")
 
 
 def _change(session: Session, name: str, request: ShareFolder, *, as_json: bool) -> ShareResult:

@@ -321,7 +321,7 @@ def _authorize_hosts(name: str) -> None:
 
 
 def _host(node: Node, worker: int) -> HostName:
-    from ..fleet.forwarding.tunnels import check_host
+    from ..fleet.core.host_numbers import check_host
     from ..links import HostName
 
     check_host(node, worker)

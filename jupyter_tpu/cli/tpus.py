@@ -12,7 +12,7 @@ from ..commands.field_options import options_of
 from ..commands.grammar import argument, command, examples, section
 from ..commands.guard import guard_options, guard_text
 from ..commands.node_options import node_options, type_and_zone
-from ..commands.parameters import environment_option, tpu_argument
+from ..commands.parameters import connect_option, environment_option, tpu_argument
 from ..commands.printing import formatted
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import problem_text, type_text
@@ -20,15 +20,21 @@ from ..commands.watching import watch as watch_changes
 from ..commands.watching import watch_option
 from ..errors import InvalidInput, TPUError
 from ..wording import count
-from .approval import approve_cost
-from .console import json_option, no_wait_option, note, print_json, verbose_option, yes_option
+from .approval import approve_cost, create_planned, is_several, print_plan
+from .console import (
+    json_option,
+    no_wait_option,
+    note,
+    print_json,
+    verbose_option,
+    yes_option,
+)
 from .losses import running_kernels
-from .plans import create_planned, is_several, print_plan
-from .waiting import finish, finish_all, leave, left_line, progress_stream, require_server
+from .waiting import finish, finish_all, leave_and_print, progress_stream, require_server
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions, Tier
-    from ..fleet.models import TPU, ConnectTPU, Operation, SetGuard, SharedFolders
+    from ..fleet.models import TPU, ConnectTPU, SetGuard, SharedFolders
 
 
 @command(
@@ -49,12 +55,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Cheaper; Google may preempt it at any time.",
 )
-@click.option(
-    "--connect",
-    "then_connect",
-    is_flag=True,
-    help="Then connect it (see `connect`).",
-)
+@connect_option
 @click.option(
     "--until-available",
     is_flag=True,
@@ -184,8 +185,7 @@ def create(
             hunt = StartHunt(tpu=request, zones=zones, queued=queued)
             return hunt_for(session, hunt, yes=yes, no_wait=no_wait, as_json=as_json)
         if no_wait and (then_connect or guard is not None):
-            after = "connect the TPU" if then_connect else "set its guard"
-            require_server(session, f"continues to {after}")
+            require_server(session)
         quote = session.call(session.fleet.quote(request))
         approve_cost(quote, yes=yes or max_price is not None, as_json=as_json)
         # What was said is what is created, also if gcloud's default zone or a price changes.
@@ -200,7 +200,7 @@ def create(
         operation = session.call(session.fleet.create(request))
         ref = f"{operation.zone}~{operation.tpu}" if operation.zone else operation.tpu
         if no_wait:
-            return _leave(session, operation, as_json)
+            return leave_and_print(session, operation, as_json)
         finish_all(session, operation, progress_stream(as_json))
         tpu = session.call(session.fleet.tpu(ref))
         if as_json:
@@ -289,13 +289,12 @@ def connect_with(
     """Connects, and prints the kernel. tokens: names to pass on to what is started there."""
     with open_session() as session:
         if no_wait:
-            require_server(session, "continues to connect the TPU")
+            require_server(session)
         if tokens:
             _pass_on(session, tokens)
         operation = session.call(session.fleet.connect(name, request))
         if no_wait:
-            _leave(session, operation, as_json)
-            return
+            return leave_and_print(session, operation, as_json)
         finish(session, operation, progress_stream(as_json))
         tpu = session.call(session.fleet.tpu(name))
         if as_json:
@@ -315,15 +314,6 @@ def _pass_on(session: Session, tokens: Sequence[str]) -> None:
 
 
 # ---- the output --------------------------------------------------------------------------------
-
-
-def _leave(session: Session, operation: Operation, as_json: bool) -> None:
-    """Ends a command that does not wait."""
-    leave(session, operation)
-    if as_json:
-        print_json(operation)
-    else:
-        print(left_line(session, operation))
 
 
 def _print_kernels(tpu: TPU, environment: str | None = None) -> None:

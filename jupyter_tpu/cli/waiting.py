@@ -28,11 +28,10 @@ from ..commands.operations import (
 from ..commands.tables import is_terminal
 from ..commands.terminal import clean_console
 from ..errors import Reason, TPUError
-from .console import ask, can_ask, is_verbose, note
+from .console import ask, can_ask, is_verbose, note, print_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future
 
     from ..commands.session import Session
     from ..fleet.models import Operation
@@ -43,9 +42,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._count = 0
-        self._news: queue.SimpleQueue[None] = (
-            queue.SimpleQueue()
-        )  # its put() may interrupt its get()
+        # Its put() may interrupt its get().
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def __enter__(self) -> Interrupts:
         self._before = signal.signal(signal.SIGINT, self._interrupted)
@@ -86,8 +84,8 @@ class Interrupts:
         return False
 
 
-#: What follows on a create or hunt, as a verb.
-_FOLLOWING = {"guard": "set its guard", "connect": "connect it"}
+#: What follows on a create or hunt.
+_FOLLOWING = ("guard", "connect")
 #: States of a TPU in which Google has not begun yet.
 _BEFORE = {
     "start": ("STOPPED",),
@@ -224,9 +222,10 @@ def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operat
             try:
                 finish(session, other, stream)
             except TPUError as error:
-                what = _FOLLOWING[other.kind]
                 raise TPUError(
-                    f"Created {operation.tpu}, but could not {what}: {error.message}",
+                    f"Created {operation.tpu}, but could not set its guard: {error.message}"
+                    if other.kind == "guard"
+                    else f"Created {operation.tpu}, but could not connect it: {error.message}",
                     error.reason,
                     error.hint,
                     retry_after=error.retry_after,
@@ -279,11 +278,11 @@ def _choice(operation: Operation, has_ended: Callable[[], bool], interrupts: Int
     return answer if cancellable or answer == "s" else ""
 
 
-def require_server(session: Session, task: str) -> None:
-    """Raises CONFLICT if nothing would continue after this command. *task*: what a server does."""
+def require_server(session: Session) -> None:
+    """Raises CONFLICT if nothing would continue after this command."""
     if session.server is None:
         raise TPUError(
-            f"--no-wait needs a running Jupyter server, which {task}.",
+            "--no-wait needs a running Jupyter server, which continues what comes next.",
             Reason.CONFLICT,
             "Omit --no-wait, or start `jupyter lab` first.",
         )
@@ -292,6 +291,12 @@ def require_server(session: Session, task: str) -> None:
 def left_line(session: Session, operation: Operation) -> str:
     """What a command that does not wait prints at its end."""
     return f"{left_running(session, operation)} (operation {operation.id})"
+
+
+def leave_and_print(session: Session, operation: Operation, as_json: bool) -> None:
+    """Ends a command that does not wait for *operation*."""
+    leave(session, operation)
+    print_result(operation, left_line(session, operation), as_json)
 
 
 def leave(session: Session, operation: Operation) -> None:

@@ -48,43 +48,6 @@ if TYPE_CHECKING:
     from .google import GoogleCloud
     from .tpu import CloudTPU, has_ssh_key, uses_os_login
 
-__all__ = [
-    "API",
-    "ATTACHED",
-    "OPERATION_LABEL",
-    "AttachedHost",
-    "AttachedMachine",
-    "AttachedMachines",
-    "Cloud",
-    "CloudTPU",
-    "CloudWithAttached",
-    "ComputeEngine",
-    "DataDisk",
-    "Endpoint",
-    "GoogleCloud",
-    "GuestAttributes",
-    "Maintenance",
-    "Node",
-    "NodeList",
-    "NodeName",
-    "NodeOptions",
-    "NodeSpec",
-    "NodeState",
-    "QueuedList",
-    "QueuedSpec",
-    "QueuedState",
-    "QueuedTPUs",
-    "Target",
-    "Tier",
-    "attached_name",
-    "check_ours",
-    "has_ssh_key",
-    "is_attached",
-    "is_emulated",
-    "uses_os_login",
-    "without_chips",
-]
-
 #: What asks no cloud, such as a command next to a server, needs none of these.
 __getattr__ = lazy_names(
     __name__,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,7 @@ from msgspec import Struct
 from ..catalog import API
 from ..errors import InvalidInput, Reason, TPUError
 from ..paths import data_dir
+from .known_apis import opened
 from .models import (
     Endpoint,
     Fault,
@@ -40,8 +41,6 @@ from .protocol import Cloud
 
 #: The zone, and the project, of attached machines. Google has none of that name.
 ATTACHED = "attached"
-
-_BUSY = 10.0  # seconds, until another process has written
 
 
 class AttachedHost(Struct, frozen=True, kw_only=True):
@@ -165,23 +164,12 @@ class AttachedMachines:
             with self._opened() as database:
                 database.execute("DELETE FROM attached WHERE name = ?", (name,))
 
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with contextlib.closing(sqlite3.connect(self.path, timeout=_BUSY)) as database:
-                self.path.chmod(0o600)
-                with database:  # a transaction
-                    database.execute(
-                        "CREATE TABLE IF NOT EXISTS attached"
-                        " (name TEXT PRIMARY KEY, machine TEXT NOT NULL)"
-                    )
-                    yield database
-        except (sqlite3.Error, OSError) as error:
-            raise TPUError(
-                f"The list of attached machines, {self.path}, can't be used: {error}.",
-                Reason.UNAVAILABLE,
-                "Check the disk and the permissions of the file.",
-            ) from error
+    def _opened(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        return opened(
+            self.path,
+            "attached (name TEXT PRIMARY KEY, machine TEXT NOT NULL)",
+            lambda error: f"The list of attached machines, {self.path}, can't be used: {error}.",
+        )
 
 
 class CloudWithAttached:

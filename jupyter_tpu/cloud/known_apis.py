@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ..catalog import API
@@ -68,20 +68,35 @@ class KnownAPIs:
             self._known = {NodeName(*name): api for *name, api in rows if api in ("tpu", "compute")}
         return self._known
 
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with contextlib.closing(sqlite3.connect(self.path, timeout=_BUSY)) as database:
-                self.path.chmod(0o600)
-                with database:  # a transaction
-                    database.execute(
-                        "CREATE TABLE IF NOT EXISTS control_planes (cloud TEXT, project TEXT,"
-                        " zone TEXT, name TEXT, api TEXT, PRIMARY KEY (cloud, project, zone, name))"
-                    )
-                    yield database
-        except (sqlite3.Error, OSError) as error:
-            raise TPUError(
-                f"The list of TPUs' control planes, {self.path}, can't be used: {error}.",
-                Reason.UNAVAILABLE,
-                "Check the disk and the permissions of the file.",
-            ) from error
+    def _opened(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        table = (
+            "control_planes (cloud TEXT, project TEXT, zone TEXT, name TEXT, api TEXT,"
+            " PRIMARY KEY (cloud, project, zone, name))"
+        )
+        return opened(
+            self.path,
+            table,
+            lambda error: f"The list of TPUs' control planes, {self.path}, can't be used: {error}.",
+        )
+
+
+@contextlib.contextmanager
+def opened(
+    path: Path, table: str, message: Callable[[Exception], str]
+) -> Iterator[sqlite3.Connection]:
+    """A transaction on a file of this user with one *table*, which is made where it is missing.
+
+    Raises UNAVAILABLE with that *message* where the file can't be used.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=_BUSY)) as database:
+            path.chmod(0o600)
+            with database:
+                database.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+                yield database
+    except (sqlite3.Error, OSError) as error:
+        raise TPUError(
+            message(error),
+            Reason.UNAVAILABLE,
+            "Check the disk and the permissions of the file.",
+        ) from error

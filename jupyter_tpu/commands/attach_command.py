@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..wording import count
+from ..wording import count, phrase
 from .field_options import options_of
 from .grammar import argument, command, examples, parameters, program
-from .printing import json_option, print_json
+from .printing import json_option, print_result
 from .questions import confirm
 from .session import open_session
 
@@ -31,11 +31,13 @@ machine_options = parameters(
 
 def describe_attached(tpu: TPU) -> str:
     """What was attached, and the command that connects it."""
-    chips = f"{count(tpu.chips, 'TPU chip')}: {tpu.type}" if tpu.chips else "no TPU chips"
-    note = "" if tpu.chips else " JAX uses its CPU."
-    what = f"{count(len(tpu.hosts), 'host')}, {chips}" if len(tpu.hosts) > 1 else chips
-    connect = f"{program()} connect {tpu.name}"
-    return f"{tpu.name} is attached ({what}).{note} To use it in notebooks: {connect}"
+    chips = f"{count(tpu.chips, 'TPU chip')}: {tpu.type}" if tpu.chips else phrase("no TPU chips")
+    what = f"{count(len(tpu.hosts), 'host')} · {chips}" if len(tpu.hosts) > 1 else chips
+    sentences = [f"{tpu.name} is attached ({what})."]
+    if not tpu.chips:
+        sentences.append("JAX uses its CPU.")
+    sentences.append(f"To use it in notebooks: {program()} connect {tpu.name}")
+    return " ".join(sentences)
 
 
 @command(
@@ -68,10 +70,7 @@ def attach(machines: Sequence[str], fields: dict[str, Any], as_json: bool) -> No
                 machine.host_key for machine in unknown
             ]  # what was shown is trusted
         tpu = session.call(session.fleet.attached.attach(request))
-    if as_json:
-        print_json(tpu)
-    else:
-        print(describe_attached(tpu))
+    print_result(tpu, describe_attached(tpu), as_json)
 
 
 def confirm_keys(unknown: Sequence[MachineHost]) -> None:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidInput
-from .field_options import options_of
+from .field_options import options_of, read_dependencies
 from .grammar import section
-from .read_files import read_dependencies
 
 if TYPE_CHECKING:
     from ..fleet.models import ConnectTPU

@@ -10,7 +10,7 @@ from ..errors import InvalidInput
 from .field_options import options_of
 from .grammar import command, examples, section
 from .parameters import tpu_argument
-from .printing import json_option, note, print_json
+from .printing import json_option, note, print_result
 from .session import open_session
 
 if TYPE_CHECKING:
@@ -109,9 +109,6 @@ def doctor(
                 zone=ctx.meta.get("zone"), tier="spot" if spot else "on-demand", **fields
             )
             diagnosis = session.call(session.fleet.doctor.preflight(check_setup))
-    if as_json:
-        print_json(diagnosis)
-    else:
-        print(describe(diagnosis))
+    print_result(diagnosis, describe(diagnosis), as_json)
     if not diagnosis.healthy:
         raise click.exceptions.Exit(1)

@@ -10,8 +10,8 @@ import click
 from .field_options import options_of
 from .grammar import Group, argument, examples, program
 from .parameters import project_option
-from .printing import json_option, list_options, note, print_json, print_list
-from .session import open_session
+from .printing import json_option, list_options, note, print_list, print_result
+from .session import fleet_call
 from .tables import table
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ def grant() -> None:
 @list_options
 def list_all() -> None:
     """List the grants, and how many chips of each are in use."""
-    with open_session() as session:
-        grant_uses = session.call(session.fleet.grants.list())
+    grant_uses = fleet_call(lambda fleet: fleet.grants.list())
     print_list(grant_uses, grant_table)
 
 
@@ -98,20 +97,19 @@ def add(title: str, fields: dict[str, Any], as_json: bool) -> None:
     from ..fleet.models import Grant
 
     new_grant = Grant(name=title, **fields)
-    with open_session() as session:
-        grant_uses = session.call(session.fleet.grants.add(new_grant))
-    if as_json:
-        print_json(next(grant_use for grant_use in grant_uses if grant_use.grant.name == title))
-    else:
-        print(grant_table(grant_uses))
+    grant_uses = fleet_call(lambda fleet: fleet.grants.add(new_grant))
+    print_result(
+        next(grant_use for grant_use in grant_uses if grant_use.grant.name == title),
+        grant_table(grant_uses),
+        as_json,
+    )
 
 
 @grant.command("remove", epilog=examples("jupyter tpu grant remove trc-v5e"))
 @_name_argument
 def remove(title: str) -> None:
     """Remove a grant. TPUs inside it stay, and count as charged from then on."""
-    with open_session() as session:
-        session.call(session.fleet.grants.remove(title))
+    fleet_call(lambda fleet: fleet.grants.remove(title))
     print(f"Removed the grant {title}.")
 
 
@@ -124,8 +122,7 @@ def prices() -> None:
 @list_options
 def list_prices() -> None:
     """List what an hour of one chip costs, with the date of each price."""
-    with open_session() as session:
-        price_list = session.call(session.fleet.prices.list())
+    price_list = fleet_call(lambda fleet: fleet.prices.list())
     print_list(price_list, price_table, "prices")
 
 
@@ -139,9 +136,5 @@ def refresh(as_json: bool) -> None:
     kept.
     """
     note("Reading the prices. This can take half a minute.")
-    with open_session() as session:
-        price_list = session.call(session.fleet.prices.refresh())
-    if as_json:
-        print_json(price_list)
-    else:
-        print(price_table(price_list))
+    price_list = fleet_call(lambda fleet: fleet.prices.refresh())
+    print_result(price_list, price_table(price_list), as_json)

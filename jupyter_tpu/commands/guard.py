@@ -1,24 +1,25 @@
-"""The guard of a TPU: its options, and its state in words."""
+"""``jupyter tpu guard`` and ``%tpu guard``: the options of a guard, and its state in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from ..errors import InvalidInput
+from ..wording import phrase
 from .field_options import options_of
+from .grammar import Group, examples
+from .parameters import tpu_argument
+from .printing import json_option, note, print_result
+from .questions import confirm_name_option, confirmed_names
+from .session import Session, fleet_call, open_session, tpu_ref
 from .times import local_time
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard
-
-_REASONS = {
-    "idle": "it is idle",
-    "time": "its time limit is reached",
-    "cost": "its cost limit is reached",
-}
-_ACTS = {"stop": "stops", "delete": "is deleted"}
 
 
 def guard_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,21 +43,29 @@ def _guard(fields: dict[str, Any]) -> SetGuard | None:
 
 
 def countdown(guard: Guard) -> str:
-    """What happens next, and when: "Stops at 2026-11-23 02:10:00 because it is idle"."""
-    act = _ACTS[guard.action]
+    """What happens next, and when: "stops at 2026-11-23 02:10:00 (it is idle)"."""
+    stops = guard.action == "stop"
     if guard.phase == "ending":
-        return f"{act} now"
+        return phrase("stops now" if stops else "is deleted now")
     if guard.ends:
-        return f"{act} at {local_time(guard.ends)} because {_REASONS[guard.reason]}"
+        time = local_time(guard.ends)
+        act = phrase(f"stops at {time}" if stops else f"is deleted at {time}")
+        reasons = {
+            "idle": phrase("it is idle"),
+            "time": phrase("its time limit is reached"),
+            "cost": phrase("its cost limit is reached"),
+        }
+        return f"{act} ({reasons[guard.reason]})"
     if guard.busy:
-        return f"busy with {', '.join(guard.busy)}"
-    return "no report from the host yet" if guard.busy is None else "no limit is near"
+        return phrase(f"busy with {', '.join(guard.busy)}")
+    if guard.busy is None:
+        return phrase("no report from the host yet")
+    return phrase("no limit is near")
 
 
 def guard_text(name: str, guard: Guard) -> str:
     """Its limits and its state, and what to do about a problem."""
-    limits = ", or ".join(_limits(guard))
-    lines = [f"{name} {_ACTS[guard.action]} {limits}.", f"Now: {countdown(guard)}."]
+    lines = [*_limits(name, guard), f"State: {countdown(guard)}."]
     if guard.problem is not None:
         why = f"{guard.problem.message} {guard.problem.hint}".rstrip()
         lines += [
@@ -78,17 +87,110 @@ def guard_text(name: str, guard: Guard) -> str:
     return "\n".join(lines)
 
 
-def _limits(guard: Guard) -> list[str]:
-    limits = []
+def _limits(name: str, guard: Guard) -> Iterator[str]:
+    stops = guard.action == "stop"
     if guard.idle is not None:
-        limits.append(f"after {_duration(guard.idle)} without work")
+        idle = _duration(guard.idle)
+        yield (
+            f"{name} stops after {idle} without work."
+            if stops
+            else f"{name} is deleted after {idle} without work."
+        )
     if guard.max_cost is not None:
-        limits.append(f"when it has cost ${guard.max_cost:.2f}")
+        cost = f"${guard.max_cost:.2f}"
+        yield (
+            f"{name} stops when it has cost {cost}."
+            if stops
+            else f"{name} is deleted when it has cost {cost}."
+        )
     if guard.until:
-        limits.append(f"at {local_time(guard.until)}")
-    return limits
+        time = local_time(guard.until)
+        yield f"{name} stops at {time}." if stops else f"{name} is deleted at {time}."
 
 
 def _duration(length: float) -> str:
     hours, minutes = divmod(round(length / 60), 60)
     return " ".join(f"{n} {unit}" for n, unit in ((hours, "h"), (minutes, "min")) if n)
+
+
+@click.group("guard", cls=Group, aliases={"off": "remove", "show": "describe"})
+def guard() -> None:
+    """Stop or delete a TPU automatically: when it is idle, at a cost, or at a time.
+
+    The guard runs on the TPU, so it works while your computer is off.
+    """
+
+
+@guard.command(
+    "set",
+    epilog=examples(
+        "jupyter tpu guard set my-tpu --max-idle 2h",
+        "jupyter tpu guard set my-tpu --max-cost 20 --until 2026-12-24T08:00 --then-delete",
+    ),
+)
+@tpu_argument()
+@guard_options
+@options_of("SetGuard", "notice", into="guard")
+@confirm_name_option
+@json_option
+def set_guard(name: str, guard: SetGuard | None, confirmed: tuple[str, ...], as_json: bool) -> None:
+    """Set or replace the guard of a TPU. When it acts, everything that runs there ends."""
+    if guard is None:
+        raise InvalidInput("A guard needs a limit.", "Add --max-idle, --max-cost or --until.")
+    from msgspec import structs
+
+    with open_session() as session:
+        ref, typed = _confirmed(session, name, confirmed)
+        guard = structs.replace(guard, confirm_name=typed)
+        note("Checking whether the TPU has the permission.")
+        status = session.call(session.fleet.guards.set(ref, guard))
+    _print(name, status, as_json)
+
+
+@guard.command("describe", epilog=examples("jupyter tpu guard describe my-tpu"))
+@tpu_argument()
+@json_option
+def describe(name: str, as_json: bool) -> None:
+    """Show the guard of a TPU, what it waits for, and when it acts."""
+    status = fleet_call(lambda fleet: fleet.guards.get(name))
+    _print(name, status, as_json)
+
+
+@guard.command("keep", epilog=examples("jupyter tpu guard keep my-tpu --for 3h"))
+@tpu_argument()
+@options_of("KeepTPU", "seconds")
+@confirm_name_option
+@json_option
+def keep(name: str, fields: dict[str, Any], confirmed: tuple[str, ...], as_json: bool) -> None:
+    """Keep a TPU running for some time, even if it reaches a limit."""
+    from ..fleet.models import KeepTPU
+
+    with open_session() as session:
+        ref, typed = _confirmed(session, name, confirmed)
+        request = KeepTPU(confirm_name=typed, **fields)
+        status = session.call(session.fleet.guards.keep(ref, request))
+    _print(name, status, as_json)
+
+
+@guard.command("remove", epilog=examples("jupyter tpu guard remove my-tpu"))
+@tpu_argument()
+@confirm_name_option
+def remove(name: str, confirmed: tuple[str, ...]) -> None:
+    """Remove the guard: the TPU runs, and is billed, until you stop or delete it."""
+    from ..fleet.models import RemoveGuard
+
+    with open_session() as session:
+        ref, typed = _confirmed(session, name, confirmed)
+        session.call(session.fleet.guards.remove(ref, RemoveGuard(confirm_name=typed)))
+    print(f"{name} has no guard now. It runs until you stop or delete it.")
+
+
+def _confirmed(session: Session, name: str, confirmed: tuple[str, ...]) -> tuple[str, str]:
+    """What names exactly this TPU, and its name if that was confirmed, else ""."""
+    tpu = session.call(session.fleet.tpu(name))
+    names = confirmed_names([tpu], confirmed)
+    return tpu_ref(tpu), tpu.name if tpu.name in names else ""
+
+
+def _print(name: str, guard: Guard, as_json: bool) -> None:
+    print_result(guard, guard_text(name, guard), as_json)

@@ -1,19 +1,42 @@
-"""Hunts in words: what is tried, how each attempt ended, and when the next one begins."""
+"""``hunt`` for ``jupyter tpu`` and ``%tpu``, and hunts in words: what is tried, how each attempt
+ended, and when the next one begins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from ..errors import duration
+from ..wording import count
+from .connection import Content, content_options
 from .costs import hourly
-from .grammar import program
+from .field_options import options_of
+from .grammar import Group, argument, command, examples, parameters, program, section
+from .guard import guard_options
+from .node_options import node_options
+from .parameters import (
+    complete_type,
+    complete_zone,
+    connect_option,
+    environment_option,
+    project_option,
+)
+from .printing import formatted, json_option, list_options, list_text, print_json
+from .questions import confirm, yes_option
+from .session import Session, open_session
 from .tables import problem_text, state_text, table
 from .times import local_time
+from .watching import watch as watch_changes
+from .watching import watch_option
 
 if TYPE_CHECKING:
-    from ..fleet.models import Hunt, HuntCandidate
+    from ..cloud import NodeOptions
+    from ..fleet.models import Hunt, HuntCandidate, SetGuard, StartHunt
 
 #: Of a hunt in the queue.
 QUEUED = "Attempts in the queue are queued resources. They continue while this computer is off."
@@ -107,3 +130,202 @@ def left_to_server(hunt: Hunt) -> str:
 
 def _last_problem(hunt: Hunt) -> str:
     return hunt.problem.message if hunt.problem is not None else hunt.message
+
+
+HELP = """Search for a TPU over zones, types and tiers until one is available.
+
+A hunt tries one zone, type and tier after the other, and begins again after a while, until
+it gets a TPU, nothing is left to try, its deadline has passed, or you stop it.
+"""
+hunt_argument = argument("hunt", metavar="HUNT", help="The name of its TPU, or its ID.")
+
+_options = parameters(
+    argument("tpu", metavar="NAME", help="Lower-case letters, digits and hyphens."),
+    click.option(
+        "--type",
+        "--accelerator-type",
+        "types",
+        required=True,
+        multiple=True,
+        metavar="TYPE",
+        shell_complete=complete_type,
+        help="Accelerator type. Repeatable, in order of preference.",
+    ),
+    click.option(
+        "--zone",
+        "zones",
+        multiple=True,
+        metavar="ZONE",
+        shell_complete=complete_zone,
+        help="Zone; - for all zones that offer the types. Repeatable.  [default: gcloud's]",
+    ),
+    project_option,
+    click.option(
+        "--tier",
+        "tiers",
+        multiple=True,
+        default=("on-demand",),
+        show_default=False,
+        type=click.Choice(["on-demand", "spot", "reserved", "flex-start"]),
+        help="Repeatable, in order of preference.  [default: on-demand]",
+    ),
+    options_of("StartHunt", "deadline", into="hunt"),
+    connect_option,
+    click.option(
+        "--max-price",
+        type=click.FloatRange(min=0),
+        metavar="USD",
+        help="Start it without asking, and try only what costs at most this price in USD an hour.",
+    ),
+    options_of("CreateTPU", "version"),
+)
+_more_options = parameters(
+    section(
+        "How it looks",
+        options_of("StartHunt", "queued", "direct", "again", "when_preempted", into="hunt"),
+        options_of("CreateTPU", "run_for", "api", "reservation", "disk_gb"),
+    ),
+    section("Environment, with --connect", environment_option),
+    content_options("Environment, with --connect"),
+    section("Guard: let it stop or delete itself", guard_options),
+    node_options,
+)
+
+
+def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
+    """What is hunted for, and where; *function* gets it as `request` (StartHunt)."""
+
+    @wraps(function)
+    def with_options(
+        *args: Any,
+        tpu: str,
+        types: tuple[str, ...],
+        zones: tuple[str, ...],
+        tiers: tuple[Any, ...],
+        hunt: dict[str, Any],
+        fields: dict[str, Any],
+        then_connect: bool,
+        environment: str,
+        max_price: float | None,
+        options: NodeOptions,
+        guard: SetGuard | None,
+        content: Content,
+        **others: Any,
+    ) -> None:
+        from ..fleet.models import CreateTPU, StartHunt
+
+        if not then_connect:
+            content.needs_connect()
+        request = CreateTPU(
+            name=tpu,
+            type=types[0],
+            options=options,
+            max_price=max_price,
+            connect=content.request(environment) if then_connect else None,
+            guard=guard,
+            **fields,
+        )
+        start = StartHunt(tpu=request, zones=[*zones], types=[*types], tiers=[*tiers], **hunt)
+        function(*args, request=start, **others)
+
+    return _options(_more_options(with_options))
+
+
+def agreed(session: Session, request: StartHunt) -> tuple[Sequence[HuntCandidate], StartHunt]:
+    """What a hunt would try, with prices, and the request with the confirmation of these.
+
+    With a limit of the price in the request, that is the confirmation.
+    """
+    from msgspec import structs
+
+    if request.tpu.max_price is not None:
+        return session.call(session.fleet.hunts.quote(request)), request
+    tpu = structs.replace(request.tpu, confirm_price=True)
+    candidates = session.call(session.fleet.hunts.quote(structs.replace(request, tpu=tpu)))
+    # What was said is what may be paid, also if a price changes; None: one is not known.
+    prices = [candidate.cost.usd_per_hour for candidate in candidates if not candidate.ruled_out]
+    known = [price for price in prices if price is not None]
+    most = max(known) if len(known) == len(prices) else None
+    return candidates, structs.replace(request, tpu=structs.replace(tpu, max_price=most))
+
+
+def costs_money(candidates: Sequence[HuntCandidate]) -> bool:
+    return any(
+        candidate.cost.usd_per_hour != 0 for candidate in candidates if not candidate.ruled_out
+    )
+
+
+@command("list", epilog=examples("jupyter tpu hunt list --filter state=running --watch"))
+@watch_option
+@list_options
+def list_hunts(watch: bool) -> None:
+    """List running and recent hunts, newest first."""
+
+    def look() -> str:
+        return list_text(session.call(session.fleet.hunts.list()), hunt_table)
+
+    with open_session() as session:
+        if watch:
+            watch_changes(session, look, lambda: False)
+        elif text := look():
+            print(text)
+
+
+@command("describe", epilog=examples("jupyter tpu hunt describe my-tpu"))
+@hunt_argument
+@watch_option
+@json_option
+def describe(hunt: str, watch: bool, as_json: bool) -> None:
+    """Show where a hunt looks, its last attempts, and why they failed.
+
+    With --watch, until the hunt has ended.
+    """
+    over = False
+
+    def look() -> str:
+        nonlocal over
+        current = session.call(session.fleet.hunts.get(hunt))
+        over = current.state not in ("running", "paused")
+        return formatted(current) if as_json else describe_hunt(current)
+
+    with open_session() as session:
+        if watch:
+            watch_changes(session, look, lambda: over)
+        else:
+            print(look())
+
+
+@command("stop", epilog=examples("jupyter tpu hunt stop my-tpu"))
+@hunt_argument
+@yes_option("Stop it without asking.")
+@json_option
+def stop(hunt: str, yes: bool, as_json: bool) -> None:
+    """Stop a hunt, and delete what its current attempt has made."""
+    from ..fleet.client import wait_for_end
+
+    with open_session() as session:
+        current = session.call(session.fleet.hunts.get(hunt))
+        if current.state in ("running", "paused") and not yes:
+            confirm(
+                f"Stop the hunt for {current.name} after {count(current.attempted, 'attempt')}? "
+                "What its current attempt has made is deleted.",
+                "Add --yes to stop it without asking.",
+            )
+        current = session.call(session.fleet.hunts.stop(hunt))
+        operation = session.call(session.fleet.operations.get(current.id))
+        session.call(wait_for_end(session.fleet, operation))
+        ended = session.call(session.fleet.hunts.get(current.id))
+    if as_json:
+        print_json(ended)
+    elif ended.state == "stopped":
+        print(f"Stopped the hunt for {ended.name} after {count(ended.attempted, 'attempt')}.")
+    elif ended.state == "found":
+        print(f"Not stopped: {ended.name} is in {ended.zone} already.")
+    elif ended.problem is not None:
+        raise ended.problem.to_error()
+
+
+def hunt_group(start: click.Command, *more: click.Command) -> Group:
+    """``hunt``, with what differs between a terminal and a notebook."""
+    commands = [start, list_hunts, describe, *more, stop]
+    return Group("hunt", help=HELP, aliases={"show": "describe"}, commands=commands)

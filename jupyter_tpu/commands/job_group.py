@@ -21,6 +21,7 @@ from .questions import confirm, yes_option
 from .scripts import (
     as_text,
     only_tpu,
+    pass_env_option,
     script_command,
     script_of,
     send_project,
@@ -62,10 +63,7 @@ def job() -> None:
 @command_argument
 @tpu_of_script_option
 @options_of("StartJob", "hosts", "cwd", "environment", "name")
-@click.option(
-    "--pass-env", "passed", multiple=True, metavar="VARIABLE...",
-    help="Environment variables of this machine that the job gets, too.",
-)  # fmt: skip
+@pass_env_option
 @click.option("--env-file", metavar="FILE", help="A file with lines VARIABLE=VALUE for the job.")
 @options_of("StartJob", "restart_with_tpu")
 @json_option

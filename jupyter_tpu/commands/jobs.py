@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput, Reason, TPUError
+from .field_options import read_text
 from .grammar import program
-from .read_files import read_text
 from .tables import state_text, table
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from .field_options import options_of, pairs
+from .field_options import options_of, pairs, read_text
 from .grammar import parameters, section
 from .parameters import complete_type, complete_zone, project_option
-from .read_files import read_text
 
 
 def type_and_zone(*, required: bool = True) -> Callable[[Any], Any]:

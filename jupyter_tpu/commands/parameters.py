@@ -160,6 +160,9 @@ copied_paths = argument(
     help="Files and folders. NAME:PATH is on a TPU; PATH is relative to its home folder, or "
     "absolute.",
 )
+connect_option = click.option(
+    "--connect", "then_connect", is_flag=True, help="Then connect it (see `connect`)."
+)
 environment_option = click.option(
     "--env",
     "environment",

@@ -108,6 +108,14 @@ def print_json(value: Any, items: str = "") -> None:
         print(text)
 
 
+def print_result(value: Any, text: str, as_json: bool) -> None:
+    """Prints *text*, or the *value* that it describes as `print_json` does."""
+    if as_json:
+        print_json(value)
+    else:
+        print(text)
+
+
 def formatted(value: Any, items: str = "") -> str:
     """A model for programs, as --format says; JSON is the same as REST gives.
 

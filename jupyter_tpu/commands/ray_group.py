@@ -16,8 +16,15 @@ from .operations import wait_with_notes
 from .parameters import tpu_argument
 from .printing import json_option, note, print_json
 from .questions import can_ask, confirm, yes_option
-from .scripts import as_text, only_tpu, script_command, send_project
-from .session import Session, open_session
+from .scripts import (
+    as_text,
+    only_tpu,
+    pass_env_option,
+    script_command,
+    send_project,
+    tpu_of_script_option,
+)
+from .session import Session, fleet_call, open_session
 from .tables import problem_text, table
 
 if TYPE_CHECKING:
@@ -81,8 +88,7 @@ def _start(session: Session, name: str, request: Any) -> None:
 @json_option
 def status(name: str, as_json: bool) -> None:
     """Show the cluster, host by host."""
-    with open_session() as session:
-        cluster = session.call(session.fleet.ray.get(name))
+    cluster = fleet_call(lambda fleet: fleet.ray.get(name))
     if as_json:
         return print_json(cluster)
     print(ray_text(cluster))
@@ -123,12 +129,9 @@ def ray_text(cluster: Ray) -> str:
     metavar="[-- ARGS...]",
     help="Arguments of the script.",
 )
-@click.option("--tpu", metavar="NAME", help="The TPU.  [default: the only READY one]")
+@tpu_of_script_option
 @options_of("StartJob", "name")
-@click.option(
-    "--pass-env", "passed", multiple=True, metavar="VARIABLE...",
-    help="Environment variables of this machine that the script gets, too.",
-)  # fmt: skip
+@pass_env_option
 @click.option("--detach", "-d", is_flag=True, help="Return at once; the job continues.")
 @json_option
 def submit(

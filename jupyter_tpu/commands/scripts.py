@@ -21,6 +21,11 @@ tpu_of_script_option = click.option(
     "--tpu", metavar="NAME", help="The TPU for SCRIPT.py.  [default: the only READY one]"
 )
 
+pass_env_option = click.option(
+    "--pass-env", "passed", multiple=True, metavar="VARIABLE...",
+    help="Environment variables of this machine that the job gets, too.",
+)  # fmt: skip
+
 
 def script_of(name: str, command: Sequence[str], tpu: str | None) -> Path | None:
     """The script that stands in place of a TPU's name; None if it is the name, and there is a

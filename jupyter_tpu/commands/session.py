@@ -124,6 +124,12 @@ def open_session() -> Iterator[Session]:
         core.wait(session.fleet.close())
 
 
+def fleet_call(ask: Callable[[FleetAPI], Coroutine[Any, Any, T]]) -> T:
+    """What the fleet answers to one question."""
+    with open_session() as session:
+        return session.call(ask(session.fleet))
+
+
 async def _own_fleet(target: Target) -> FleetAPI:
     from ..fleet import Fleet
     from ..kernels import KernelSpecs

@@ -5,5 +5,3 @@
 
 from .service import environment_lines, serve
 from .state_folder import EmulatorState, default_state_dir, state_file
-
-__all__ = ["EmulatorState", "default_state_dir", "environment_lines", "serve", "state_file"]

@@ -34,52 +34,14 @@ if TYPE_CHECKING:
         FoundPythons,
         HostSetup,
         InstalledPackage,
+        ProgressReporter,
         RemoteHost,
         Requested,
+        StepPlan,
         SyncedPackages,
     )
-    from .progress import ProgressReporter, StepPlan
     from .unattended import GuardRules, UnattendedStart, is_unattended, startup_script
     from .verification import single_host_variables
-
-__all__ = [
-    "CreatedEnvironment",
-    "EnvironmentSpec",
-    "ExaminedHost",
-    "ExpectedHardware",
-    "ExpectedTPU",
-    "Finding",
-    "FoundPython",
-    "FoundPythons",
-    "GuardRules",
-    "HeldChips",
-    "HostFacts",
-    "HostSetup",
-    "InstalledPackage",
-    "Machine",
-    "ProgressReporter",
-    "RemoteHost",
-    "Report",
-    "Requested",
-    "StepPlan",
-    "SyncedPackages",
-    "UnattendedStart",
-    "create",
-    "delete_lock_file",
-    "describe_machine",
-    "diagnose",
-    "differences",
-    "end_holders",
-    "examine",
-    "existing_pythons",
-    "healthy",
-    "held_chips",
-    "is_unattended",
-    "packages",
-    "plan",
-    "single_host_variables",
-    "startup_script",
-]
 
 #: Models alone are needed by Jupyter Server's start and by `jupyter tpu list`.
 __getattr__ = lazy_names(
@@ -95,9 +57,9 @@ __getattr__ = lazy_names(
         ),
         "models": (
             "CreatedEnvironment EnvironmentSpec ExpectedHardware FoundPython FoundPythons "
-            "HostSetup InstalledPackage RemoteHost Requested SyncedPackages"
+            "HostSetup InstalledPackage ProgressReporter RemoteHost Requested StepPlan "
+            "SyncedPackages"
         ),
-        "progress": "ProgressReporter StepPlan",
         "unattended": "GuardRules UnattendedStart is_unattended startup_script",
         "verification": "single_host_variables",
     },

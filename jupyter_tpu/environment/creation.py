@@ -20,9 +20,10 @@ from .models import (
     CreatedEnvironment,
     EnvironmentSpec,
     ExpectedHardware,
+    ProgressReporter,
     RemoteHost,
+    StepPlan,
 )
-from .progress import ProgressReporter, StepPlan
 from .steps import SetupStep, steps_of
 from .verification import chips_in_use
 

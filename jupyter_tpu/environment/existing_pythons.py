@@ -16,12 +16,13 @@ from .models import (
     ExpectedHardware,
     FoundPython,
     FoundPythons,
+    ProgressReporter,
     RemoteHost,
     Requested,
+    StepPlan,
 )
 from .packages import uv_path
 from .pod import require_pod
-from .progress import ProgressReporter, StepPlan
 from .pythons import is_older
 from .remote_call import call
 from .verification import HostCheck, require_usable_found, single_host_variables

@@ -12,8 +12,7 @@ from msgspec import structs
 from ..concurrency import finish_on_hosts, gather_or_cancel
 from ..errors import TPUError
 from .host_answers import Probe
-from .models import EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
-from .progress import ProgressReporter
+from .models import EnvironmentSpec, ExpectedHardware, ProgressReporter, RemoteHost, Requested
 from .pythons import Choice
 from .remote_call import ATTEMPTS, call
 from .requirements import jaxkit_sources, requirements

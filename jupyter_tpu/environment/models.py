@@ -1,4 +1,4 @@
-"""What an environment should be, and what was created."""
+"""What an environment should be, what was created, and how that reports its progress."""
 
 from __future__ import annotations
 
@@ -177,3 +177,34 @@ class RemoteHost(Protocol):
         on_line: Callable[[str], None] | None = ...,
         check: bool = ...,
     ) -> CompletedCommand: ...
+
+
+class StepPlan(Struct, frozen=True):
+    """A step before it runs.
+
+    weight: its usual share of the time, in any unit. all_hosts: it runs on each host.
+    """
+
+    key: str
+    title: str
+    weight: float
+    all_hosts: bool = True
+
+
+class ProgressReporter(Protocol):
+    """Called on the core thread's loop, never for two hosts at once."""
+
+    def begin(self, key: str) -> None:
+        """A step begins, on all hosts."""
+
+    def part(self, key: str, part: float) -> None:
+        """The finished part of a step, 0 to 1."""
+
+    def host_done(self, key: str) -> None:
+        """One more host has finished the step."""
+
+    def done(self, key: str, state: Literal["done", "skipped", "failed"] = "done") -> None:
+        """All hosts have finished the step; "failed": the environment can be used without it."""
+
+    def log(self, line: str) -> None:
+        """A line for people."""

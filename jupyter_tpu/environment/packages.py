@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ..concurrency import finish_on_hosts
-from .models import InstalledPackage, Locked, RemoteHost, SyncedPackages
+from .models import InstalledPackage, Locked, ProgressReporter, RemoteHost, StepPlan, SyncedPackages
 from .on_host.packages import REQUIRED, name_of
-from .progress import ProgressReporter, StepPlan
 from .remote_call import call
 
 CHANGE = StepPlan("change", "Install and remove packages", 10, all_hosts=False)

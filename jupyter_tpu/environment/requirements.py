@@ -46,6 +46,7 @@ _SOURCES = (
     "errors.py",
     "wording.py",
     "files.py",
+    "lazy.py",
     "catalog/*.py",
     "jaxkit/**/*.py",
 )

@@ -14,9 +14,8 @@ from msgspec import Struct
 from . import pythons
 from .host_answers import Probe
 from .host_work import HostWork
-from .models import EnvironmentSpec
+from .models import EnvironmentSpec, StepPlan
 from .pod import require_pod
-from .progress import StepPlan
 from .remote_call import NoSuchPython
 from .requirements import index_options, jaxkit_sources, without_libtpu
 from .verification import chips_in_use, require_usable, single_host_variables

@@ -8,8 +8,7 @@ from ..errors import Reason, TPUError
 from . import pythons
 from .creation import DISK_HINT
 from .host_answers import Probe, TensorBoardServer
-from .models import RemoteHost
-from .progress import ProgressReporter, StepPlan
+from .models import ProgressReporter, RemoteHost, StepPlan
 from .remote_call import NoSuchPython, call
 
 #: Its environment; a user's environment can't have such a name.

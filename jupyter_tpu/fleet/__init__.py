@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from .fleet import Fleet
     from .lifecycle.defaults import EnvironmentDefaults
 
-__all__ = ["EnvironmentDefaults", "Fleet", "FleetAPI", "KernelSpecRegistry"]
-
 
 def __getattr__(name: str) -> Any:
     # Jupyter Server loads models and protocol when it starts, and the fleet when it is first used.

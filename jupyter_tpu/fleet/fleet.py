@@ -9,27 +9,31 @@ from pathlib import Path
 from ..links import Links
 from ..paths import data_dir
 from . import models
-from .agents import Agents
-from .chips import TPUChips
+from .api import FleetAPI
 from .core.core import Core
 from .core.state_folder import Locks, ProcessLease
 from .core.store import Store
-from .environments import Environments
-from .files import Files
-from .forwarding import Forwarding
-from .hunts import Hunts
-from .jobs import Jobs
-from .kernels import Kernels
+from .kernels.kernels import KernelService
 from .kernelspecs import KernelSpecRegistry
-from .lifecycle import Lifecycle
 from .lifecycle.defaults import EnvironmentDefaults
-from .money import Money
 from .ray import RayService
-from .reconcile import Reconcile
-from .setup import Setup
+from .subjects import (
+    Agents,
+    Environments,
+    Files,
+    Forwarding,
+    Hunts,
+    Jobs,
+    Kernels,
+    Lifecycle,
+    Money,
+    Reconcile,
+    Setup,
+    TPUChips,
+)
 
 
-class Fleet:
+class Fleet(FleetAPI):
     """The TPUs of one project, as a :class:`~jupyter_tpu.fleet.api.FleetAPI`.
 
     Lives on the core thread's loop. Made by :meth:`open`, ended by :meth:`close`.
@@ -66,7 +70,8 @@ class Fleet:
         self.grants, self.prices = money.grants, money.prices
         self.reservations = money.reservations
         self.environments, self.pythons = environments.service, environments.pythons
-        self.kernels, self.slice_kernels = kernels.service, kernels.slices
+        self.kernels: KernelService = kernels.service  # the server adds to it
+        self.slice_kernels = kernels.slices
         self.chips, self.chip_kernels = chips.service, chips.kernels
         self.metrics = chips.metrics
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles

@@ -19,7 +19,7 @@ from ..environment.host_answers import RayOnHost, RayState
 from ..errors import Reason, TPUError
 from ..links import HostName, Link
 from .core.core import Core
-from .core.running_operation import OperationProgress
+from .core.known_operations import OperationProgress
 from .environments.environment import LINKS, connect_hosts
 from .environments.packages import EnvironmentService
 from .forwarding.apps import Apps

@@ -56,13 +56,13 @@ def _fleet(line: str, call: str, about: str, **more: Any) -> Route:
     return route(line, call, about, None if answer is type(None) else answer, **more)
 
 
+_PART_TYPES = get_type_hints(FleetAPI)
+
+
 def _method(call: str) -> Any:
     """The method of `FleetAPI`, or of one of its parts, without an object."""
-    owner: Any = FleetAPI
-    *parts, name = call.split(".")
-    for part in parts:
-        owner = get_type_hints(getattr(owner, part).fget)["return"]
-    return getattr(owner, name)
+    part, _, name = call.rpartition(".")
+    return getattr(_PART_TYPES[part] if part else FleetAPI, name)
 
 
 _ENDS = {"end_kernels": "true: running kernels may be shut down"}

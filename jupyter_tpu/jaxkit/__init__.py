@@ -8,8 +8,9 @@ jaxkit`` takes a few milliseconds. `rest` and `processes` serve the Jupyter serv
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from ..lazy import lazy_names
 
 if TYPE_CHECKING:
     from .compile.compiler import cheapest_type, compile_for
@@ -24,37 +25,6 @@ if TYPE_CHECKING:
     from .tiles import padded_bytes, tiling, tiling_table
     from .trees import freeze_mask, tree_summary
     from .weights import load_weights, save_weights
-
-#: Public name -> the module it is in.
-_HOME = {
-    "CompileLimits": "compile.models",
-    "CompileReport": "compile.report",
-    "PlanRow": "compile.plan_table",
-    "TypePlan": "compile.plan_table",
-    "cheapest_type": "compile.compiler",
-    "compile_for": "compile.compiler",
-    "device_keys": "keys",
-    "draw_sharding": "sharding.placement",
-    "fold_key": "keys",
-    "freeze_mask": "trees",
-    "from_torch": "convert",
-    "host_slice": "sharding.batches",
-    "join_hosts": "sharding.batches",
-    "linear_from_torch": "convert",
-    "linear_to_torch": "convert",
-    "load_weights": "weights",
-    "padded_bytes": "tiles",
-    "placement": "sharding.placement",
-    "plan": "compile.planner",
-    "prefetch": "sharding.batches",
-    "process_key": "keys",
-    "save_weights": "weights",
-    "shard_batch": "sharding.batches",
-    "tiling": "tiles",
-    "tiling_table": "tiles",
-    "to_torch": "convert",
-    "tree_summary": "trees",
-}
 
 __all__ = [
     "CompileLimits",
@@ -87,20 +57,34 @@ __all__ = [
 ]
 
 
+_load = lazy_names(
+    __name__,
+    {
+        "compile.compiler": "cheapest_type compile_for",
+        "compile.models": "CompileLimits",
+        "compile.plan_table": "PlanRow TypePlan",
+        "compile.planner": "plan",
+        "compile.report": "CompileReport",
+        "convert": "from_torch linear_from_torch linear_to_torch to_torch",
+        "keys": "device_keys fold_key process_key",
+        "sharding.batches": "host_slice join_hosts prefetch shard_batch",
+        "sharding.placement": "draw_sharding placement",
+        "tiles": "padded_bytes tiling tiling_table",
+        "trees": "freeze_mask tree_summary",
+        "weights": "load_weights save_weights",
+    },
+)
+
+
 def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        value = getattr(import_module(f".{home}", __name__), name)
+        return _load(name)
     except ModuleNotFoundError as error:
         if error.name not in ("jax", "jaxlib", "numpy"):
             raise
         raise ModuleNotFoundError(
             f"jaxkit.{name} needs JAX: pip install 'jupyter-tpu[jax]'.", name=error.name
         ) from None
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

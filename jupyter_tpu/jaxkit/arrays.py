@@ -1,5 +1,5 @@
-"""Arrays described by shape, dtype and partition spec, and trees of them, without jax;
-and the operations of a traced program.
+"""Arrays described by shape, dtype and partition spec, and trees of them, without jax; and
+the operations of a traced program.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ from typing import Any
 
 from .specs import KernelSpecs
 
-__all__ = ["KernelSpecs", "TPUProvisioner"]
-
 
 def __getattr__(name: str) -> Any:
     # Loaded on demand: fleet needs only KernelSpecs.

@@ -17,6 +17,8 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import msgspec
+
 from ..agent.protocol.declarations import Request
 from ..agent.protocol.events import (
     KEEPER,
@@ -30,13 +32,30 @@ from ..agent.protocol.events import (
 )
 from ..agent.protocol.journal import Journal
 from ..agent.protocol.pump import JournalDisconnected, Pump
-from ..agent.protocol.records import KeeperHello, Notice, Rejection
+from ..agent.protocol.records import KeeperEvent, KeeperHello, Notice, Rejection
 from ..agent.protocol.requests import GetKernelFate
 from ..backoff import Backoff
 from ..errors import ConnectionLost, Reason, TPUError
 from ..links import HostGone
 from ..ssh.agent_answers import checked_record
+from ..ssh.host_values import InvalidAnswer, decoded
 from .end_errors import LeaseLost, ProtocolMismatch, gone_error, host_rebooted_error
+
+
+def keeper_event(parts: list[bytes]) -> KeeperEvent:
+    """The event in a message of the keeper. Raises InvalidAnswer."""
+    event: KeeperEvent = checked_record(decoded(parts[0], "event"), KeeperEvent, "event")
+    return event
+
+
+def kernel_info(content: bytes) -> bytes:
+    """The *content* of a kernel_info_reply, if it is a JSON object. Raises InvalidAnswer."""
+    try:
+        msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidAnswer("kernel_info_reply", str(error)) from None
+    return content
+
 
 log = logging.getLogger(__name__)
 

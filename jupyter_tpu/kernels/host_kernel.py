@@ -1,17 +1,22 @@
-"""A kernel's process on its host: starts it exactly once over an unreliable link, and ends it."""
+"""A kernel's process on its host: starts it exactly once over an unreliable link, and ends it. For
+a pod kernel, the hosts let each other log in first.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from ..agent.protocol.requests import KernelStart, StartKernel
+from ..environment.file_sync import MirrorHost
 from ..errors import Reason, TPUError, error_for
 from ..links import OwnedKernel, end_orphans, register_owned
 from .attachment import KernelLink
-from .background_shutdown import shutdown_in_background
+from .exit_cleanup import shutdown_in_background
 
 log = logging.getLogger(__name__)
 
@@ -108,3 +113,49 @@ def _timeout_error(timeout: float, problem: TPUError | None) -> TPUError:
     if problem is None:
         return TPUError(message, Reason.TIMEOUT, "Try again, or check the TPU in the panel.")
     return error_for(f"{message} {problem.message}", problem.reason, problem.hint)
+
+
+#: Seconds for the hosts to let each other log in. What fails there, the kernel itself says.
+AUTHORIZE = 15.0
+
+
+class PodHost(Protocol):
+    """The part of a link that this needs."""
+
+    async def pod_addresses(self) -> list[str]: ...
+
+    async def authorize_pod(self) -> None: ...
+
+    async def slice_addresses(self, others: Sequence[str]) -> list[list[str]]: ...
+
+    async def authorize_slices(self, others: Sequence[str]) -> None: ...
+
+
+class KernelHost(KernelLink, MirrorHost, PodHost, Protocol):
+    """The part of a link that a kernel and its project need."""
+
+
+async def prepare_pod(host: PodHost, slices: Sequence[str] = ()) -> dict[str, Any]:
+    """Lets the hosts of a TPU log in to each other, and those of other TPUs (*slices*) that the
+    kernel runs on, too. Returns ``pod`` of the agent's request ``start_kernel``.
+
+    Raises TPUError: INVALID for a TPU of one host, and the link's problem.
+    """
+    if slices:
+        parts = await host.slice_addresses(slices)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(AUTHORIZE):
+                await host.authorize_slices(slices)
+        sizes = [len(part) for part in parts]
+        return {"hosts": sum(sizes), "address": parts[0][0], "slices": sizes}
+    addresses = await host.pod_addresses()
+    if len(addresses) < 2:
+        raise TPUError(
+            "This kernel runs on all hosts of a TPU, and the TPU has one host.",
+            Reason.INVALID,
+            "Choose the TPU's other kernel.",
+        )
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(AUTHORIZE):
+            await host.authorize_pod()
+    return {"hosts": len(addresses), "address": addresses[0]}

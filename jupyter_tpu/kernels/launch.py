@@ -1,10 +1,10 @@
 """``python -m jupyter_tpu.kernels.launch -f FILE …``: a TPU kernel for clients that run commands.
 
-VS Code does not support provisioners. It runs a kernelspec's ``argv`` and treats the process as
-the kernel. So this process behaves like one: it binds the ports of the connection file, SIGINT
-interrupts, SIGTERM ends, and it exits with the kernel or with its parent process. While it lives,
-or sleeps, its kernel does, too. If it is killed, its kernel is ended when this machine next reaches
-the host: no client can attach to it again.
+VS Code does not support provisioners. It runs a kernelspec's ``argv`` and treats the process as the
+kernel. So this process behaves like one: it binds the ports of the connection file, SIGINT
+interrupts, SIGTERM ends, and it exits with the kernel or with its parent process. Its kernel lives
+as long as it does, also while this machine sleeps. If it is killed, its kernel is ended when this
+machine next reaches the host: no client can attach to it again.
 """
 
 from __future__ import annotations

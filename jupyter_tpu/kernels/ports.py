@@ -17,6 +17,7 @@ import zmq
 import zmq.asyncio
 
 from ..agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
+from ..errors import Reason, TPUError
 from .heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
@@ -43,31 +44,35 @@ def _context() -> zmq.asyncio.Context:
 
 
 class KernelPorts:
-    """Binds the ports of a connection file. Runs on one event loop.
+    """The ports of a connection file, from `bind` to `close`. Runs on one event loop.
 
     Parameters
     ----------
-    connection: ``transport``, ``ip``, ``shell_port`` and so on.
     on_message: called with the channel and parts of a client's message on shell, control or stdin.
     on_subscriber: called when the first client subscribes to iopub.
     lossless: a client that reads iopub slowly holds up all of them (see :meth:`is_full`), unless it
         reads nothing for STALLED seconds. False: what it does not read fills this machine's memory.
-
-    Raises zmq.ZMQError if a port is in use.
     """
 
     def __init__(
         self,
-        connection: Mapping[str, Any],
         on_message: Callable[[int, list[bytes]], None],
         on_subscriber: Callable[[], None],
         *,
         lossless: bool = False,
     ) -> None:
-        self.endpoints = endpoints(connection)
         self._on_message = on_message
         self._on_subscriber = on_subscriber
         self._lossless = lossless
+        self._may_read = asyncio.Event()
+        self._may_read.set()
+        self._reset()
+
+    def _reset(self) -> None:
+        self.endpoints: dict[str, str] = {}  # none while no port is bound
+        self._sockets: dict[str, zmq.asyncio.Socket] = {}
+        self._heartbeat: Heartbeat | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._waiting: deque[list[bytes]] = deque()  # for a client that reads too slowly
         self._waiting_bytes = 0
         self._sent_at = 0.0  # the time at which the first of them could not be sent
@@ -75,16 +80,28 @@ class KernelPorts:
         self._subscriptions = 0
         self._buffered: deque[list[bytes]] = deque()
         self._buffered_bytes = 0
-        self._may_read = asyncio.Event()
-        self._may_read.set()
-        self._sockets: dict[str, zmq.asyncio.Socket] = {}
+
+    async def bind(self, connection: Mapping[str, Any]) -> None:
+        """Binds the ports of *connection* (``transport``, ``ip``, ``shell_port`` and so on) instead
+        of others, unless they are bound. Raises CONFLICT if one is in use.
+        """
+        places = endpoints(connection)
+        # jupyter_client deletes the files of ipc sockets at each restart.
+        if places == self.endpoints and connection.get("transport") != "ipc":
+            return
+        await self.close()
         try:
             for name in _NAMES.values():
-                self._sockets[name] = self._bind(name, self.endpoints[name])
-            self._heartbeat = Heartbeat(_context(), self.endpoints["hb"])
-        except zmq.ZMQError:
-            self._close_sockets()
-            raise
+                self._sockets[name] = self._bind(name, places[name])
+            self._heartbeat = Heartbeat(_context(), places["hb"])
+        except zmq.ZMQError as error:
+            await self.close()
+            raise TPUError(
+                f"A port of the kernel cannot be used on this machine: {error}.",
+                Reason.CONFLICT,
+                "Start the kernel again. It gets other ports.",
+            ) from error
+        self.endpoints = places
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(work, name=f"{name} port")
@@ -112,6 +129,8 @@ class KernelPorts:
 
     def send(self, channel: int, parts: list[bytes]) -> None:
         """Sends a message to its client, or on iopub to all clients. Never waits."""
+        if not self._sockets:
+            return
         if channel == IOPUB and not self._subscriptions:
             self._buffer(parts)
         elif channel == IOPUB and (self._waiting or not self._send_now(IOPUB, parts)):
@@ -196,20 +215,19 @@ class KernelPorts:
 
     def set_heartbeat(self, beating: bool) -> None:
         """Whether heartbeats are answered, even while the host is unreachable; else it is dead."""
-        self._heartbeat.beating = beating
+        if self._heartbeat is not None:
+            self._heartbeat.beating = beating
 
     async def close(self) -> None:
         """Frees the ports. Messages already sent still reach their clients."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._heartbeat.close()
-        self._close_sockets()
-
-    def _close_sockets(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.close()
         for socket in self._sockets.values():
             socket.close()
-        self._sockets.clear()
+        self._reset()
 
 
 def endpoints(connection: Mapping[str, Any]) -> dict[str, str]:

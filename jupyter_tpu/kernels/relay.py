@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from signal import SIGINT
-from typing import Any, Protocol
+from typing import Any
 
 from ..agent.protocol import messages
 from ..agent.protocol.events import (
@@ -28,20 +28,17 @@ from ..agent.protocol.events import (
 )
 from ..agent.protocol.keeper_requests import EndKernel, RenameNotebook, SignalKernel
 from ..agent.protocol.requests import KernelStart
-from ..environment.file_sync import MirrorHost
-from ..errors import Reason, TPUError
+from ..errors import TPUError
 from ..links import core_thread
 from ..ssh.host_values import InvalidAnswer
 from ..wording import printable
 from . import exit_cleanup
-from .attachment import Attachment, KernelLink
+from .attachment import Attachment, keeper_event, kernel_info
 from .end_errors import LeaseLost, ProtocolMismatch, ended_elsewhere_error, exit_error
-from .host_kernel import HostKernel
-from .keeper_messages import keeper_event, kernel_info
+from .host_kernel import HostKernel, KernelHost, prepare_pod
 from .kernel_info import KernelInfoResponder
 from .persistence import KernelPersistence
-from .pod import prepare_pod
-from .ports import KernelPorts, endpoints
+from .ports import KernelPorts
 from .project import KernelProject
 
 log = logging.getLogger(__name__)
@@ -53,16 +50,6 @@ MAX_WAITING = 64 << 20
 LAST_MESSAGES = 15.0
 #: Seconds between checks whether they have.
 READ_CHECK = 0.1
-
-
-class KernelHost(KernelLink, MirrorHost, Protocol):
-    """The part of a link that a kernel and its project need."""
-
-    async def pod_addresses(self) -> list[str]: ...
-
-    async def slice_addresses(self, others: Sequence[str]) -> list[list[str]]: ...
-
-    async def authorize_slices(self, others: Sequence[str]) -> None: ...
 
 
 class Relay:
@@ -101,10 +88,13 @@ class Relay:
         self._unconsumed: Message | Gap | None = None  # the newest that waits for a reader
         self._host = host
         self._host_kernel = HostKernel(host, kernel_id, self.secret, owned=owned)
-        self._ports: KernelPorts | None = None
         self._attachment: Attachment | None = None
         self._key = ""  # signs messages
-        self._responder = KernelInfoResponder(kernel_id, self._send)
+        # A server's tabs read from its journal, and must not wait for another client.
+        self._ports = KernelPorts(
+            self._from_client, lambda: self._responder.send_welcome(), lossless=persistence is None
+        )
+        self._responder = KernelInfoResponder(kernel_id, self._ports.send)
         self._project: KernelProject | None = None
         if notebook_folder is not None:
             self._project = KernelProject(
@@ -158,10 +148,7 @@ class Relay:
         except BaseException:
             await self._free()
             raise
-        self._attachment = Attachment(
-            self._host, self.kernel_id, self.secret, self._on_event, self._on_gone
-        )
-        self._pause_or_resume_reading()
+        self._attach()
         return started
 
     async def adopt(self, connection: Mapping[str, Any]) -> None:
@@ -170,10 +157,10 @@ class Relay:
         Does not wait for the network: whether the kernel still runs is known when its host is
         reached. Raises CONFLICT if a port is in use.
         """
-        assert self._persistence is not None
+        known = self._persistence
+        assert known is not None
         self._host_kernel.acquire()
         self._key = _text(connection.get("key", ""))
-        known = self._persistence
         self._responder.reset(self._key, known.info, known.running, known.session)
         try:
             await self._bind(connection)
@@ -182,54 +169,26 @@ class Relay:
         except BaseException:
             await self._free()
             raise
+        self._attach(boot=known.boot, steal=known.steal)
+        for channel, parts in known.unacknowledged():
+            self._pass_on(channel, parts, parts[messages.find_delimiter(parts) + messages.HEADER])
+
+    def _attach(self, **known: Any) -> None:
         self._attachment = Attachment(
-            self._host,
-            self.kernel_id,
-            self.secret,
-            self._on_event,
-            self._on_gone,
-            boot=self._persistence.boot,
-            steal=self._persistence.steal,
+            self._host, self.kernel_id, self.secret, self._on_event, self._on_gone, **known
         )
         self._pause_or_resume_reading()
-        for channel, parts in self._persistence.unacknowledged():
-            self._pass_on(channel, parts, parts[messages.find_delimiter(parts) + messages.HEADER])
 
     async def _free(self) -> None:
         """Frees the ports and the link."""
         exit_cleanup.unregister(self)
         if self._project is not None:
             await self._project.close()
-        if self._ports is not None:
-            await self._ports.close()
-            self._ports = None
+        await self._ports.close()
         self._host_kernel.release()
 
     async def _bind(self, connection: Mapping[str, Any]) -> None:
-        if self._ports is not None and (
-            self._ports.endpoints != endpoints(connection)
-            # jupyter_client deletes the files of ipc sockets at each restart.
-            or connection.get("transport") == "ipc"
-        ):
-            await self._ports.close()
-            self._ports = None
-        if self._ports is None:
-            import zmq
-
-            try:
-                self._ports = KernelPorts(
-                    connection,
-                    self._from_client,
-                    self._responder.send_welcome,
-                    # A server's tabs read from its journal, and must not wait for another client.
-                    lossless=self._persistence is None,
-                )
-            except zmq.ZMQError as error:
-                raise TPUError(
-                    f"A port of the kernel cannot be used on this machine: {error}.",
-                    Reason.CONFLICT,
-                    "Start the kernel again. It gets other ports.",
-                ) from error
+        await self._ports.bind(connection)
         self._ports.set_heartbeat(beating=True)
         self._pause_or_resume_reading()
 
@@ -286,8 +245,7 @@ class Relay:
         self._host_kernel.unregister()
         if self.code is None:
             self.code = 0
-        if self._ports is not None:
-            self._ports.drop_buffered()
+        self._ports.drop_buffered()
         if not restart:
             await self._free()
 
@@ -308,7 +266,9 @@ class Relay:
             if event.channel == KEEPER:
                 self._on_keeper_event(event.parts)
             elif self._persistence is None or self._persistence.record_message(event):
-                self._deliver(event.channel, event.parts)
+                if event.channel == IOPUB:
+                    self._responder.observe(event.parts)
+                self._ports.send(event.channel, event.parts)
             self._consumed(event)
         elif isinstance(event, Gap):
             self._report_gap(event)
@@ -328,7 +288,7 @@ class Relay:
         """Adds lines to the output in place of what the host dropped."""
         for line in self._responder.gap_messages(gap):
             if self._persistence is None or self._persistence.record_message(line):
-                self._send(line.channel, line.parts)
+                self._ports.send(line.channel, line.parts)
 
     def _consumed(self, message: Message | Gap) -> None:
         """Lets the host delete the message, unless too much is unread here."""
@@ -344,7 +304,7 @@ class Relay:
         """Whether too much is unread. `_consume_pending` is called when it is not any more."""
         if self._persistence is not None:
             return self._persistence.backlog_full(self._on_backlog_room)
-        return self._ports is not None and self._ports.is_full(self._consume_pending)
+        return self._ports.is_full(self._consume_pending)
 
     def _on_backlog_room(self) -> None:
         """Called on any thread."""
@@ -353,15 +313,6 @@ class Relay:
     def _consume_pending(self) -> None:
         if self._unconsumed is not None and self._attachment is not None:
             self._consumed(self._unconsumed)
-
-    def _deliver(self, channel: int, parts: list[bytes]) -> None:
-        if channel == IOPUB:
-            self._responder.observe(parts)
-        self._send(channel, parts)
-
-    def _send(self, channel: int, parts: list[bytes]) -> None:
-        if self._ports is not None:
-            self._ports.send(channel, parts)
 
     def _on_keeper_event(self, parts: list[bytes]) -> None:
         try:
@@ -411,8 +362,7 @@ class Relay:
         if self._project is not None:
             self._project.abort_held()
         self._pause_or_resume_reading()
-        if self._ports is not None:
-            self._ports.set_heartbeat(beating=False)
+        self._ports.set_heartbeat(beating=False)
 
     def _explain_exit(self, event: Mapping[str, Any]) -> None:
         if event.get("asked"):
@@ -449,7 +399,7 @@ class Relay:
         for channel, message in self._responder.end_of_cell(parts, reply):
             if self._persistence is not None:
                 self._persistence.record_answer(channel, message)
-            self._send(channel, message)
+            self._ports.send(channel, message)
 
     def _from_client(self, channel: int, parts: list[bytes]) -> None:
         try:
@@ -482,8 +432,6 @@ class Relay:
 
     def _pause_or_resume_reading(self) -> None:
         """Requests wait in the ports while too many wait for the host, and during a restart."""
-        if self._ports is None:
-            return
         crashed = self.code is not None and not self.final
         if self._attachment is None or crashed or self._attachment.waiting > MAX_WAITING:
             self._ports.pause()

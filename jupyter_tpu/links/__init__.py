@@ -3,9 +3,9 @@
 It gives ``ssh`` the addresses and host keys from ``cloud``.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..lazy import lazy_names
 from .life import LinkState
 from .thread import CoreThread, core_thread
 
@@ -16,40 +16,14 @@ if TYPE_CHECKING:
     from .owned_kernels import OwnedKernel, end_orphans, register_owned
     from .registry import Links, default_links
 
-__all__ = [
-    "CoreThread",
-    "HostGone",
-    "HostName",
-    "Link",
-    "LinkState",
-    "Links",
-    "OwnedKernel",
-    "core_thread",
-    "default_links",
-    "end_orphans",
-    "host_alias",
-    "no_such_host",
-    "read_host_number",
-    "register_owned",
-]
-
 #: Loaded at first use: Jupyter Server's start needs none of it.
-_LATER = {
-    "Link": "link",
-    "HostGone": "lookup",
-    "HostName": "lookup",
-    "host_alias": "lookup",
-    "read_host_number": "host_numbers",
-    "no_such_host": "lookup",
-    "Links": "registry",
-    "OwnedKernel": "owned_kernels",
-    "end_orphans": "owned_kernels",
-    "register_owned": "owned_kernels",
-    "default_links": "registry",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(f".{_LATER[name]}", __name__), name)
-    raise AttributeError(name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "host_numbers": "read_host_number",
+        "link": "Link",
+        "lookup": "HostGone HostName host_alias no_such_host",
+        "owned_kernels": "OwnedKernel end_orphans register_owned",
+        "registry": "Links default_links",
+    },
+)

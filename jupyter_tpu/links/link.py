@@ -16,12 +16,11 @@ from ..ssh import Connection, HostAddress, Keepalive
 from ..ssh.transport import WINDOW
 from ..subscribers import Subscribers
 from .bulk import BulkConnection
-from .driver import LinkDriver
+from .driver import HostSession, LinkDriver
 from .life import LinkEvent, LinkState
 from .lookup import HostName, Lookup
 from .owned_kernels import end_orphans
 from .pod_ssh import HostGroup, authorize_hosts, command_on
-from .session import HostSession
 
 if TYPE_CHECKING:
     from asyncssh import SSHTCPChannel

@@ -21,6 +21,3 @@ def unload(ipython: Any) -> None:
     magics = _loaded.pop(id(ipython), None)
     if magics is not None:
         magics.unregister()
-
-
-__all__ = ["load", "unload"]

@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..commands.attach_command import attach
-from ..commands.budget_group import budget
-from ..commands.chips_group import chips
+from ..commands.budgets import budget
+from ..commands.chips import chips
 from ..commands.doctor import doctor
 from ..commands.field_options import options_of
-from ..commands.grammar import CONTEXT, Group, argument, examples
+from ..commands.grammar import CONTEXT, Group, argument, command, examples
 from ..commands.grant_group import grant
-from ..commands.guard_group import guard
+from ..commands.guard import guard
+from ..commands.hunts import (
+    QUEUED,
+    agreed,
+    candidate_table,
+    costs_money,
+    hunt_group,
+    hunt_options,
+    left_to_server,
+)
 from ..commands.job_group import job
 from ..commands.parameters import copied_paths, hosts_option, ports_argument, tpu_argument
 from ..commands.profiles import memory_text, profile_options, traced_line, untraced_lines
@@ -30,7 +39,6 @@ from ..commands.tunnels import close, list_tunnels
 from ..commands.usage import usage
 from ..errors import Reason, TPUError
 from .failures import MagicError
-from .hunts import hunt
 from .kernel_grammar import (
     auto,
     checkpoint,
@@ -45,7 +53,43 @@ from .kernel_grammar import (
 from .show import wait_for
 
 if TYPE_CHECKING:
+    from ..fleet.models import StartHunt
     from .kernels import NotebookKernels
+
+
+@command(
+    "start",
+    epilog=examples(
+        "%tpu hunt start my-tpu --type v5litepod-8 --zone us-west4-a --zone us-central1-a --yes",
+        "%tpu hunt start my-tpu --type v6e-8 --zone - --tier spot --max-price 5 --deadline 8h",
+    ),
+)
+@hunt_options
+@click.option("--yes", "-y", is_flag=True, help="Start it, whatever it costs.")
+def start(request: StartHunt, yes: bool) -> None:
+    """Start a hunt. The running Jupyter server continues it; without one, this waits for its end.
+
+    What costs something needs --yes or --max-price.
+    """
+    with open_session() as session:
+        candidates, confirmed = agreed(session, request)
+        print(candidate_table(candidates))
+        if costs_money(candidates) and request.tpu.max_price is None and not yes:
+            raise TPUError(
+                "You would pay while it is READY, used or not. Nothing was started.",
+                Reason.PRICE,
+                "Add --yes to agree to these prices, or --max-price USD.",
+            )
+        hunt = session.call(session.fleet.hunts.start(confirmed))
+        if hunt.queued:
+            print(QUEUED)
+        if session.server is not None:
+            print(left_to_server(hunt))
+        else:
+            wait_for(session, session.call(session.fleet.operations.get(hunt.id)))
+
+
+hunt = hunt_group(start)
 
 
 @click.group(

@@ -163,7 +163,7 @@ class RemoteKernel:
                     "`%tpu list` shows the state of the TPU.",
                 ) from None
             raise
-        # Its errors show in the first value that is asked for: see `results`.
+        # Its errors show in the first value that is asked for: see `cells`.
         client.execute(installation(), silent=True, store_history=False)
         self._manager, self._client = manager, client
         self._settled.set()

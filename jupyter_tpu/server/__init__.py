@@ -1,5 +1,3 @@
 """The Jupyter Server extension. Its handlers only translate between HTTP and the fleet."""
 
 from .app import TPUExtension
-
-__all__ = ["TPUExtension"]

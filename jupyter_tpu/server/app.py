@@ -20,11 +20,9 @@ from .files import PATTERN as FILES
 from .fleet_handle import FleetHandle
 from .handlers import handlers
 from .jax import JaxService, jax_handlers
-from .kernel_errors import explain_kernel_errors
-from .kernelspecs import hide_launchers
+from .kernel_errors import explain_kernel_errors, hide_launchers
 from .prometheus import PrometheusHandler
-from .proxy import PATTERN, ProxyHandler
-from .proxy_ports import ProxyPorts
+from .proxy import PATTERN, ProxyHandler, ProxyPorts
 from .routes import COMPILE, PLAN, PROMETHEUS, ROOT
 from .terminals import PATTERN as TERMINALS
 from .terminals import TerminalHandler

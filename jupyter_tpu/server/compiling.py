@@ -17,7 +17,7 @@ from ..wording import count
 from .handlers import Handler
 
 if TYPE_CHECKING:
-    from ..fleet.core.running_operation import OperationProgress
+    from ..fleet.core.known_operations import OperationProgress
     from ..jaxkit.compile.models import CompileRequest, CompileTrial, PlanRequest
     from ..jaxkit.compile.plan_table import PlanRow
     from ..jaxkit.compile.planner import Planning
@@ -138,7 +138,7 @@ class Compilations:
 def _checked(kind: type[Request], body: bytes) -> Request:
     """The request; raises `InvalidInput` for wrong fields, shapes and meshes."""
     from ..jaxkit.arrays import flat_arrays
-    from ..jaxkit.rest.requests import decode
+    from ..jaxkit.rest.models import decode
     from ..jaxkit.sharding.axes import axis_sizes
 
     if len(body) > MAX_REQUEST:

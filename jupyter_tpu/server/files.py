@@ -23,9 +23,8 @@ from ..errors import InvalidInput, TPUError
 from ..fleet.models import Problem
 from ..links import core_thread
 from .fleet_handle import FleetHandle
-from .handlers import STATUS, boolean
+from .handlers import STATUS, StreamingHandler, boolean
 from .routes import FILE, ROOT
-from .streaming import StreamingHandler
 
 if TYPE_CHECKING:
     from ..fleet.files.files import HostFiles

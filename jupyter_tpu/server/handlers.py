@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import http
 import math
+from collections.abc import Coroutine
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -215,3 +217,23 @@ def handlers(fleet: FleetHandle) -> list[tuple[str, type[APIHandler], dict[str, 
             (f"/{ROOT}/{pattern}", RouteHandler, {"routes": routes, "fleet": fleet})
         )
     return url_handlers
+
+
+T = TypeVar("T")
+
+
+class StreamingHandler(Handler):
+    """A handler whose request or answer is passed on while it arrives."""
+
+    async def prepare(self) -> None:  # type: ignore[override]
+        self._loop = asyncio.get_running_loop()
+        await super().prepare()
+
+    async def on_server_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine on the server's loop; called on the core thread."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+
+    async def write_chunk(self, chunk: bytes) -> None:
+        """Returns when the browser has room for more."""
+        self.write(chunk)
+        await self.flush()

@@ -1,4 +1,5 @@
-"""Errors of TPU kernels in Jupyter's own routes: with their status and reason, not as a 500.
+"""TPU kernels in Jupyter's own routes: their errors with status and reason, not as a 500; and their
+kernelspecs without the command.
 
 Jupyter Server answers 500 for every exception of a kernel's start or restart, some without its
 text. So its handlers get a subclass that finds our error behind that.
@@ -10,6 +11,7 @@ import json
 from typing import Any
 
 from ..errors import TPUError
+from ..kernels.specs import PROVISIONER
 from .events import KERNEL_REFUSED
 from .handlers import STATUS
 
@@ -60,3 +62,34 @@ def _problem(error: BaseException | None) -> TPUError | None:
     while error is not None and not isinstance(error, TPUError):
         error = error.__cause__
     return error
+
+
+def hide_launchers(application: Any) -> None:
+    """Changes what the routes of kernelspecs in *application* answer of kernelspecs of ours."""
+    from jupyter_server.services.kernelspecs.handlers import (
+        KernelSpecHandler,
+        MainKernelSpecHandler,
+    )
+
+    for rule in application.wildcard_router.rules:
+        if isinstance(rule.target, type):
+            if issubclass(rule.target, MainKernelSpecHandler):
+                rule.target = _hiding(rule.target, lambda answer: answer["kernelspecs"].values())
+            elif issubclass(rule.target, KernelSpecHandler):
+                rule.target = _hiding(rule.target, lambda answer: [answer])
+
+
+def _hiding(base: Any, models: Any) -> type:
+    class HidingHandler(base):
+        def finish(self, chunk: Any = None) -> Any:
+            if self.get_status() == 200 and isinstance(chunk, str):
+                answer = json.loads(chunk)
+                for model in models(answer):
+                    spec = model["spec"]
+                    provisioner = spec.get("metadata", {}).get("kernel_provisioner", {})
+                    if provisioner.get("provisioner_name") == PROVISIONER:
+                        spec["argv"] = []
+                chunk = json.dumps(answer)
+            return super().finish(chunk)
+
+    return HidingHandler

@@ -8,20 +8,3 @@ from .keys import ensure_key, fingerprint, public_key, user_name
 from .known_hosts import KnownHosts
 from .listening import PortInUse
 from .opening import connect
-
-__all__ = [
-    "CommandFailed",
-    "CompletedCommand",
-    "Connection",
-    "Forwarder",
-    "HostAddress",
-    "Keepalive",
-    "KnownHosts",
-    "NotListening",
-    "PortInUse",
-    "connect",
-    "ensure_key",
-    "fingerprint",
-    "public_key",
-    "user_name",
-]

@@ -16,8 +16,16 @@ from msgspec import Struct
 from ..errors import ConnectionLost, Reason, TPUError
 from .address import HostAddress
 from .asyncssh_internals import drop, has_channels, unanswered_keepalives
-from .command import CompletedCommand, NotListening, command_error, command_line, relative_to_home
-from .command_io import MAX_OUTPUT, TooMuchOutput, exchange
+from .command import (
+    MAX_OUTPUT,
+    CompletedCommand,
+    NotListening,
+    TooMuchOutput,
+    command_error,
+    command_line,
+    exchange,
+    relative_to_home,
+)
 from .login_shell import CommandStart, marked_line
 from .stream import CommandStream
 from .transport import WINDOW

@@ -4,9 +4,9 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { Notification } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 
+import { notify } from './ui/notify';
 import { loadTranslation, trans } from './ui/translation';
 
 /** The oldest supported version of each application; newer ones of the same major version are, too. */
@@ -50,7 +50,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     loadTranslation(translator);
     const problem = compatibilityProblem(app);
     if (problem) {
-      Notification.warning(problem, { autoClose: false });
+      notify.warning(problem);
     }
   }
 };

@@ -6,7 +6,6 @@ import compatibility from './compatibility';
 import drive from './files';
 import apps from './forwarding';
 import jobs from './jobs';
-import runs from './jobs/runs';
 import kernels from './kernels';
 import model from './model';
 import notifications from './operations/notifications';
@@ -23,7 +22,6 @@ export default [
   ...apps,
   ...drive,
   ...kernels,
-  ...runs,
   ...jobs,
   ...podOutput,
   notifications,

@@ -179,8 +179,18 @@ def unopened_lab(
     assert [error for error in errors if "extensions/jupyter-tpu" in error] == []
 
 
+@pytest.fixture(scope="module")
+def opened(page: Page, lab_server: LabServer) -> None:
+    """JupyterLab and the panel, opened once in the page of all tests of a file."""
+    LabPage(page, lab_server).open()
+
+
 @pytest.fixture
-def lab(unopened_lab: LabPage) -> LabPage:
-    """JupyterLab, the panel open."""
-    unopened_lab.open()
-    return unopened_lab
+def lab(unopened_lab: LabPage, request: pytest.FixtureRequest) -> Iterator[LabPage]:
+    """JupyterLab, the panel open; opened once in a file that says ``OPENED_ONCE = True``."""
+    if getattr(request.module, "OPENED_ONCE", False):
+        request.getfixturevalue("opened")
+    else:
+        unopened_lab.open()
+    yield unopened_lab
+    unopened_lab.page.keyboard.press("Escape")

@@ -11,26 +11,15 @@ from typing import Any
 
 import pytest
 from lab_server import WINDOW, LabPage, LabServer
-from playwright.sync_api import Browser, Page, Route, WebSocketRoute, expect
+from playwright.sync_api import Browser, Route, WebSocketRoute, expect
 
+OPENED_ONCE = True
 ZONE = "us-central1-a"
 SMALL = "v5litepod-1"
 TOASTS = ".Toastify__toast"
 #: The addresses of lists; JupyterLab adds the time to each, so that no cache has an answer.
 LIST = re.compile(r"/jupyter-tpu/v1/tpus(\?|$)")
 OPERATIONS = re.compile(r"/jupyter-tpu/v1/operations(\?|$)")
-
-
-@pytest.fixture(scope="module")
-def opened(page: Page, lab_server: LabServer) -> None:
-    LabPage(page, lab_server).open()
-
-
-@pytest.fixture
-def lab(opened: None, unopened_lab: LabPage) -> Iterator[LabPage]:
-    """JupyterLab, opened once for all tests of this file."""
-    yield unopened_lab
-    unopened_lab.page.keyboard.press("Escape")
 
 
 @pytest.fixture

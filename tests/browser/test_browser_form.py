@@ -6,14 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_server import LabPage, LabServer
-from playwright.sync_api import Page, expect
+from lab_server import LabPage
+from playwright.sync_api import expect
 from waiting import until
-
-
-@pytest.fixture(scope="module")
-def opened(page: Page, lab_server: LabServer) -> None:
-    LabPage(page, lab_server).open()
 
 
 @pytest.fixture

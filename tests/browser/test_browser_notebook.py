@@ -40,6 +40,7 @@ def line(lab_server: LabServer) -> Iterator[FaultProxy]:
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(**WINDOW)
+    context.set_default_timeout(LONG)
     yield context
     context.close()
 

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from lab_server import WINDOW, LabPage, LabServer
 from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
+OPENED_ONCE = True
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
-
-
-@pytest.fixture(scope="module")
-def opened(page: Page, lab_server: LabServer) -> None:
-    LabPage(page, lab_server).open()
-
-
-@pytest.fixture
-def lab(opened: None, unopened_lab: LabPage) -> Iterator[LabPage]:
-    """JupyterLab, opened once for all tests of this file."""
-    yield unopened_lab
-    unopened_lab.page.keyboard.press("Escape")
 
 
 def violations(page: Page, selector: str) -> list[str]:

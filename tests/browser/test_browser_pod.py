@@ -72,6 +72,7 @@ def test_the_map_shows_which_host_others_wait_for(lab: LabPage, notebook: Locato
     page.keyboard.insert_text("time.sleep(600 * i)")
     page.keyboard.press("Shift+Enter")
     expect(notebook).to_contain_text("Host 1 is at line 1: time.sleep(600 * i)")
+    page.screenshot(path=OUT / "pod-hang.png")
     tpu = lab.open_page("pair")
     expect(tpu.get_by_label("Map of the slice", exact=True)).to_contain_text(
         "host 0 waiting for other hosts, host 1 busy"

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import urllib.request
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lab_server import LabPage, LabServer
@@ -17,6 +23,7 @@ from playwright.sync_api import Browser
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
 NODE = {"node", "nodejs", "npm", "npx"}
+BUILT = "jupyter_tpu/labextension"
 FRONTEND = "share/jupyter/labextensions/jupyter-tpu"
 
 
@@ -25,13 +32,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make dist` makes, from a copy of the files that git knows: a build cleans up first."""
     if not (ROOT / "node_modules").is_dir() or shutil.which("npm") is None:
         pytest.skip("SKIPPED FOR WANT OF Node.js: the frontend can't be built")
-    source = tmp_path_factory.mktemp("dist") / "source"
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode()
-    for name in names.split("\0"):
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name)
+    source = sources(tmp_path_factory.mktemp("dist") / "source")
     # TypeScript resolves links to the original's place, where the copy's types are not.
     shutil.copytree(ROOT / "node_modules", source / "node_modules", copy_function=_link_or_copy)
     stale = source / "jupyter_tpu/labextension/static/style.js"
@@ -47,15 +48,42 @@ def wheel(dist: Path) -> Path:
     return wheel
 
 
-def test_the_wheel_carries_the_production_frontend_once_and_no_development_files(
-    wheel: Path,
+@pytest.fixture(scope="module")
+def quick_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel with the frontend that `make setup` has built, since building takes minutes."""
+    folder = tmp_path_factory.mktemp("quick")
+    source = sources(folder / "source")
+    shutil.copytree(ROOT / BUILT, source / BUILT)
+    (source / "node_modules").mkdir()
+    npm = folder / "npm"
+    npm.write_text(f'#!/bin/sh\nprintf "%s " "$@" >{folder}/asked\n')
+    npm.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    command = [UV, "build", "--quiet", "--wheel", "--out-dir", folder]
+    subprocess.run(command, cwd=source, env=environment, check=True)
+    assert (folder / "asked").read_text() == "run --silent build:prod "
+    [wheel] = folder.glob("*.whl")
+    return wheel
+
+
+def sources(folder: Path) -> Path:
+    """A copy of the files that git knows."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    for name in names.split("\0"):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+    return folder
+
+
+def test_an_installed_wheel_is_an_extension_of_jupyter_without_node(
+    quick_wheel: Path, tmp_path: Path
 ) -> None:
-    archive = zipfile.ZipFile(wheel)
-    names = archive.namelist()
-    [style] = [name for name in names if name.endswith("static/style.js")]
-    assert style.endswith(f"/data/{FRONTEND}/static/style.js")
-    assert "an earlier build's" not in archive.read(style).decode()
-    assert not [name for name in names if name.endswith(".map")]
+    names = zipfile.ZipFile(quick_wheel).namelist()
+    assert [name.partition("/data/")[2] for name in names if name.endswith("static/style.js")] == [
+        f"{FRONTEND}/static/style.js"
+    ]
     assert any(name.endswith(f"/data/{FRONTEND}/install.json") for name in names)
     assert any(name.endswith("jupyter_server_config.d/jupyter_tpu.json") for name in names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
@@ -65,6 +93,27 @@ def test_the_wheel_carries_the_production_frontend_once_and_no_development_files
         "jupyter_tpu",
         *(name for name in packages if name.startswith("jupyter_tpu-")),
     }
+    with installed_lab(quick_wheel, tmp_path) as server:
+        tpus = server.call("GET", "tpus")
+        assert isinstance(tpus, dict)
+        assert tpus["tpus"] == []
+        extensions = page_config(server)["federated_extensions"]
+        [ours] = [extension for extension in extensions if extension["name"] == "jupyter-tpu"]
+        entry = f"{server.url}/lab/extensions/jupyter-tpu/{ours['load']}"
+        with urllib.request.urlopen(entry, timeout=60) as answer:
+            assert b"jupyter-tpu" in answer.read()
+
+
+@pytest.mark.long  # which frontend it is; the rest of it: the first test of this file
+def test_the_wheel_carries_the_production_frontend_once_and_no_development_files(
+    wheel: Path,
+) -> None:
+    archive = zipfile.ZipFile(wheel)
+    names = archive.namelist()
+    [style] = [name for name in names if name.endswith("static/style.js")]
+    assert style.endswith(f"/data/{FRONTEND}/static/style.js")
+    assert "an earlier build's" not in archive.read(style).decode()
+    assert not [name for name in names if name.endswith(".map")]
     assert wheel.stat().st_size < 2_500_000
 
 
@@ -107,29 +156,45 @@ def test_the_sdist_carries_the_documentation_site_if_it_was_built(
     assert sdist.stat().st_size < 5_000_000
 
 
+@pytest.mark.long  # without a browser: the first test of this file
 def test_the_installed_wheel_opens_its_panel_in_an_environment_without_node(
     wheel: Path, browser: Browser, tmp_path: Path
 ) -> None:
-    venv = tmp_path / "venv"
-    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, venv], check=True)
-    python = venv / "bin/python"
-    subprocess.run([UV, "pip", "install", "-q", "-p", python, wheel, "jupyterlab"], check=True)
-    environment = environment_without_node(tmp_path)
-    options = ["--JupyterTPU.emulator=True"]
-    server = LabServer(tmp_path / "lab", options=options, python=python, path=environment["PATH"])
-    try:
-        where = "import jupyter_tpu; print(jupyter_tpu.__file__)"
-        completed = subprocess.run(
-            [python, "-c", where], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert completed.stdout.startswith(str(venv))
+    with installed_lab(wheel, tmp_path) as server:
         context = browser.new_context()
         lab = LabPage(context.new_page(), server)
         lab.open()
         lab.open_form()
         context.close()
+
+
+@contextlib.contextmanager
+def installed_lab(wheel: Path, folder: Path) -> Iterator[LabServer]:
+    """JupyterLab and *wheel* in an environment of their own, where there is no Node.js."""
+    venv = folder / "venv"
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, venv], check=True)
+    python = venv / "bin/python"
+    subprocess.run([UV, "pip", "install", "-q", "-p", python, wheel, "jupyterlab"], check=True)
+    environment = environment_without_node(folder)
+    options = ["--JupyterTPU.emulator=True"]
+    server = LabServer(folder / "lab", options=options, python=python, path=environment["PATH"])
+    try:
+        where = "import jupyter_tpu; print(jupyter_tpu.__file__)"
+        completed = subprocess.run(
+            [python, "-c", where], cwd=folder, capture_output=True, text=True
+        )
+        assert completed.stdout.startswith(str(venv))
+        yield server
     finally:
         server.stop()
+
+
+def page_config(server: LabServer) -> Any:
+    """What the page of JupyterLab tells its program."""
+    page = f"{server.url}/lab?token={server.token}"
+    with urllib.request.urlopen(page, timeout=60) as answer:
+        html = answer.read().decode()
+    return json.loads(re.findall(r'id="jupyter-config-data"[^>]*>(.*?)</script>', html, re.S)[0])
 
 
 def environment_without_node(home: Path) -> dict[str, str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bare_server import BARE
+from forked import forks
 from ports import free_port, listens
 from waiting import until
 
@@ -45,14 +46,13 @@ class Shell:
     def run(
         self, *words: str, input: str | None = None, limit: float = LIMIT
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *words],
+        return forks().run(
+            "jupyter_tpu.cli",
+            [*map(str, words)],
             env=self.environment,
             cwd=self.folder,
-            capture_output=True,
-            text=True,
+            input=input,
             timeout=limit,
-            **({"stdin": subprocess.DEVNULL} if input is None else {"input": input}),
         )
 
     def out(self, *words: str, input: str | None = None, limit: float = LIMIT) -> str:
@@ -131,12 +131,7 @@ def running_server(shell: Shell, *, extension: bool = True) -> Iterator[str]:
     environment = {**shell.environment, "JUPYTER_TOKEN": secrets.token_hex(16)}
     log = shell.folder / f"server-{port}.log"
     with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "jupyter_server", *options],
-            env=environment,
-            stdout=out,
-            stderr=out,
-        )
+        process = forks().start("jupyter_server", options, env=environment, log=out.fileno())
     try:
 
         def runs() -> bool:

@@ -52,6 +52,17 @@ class ComputeWorld(World):
         request = {"type": "v6e-2x4", "zone": ZONE, "api": "compute", **more}
         return await server.fleet.create(CreateTPU(name=name, **request))
 
+    async def made(self, name: str, type: str, **more: Any) -> Server:
+        """A server that has created such a TPU."""
+        server = await self.server()
+        ended = await server.end(await self.make(server, name, type=type, **more))
+        assert ended.state == "done", ended
+        return server
+
+    def instances(self, name: str) -> list[dict[str, Any]]:
+        """The hosts of a TPU."""
+        return [item for item in self.items("instances") if item["name"].startswith(name)]
+
     def state(self, name: str) -> str:
         """The status of the slice: "3 parts", of the group's topology when it has one, "gone"."""
         groups = [group for group in self.items("instanceGroupManagers") if group["name"] == name]

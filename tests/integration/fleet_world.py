@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from waiting import eventually
 
 from jupyter_tpu.cloud import Cloud, CloudTPU, Target
@@ -20,6 +21,12 @@ from jupyter_tpu.links import Links
 ZONE = "us-west4-a"
 NODES = f"/v2/projects/emulated/locations/{ZONE}/nodes"
 LIMIT = 120.0  # seconds
+
+
+def others(*ways: Any) -> list[Any]:
+    """Ways that are like one which is always tested."""
+    ways = tuple(way if isinstance(way, tuple) else (way,) for way in ways)
+    return [pytest.param(*way, marks=pytest.mark.long) for way in ways]
 
 
 class Server:

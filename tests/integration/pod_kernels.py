@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
+from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
 
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 
 ZONE = "us-west4-a"
+
+
+@contextlib.contextmanager
+def pod_kernel(emulator: Any, kernelspec: str, pod: str) -> Iterator[Notebook]:
+    """A running pod kernel; all that it leaves on its hosts is ended with it."""
+    manager = KernelManager(kernel_name=kernelspec)
+    manager.start_kernel(env={**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "off"})
+    notebook = Notebook(manager)
+    notebook.run("pass", timeout=200)  # on a busy machine it says what it waits for
+    yield notebook
+    notebook.close()
+    if manager.has_kernel:
+        manager.shutdown_kernel(now=True)
+    emulator.end_all(pod)
+
+
+def in_step(notebook: Notebook) -> Notebook:
+    """The same, restarted if a test has left it out of step."""
+    if notebook.run("%hosts check")[0]["status"] != "ok":
+        restart(notebook)
+    return notebook
 
 
 def restart(notebook: Notebook) -> None:

@@ -72,6 +72,24 @@ def session(server: Server) -> dict[str, Any]:
 
 
 @pytest.fixture
+def client(server: Server, session: dict[str, Any]) -> Iterator[Client]:
+    """A connected client of the session's kernel."""
+    client = Client(server, session["kernel"]["id"])
+    client.connect()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def page(server: Server, session: dict[str, Any]) -> Iterator[CountingClient]:
+    """As `client`, but one that counts, as our page does."""
+    page = CountingClient(server, session["kernel"]["id"])
+    page.connect()
+    yield page
+    page.close()
+
+
+@pytest.fixture
 def home(emulator: Any) -> Path:
     """The folder of the user on the TPU's host."""
     [host] = emulator.hosts("kept")
@@ -83,6 +101,14 @@ def start_session(server: Server, path: str = "work.ipynb") -> dict[str, Any]:
     kernel = {"name": environment["kernelspec"]}
     body = {"path": path, "name": path, "type": "notebook", "kernel": kernel}
     return server.request("POST", "/api/sessions", body)
+
+
+def restart(client: Client) -> None:
+    """Kills the server of *client*, which then reads what was under way; the next has it back."""
+    client.server.kill()
+    client.close()
+    client.server.start()
+    client.connect()
 
 
 def line(number: int) -> Any:
@@ -109,11 +135,8 @@ ALL_WAYS = [pytest.param(way, marks=() if way == "kill -9" else pytest.mark.long
 
 @pytest.mark.parametrize("way", ALL_WAYS)
 def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
-    server: Server, session: dict[str, Any], home: Path, way: str
+    server: Server, session: dict[str, Any], client: Client, home: Path, way: str
 ) -> None:
-    kernel_id = session["kernel"]["id"]
-    client = Client(server, kernel_id)
-    client.connect()
     told = "\n    open('printed.txt', 'w').write(f'{i:03}')"
     request = client.execute(LINES.format(n=80, pause=0.05) + told)
     client.until(line(20))
@@ -124,16 +147,13 @@ def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
     until(lambda: int((home / "printed.txt").read_text() or 0) > min(seen + 15, 78), 60)
     server.start()
     [kernel] = server.request("GET", "/api/kernels")
-    assert kernel["id"] == kernel_id
+    assert kernel["id"] == client.kernel_id
     [restored] = server.request("GET", "/api/sessions")
     assert (restored["id"], restored["path"]) == (session["id"], session["path"])
     client.connect()
     client.until_done(request)
     assert client.printed(request) == "".join(f"line {n}\n" for n in range(80))
-    again = client.execute("print('still', i)")
-    client.until_done(again)
-    assert client.printed(again) == "still 79\n"
-    client.close()
+    assert client.run("print('still', i)") == "still 79\n"
 
 
 def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_cause(
@@ -165,9 +185,7 @@ def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_c
     states = [m["content"].get("execution_state") for m in client.messages]
     assert "restarting" not in states
     client.until(lambda m: m["content"].get("execution_state") == "restarting")
-    again = client.execute("print('new')")
-    client.until_done(again)
-    assert client.printed(again) == "new\n"
+    assert client.run("print('new')") == "new\n"
     client.close()
     # A page that is opened afresh shows it, too, beside the new kernel.
     fresh = CountingClient(server, kernel_id)
@@ -243,13 +261,9 @@ HOLD = "import os; chip = os.open('/dev/vfio/0', os.O_RDWR); print('held')"
 
 
 def test_rest_says_that_the_chips_are_held_and_by_whom(
-    server: Server, session: dict[str, Any]
+    server: Server, session: dict[str, Any], client: Client
 ) -> None:
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
-    request = client.execute(HOLD)
-    client.until_done(request)
-    assert client.printed(request) == "held\n"
+    assert client.run(HOLD) == "held\n"
     kernel = {"name": session["kernel"]["name"]}
     second = {"path": "b.ipynb", "name": "b.ipynb", "type": "notebook", "kernel": kernel}
     for path, body in (("kernels", kernel), ("sessions", second)):
@@ -260,7 +274,6 @@ def test_rest_says_that_the_chips_are_held_and_by_whom(
         assert answer["message"].startswith("The chips of kept are in use by the kernel of")
         assert "jupyter tpu kernel stop kept" in answer["hint"]
     assert len(server.request("GET", "/api/kernels")) == 1
-    client.close()
 
 
 @pytest.mark.long
@@ -277,10 +290,9 @@ def test_kernels_with_chips_of_their_own_are_there_after_kill_9_with_chips_varia
     def printed(kernel_id: str, code: str) -> str:
         client = Client(server, kernel_id)
         client.connect()
-        request = client.execute(code)
-        client.until_done(request)
+        text = client.run(code)
         client.close()
-        return client.printed(request)
+        return text
 
     def used() -> list[Any]:
         """MiB on each chip."""
@@ -414,22 +426,15 @@ def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(
 
 @pytest.mark.long
 def test_a_client_that_does_not_count_gets_all_and_little_twice_when_the_server_is_killed(
-    server: Server, session: dict[str, Any]
+    server: Server, client: Client
 ) -> None:
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
     request = client.execute("for i in range(8_000):\n    print('line', i, flush=True)")
     client.until(line(2000))
-    server.kill()
-    while client.read() is not None:  # what was under way
-        pass
-    server.start()
-    client.connect()
+    restart(client)
     client.until_done(request)
     got = [m["header"]["msg_id"] for m in client.messages if m["msg_type"] == "stream"]
     assert len(got) - len(set(got)) < 300  # each has more than 220 bytes
     assert client.printed(request) == "".join(f"line {number}\n" for number in range(8_000))
-    client.close()
 
 
 class NamingClient(Client):
@@ -466,11 +471,9 @@ def test_a_client_that_names_the_last_messages_it_has_gets_each_message_once(
 
 @pytest.mark.long
 def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
-    server: Server, session: dict[str, Any], home: Path
+    server: Server, page: CountingClient, home: Path
 ) -> None:
-    client = CountingClient(server, session["kernel"]["id"])
-    client.connect()
-    request = client.execute(
+    request = page.execute(
         "import sys, time\nfrom pathlib import Path\n"
         "print('begun', flush=True)\n"
         "while not Path.home().joinpath('away').exists(): time.sleep(.05)\n"
@@ -478,23 +481,22 @@ def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
         "    print(f'\\r{i:4} of 2000', end='', file=sys.stderr, flush=True)\n"
         "for i in range(2000): print('line', i, flush=True)\n"
     )
-    client.until(lambda message: "begun\n" in message["content"].get("text", ""))
-    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "busy")
-    client.close()
-    until(lambda: server.kernel(client.kernel_id)["connections"] == 0)
+    page.until(lambda message: "begun\n" in message["content"].get("text", ""))
+    until(lambda: server.kernel(page.kernel_id)["execution_state"] == "busy")
+    page.close()
+    until(lambda: server.kernel(page.kernel_id)["connections"] == 0)
     (home / "away").touch()
-    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "idle")
-    before = len(client.messages)
-    client.connect()
-    client.until_done(request)
-    later = [m for m in client.messages[before:] if m["msg_type"] == "stream"]
+    until(lambda: server.kernel(page.kernel_id)["execution_state"] == "idle")
+    before = len(page.messages)
+    page.connect()
+    page.until_done(request)
+    later = [m for m in page.messages[before:] if m["msg_type"] == "stream"]
     assert len(later) < 200
     lines = "".join(f"line {number}\n" for number in range(2000))
     assert "".join(m["content"]["text"] for m in later if m["content"]["name"] == "stdout") == lines
     bar = "".join(m["content"]["text"] for m in later if m["content"]["name"] == "stderr")
     assert bar.rpartition("\r")[2] == "1999 of 2000"
     assert len(bar) < 2000
-    client.close()
 
 
 def test_output_that_a_page_has_is_not_sent_again(server: Server, session: dict[str, Any]) -> None:
@@ -532,18 +534,14 @@ def test_a_request_that_comes_twice_runs_once_and_its_output_is_sent_again(
     second.execute("this is not run at all", msg_id=request)
     second.until_done(request)
     assert second.printed(request) == "run 1\n"
-    check = second.execute("print(runs)")
-    second.until_done(check)
-    assert second.printed(check) == "1\n"
+    assert second.run("print(runs)") == "1\n"
     first.close()
     second.close()
 
 
 def test_a_question_asked_while_there_was_no_server_is_answered_by_the_next(
-    server: Server, session: dict[str, Any], home: Path
+    server: Server, client: Client, home: Path
 ) -> None:
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
     request = client.execute(
         "import time\nfrom pathlib import Path\nprint('soon', flush=True)\n"
         "while not Path.home().joinpath('ask').exists(): time.sleep(.05)\n"
@@ -559,14 +557,12 @@ def test_a_question_asked_while_there_was_no_server_is_answered_by_the_next(
     client.send("input_reply", {"value": "here"}, "stdin", parent=question["header"])
     client.until_done(request)
     assert client.printed(request) == "soon\nhere\n"
-    client.close()
 
 
 @pytest.mark.long
 def test_two_servers_of_one_user_do_not_take_each_others_kernels(
-    server: Server, session: dict[str, Any]
+    server: Server, client: Client
 ) -> None:
-    kernel_id = session["kernel"]["id"]
     other = server.another()
     other.start()
     try:
@@ -577,20 +573,18 @@ def test_two_servers_of_one_user_do_not_take_each_others_kernels(
         other.stop()
     other.start()  # of the same folder, after the first one's end
     try:
-        assert [kernel["id"] for kernel in other.request("GET", "/api/kernels")] == [kernel_id]
+        assert [kernel["id"] for kernel in other.request("GET", "/api/kernels")] == [
+            client.kernel_id
+        ]
         server.start()
         assert server.request("GET", "/api/kernels") == []
     finally:
         other.stop()
         server.stop()
     server.start()
-    assert [kernel["id"] for kernel in server.request("GET", "/api/kernels")] == [kernel_id]
-    client = Client(server, kernel_id)
+    assert [kernel["id"] for kernel in server.request("GET", "/api/kernels")] == [client.kernel_id]
     client.connect()
-    request = client.execute("print('one master')")
-    client.until_done(request)
-    assert client.printed(request) == "one master\n"
-    client.close()
+    assert client.run("print('one master')") == "one master\n"
 
 
 @pytest.mark.long
@@ -655,23 +649,20 @@ def test_a_kernel_whose_record_is_damaged_is_listed_from_the_start_with_its_outp
 
 
 def test_a_client_whose_position_is_damaged_gets_all_that_is_stored(
-    server: Server, session: dict[str, Any]
+    server: Server, client: Client
 ) -> None:
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
     request = client.execute(LINES.format(n=60, pause=0.02))
     client.until(line(20))
     server.kill()
     client.close()
-    positions = server.folder / "tpu" / "kernels" / session["kernel"]["id"] / "cursors.json"
+    positions = server.folder / "tpu" / "kernels" / client.kernel_id / "cursors.json"
     positions.write_bytes(bytes(positions.stat().st_size))
     server.start()
     # Some of it comes from the host before the client is back.
-    until(lambda: server.kernel(session["kernel"]["id"])["execution_state"] != "unknown")
+    until(lambda: server.kernel(client.kernel_id)["execution_state"] != "unknown")
     client.connect()
     client.until_done(request)
     assert client.printed(request) == "".join(f"line {number}\n" for number in range(60))
-    client.close()
 
 
 @pytest.mark.long
@@ -844,11 +835,8 @@ def kept_for_the_host(server: Server, kernel_id: str) -> list[str]:
 
 
 def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(
-    server: Server, session: dict[str, Any], emulator: Any
+    server: Server, client: Client, emulator: Any
 ) -> None:
-    kernel_id = session["kernel"]["id"]
-    client = Client(server, kernel_id)
-    client.connect()
     widget = {"comm_id": "widget"}
 
     def change(number: int) -> str:
@@ -870,25 +858,21 @@ def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(
             client.send("input_reply", {"value": "here"}, "stdin", parent=question["header"]),
             *map(change, (1, 2)),
         ]
-        until(lambda: kept_for_the_host(server, kernel_id) == taken, 60)
+        until(lambda: kept_for_the_host(server, client.kernel_id) == taken, 60)
         server.kill()
         client.close()
     server.start()
     client.connect()
     client.until_done(cell)
     assert client.printed(cell) == "here\n"
-    until(lambda: kept_for_the_host(server, kernel_id) == [], 60)
+    until(lambda: kept_for_the_host(server, client.kernel_id) == [], 60)
     # What the host may have got already comes once, too, whether the server knew that or not.
     change(3)
     look = client.execute("print(got)")
-    until(lambda: written(server, kernel_id, look), 60)
-    server.kill()
-    client.close()
-    server.start()
-    client.connect()
+    until(lambda: written(server, client.kernel_id, look), 60)
+    restart(client)
     client.until_done(look)
     assert client.printed(look) == "[1, 2, 3]\n"
-    client.close()
 
 
 @contextmanager
@@ -906,17 +890,9 @@ def busy_processes(count: int) -> Iterator[None]:
 
 @pytest.mark.long
 def test_sixty_answers_arrive_on_a_busy_machine_whose_server_is_killed_now_and_then(
-    server: Server, session: dict[str, Any]
+    server: Server, client: Client
 ) -> None:
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
     cell = client.execute("for number in range(60):\n    print(input(f'{number}? '))")
-
-    def restart() -> None:
-        server.kill()
-        client.close()
-        server.start()
-        client.connect()
 
     with busy_processes(2 * (os.cpu_count() or 1)):
         for number in range(60):
@@ -925,16 +901,15 @@ def test_sixty_answers_arrive_on_a_busy_machine_whose_server_is_killed_now_and_t
                 (m for m in client.messages if m["content"].get("prompt") == prompt), None
             ) or client.until(lambda m, prompt=prompt: m["content"].get("prompt") == prompt)
             if number % 10 == 3:
-                restart()  # the page has the question, and answers the next server
+                restart(client)  # the page has the question, and answers the next server
             answer = {"value": f"answer {number}"}
             client.send("input_reply", answer, "stdin", parent=question["header"])
             if number % 10 == 7:
                 # That one: earlier ones come again from a server that was started meanwhile.
                 client.until(lambda m, said=answer["value"]: said in m["content"].get("text", ""))
-                restart()
+                restart(client)
         client.until_done(cell)
     assert client.printed(cell).splitlines() == [f"answer {number}" for number in range(60)]
-    client.close()
 
 
 @pytest.mark.long
@@ -977,11 +952,8 @@ def test_an_answer_that_comes_too_late_is_not_the_answer_to_the_next_question(
 
 
 def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
-    server: Server, session: dict[str, Any], emulator: Any
+    server: Server, session: dict[str, Any], client: Client, emulator: Any
 ) -> None:
-    kernel_id = session["kernel"]["id"]
-    client = Client(server, kernel_id)
-    client.connect()
     request = client.execute(LINES.format(n=40, pause=0.1))
     client.until(line(3))
     server.stop()
@@ -989,7 +961,7 @@ def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
         pass
     with hole(emulator):
         server.start()
-        assert server.kernel(kernel_id)["execution_state"] == "unknown"
+        assert server.kernel(client.kernel_id)["execution_state"] == "unknown"
         client.connect()
         [restored] = server.request("GET", "/api/sessions")
         assert restored["id"] == session["id"]
@@ -998,8 +970,7 @@ def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
         client.until(lambda message: message["msg_type"] == "kernel_info_reply")
     client.until_done(request, 90)
     assert client.printed(request) == "".join(f"line {n}\n" for n in range(40))
-    until(lambda: server.kernel(kernel_id)["execution_state"] == "idle")
-    client.close()
+    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "idle")
 
 
 @pytest.mark.long
@@ -1085,11 +1056,9 @@ def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_server_that_is_down_for_five_minutes_misses_nothing(
-    server: Server, session: dict[str, Any]
+    server: Server, client: Client
 ) -> None:
     """Really, by the clock of the wall."""
-    client = Client(server, session["kernel"]["id"])
-    client.connect()
     request = client.execute(LINES.format(n=650, pause=0.5))
     client.until(line(5))
     server.kill()
@@ -1100,7 +1069,6 @@ def test_a_server_that_is_down_for_five_minutes_misses_nothing(
     client.connect()
     client.until_done(request, 120)
     assert client.printed(request) == "".join(f"line {n}\n" for n in range(650))
-    client.close()
 
 
 def test_what_is_kept_is_private(server: Server, session: dict[str, Any]) -> None:
@@ -1122,31 +1090,29 @@ def test_what_is_kept_is_private(server: Server, session: dict[str, Any]) -> Non
     ids=["displays", "lines", "50 MB"],
 )
 def test_a_server_stays_small_while_a_page_that_was_away_gets_much(
-    server: Server, session: dict[str, Any], home: Path, code: str, count: int
+    server: Server, page: CountingClient, home: Path, code: str, count: int
 ) -> None:
-    client = CountingClient(server, session["kernel"]["id"])
-    client.connect()
     (home / "read").unlink(missing_ok=True)
     assert server.process is not None
     pid = server.process.pid
     before = peak = resident(pid)
-    request = client.execute(
+    request = page.execute(
         "import time\nfrom pathlib import Path\nfrom IPython.display import display\n"
         "print('begun', flush=True)\n"
         f"while not Path.home().joinpath('read').exists(): time.sleep(.05)\n{code}"
     )
-    client.until(lambda message: "begun\n" in message["content"].get("text", ""))
-    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "busy")
-    client.close()
+    page.until(lambda message: "begun\n" in message["content"].get("text", ""))
+    until(lambda: server.kernel(page.kernel_id)["execution_state"] == "busy")
+    page.close()
     (home / "read").touch()
     end = time.monotonic() + 20  # more than some is left with the host until somebody reads
-    while server.kernel(client.kernel_id)["execution_state"] != "idle" and time.monotonic() < end:
+    while server.kernel(page.kernel_id)["execution_state"] != "idle" and time.monotonic() < end:
         peak = max(peak, resident(pid))
         time.sleep(0.1)
-    client.connect()
+    page.connect()
     seen, is_idle = 0, False
     while not is_idle:
-        message = client.read(60)
+        message = page.read(60)
         assert message is not None
         peak = max(peak, resident(pid))
         kind, content = message["msg_type"], message["content"]
@@ -1156,10 +1122,11 @@ def test_a_server_stays_small_while_a_page_that_was_away_gets_much(
     print(f"{count}: server +{(peak - before) >> 20} MB")
     assert seen == count
     assert peak - before < 300 << 20
-    client.close()
 
 
-@pytest.mark.parametrize("client_class", [CountingClient, Client])
+@pytest.mark.parametrize(
+    "client_class", [CountingClient, pytest.param(Client, marks=pytest.mark.long)]
+)
 def test_a_large_display_comes_whole_and_takes_twice_its_size_of_the_server(
     server: Server, session: dict[str, Any], client_class: type[Client]
 ) -> None:
@@ -1194,28 +1161,22 @@ def test_a_large_display_comes_whole_and_takes_twice_its_size_of_the_server(
     client.close()
 
 
-def test_what_is_printed_and_shown_counts_as_activity(
-    server: Server, session: dict[str, Any]
-) -> None:
-    kernel_id = session["kernel"]["id"]
-    client = Client(server, kernel_id)
-    client.connect()
+def test_what_is_printed_and_shown_counts_as_activity(server: Server, client: Client) -> None:
     client.execute(
         "import time\nwhile True: display({'text/plain': '.'}, raw=True); time.sleep(0.5)"
     )
     client.until(lambda message: message["msg_type"] == "display_data")
 
     def active() -> datetime:
-        kernel = server.kernel(kernel_id)
+        kernel = server.kernel(client.kernel_id)
         assert kernel["execution_state"] == "busy"
         return datetime.fromisoformat(kernel["last_activity"].replace("Z", "+00:00"))
 
     first = active()
     # The server's own watcher gets no displays.
     until(lambda: active() > first + timedelta(seconds=8))
-    server.request("POST", f"/api/kernels/{kernel_id}/interrupt")
-    until(lambda: server.kernel(kernel_id)["execution_state"] == "idle")
-    client.close()
+    server.request("POST", f"/api/kernels/{client.kernel_id}/interrupt")
+    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "idle")
 
 
 def resident(pid: int) -> int:

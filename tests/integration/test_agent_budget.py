@@ -15,7 +15,7 @@ from waiting import eventually
 
 from jupyter_tpu.agent_token import agent_token
 from jupyter_tpu.fleet.agents import budgets
-from jupyter_tpu.fleet.agents.access import FREE, OF_OWN_OPERATION, ON_OPEN_TPU, ON_OWN_TPU
+from jupyter_tpu.fleet.agents.budgets import FREE, OF_OWN_OPERATION, ON_OPEN_TPU, ON_OWN_TPU
 from jupyter_tpu.fleet.money import ledger
 from jupyter_tpu.fleet.routes import ROOT, ROUTES
 

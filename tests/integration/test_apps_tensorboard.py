@@ -130,15 +130,7 @@ def test_tensorboard_is_installed_started_opened_and_ended(server: Server, emula
     again = server.finish(server.tpu("POST", path, {"logdir": "~/runs/../runs/a/"}))
     assert (again["app"], again["steps"][-2]["state"]) == (app["id"], "skipped")
     words = ["tensorboard", NAME, "--logdir", "runs/a", "--no-browser", "--json"]
-    said = subprocess.run(
-        [sys.executable, "-m", "jupyter_tpu.cli", *words],
-        env=server.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=LIMIT,
-    )
-    assert json.loads(said.stdout)["id"] == app["id"]
+    assert json.loads(server.cli(*words).stdout)["id"] == app["id"]
     assert len(boards(emulator)) == 1
     # It ends with its app.
     server.tpu("DELETE", f"apps/{app['id']}")

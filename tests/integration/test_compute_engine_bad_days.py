@@ -5,13 +5,12 @@ zones that refuse what they list, rules of the organization, and clocks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from compute_world import ZONE, ComputeWorld
 from waiting import eventually
 
@@ -27,13 +26,8 @@ from jupyter_tpu.cloud import (
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import CreateTPU, Operation, StartHunt
 
+WORLD = ComputeWorld
 NODES = f"/v2/projects/emulated/locations/{ZONE}/nodes"
-
-
-@pytest_asyncio.fixture
-async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[ComputeWorld]:
-    async with ComputeWorld(emulator, tmp_path) as world:
-        yield world
 
 
 @pytest.fixture

@@ -39,12 +39,14 @@ def at_compute_engine(emulator: Any) -> list[str]:
     return sorted(names)
 
 
+@pytest.mark.parametrize("connect", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_tpu7x_is_a_tpu_like_others_from_its_creation_to_its_end(
-    shell: Shell, emulator: Any
+    shell: Shell, emulator: Any, connect: bool
 ) -> None:
     name = new_name()
+    options = ["--connect"] if connect else []
     said = shell.out(
-        *("create", name, "--type", "tpu7x-8", "--zone", "us-central1-c", "--connect"), limit=LIMIT
+        *("create", name, "--type", "tpu7x-8", "--zone", "us-central1-c", *options), limit=LIMIT
     )
     assert "tpu7x-8 = 4 chips · 1 host · 768 GB HBM (emulated), in us-central1-c" in said
     assert "Compute Engine" not in said
@@ -52,7 +54,7 @@ def test_a_tpu7x_is_a_tpu_like_others_from_its_creation_to_its_end(
         old = node["name"].rpartition("/")[2]
         listed = {tpu["name"]: tpu for tpu in shell.json("list", "--json")["tpus"]}
         assert (listed[name]["api"], listed[old]["api"]) == ("compute", "tpu")
-        assert listed[name]["connection"] == "connected"
+        assert listed[name]["connection"] == ("connected" if connect else "disconnected")
         used = {tpu["name"] for tpu in shell.json("usage", "--json")["tpus"]}
         assert {name, old} <= used
     assert "Compute Engine" in shell.out("describe", name)
@@ -61,13 +63,14 @@ def test_a_tpu7x_is_a_tpu_like_others_from_its_creation_to_its_end(
     assert name in shell.out("run", name, "--", "hostname")
     job = shell.json("job", "start", name, "--json", "--", "sh", "-c", "echo on $TPU_NAME")
     assert f"on {name}" in shell.out("job", "logs", name, job["id"], "--follow")
-    (spec,) = json.loads(shell.out("kernel", "list", "--json"))
-    with running_kernel(shell.environment, spec["name"]) as run:
-        assert run("import jax, os; print(jax.device_count(), os.uname().nodename)") == (
-            f"8 {name}\n"
-        )
-    checked = shell.run("doctor", name).stdout
-    assert "The runtime version fits: ubuntu-accel-2404-amd64-tpu-tpu7x on tpu7x-8." in checked
+    if connect:
+        (spec,) = json.loads(shell.out("kernel", "list", "--json"))
+        with running_kernel(shell.environment, spec["name"]) as run:
+            assert run("import jax, os; print(jax.device_count(), os.uname().nodename)") == (
+                f"8 {name}\n"
+            )
+        checked = shell.run("doctor", name).stdout
+        assert "The runtime version fits: ubuntu-accel-2404-amd64-tpu-tpu7x on tpu7x-8." in checked
     shell.out("delete", name, "--yes")
     assert at_compute_engine(emulator) == []
     assert shell.json("list", "--json")["tpus"] == []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import urllib.error
 from collections.abc import Iterator
 from typing import Any
@@ -22,23 +20,8 @@ NAME = "found"
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose user has a TPU of two hosts that nobody has connected."""
     server = Server(tmp_path_factory.mktemp("found"), emulator.environment)
-    server.start()
-    body = {"name": NAME, "type": "v4-16", "zone": "us-central2-b"}
-    server.finish(server.tpu("POST", "tpus", body))
-    yield server
-    server.finish(server.tpu("DELETE", f"tpus/{NAME}?end_kernels=true"))
-    server.stop()
-
-
-def cli(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "jupyter_tpu.cli", *words],
-        env={**server.environment, "JUPYTER_TOKEN": server.token},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    with server.tpu_of_two_hosts(NAME, connect=False):
+        yield server
 
 
 def on_host(server: Server, host: int, script: str) -> str:
@@ -78,7 +61,7 @@ def venvs(server: Server) -> None:
 @pytest.mark.usefixtures("venvs")
 @pytest.mark.long
 def test_the_pythons_of_all_hosts_are_listed_with_what_they_have_and_lack(server: Server) -> None:
-    shown = cli(server, "env", "list", NAME, "--found")
+    shown = server.cli("env", "list", NAME, "--found")
     print(shown.stdout, shown.stderr)
     assert re.search(r"It is missing on host 1\. \(.*/\.venv-0/bin/python", shown.stdout)
     why = r"It does not start on host 0: it ended with status 3\."
@@ -97,7 +80,7 @@ def test_a_found_environment_becomes_a_kernel_and_nothing_in_it_is_changed_or_de
     server: Server,
 ) -> None:
     before = [listing(server, host) for host in (0, 1)]
-    refused = cli(server, "env", "use", NAME, "~/venv")
+    refused = server.cli("env", "use", NAME, "~/venv")
     assert refused.returncode == 1
     assert "Add --install-ipykernel to install it without asking." in refused.stderr
     asked = {"environment": "venv", "python_path": "~/venv"}
@@ -107,7 +90,7 @@ def test_a_found_environment_becomes_a_kernel_and_nothing_in_it_is_changed_or_de
     assert failed["problem"]["reason"] == "NO_IPYKERNEL"
     assert "has no ipykernel, which kernels need, on hosts 0, 1." in failed["problem"]["message"]
 
-    used = cli(server, "env", "use", NAME, "~/venv", "--install-ipykernel")
+    used = server.cli("env", "use", NAME, "~/venv", "--install-ipykernel")
     assert used.returncode == 0, used.stderr
     assert 'The kernel "Python 3.' in used.stdout
     after = [listing(server, host) for host in (0, 1)]
@@ -129,7 +112,7 @@ def test_a_found_environment_becomes_a_kernel_and_nothing_in_it_is_changed_or_de
     with pytest.raises(urllib.error.HTTPError) as conflict:
         server.tpu("POST", f"tpus/{NAME}/environments/venv/packages", {"add": ["einops"]})
     assert "does not change its packages" in json.load(conflict.value)["message"]
-    removed = cli(server, "env", "delete", NAME, "venv", "--yes")
+    removed = server.cli("env", "delete", NAME, "venv", "--yes")
     assert removed.stdout.endswith(f"Removed venv from Jupyter. Its files on {NAME} are kept.\n")
     assert server.tpu("GET", f"tpus/{NAME}/environments") == []
     assert after[0] <= listing(server, 0)

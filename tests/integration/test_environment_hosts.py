@@ -22,7 +22,7 @@ from jupyter_tpu.environment import (
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import EnvironmentDefaults, Fleet
 from jupyter_tpu.fleet.client import wait_for_end
-from jupyter_tpu.fleet.core.running_operation import OperationProgress
+from jupyter_tpu.fleet.core.known_operations import OperationProgress
 from jupyter_tpu.fleet.models import ConnectTPU, Operation
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links

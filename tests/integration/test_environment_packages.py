@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -36,14 +35,9 @@ HOME = "tpus/packages/environments/default"
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose user has a connected TPU of two hosts."""
     server = Server(tmp_path_factory.mktemp("packages"), emulator.environment)
-    server.start()
-    body = {"name": NAME, "type": "v4-16", "zone": "us-central2-b"}
-    server.finish(server.tpu("POST", "tpus", body))
-    connected = server.finish(server.tpu("POST", f"tpus/{NAME}/connect", {}))
-    assert "jax.distributed works: 2 hosts, 8 devices" in connected["log"]
-    yield server
-    server.finish(server.tpu("DELETE", f"tpus/{NAME}?end_kernels=true"))
-    server.stop()
+    with server.tpu_of_two_hosts(NAME) as connected:
+        assert "jax.distributed works: 2 hosts, 8 devices" in connected["log"]
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -66,16 +60,6 @@ def on_host(server: Server, host: int, code: str, name: str = "default") -> str:
     """What the environment's Python prints on one host."""
     python = environment(server, name)["path"] + "/bin/python"
     return server.on_host(NAME, host, python, "-c", code, check=False)
-
-
-def cli(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "jupyter_tpu.cli", *words],
-        env=server.environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-    )
 
 
 @pytest.mark.long
@@ -106,7 +90,7 @@ def until_idle(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
     """Runs a command when host 1 has what cells of other tests have changed."""
 
     def run() -> subprocess.CompletedProcess[str] | None:
-        done = cli(server, *words)
+        done = server.cli(*words)
         return None if "are being changed" in done.stderr else done
 
     return until(run)
@@ -146,12 +130,12 @@ def test_a_kernel_that_has_used_jax_holds_the_chips_of_its_emulated_host(
 ) -> None:
     run("import jax; jax.numpy.ones(3)")
     pid = int(run("import os; print(os.getpid())"))
-    use = json.loads(cli(server, "chips", "list", NAME, "--json").stdout)
+    use = json.loads(server.cli("chips", "list", NAME, "--json").stdout)
     [holder] = use["hosts"][0]["holders"]
     assert (holder["pid"], holder["devices"]) == (pid, use["hosts"][0]["devices"])
     assert holder["kernel"]
     assert use["hosts"][1]["holders"] == []
-    report = cli(server, "doctor", NAME).stdout
+    report = server.cli("doctor", NAME).stdout
     assert f"process {pid}" in report or f"(PID {pid})" in report, report
 
 
@@ -210,7 +194,7 @@ def test_a_restart_is_asked_for_only_when_an_imported_package_was_replaced(
 def test_packages_are_listed_added_and_removed_on_all_hosts(server: Server) -> None:
     added = until_idle(server, "env", "add", NAME, "einops")
     assert added.returncode == 0, added.stderr
-    assert "einops" in cli(server, "env", "list", NAME).stdout
+    assert "einops" in server.cli("env", "list", NAME).stdout
     rows = {package["name"]: package for package in server.tpu("GET", f"{HOME}/packages")}
     assert rows["einops"]["requested"]
     assert rows["ipykernel"]["required"]
@@ -223,7 +207,7 @@ def test_packages_are_listed_added_and_removed_on_all_hosts(server: Server) -> N
 
 def test_a_typo_is_one_plain_sentence_and_nothing_changes(server: Server) -> None:
     before = environment(server)
-    failed = cli(server, "env", "add", NAME, "matplotlb")
+    failed = server.cli("env", "add", NAME, "matplotlb")
     assert failed.returncode == 1
     assert "Package matplotlb was not found." in failed.stderr
     assert environment(server) == before
@@ -238,7 +222,7 @@ def test_what_ipykernel_needs_is_not_removed_by_whatever_way(
     rows = {package["name"]: package for package in server.tpu("GET", f"{HOME}/packages")}
     needed = [name for name, row in rows.items() if row["required"]]
     assert {"comm", "ipython", "traitlets", "numpy"} < set(needed)
-    refused = cli(server, "env", "remove", NAME, "comm")
+    refused = server.cli("env", "remove", NAME, "comm")
     assert refused.returncode == 1
     assert "comm can't be removed: kernels on TPUs need it." in refused.stderr
     printed = run("%pip uninstall -y traitlets\n!uv pip uninstall IPython")
@@ -273,8 +257,8 @@ def test_the_doctor_checks_all_hosts_and_names_the_one_that_differs(server: Serv
     write = f'folder.mkdir(); (folder / "METADATA").write_text("{metadata}") and None'
     assert on_host(server, 1, f"{folder}; {write}") == ""
     try:
-        checked = cli(server, "doctor", NAME, "--json")
-        described = cli(server, "describe", NAME).stdout
+        checked = server.cli("doctor", NAME, "--json")
+        described = server.cli("describe", NAME).stdout
     finally:
         assert on_host(server, 1, f"{folder}; shutil.rmtree(folder)") == ""
     assert checked.returncode == 1, checked.stderr
@@ -343,7 +327,7 @@ def test_a_lock_gives_all_hosts_the_same_versions_and_is_printed_again(
         assert in_shell(server, host, f"cat set-up-{host}") == "set up\n"
         code = "import six, ours; print(six.__version__, ours.answer)"
         assert on_host(server, host, code, locked) == "1.16.0 42\n"
-    printed = cli(server, "env", "lock", NAME, locked, "--output", str(tmp_path / "again.txt"))
+    printed = server.cli("env", "lock", NAME, locked, "--output", str(tmp_path / "again.txt"))
     assert printed.returncode == 0, printed.stderr
     again = (tmp_path / "again.txt").read_text()
     assert "six==1.16.0\n" in again
@@ -363,7 +347,7 @@ def test_a_host_that_differs_is_given_the_packages_of_host_0(server: Server) -> 
     synced = until_idle(server, "env", "sync", NAME)
     assert synced.returncode == 0, synced.stderr
     assert on_host(server, 1, version) == "0.12.0\n"
-    assert "default has the same versions on all hosts" in cli(server, "describe", NAME).stdout
+    assert "default has the same versions on all hosts" in server.cli("describe", NAME).stdout
 
 
 #: Makes a repository of apt with `stand-in`, and zsh if the machine has none; and one of git that

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from compute_world import ZONE, ComputeWorld
-from fleet_world import Server
 from waiting import eventually
 
 from jupyter_tpu.agent.guard import google
@@ -24,36 +22,15 @@ from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet.jobs.guard_stops import SERVER_SIDE_GRACE
 from jupyter_tpu.fleet.models import Guard, KeepTPU, ListQuery, SetGuard
 
+WORLD = ComputeWorld
 REFUSED = "Invalid value for field 'resource': the instance is not stopped."
-
-
-@pytest_asyncio.fixture
-async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[ComputeWorld]:
-    async with ComputeWorld(emulator, tmp_path) as world:
-        yield world
-
-
-@pytest.fixture
-def name(world: ComputeWorld) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
-
-
-async def made(world: ComputeWorld, name: str, type: str) -> Server:
-    server = await world.server()
-    assert (await server.end(await world.make(server, name, type=type))).state == "done"
-    return server
-
-
-def instances(world: ComputeWorld, name: str) -> list[dict[str, Any]]:
-    return [instance for instance in world.items("instances") if instance["name"].startswith(name)]
 
 
 def ends(world: ComputeWorld, name: str) -> set[float]:
     """When Google deletes its hosts, seconds since the epoch; 0: never."""
     times = [
         instance["resourceStatus"]["scheduling"].get("terminationTimestamp")
-        for instance in instances(world, name)
+        for instance in world.instances(name)
     ]
     return {datetime.fromisoformat(time).timestamp() if time else 0.0 for time in times}
 
@@ -70,7 +47,7 @@ def in_hours(hours: float) -> str:
 async def test_googles_end_follows_a_guard_that_is_set_put_off_and_removed(
     world: ComputeWorld, name: str, type: str, action: Any
 ) -> None:
-    server = await made(world, name, type)
+    server = await world.made(name, type)
     guards = server.fleet.guards
     assert ends(world, name) == {0.0}
     first = await guards.set(name, SetGuard(action=action, until=in_hours(2)))
@@ -79,7 +56,7 @@ async def test_googles_end_follows_a_guard_that_is_set_put_off_and_removed(
     assert datetime.fromisoformat(first.google_deletes).timestamp() == pytest.approx(end, abs=1)
     assert first.problem is None
     assert first.google_problem is None
-    for instance in instances(world, name):
+    for instance in world.instances(name):
         assert instance["scheduling"]["instanceTerminationAction"] == "DELETE"
 
     await guards.set(name, SetGuard(action=action, until=in_hours(1)))
@@ -95,7 +72,7 @@ async def test_googles_end_follows_a_guard_that_is_set_put_off_and_removed(
     await guards.set(name, SetGuard(action=action, until=in_hours(1)))
     await guards.remove(name)
     assert ends(world, name) == {0.0}
-    for instance in instances(world, name):
+    for instance in world.instances(name):
         assert not instance["scheduling"].get("instanceTerminationAction")
 
 
@@ -103,7 +80,7 @@ async def test_googles_end_follows_a_guard_that_is_set_put_off_and_removed(
 async def test_what_google_refuses_of_its_end_is_said_and_keeps_nothing_from_being_guarded(
     world: ComputeWorld, name: str
 ) -> None:
-    server = await made(world, name, "v6e-4")
+    server = await world.made(name, "v6e-4")
     guards = server.fleet.guards
     set_scheduling = {"method": "instances.setScheduling", "code": "INVALID_ARGUMENT"}
     world.fault("error", message=REFUSED, **set_scheduling)
@@ -132,8 +109,8 @@ async def test_what_google_refuses_of_its_end_is_said_and_keeps_nothing_from_bei
 @pytest.mark.long
 @pytest.mark.asyncio
 async def test_an_end_that_others_have_set_stays(world: ComputeWorld, name: str) -> None:
-    server = await made(world, name, "v6e-4")
-    (instance,) = instances(world, name)
+    server = await world.made(name, "v6e-4")
+    (instance,) = world.instances(name)
     path = "/compute/v1/projects/" + instance["selfLink"].partition("/projects/")[2]
     theirs = {"maxRunDuration": {"seconds": "3600"}, "instanceTerminationAction": "DELETE"}
     world.emulator.request(
@@ -152,14 +129,14 @@ async def test_an_end_that_others_have_set_stays(world: ComputeWorld, name: str)
 async def test_a_host_stops_itself_and_the_old_end_does_not_count_after_the_next_start(
     world: ComputeWorld, name: str
 ) -> None:
-    server = await made(world, name, "v6e-4")
+    server = await world.made(name, "v6e-4")
     guard = await server.fleet.guards.set(
         name, SetGuard(until=in_hours(0.001), notice=0, action="stop")
     )
     assert guard.actor == "host"
 
     def stopped() -> Any:
-        return [instance["status"] for instance in instances(world, name)] == ["TERMINATED"]
+        return [instance["status"] for instance in world.instances(name)] == ["TERMINATED"]
 
     await eventually(stopped, 60)
     operations = f"/compute/v1/projects/emulated/zones/{ZONE}/operations"
@@ -169,7 +146,7 @@ async def test_a_host_stops_itself_and_the_old_end_does_not_count_after_the_next
         if operation["operationType"] == "stop" and operation["targetLink"].endswith(f"/{name}")
     ]
     assert len(stops) == 1
-    assert instances(world, name)[0]["scheduling"]["terminationTime"]
+    assert world.instances(name)[0]["scheduling"]["terminationTime"]
 
     async def seen() -> bool:
         tpus = (await server.fleet.tpus(ListQuery(fresh=True))).tpus
@@ -189,11 +166,11 @@ def identity(world: ComputeWorld, instance: dict[str, Any], worker: int) -> dict
 async def test_host_0_of_a_slice_hears_the_others_and_deletes_the_group(
     world: ComputeWorld, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = await made(world, name, "v6e-2x4")
+    server = await world.made(name, "v6e-2x4")
     node = await world.cloud().get_node(NodeName("emulated", ZONE, name))
     group = f"projects/emulated/zones/{ZONE}/instanceGroupManagers/{name}"
     workers: dict[int, Callable[[], None]] = {}
-    for instance in instances(world, name):
+    for instance in world.instances(name):
         number = int(_attribute(world, instance))
         variables = identity(world, instance, number)
 
@@ -211,7 +188,7 @@ async def test_host_0_of_a_slice_hears_the_others_and_deletes_the_group(
     with pytest.raises(google.GoogleError, match="another TPU"):
         google.carry_out(group, "7", "delete")
     google.carry_out(group, node.id, "delete")
-    await eventually(lambda: not instances(world, name), 60)
+    await eventually(lambda: not world.instances(name), 60)
     await world.stop(server)
 
 

@@ -31,13 +31,8 @@ Daemon._list_kernels = _lie
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with a connected TPU of two hosts."""
     server = Server(tmp_path_factory.mktemp("lying"), emulator.environment)
-    server.start()
-    body = {"name": TPU, "type": "v4-16", "zone": "us-central2-b"}
-    server.finish(server.tpu("POST", "tpus", body))
-    server.finish(server.tpu("POST", f"tpus/{TPU}/connect", {}))
-    yield server
-    server.finish(server.tpu("DELETE", f"tpus/{TPU}?end_kernels=true"))
-    server.stop()
+    with server.tpu_of_two_hosts(TPU):
+        yield server
 
 
 def report(server: Server, host: int, kernels: Any) -> None:

@@ -5,7 +5,7 @@ the middle. What a hunt says is what is true at the cloud, and there is never a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,6 @@ async def world(
     monkeypatch.setattr(planner, "GOOGLE", Backoff(0.1, 0.1))
     async with World(emulator, tmp_path) as world:
         yield world
-
-
-@pytest.fixture
-def name(world: World) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
 
 
 def nodes(world: World, name: str, state: str = "") -> list[str]:

@@ -382,27 +382,32 @@ async def test_code_is_compiled_with_trees_of_arguments_and_its_lines_are_named(
     assert {buffer.name for buffer in report.buffers} >= {"argument 0/w", "argument 1"}
 
 
+def another(code: str, says: str) -> Any:
+    """A way to fail that is like one which is always tested: each is a process that imports JAX."""
+    return pytest.param(code, says, marks=pytest.mark.long)
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [
         ("def fn(x:\n", "line 1: SyntaxError"),
         ("x = 1\nraise ValueError('no')\n", "line 2: ValueError: no"),
-        ("import sys; sys.exit(3)", "ends the process"),
+        another("import sys; sys.exit(3)", "ends the process"),
         ("import os; os._exit(3)", "ended with status 3"),
         ("import os; os.kill(os.getpid(), 11)", "ended with signal 11"),
-        ("y = 1", "defines no function 'fn'"),
+        another("y = 1", "defines no function 'fn'"),
         ("def fn(x):\n    return x.nothing", "fn does not trace: AttributeError in line 2"),
-        ("import no_such_module", "ModuleNotFoundError"),
-        ("raise ValueError('\\ud800')", r"line 1: ValueError: \ud800"),
-        ("x = '\0'", "null bytes"),
-        ("input()", "EOFError"),
-        ("def fn(x):\n    return fn(x)", "does not trace: RecursionError in line 2"),
+        another("import no_such_module", "ModuleNotFoundError"),
+        another("raise ValueError('\\ud800')", r"line 1: ValueError: \ud800"),
+        another("x = '\0'", "null bytes"),
+        another("input()", "EOFError"),
+        another("def fn(x):\n    return fn(x)", "does not trace: RecursionError in line 2"),
         (
             "import jax\ndef fn(x):\n    return x\n"
             "jax.stages.Lowered.compile = lambda self: {}['the cause']",
             "Compiling for v6e-1 failed: KeyError: 'the cause'",
         ),
-        (
+        another(
             "import msgspec\ndef encode(answer):\n    error = ValueError('the cause')\n"
             "    error.add_note('For simplicity, JAX has removed its internal frames')\n"
             "    raise error\nmsgspec.json.encode = encode",

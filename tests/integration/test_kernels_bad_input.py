@@ -28,7 +28,7 @@ from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, JournalEvent
 from jupyter_tpu.agent.protocol.journal import Journal
 from jupyter_tpu.agent.protocol.messages import MessageSigner
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.kernels import background_shutdown, provisioner
+from jupyter_tpu.kernels import exit_cleanup, provisioner
 from jupyter_tpu.kernels.attachment import Attachment
 from jupyter_tpu.links import core_thread
 
@@ -288,6 +288,6 @@ def test_a_start_that_times_out_says_why_and_leaves_nothing(silent, reason):
         assert "did not answer within 0.5 s" in caught.value.message
         assert caught.value.reason is reason
         host.loop_call(host.mend)
-        until(lambda: not background_shutdown.pending())
+        until(lambda: not exit_cleanup.pending())
         assert host.holds == 1, "the first kernel's"
         first.shutdown_kernel(now=True)

@@ -162,9 +162,7 @@ def test_after_a_reboot_the_notebook_gets_a_fresh_kernel_from_the_same_environme
     assert again["kernel"]["id"] != session["kernel"]["id"]
     client = Client(server, again["kernel"]["id"])
     client.connect()
-    request = client.execute("import jax; print('fresh', 'time' in globals())")
-    client.until_done(request)
-    assert client.printed(request) == "fresh False\n"
+    assert client.run("print('fresh', 'time' in globals())") == "fresh False\n"
     client.close()
     # The notebook has a kernel: nothing needs to be said of the old one any more.
     until(lambda: [k["id"] for k in server.tpu("GET", f"tpus/{TPU}/kernels")]
@@ -182,9 +180,7 @@ def test_a_restart_that_comes_before_anybody_has_noticed_gives_a_kernel_on_the_r
     server.request("POST", f"/api/kernels/{client.kernel_id}/restart")
     client = Client(server, session["kernel"]["id"])
     client.connect()
-    request = client.execute("print('fresh', 'time' in globals())")
-    client.until_done(request)
-    assert client.printed(request) == "fresh False\n"
+    assert client.run("print('fresh', 'time' in globals())") == "fresh False\n"
     client.close()
     server.request("DELETE", f"/api/sessions/{session['id']}")
 

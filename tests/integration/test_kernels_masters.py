@@ -16,7 +16,6 @@ from typing import Any
 import nbformat
 import pytest
 from adoption_server import Client, Server
-from cli_shell import COMMAND
 from waiting import until
 
 TPU = "mastered"
@@ -57,7 +56,7 @@ def nothing_left(machines: tuple[Server, Server]) -> Iterator[None]:
         for kernel in server.request("GET", "/api/kernels"):
             server.request("DELETE", f"/api/kernels/{kernel['id']}")
     for kernel_id in on_host(machines[1]):
-        cli(machines[1], "kernel", "stop", TPU, kernel_id, "--yes")
+        machines[1].cli("kernel", "stop", TPU, kernel_id, "--yes")
 
 
 def start_session(server: Server, path: str) -> dict[str, Any]:
@@ -89,13 +88,6 @@ def on_host(server: Server) -> dict[str, dict[str, Any]]:
     return {kernel["id"]: kernel for kernel in kernels if kernel["state"] != "dead"}
 
 
-def cli(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
-    """``jupyter tpu …`` on the machine of *server*."""
-    return subprocess.run(
-        [*COMMAND, *words], env=server.environment, capture_output=True, text=True, timeout=120
-    )
-
-
 def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
     machines: tuple[Server, Server],
 ) -> None:
@@ -114,7 +106,7 @@ def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
     )
     mine.until(lambda message: "5\n" in message["content"].get("text", ""))
 
-    done = cli(second, "kernel", "take", TPU, kernel_id[:8], "--yes")
+    done = second.cli("kernel", "take", TPU, kernel_id[:8], "--yes")
     assert done.returncode == 0, done.stderr
     assert f"now has kernel {kernel_id}" in done.stdout
     # The one that had it is told, once, and has it no more.
@@ -153,9 +145,9 @@ def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines: tuple[Server, 
     client.close()
     first.kill()
     until(lambda: not any(k["attached"] for k in on_host(second).values()))
-    listed = cli(second, "kernel", "list", TPU)
+    listed = second.cli("kernel", "list", TPU)
     assert listed.stdout.count("not in use (last used by ") == 2, listed
-    done = cli(second, "kernel", "stop", TPU, ids[1], "--yes")
+    done = second.cli("kernel", "stop", TPU, ids[1], "--yes")
     assert done.returncode == 0, done.stderr
     assert list(on_host(second)) == [ids[0]]
     second.tpu("POST", f"tpus/{TPU}/kernels/{ids[0]}/take")

@@ -5,7 +5,7 @@ There is no capacity in their zone, except where a test is about TPUs that are t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,6 @@ async def world(
     monkeypatch.setattr(queued, "FRESH", 1.0)
     async with World(emulator, tmp_path) as world:
         yield world
-
-
-@pytest.fixture
-def name(world: World) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
 
 
 def queued_at_google(world: World) -> dict[str, str]:

@@ -5,14 +5,13 @@ between two of their parts: what is said is what is true at the cloud, and nothi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from compute_world import INSERTS, PARTS, ZONE, ComputeWorld
+from fleet_world import others
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason
@@ -20,27 +19,10 @@ from jupyter_tpu.fleet.jobs.guard_stops import SERVER_SIDE_GRACE
 from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import Operation, SetGuard
 
+WORLD = ComputeWorld
 REGION = "/compute/v1/projects/emulated/regions/us-east5"
 #: How many parts there are before each of them is asked for.
 STATES = ("gone", "1 parts", "2 parts")
-
-
-@pytest_asyncio.fixture
-async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[ComputeWorld]:
-    async with ComputeWorld(emulator, tmp_path) as world:
-        yield world
-
-
-@pytest.fixture
-def name(world: ComputeWorld) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
-
-
-def others(*ways: Any) -> list[Any]:
-    """Ways that are like one which is always tested."""
-    ways = tuple(way if isinstance(way, tuple) else (way,) for way in ways)
-    return [pytest.param(*way, marks=pytest.mark.long) for way in ways]
 
 
 def outcome(ended: Operation) -> tuple[str, Reason | None]:

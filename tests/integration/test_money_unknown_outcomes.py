@@ -5,13 +5,10 @@ silent, and when servers end in between: what is said is what is true at the clo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from fleet_world import ZONE, Server, World
+from fleet_world import ZONE, Server, World, others
 from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
@@ -19,23 +16,6 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.records import NodeClaim
 from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import TPU, ConnectTPU, CreateTPU, Operation, Problem, StopTrying
-
-
-def others(*ways: str) -> list[Any]:
-    """Ways that are like one which is always tested."""
-    return [pytest.param(way, marks=pytest.mark.long) for way in ways]
-
-
-@pytest_asyncio.fixture
-async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[World]:
-    async with World(emulator, tmp_path) as world:
-        yield world
-
-
-@pytest.fixture
-def name(world: World) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
 
 
 @pytest.mark.asyncio

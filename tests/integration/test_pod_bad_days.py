@@ -16,14 +16,12 @@ from typing import Any
 import psutil
 import pytest
 from fault_proxy import FaultProxy
-from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from pod_environment import make_environments, register_pod_kernel
-from pod_kernels import ZONE, error_of, pids, restart, shown, stderr
+from pod_environment import pod_with_jax, register_pod_kernel
+from pod_kernels import ZONE, error_of, in_step, pids, pod_kernel, restart, shown, stderr
 from waiting import until
 
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
-from jupyter_tpu.links import core_thread
 
 pytestmark = pytest.mark.long
 
@@ -43,9 +41,7 @@ NOTICED = 120.0
 
 @pytest.fixture(scope="module")
 def pod(emulator: Any) -> Iterator[str]:
-    with emulator.tpu("lines", "v5litepod-16", ZONE) as node:
-        name = node["name"].rpartition("/")[2]
-        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
+    with pod_with_jax(emulator, "lines", ZONE, HOSTS) as name:
         yield name
 
 
@@ -73,25 +69,17 @@ def line(pod: str, emulator: Any) -> Iterator[FaultProxy]:
 @pytest.fixture(scope="module")
 def kernel(pod: str, emulator: Any, line: FaultProxy) -> Iterator[Notebook]:
     spec, _ = register_pod_kernel(emulator, ZONE, pod, HOSTS)
-    manager = KernelManager(kernel_name=spec)
-    manager.start_kernel(env=ENVIRONMENT)
-    notebook = Notebook(manager)
-    notebook.run("pass", timeout=200)
-    assert line.flows, "SSH takes the line"
-    yield notebook
-    line.mend()
-    notebook.close()
-    manager.shutdown_kernel(now=True)
-    emulator.end_all(pod)
+    with pod_kernel(emulator, spec, pod) as notebook:
+        assert line.flows, "SSH takes the line"
+        yield notebook
+        line.mend()
 
 
 @pytest.fixture
 def notebook(kernel: Notebook, line: FaultProxy) -> Notebook:
     """The pod kernel, in step."""
     line.mend()
-    if kernel.run("%hosts check")[0]["status"] != "ok":
-        restart(kernel)
-    return kernel
+    return in_step(kernel)
 
 
 def cut(line: FaultProxy) -> None:

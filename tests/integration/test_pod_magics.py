@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from pod_environment import make_environments, register_pod_kernel
-
-from jupyter_tpu.links import core_thread
+from pod_environment import pod_with_jax, register_pod_kernel
 
 ZONE, HOSTS = "us-central2-b", 2
 pytestmark = pytest.mark.long
@@ -20,9 +18,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def notebook(emulator: Any) -> Iterator[Notebook]:
-    with emulator.tpu("pair", "v4-16", ZONE) as node:
-        name = node["name"].rpartition("/")[2]
-        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
+    with pod_with_jax(emulator, "pair", ZONE, HOSTS, "v4-16") as name:
         register_pod_kernel(emulator, ZONE, name, HOSTS)
         manager = KernelManager(kernel_name="python3")
         hidden = ("JAX_PLATFORMS", "PYTEST_CURRENT_TEST")

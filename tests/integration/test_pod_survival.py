@@ -20,8 +20,8 @@ from adoption_server import Client, Server
 from fault_proxy import FaultProxy
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
-from pod_environment import make_environments, register_pod_kernel
-from pod_kernels import ZONE, error_of, pids, restart, shown, stderr
+from pod_environment import pod_with_jax, register_pod_kernel
+from pod_kernels import ZONE, error_of, in_step, pids, pod_kernel, restart, shown, stderr
 from stormy_host import line_to
 from waiting import until
 
@@ -44,9 +44,7 @@ ENVIRONMENT = {**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "off"}
 
 @pytest.fixture(scope="module")
 def pod(emulator: Any) -> Iterator[str]:
-    with emulator.tpu("tough", "v5litepod-16", ZONE) as node:
-        name = node["name"].rpartition("/")[2]
-        core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
+    with pod_with_jax(emulator, "tough", ZONE, HOSTS) as name:
         yield name
 
 
@@ -63,23 +61,14 @@ def line(pod: str, emulator: Any) -> Iterator[FaultProxy]:
 
 @pytest.fixture(scope="module")
 def kernel(kernelspec: str, pod: str, emulator: Any, line: FaultProxy) -> Iterator[Notebook]:
-    manager = KernelManager(kernel_name=kernelspec)
-    manager.start_kernel(env=ENVIRONMENT)
-    notebook = Notebook(manager)
-    notebook.run("pass", timeout=200)
-    yield notebook
-    notebook.close()
-    if manager.has_kernel:
-        manager.shutdown_kernel(now=True)
-    emulator.end_all(pod)
+    with pod_kernel(emulator, kernelspec, pod) as notebook:
+        yield notebook
 
 
 @pytest.fixture
 def notebook(kernel: Notebook, line: FaultProxy) -> Notebook:
     """The pod kernel, in step."""
-    if kernel.run("%hosts check")[0]["status"] != "ok":
-        restart(kernel)
-    return kernel
+    return in_step(kernel)
 
 
 def read(notebook: Notebook, request: str) -> list[dict[str, Any]]:
@@ -362,6 +351,38 @@ def test_a_pods_cell_goes_on_without_its_server(
     lines = client.printed(request).splitlines()
     assert lines == [*(f"line {i}" for i in range(200)), "host 0"]
     assert pids(emulator, pod, 3) == kernels, "the same processes"
+
+
+@contextlib.contextmanager
+def new_kernel(kernelspec: str) -> Iterator[Notebook]:
+    manager = KernelManager(kernel_name=kernelspec)
+    manager.start_kernel(env=ENVIRONMENT)
+    notebook = Notebook(manager)
+    try:
+        yield notebook
+    finally:
+        notebook.close()
+        manager.shutdown_kernel(now=True)
+
+
+def test_the_loss_of_host_0_ends_the_kernel_and_frees_the_chips_of_the_others(
+    kernel: Notebook, kernelspec: str, emulator: Any, pod: str
+) -> None:
+    if kernel.manager.has_kernel:
+        kernel.manager.shutdown_kernel(now=True)
+    before = emulator.hosts(pod)[0]["init_pid"]
+    with new_kernel(kernelspec) as notebook:
+        notebook.text("pass", timeout=200)
+        request = notebook.client.execute(LINES.format(n=10_000, pause=0.05))
+        notebook.until_output(request, "line 20\n")
+        os.kill(before, signal.SIGKILL)
+        until(lambda: not notebook.manager.is_alive())
+        text = printed(read(notebook, request))
+        assert "restarted" in text, text[-1000:]
+        until(lambda: not [pid for host in (1, 2, 3) for pid in pids(emulator, pod, host)])
+    until(lambda: emulator.hosts(pod)[0]["init_pid"] not in (None, before))
+    with new_kernel(kernelspec) as notebook:
+        assert notebook.text("import jax; print(jax.device_count())", timeout=200) == "16\n"
 
 
 def test_a_preempted_pods_kernel_is_reported_and_its_lines_before_are_there(

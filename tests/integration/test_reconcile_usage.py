@@ -25,7 +25,7 @@ from jupyter_tpu.fleet.models import (
     UsedTPU,
 )
 from jupyter_tpu.fleet.money.owners import OWNER
-from jupyter_tpu.fleet.reconcile import forgotten
+from jupyter_tpu.fleet.reconcile import usage as usage_module
 
 QUEUED = f"/v2/projects/emulated/locations/{ZONE}/queuedResources"
 VERSION = "v2-alpha-tpuv5-lite"
@@ -104,7 +104,7 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
         assert (usage.chips, usage.problems) == (sum(chips for _, chips, _ in holding), [])
 
         # It counts as forgotten only when it is mine, and nothing of this server uses it.
-        monkeypatch.setattr(forgotten, "FORGOTTEN", -1.0)
+        monkeypatch.setattr(usage_module, "FORGOTTEN", -1.0)
         usage = await fleet.usage.show()
         unused = {tpu.name for tpu in usage.tpus if tpu.forgotten}
         assert name.node in unused

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from compute_world import ZONE, ComputeWorld
 from fleet_world import Server
 from waiting import eventually
@@ -25,35 +23,14 @@ from jupyter_tpu.fleet.models import (
     SyncProject,
 )
 
-
-@pytest_asyncio.fixture
-async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[ComputeWorld]:
-    async with ComputeWorld(emulator, tmp_path) as world:
-        yield world
-
-
-@pytest.fixture
-def name(world: ComputeWorld) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
-
-
-async def made(world: ComputeWorld, name: str, type: str, **more: Any) -> Server:
-    server = await world.server()
-    ended = await server.end(await world.make(server, name, type=type, **more))
-    assert ended.state == "done"
-    return server
-
-
-def instances(world: ComputeWorld, name: str) -> list[dict[str, Any]]:
-    return [instance for instance in world.items("instances") if instance["name"].startswith(name)]
+WORLD = ComputeWorld
 
 
 def machines(world: ComputeWorld, name: str) -> dict[str, str]:
     """Where its hosts run; "" while they don't."""
     return {
         instance["name"]: instance["resourceStatus"].get("physicalHostTopology", {}).get("host", "")
-        for instance in instances(world, name)
+        for instance in world.instances(name)
     }
 
 
@@ -71,7 +48,7 @@ def reports(world: ComputeWorld, name: str) -> list[str]:
 async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
     world: ComputeWorld, name: str
 ) -> None:
-    server = await made(world, name, "v6e-2x4")
+    server = await world.made(name, "v6e-2x4")
     before = machines(world, name)
     known = next(tpu for tpu in (await server.fleet.tpus()).tpus if tpu.name == name)
     operation = await server.fleet.report_fault(
@@ -83,7 +60,7 @@ async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
     # Host 1 is Google's worker 1, as far as its hosts have said so.
     addresses = {
         instance["name"]: instance["networkInterfaces"][0]["networkIP"]
-        for instance in instances(world, name)
+        for instance in world.instances(name)
     }
     assert addresses[reported] == known.hosts[1].internal_address
 
@@ -100,7 +77,7 @@ async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
 async def test_what_google_refuses_of_a_report_changes_nothing(
     world: ComputeWorld, name: str
 ) -> None:
-    server = await made(world, name, "v6e-4")
+    server = await world.made(name, "v6e-4")
     before = machines(world, name)
     world.fault(
         "error",
@@ -123,15 +100,15 @@ async def test_a_tpu_is_replaced_by_the_same_one(
 ) -> None:
     guard = SetGuard(action="delete", idle=7200, notice=60)
     options = NodeOptions(metadata={"team": "vision"}, tags=["mine"], scopes=["storage-ro"])
-    server = await made(
-        world, name, "v6e-4", guard=guard, labels={"mine": "yes"}, options=options, disk_gb=77
+    server = await world.made(
+        name, "v6e-4", guard=guard, labels={"mine": "yes"}, options=options, disk_gb=77
     )
 
     async def guarded() -> bool:
         return (await server.fleet.tpu(name)).guard is not None
 
     await eventually(guarded, 60)
-    (before,) = instances(world, name)
+    (before,) = world.instances(name)
     # A process that no host has told of the guard asks it.
     server = await world.server()
     tunnel = await server.fleet.tunnels.open(name, OpenTunnel(port=6006))
@@ -145,7 +122,7 @@ async def test_a_tpu_is_replaced_by_the_same_one(
     hunt = await server.fleet.hunts.replace(name, ReplaceTPU())
     assert not hunt.waiting, "for no preemption"
     assert (await server.end(await server.fleet.operations.get(hunt.id))).state == "done"
-    (after,) = instances(world, name)
+    (after,) = world.instances(name)
     assert after["id"] != before["id"]
     for key in ("machineType", "disks", "tags", "serviceAccounts", "networkInterfaces"):
         old, new = before[key], after[key]
@@ -156,8 +133,12 @@ async def test_a_tpu_is_replaced_by_the_same_one(
     items = {item["key"]: item["value"] for item in after["metadata"]["items"]}
     assert items["team"] == "vision"
     await eventually(guarded, 60)
-    tunnels = await server.fleet.tunnels.list(name)
-    assert [reopened.local_port for reopened in tunnels] == [tunnel.local_port]
+
+    async def ports() -> list[int]:
+        return [reopened.local_port for reopened in await server.fleet.tunnels.list(name)]
+
+    await eventually(ports, 60)
+    assert await ports() == [tunnel.local_port]
     assert (await server.ended(watch.id)).state == "cancelled"
     await eventually(lambda: copied(server), 60)
 
@@ -176,8 +157,8 @@ async def test_what_does_not_run_is_replaced_by_the_same_one(
 ) -> None:
     more: dict[str, Any] = {"run_for": 7200} if tier == "flex-start" else {}
     options = NodeOptions(tags=["mine"], description="ours", secure_boot=True)
-    server = await made(world, name, type, tier=tier, options=options, disk_gb=77, **more)
-    for host in instances(world, name):
+    server = await world.made(name, type, tier=tier, options=options, disk_gb=77, **more)
+    for host in world.instances(name):
         world.fault(fault, node=host["name"])
 
     async def stopped() -> bool:
@@ -196,20 +177,20 @@ async def test_what_does_not_run_is_replaced_by_the_same_one(
 async def test_a_replacement_without_capacity_goes_on_in_the_next_process(
     world: ComputeWorld, name: str
 ) -> None:
-    server = await made(world, name, "v6e-2x4")
-    (before, *_) = instances(world, name)
+    server = await world.made(name, "v6e-2x4")
+    (before, *_) = world.instances(name)
     world.fault("no-capacity", zone=ZONE)
     hunt = await server.fleet.hunts.replace(name)
     with pytest.raises(TPUError) as twice:
         await server.fleet.hunts.replace(name)
     assert twice.value.reason in (Reason.EXISTS, Reason.CONFLICT, Reason.NOT_FOUND)
-    await eventually(lambda: before["id"] not in [i["id"] for i in instances(world, name)], 60)
+    await eventually(lambda: before["id"] not in [i["id"] for i in world.instances(name)], 60)
     await world.stop(server)
     world.behave()
     following = await world.server()
     assert (await following.ended(hunt.id)).state == "done"
     assert world.state(name) == "ACTIVE"
-    assert len(instances(world, name)) == 2
+    assert len(world.instances(name)) == 2
     assert (await following.end(await following.fleet.delete(name))).state == "done"
     assert world.state(name) == "gone"
 
@@ -219,7 +200,7 @@ async def test_a_replacement_without_capacity_goes_on_in_the_next_process(
 async def test_a_replaced_tpu_gets_back_what_hung_on_it(
     world: ComputeWorld, name: str, tmp_path: Path
 ) -> None:
-    server = await made(world, name, "v6e-2x4", connect=ConnectTPU())
+    server = await world.made(name, "v6e-2x4", connect=ConnectTPU())
     await eventually(lambda: ready(server, name, "default"), 180)
     fleet = server.fleet
     more = ConnectTPU(environment="extra", packages=["einops"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,6 @@ async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[Com
             world.emulator.request("DELETE", f"{PATH}/reservations/{reservation['name']}")
         # Their names must be free for the next test.
         until(lambda: not world.items("futureReservations") and not world.items("reservations"))
-
-
-@pytest.fixture
-def name(world: ComputeWorld) -> Iterator[str]:
-    with world.new_name() as name:
-        yield name
 
 
 def request(**more: Any) -> CreateReservation:

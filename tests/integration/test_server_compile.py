@@ -165,6 +165,7 @@ async def test_cancelling_ends_the_compiler_and_the_next_program_gets_its_turn(
     assert compilers() == []
 
 
+@pytest.mark.long  # without REST: test_jaxkit_compile.py
 async def test_code_that_never_returns_is_ended_at_its_time(call: Callable[..., Any]) -> None:
     _, operation = await call("POST", "jax/compile", {**ENDLESS, "limits": {"seconds": 2}})
     failed = await ended(call, operation)
@@ -204,6 +205,7 @@ async def test_types_are_compared_over_rest(call: Callable[..., Any]) -> None:
         assert says in problem["message"] + problem["hint"]
 
 
+@pytest.mark.long  # without REST: test_jaxkit_plan_compiled.py; cancelling: the test of it above
 async def test_a_program_without_an_end_leaves_a_partial_table_when_the_time_is_over(
     call: Callable[..., Any],
 ) -> None:

@@ -39,7 +39,7 @@ GREEDY = "eaten = []\nwhile True: eaten.append(bytearray(1 << 24))"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path, {"HOME": str(tmp_path)})
+    server = Server(tmp_path, {"HOME": str(tmp_path)}, forked=False)
     server.start()
     yield server
     server.stop()

@@ -10,7 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from adoption_server import FOLDERS, Server
+from adoption_server import Server
 from compute_world import PARTS, ZONE, ComputeWorld
 from nbclient import NotebookClient
 from waiting import until
@@ -25,9 +25,7 @@ CELL = "import jax, platform; print(platform.node(), jax.local_device_count())"
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("story"), emulator.environment)
     server.start()
-    with pytest.MonkeyPatch.context() as patch:
-        for variable in ("JUPYTER_TPU_EMULATOR", *FOLDERS):
-            patch.setenv(variable, server.environment[variable])
+    with server.as_this_process():
         yield server
     server.stop()
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from adoption_server import FOLDERS, LIMIT, Server
+from adoption_server import LIMIT, Server
 from nbclient import NotebookClient
 from waiting import until
 from websocket import create_connection
@@ -43,10 +43,7 @@ print(platform.node())
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("story"), emulator.environment)
     server.start()
-    with pytest.MonkeyPatch.context() as patch:
-        # For the kernels and commands of this process, too.
-        for variable in ("JUPYTER_TPU_EMULATOR", *FOLDERS):
-            patch.setenv(variable, server.environment[variable])
+    with server.as_this_process():
         yield server
     server.stop()
 

@@ -8,7 +8,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 from bare_server import BARE
 from cli_shell import COMMAND, LIMIT, Shell
+from forked import forks
 from ports import free_port, listens
 from waiting import until
 
@@ -42,11 +42,9 @@ class JupyterServer:
         options += ["--ServerApp.open_browser=False", f"--ServerApp.root_dir={self._shell.folder}"]
         options += BARE
         with log.open("wb") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "jupyter_server", *options],
-                env={**self._shell.environment, "JUPYTER_TOKEN": self.token},
-                stdout=out,
-                stderr=out,
+            environment = {**self._shell.environment, "JUPYTER_TOKEN": self.token}
+            self.process = forks().start(
+                "jupyter_server", options, env=environment, log=out.fileno()
             )
 
         def runs() -> bool:

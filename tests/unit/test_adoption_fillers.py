@@ -10,8 +10,8 @@ from waiting import eventually
 
 from jupyter_tpu.agent.protocol import messages
 from jupyter_tpu.server.adoption import fillers
-from jupyter_tpu.server.adoption.execute_request import ExecuteRequest
 from jupyter_tpu.server.adoption.fillers import Fillers
+from jupyter_tpu.server.adoption.remembered_requests import ExecuteRequest
 
 pytestmark = pytest.mark.asyncio
 

@@ -21,8 +21,8 @@ from jupyter_tpu.server.adoption import (
     remembered_requests,
 )
 from jupyter_tpu.server.adoption import persisted_kernel as persisted_kernel_module
-from jupyter_tpu.server.adoption.checksum import seal, unseal
 from jupyter_tpu.server.adoption.client_message import split
+from jupyter_tpu.server.adoption.client_positions import seal, unseal
 from jupyter_tpu.server.adoption.journal_file import MESSAGE, REQUEST, JournalFile
 from jupyter_tpu.server.adoption.kernel_folder import (
     KernelFolder,

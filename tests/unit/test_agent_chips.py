@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.agent.daemon import chip_checks
-from jupyter_tpu.agent.daemon.chip_errors import held_by
+from jupyter_tpu.agent.daemon.chip_checks import held_by
 from jupyter_tpu.agent.daemon.daemon import Daemon, OperationError
 from jupyter_tpu.agent.protocol import requests
 

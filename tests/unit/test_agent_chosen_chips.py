@@ -17,8 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from jupyter_tpu.agent.daemon.chip_checks import require_unbooked
-from jupyter_tpu.agent.daemon.chip_errors import booked_by
+from jupyter_tpu.agent.daemon.chip_checks import booked_by, require_unbooked
 from jupyter_tpu.agent.daemon.handlers import OperationError
 from jupyter_tpu.agent.keeper import booking
 from jupyter_tpu.agent.protocol.chosen_chips import (

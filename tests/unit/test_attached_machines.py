@@ -23,7 +23,7 @@ from jupyter_tpu.cloud import (
 from jupyter_tpu.commands.attach_command import confirm_keys
 from jupyter_tpu.environment.on_host.machine import own_address
 from jupyter_tpu.errors import InvalidInput, TPUError
-from jupyter_tpu.fleet.lifecycle.machines import require_one_slice
+from jupyter_tpu.fleet.lifecycle.attached import require_one_slice
 from jupyter_tpu.fleet.models import MachineHost
 
 TIME = "2026-01-02T03:04:05Z"

@@ -18,7 +18,7 @@ from jupyter_tpu.cloud.preflight import (
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.checks import check_api
 from jupyter_tpu.fleet.lifecycle.availability import Availability
-from jupyter_tpu.fleet.lifecycle.control_planes import API_VARIABLE
+from jupyter_tpu.fleet.lifecycle.choices import API_VARIABLE
 from jupyter_tpu.fleet.models import CreateTPU
 
 IMAGE = "ubuntu-accel-2204-amd64-tpu-v5e-v5p-v6e"

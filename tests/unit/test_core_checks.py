@@ -12,7 +12,7 @@ from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core import checks
 from jupyter_tpu.fleet.core.host_numbers import host_number
-from jupyter_tpu.fleet.core.running_operation import OperationProgress
+from jupyter_tpu.fleet.core.known_operations import OperationProgress
 from jupyter_tpu.fleet.environments.environment import create_environment, steps
 from jupyter_tpu.fleet.lifecycle import choices
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation

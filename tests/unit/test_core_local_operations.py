@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core.running_operation import OperationProgress
+from jupyter_tpu.fleet.core.known_operations import OperationProgress
 from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.reconcile.operations import LocalOperations
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.cloud.models import NodeName
+from jupyter_tpu.fleet.core.known_operations import OperationProgress
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.running_operation import OperationProgress
 from jupyter_tpu.fleet.core.state_folder import ProcessLease
 from jupyter_tpu.fleet.core.store import Store
 

@@ -14,8 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from jupyter_tpu.emulator.model.api_errors import ApiError
 from jupyter_tpu.emulator.model.faults import Fault
 from jupyter_tpu.emulator.model.model import Model
-from jupyter_tpu.emulator.model.paging import paginate
-from jupyter_tpu.emulator.model.records import TRANSITIONS, EmulatedOperation, NodeRequest
+from jupyter_tpu.emulator.model.operations import paginate
+from jupyter_tpu.emulator.model.records import (
+    TRANSITIONS,
+    EmulatedOperation,
+    NodeRequest,
+)
 from jupyter_tpu.emulator.model.snapshot import EmulatorSnapshot
 
 P, ZONE = "emulated", "us-central1-a"

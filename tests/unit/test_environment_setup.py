@@ -23,8 +23,8 @@ from jupyter_tpu.environment.on_host.host_setup import _apt_error, setup_states
 from jupyter_tpu.environment.steps import steps_of
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet import EnvironmentDefaults
+from jupyter_tpu.fleet.core.known_operations import OperationProgress
 from jupyter_tpu.fleet.core.records import EnvironmentRecord
-from jupyter_tpu.fleet.core.running_operation import OperationProgress
 from jupyter_tpu.fleet.environments.environment import merge_request
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
 from jupyter_tpu.links import HostName

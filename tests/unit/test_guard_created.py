@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from core_parts import core_of
 from waiting import eventually
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
@@ -89,13 +90,9 @@ class Process:
         self.lease = ProcessLease(folder / "owners")
         self.runner = OperationRunner(store, self.lease)
         self.acted: list[str] = []
-        cloud: Any = SimpleNamespace(get_node=self._get)
-        self.service = GuardService(
-            cloud,
-            self.observed,
-            self.runner,
-            Guards(),  # type: ignore[arg-type]
-        )
+        cloud = SimpleNamespace(get_node=self._get)
+        core = core_of(cloud=cloud, observed=self.observed, runner=self.runner)
+        self.service = GuardService(core, Guards())  # type: ignore[arg-type]
         self.guards = Guards()
 
     @property

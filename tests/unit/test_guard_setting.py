@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from core_parts import core_of
 
 from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.agent.protocol.declarations import Request
@@ -79,10 +80,11 @@ def guards(
 ) -> Guards:
     finder, observed = Finder(name, hosts, owner), ObservedState()
     observed.nodes[name] = finder.node
-    parts: Any = (finder, host, observed, TPUOwners())
+    tpus = SimpleNamespace(tpu=lambda _: SimpleNamespace(cost=cost or Cost()))
+    core = core_of(finder=finder, connections=host, observed=observed, tpus=tpus)
     stops: Any = SimpleNamespace(heard=lambda *_: None)
     ends = GoogleEnds(AsyncMock(), AsyncMock())  # asked of Compute Engine's only
-    part = Guards(*parts, lambda _: cost or Cost(), lambda _: None, stops, ends)
+    part = Guards(core, TPUOwners(), stops, ends)
     part.act = act or AsyncMock()  # type: ignore[assignment]
     return part
 
@@ -103,7 +105,7 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("request", "hosts", "cost", "message", "field"),
+    ("rule", "hosts", "cost", "message", "field"),
     [
         (SetGuard(), 1, Cost(), "needs a limit", ""),
         (SetGuard(until=DAY), 2, Cost(), "several hosts can't be stopped", "action"),
@@ -123,11 +125,11 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
     ],
 )
 async def test_what_can_not_be_done_is_refused_before_a_host_is_asked(
-    request: SetGuard, hosts: int, cost: Cost, message: str, field: str
+    rule: SetGuard, hosts: int, cost: Cost, message: str, field: str
 ) -> None:
     host = Host()
     with pytest.raises(InvalidInput, match=message) as refused:
-        await guards(host, hosts=hosts, cost=cost).set("my-tpu", request)
+        await guards(host, hosts=hosts, cost=cost).set("my-tpu", rule)
     assert refused.value.field == field
     assert Problem.of(pickle.loads(pickle.dumps(refused.value))).to_error().field == field
     assert host.rule == {}
@@ -217,7 +219,7 @@ async def test_the_guard_of_another_persons_tpu_is_changed_only_by_the_tpus_name
             with pytest.raises(TPUError, match="my-tpu belongs to bob") as refused:
                 await change(name)
             assert refused.value.reason is Reason.NOT_YOURS
-            assert "To change its guard, confirm its name" in refused.value.hint
+            assert "To continue, confirm its name" in refused.value.hint
         assert host.asked == [], "no host is asked"
         await change("my-tpu")
         assert len(host.asked) == 1

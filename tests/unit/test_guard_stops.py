@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from core_parts import core_of
 from msgspec import structs
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
@@ -37,7 +38,7 @@ class World:
         self.store = store
         self.observed = ObservedState()
         self.observed.project, self.observed.unreachable = "p", frozenset()
-        self.stops = GuardStops(store, self.observed, lambda _: None)
+        self.stops = GuardStops(core_of(store=store, observed=self.observed))
 
     def see(self, state: NodeState, now: float) -> GuardStop | None:
         node = structs.replace(NODE, state=state)

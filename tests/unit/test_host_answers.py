@@ -23,7 +23,7 @@ from jupyter_tpu.environment.remote_call import call
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.changes import ChangeFeed
 from jupyter_tpu.fleet.models import Change, Kernel
-from jupyter_tpu.kernels.keeper_messages import keeper_event, kernel_info
+from jupyter_tpu.kernels.attachment import keeper_event, kernel_info
 from jupyter_tpu.links import HostName
 from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, kernels_dir
 from jupyter_tpu.ssh import CompletedCommand

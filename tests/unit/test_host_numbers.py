@@ -10,7 +10,7 @@ from msgspec import structs
 
 from jupyter_tpu.cloud import AttachedHost, Endpoint, Node, NodeName, NodeState
 from jupyter_tpu.cloud.host_numbers import HostNumbers, in_order_of, is_numbered, numbered
-from jupyter_tpu.fleet.lifecycle.machines import in_googles_order
+from jupyter_tpu.fleet.lifecycle.attached import in_googles_order
 
 
 def slice_of(count: int) -> Node:

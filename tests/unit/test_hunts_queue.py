@@ -13,12 +13,12 @@ from test_money_interleavings import NAMES, World, use_clock
 
 from jupyter_tpu.cloud import NodeName, NodeOptions, NodeState, QueuedTPUs
 from jupyter_tpu.errors import InvalidInput
-from jupyter_tpu.fleet.core.running_operation import OperationProgress
+from jupyter_tpu.fleet.core.known_operations import OperationProgress
 from jupyter_tpu.fleet.hunts import run as hunt_run
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation, StartHunt
 from jupyter_tpu.fleet.models.core import timestamp
 from jupyter_tpu.fleet.money.owners import OWNER, own_name
-from jupyter_tpu.fleet.reconcile import forgotten
+from jupyter_tpu.fleet.reconcile import usage
 
 NAME = NAMES[0]
 #: The first has its turn first.
@@ -325,8 +325,8 @@ def test_own_queued_resources_that_use_quota_for_nothing_are_named_once(
     world.loop.pass_time(30.0)
     wreck = google.queued[NAME]
     google.queued[NAME] = structs.replace(wreck, labels={**wreck.labels, OWNER: own_name()})
-    monkeypatch.setattr(forgotten, "PAUSES", (600.0, 60.0))
-    look = world.loop.create_task(forgotten.ForgottenQueued(server.queued, 10.0).run())
+    monkeypatch.setattr(usage, "PAUSES", (600.0, 60.0))
+    look = world.loop.create_task(usage.ForgottenQueued(server.queued, 10.0).run())
     world.loop.pass_time(60.0)
     assert caplog.messages == [], "Google did not answer"
     world.loop.pass_time(1300.0)

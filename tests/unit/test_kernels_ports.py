@@ -14,12 +14,19 @@ import zmq
 import zmq.asyncio
 from ports import free_port
 
+from jupyter_tpu.errors import TPUError
 from jupyter_tpu.kernels.ports import KernelPorts
 
 
 def connection() -> dict[str, Any]:
     names = ("shell", "control", "stdin", "iopub", "hb")
     return {"ip": "127.0.0.1", **{f"{name}_port": free_port() for name in names}}
+
+
+async def bound(at: dict[str, Any]) -> KernelPorts:
+    ports = KernelPorts(lambda *_: None, lambda: None)
+    await ports.bind(at)
+    return ports
 
 
 @asynccontextmanager
@@ -40,7 +47,7 @@ async def beats(client: zmq.asyncio.Socket, message: bytes, wait: float) -> bool
 
 @pytest.mark.asyncio
 async def test_a_heartbeat_is_answered_while_the_kernel_lives_and_only_its_own_stops() -> None:
-    one, other = (KernelPorts(connection(), lambda *_: None, lambda: None) for _ in range(2))
+    one, other = [await bound(connection()) for _ in range(2)]
     async with heart(one) as first, heart(other) as second:
         assert await beats(first, b"1", 30)
         assert await beats(second, b"1", 30)
@@ -57,16 +64,17 @@ async def test_a_heartbeat_is_answered_while_the_kernel_lives_and_only_its_own_s
 @pytest.mark.asyncio
 async def test_ports_that_were_closed_are_free() -> None:
     numbers = connection()
-    await KernelPorts(numbers, lambda *_: None, lambda: None).close()
+    ports = await bound(numbers)
+    await ports.close()
 
-    async def bound() -> KernelPorts:
+    async def bind() -> None:
         while True:  # the system frees them a moment later
             try:
-                return KernelPorts(numbers, lambda *_: None, lambda: None)
-            except zmq.ZMQError:
+                return await ports.bind(numbers)
+            except TPUError:
                 await asyncio.sleep(0.01)
 
-    ports = await asyncio.wait_for(bound(), 30)
+    await asyncio.wait_for(bind(), 30)
     async with heart(ports) as client:
         assert await beats(client, b"1", 30)
     await ports.close()
@@ -77,10 +85,10 @@ async def test_each_kernel_costs_two_descriptors_a_port_and_no_thread() -> None:
     def cost() -> tuple[int, int]:
         return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
 
-    everything = [KernelPorts(connection(), lambda *_: None, lambda: None)]
+    everything = [await bound(connection())]
     before = cost()
     python_threads = threading.active_count()
-    everything += [KernelPorts(connection(), lambda *_: None, lambda: None) for _ in range(10)]
+    everything += [await bound(connection()) for _ in range(10)]
     after = cost()
     assert after[0] - before[0] <= 10 * 5 * 2
     assert after[1] == before[1]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from core_parts import core_of, nothing
 
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.commands.costs import hourly
@@ -129,21 +130,17 @@ class World:
         self.observed.unreachable = frozenset()
         self.asked: dict[NodeName, Demand] = {}
         self.changed: list[NodeName] = []
-        cloud: Any = SimpleNamespace(project="p", emulated=False)
-        self.prices = Prices(cloud, store, reload=self._nothing, changed=lambda: None)
-        self.grants = Grants(
-            cloud,
-            store,
-            self.observed,
-            self.prices,
-            asked=lambda: self.asked,
-            reload=self._nothing,
-            look=self._nothing,
-            changed=self.changed.extend,
+        known = SimpleNamespace(demands=lambda: self.asked, starting=set)
+        core = core_of(
+            cloud=SimpleNamespace(project="p", emulated=False),
+            store=store,
+            observed=self.observed,
+            observer=SimpleNamespace(ensure_recent=nothing),
+            runner=SimpleNamespace(known=known),
         )
-
-    async def _nothing(self) -> None:
-        pass
+        self.prices = Prices(core)
+        core.changes.mark_tpus_changed = self.changed.extend
+        self.grants = Grants(core, self.prices)
 
     def node(self, name: str, state: str = "READY", type: str = "v5litepod-8") -> Node:
         node = Node(

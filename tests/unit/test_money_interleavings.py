@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
+from core_parts import core_of, nothing, with_parts
 from google_model import LATENCY, Google, GoogleSlices, VirtualLoop
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -30,10 +31,10 @@ from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core import operation_runner, state_folder
 from jupyter_tpu.fleet.core.database import Database
+from jupyter_tpu.fleet.core.known_operations import OperationProgress
 from jupyter_tpu.fleet.core.observer import ObservedState, Observer
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
 from jupyter_tpu.fleet.core.records import OperationRecord
-from jupyter_tpu.fleet.core.running_operation import OperationProgress
 from jupyter_tpu.fleet.core.state_folder import Locks, ProcessLease
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.hunts import planner
@@ -46,7 +47,7 @@ from jupyter_tpu.fleet.jobs.guard_stops import GuardStops
 from jupyter_tpu.fleet.lifecycle import create, power, queued
 from jupyter_tpu.fleet.lifecycle.availability import Availability
 from jupyter_tpu.fleet.lifecycle.create import CreateService
-from jupyter_tpu.fleet.lifecycle.defaults import EnvironmentDefaults, UnattendedStarts
+from jupyter_tpu.fleet.lifecycle.defaults import EnvironmentDefaults
 from jupyter_tpu.fleet.lifecycle.power import PowerService
 from jupyter_tpu.fleet.lifecycle.provisioning import LABEL
 from jupyter_tpu.fleet.lifecycle.queued import QueuedService
@@ -137,65 +138,46 @@ class Server:
         )
         links: Any = SimpleNamespace(cloud=self.google, key_metadata=dict)
         self.observed = observer.observed
-        grants = self.grants = Grants(
-            links.cloud,
-            self.store,
-            self.observed,
-            Prices(links.cloud, self.store, reload=_nothing, changed=lambda: None),
-            asked=self.runner.known.demands,
-            starting=self.runner.known.starting,
-            reload=_nothing,
-            look=_nothing,
+        looks: Any = SimpleNamespace(observed=self.observed, ensure_recent=nothing)
+        core = core_of(
+            links=links,
+            cloud=links.cloud,
+            store=self.store,
+            runner=self.runner,
+            observed=self.observed,
+            observer=observer,
+            connections=SimpleNamespace(release=lambda _: None),
+            connected=SimpleNamespace(forget=self.runner.drop_resumable),
+            desired=SimpleNamespace(connected=()),
+            locks=Locks(path.with_name("locks")),
         )
+        idle = with_parts(core, observer=looks)  # does not ask Google by itself
+        grants = self.grants = Grants(idle, Prices(core))
         nodes: Any = SimpleNamespace(node=lambda name: world.google.nodes.get(name))
         guards: Any = SimpleNamespace(
             set_at_creation=self._set_guard, overdue=lambda *_: False, act=self._act
         )
-        guard = GuardService(links.cloud, nodes, self.runner, guards)
+        guard = GuardService(with_parts(core, observed=nodes), guards)
         self.create = CreateService(
-            links,
+            core,
             Availability(links.cloud),
-            observer,
             grants,
-            self.runner,
             self.connect,
             guard.follow,
-            UnattendedStarts(links.cloud, Locks(path.with_name("locks")), EnvironmentDefaults()),
+            EnvironmentDefaults(),
         )
-        connected: Any = SimpleNamespace(
-            forget=self.runner.drop_resumable,
-        )
-        work: Any = SimpleNamespace(require_confirmation=_nothing, shut_down_kernels=_nothing)
+        work: Any = SimpleNamespace(require_confirmation=nothing, shut_down_kernels=nothing)
         owners = TPUOwners()
-        self.power = PowerService(
-            links.cloud,
-            observer,
-            SimpleNamespace(release=lambda _: None),  # type: ignore[arg-type]
-            connected,
-            work,
-            grants,
-            owners,
-            self.runner,
-            GuardStops(store, self.observed, lambda _: None),
-        )
-        self.operations = OperationService(
-            links.cloud, self.runner, self.observed, grants, _nothing
-        )
-        looks: Any = SimpleNamespace(observed=self.observed, ensure_recent=_nothing)
-        unconnected: Any = SimpleNamespace(connected=())
+        self.power = PowerService(core, work, grants, owners, GuardStops(core))
+        self.operations = OperationService(core, grants)
         self.hunts = HuntService(
-            links.cloud,
-            self.store,
+            with_parts(idle, shared=SimpleNamespace(reload=self._reload)),
             self.create,
-            looks,
             grants,
-            self.runner,
-            PreemptedTPUs(links.cloud, looks, unconnected, self.power, self.runner),
-            self._reload,
-            lambda _: None,
-            SimpleNamespace(restore=_nothing),  # type: ignore[arg-type]  # no TPU is replaced here
+            PreemptedTPUs(idle, self.power),
+            SimpleNamespace(restore=nothing),  # type: ignore[arg-type]  # no TPU is replaced here
         )
-        self.queued = QueuedService(links.cloud, self.create, observer, self.runner, owners)
+        self.queued = QueuedService(core, self.create, owners)
         self.runner.register_resume("connect", self.runner.keep_until_seen)
         self.takeover = Takeover(self.runner, self._reload, supervise=True)
         # In order: what they do in turn must not differ between two runs of one example.
@@ -295,10 +277,6 @@ class Server:
             _, running = self.world.loop.run_until_complete(asyncio.wait(left, timeout=1))
             assert not running, f"it swallowed its cancel: {running}"
         self.lease.close()
-
-
-async def _nothing(*_: object, **__: object) -> None:
-    pass
 
 
 class World:

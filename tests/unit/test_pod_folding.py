@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_tpu.agent.pod import folding
 from jupyter_tpu.agent.pod.folding import HEAD, TAIL, Transcript, bundle, differences
 
 
@@ -23,6 +25,14 @@ def test_how_output_was_cut_into_messages_makes_no_difference(pieces):
     whole = transcript("".join(pieces))
     assert transcript(*pieces).digest == whole.digest
     assert differences({0: transcript(*pieces), 1: whole}) == []
+
+
+@given(st.lists(st.text(alphabet="ab\n\r", max_size=12), max_size=8))
+def test_a_line_that_is_too_long_to_wait_for_is_the_same_however_it_was_cut(pieces):
+    with patch.object(folding, "LONGEST_LINE", 4):
+        whole = transcript("".join(pieces))
+        assert transcript(*pieces).digest == whole.digest
+        assert transcript(*pieces).text == whole.text
 
 
 def test_hosts_with_equal_output_are_one_group():

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from core_parts import core_of
 from waiting import eventually
 
 from jupyter_tpu.agent.protocol.requests import GetStatus
@@ -17,7 +18,7 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.changes import ChangeFeed
 from jupyter_tpu.fleet.core.connections import PolledHosts
 from jupyter_tpu.fleet.core.loops import PAUSES, TPUFailures
-from jupyter_tpu.fleet.kernels.warm_kernels import WarmKernelSpec
+from jupyter_tpu.fleet.kernels.slice_kernels import WarmKernelSpec
 from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.reconcile import poller
 from jupyter_tpu.fleet.reconcile.poller import HostPoller
@@ -145,8 +146,10 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
         pass
 
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
-    parts: Any = (hosts, PolledHosts(hosts), *4 * [monitors])  # type: ignore[arg-type]
-    poller = HostPoller(*parts, failures, ignore, *2 * [lambda name, report: None])
+    polled = PolledHosts(hosts)  # type: ignore[arg-type]
+    core = core_of(connections=hosts, polled=polled, failures=failures)
+    monitor: Any = monitors
+    poller = HostPoller(core, *4 * [monitor], ignore, *2 * [lambda name, report: None])
     task = asyncio.create_task(poller.run())
     async with asyncio.timeout(20):
         await monitors.enough.wait()

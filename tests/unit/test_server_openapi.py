@@ -65,10 +65,8 @@ def test_what_is_answered_fits_its_schema() -> None:
 
 def test_every_method_of_the_fleet_has_a_route_with_its_arguments() -> None:
     by_call = {route.call: route for route in ROUTES}
-    owners = {"": FleetAPI} | {
-        f"{name}.": get_type_hints(part.fget)["return"]
-        for name, part in inspect.getmembers(FleetAPI, lambda member: isinstance(member, property))
-    }
+    parts = get_type_hints(FleetAPI)
+    owners = {"": FleetAPI} | {f"{name}.": part for name, part in parts.items()}
     methods = {
         prefix + name: method
         for prefix, owner in owners.items()

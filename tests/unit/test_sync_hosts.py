@@ -20,8 +20,8 @@ from jupyter_tpu.environment.file_sync import (
     push,
 )
 from jupyter_tpu.environment.file_sync.ignore import ProjectRules
-from jupyter_tpu.environment.file_sync.relay import Pack
 from jupyter_tpu.environment.file_sync.remote import RemoteProject
+from jupyter_tpu.environment.file_sync.sync import Pack
 from jupyter_tpu.environment.on_host import stream
 from jupyter_tpu.environment.on_host.tree import hash_file
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
@@ -335,7 +335,7 @@ async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(
 async def test_a_line_that_breaks_in_the_middle_costs_only_that_host_and_what_was_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_tpu.environment.file_sync.relay.RELAY_FROM", 1 << 40)
+    monkeypatch.setattr("jupyter_tpu.environment.file_sync.sync.RELAY_FROM", 1 << 40)
     syncs = Syncs(tmp_path, 2)
     for index in range(8):
         (syncs.here / f"f{index}").write_bytes(os.urandom(MIB // 2))

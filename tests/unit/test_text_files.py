@@ -10,9 +10,9 @@ import click
 import pytest
 
 from jupyter_tpu.commands.connection import Content, content_options
+from jupyter_tpu.commands.field_options import read_text
 from jupyter_tpu.commands.grammar import Command
 from jupyter_tpu.commands.jobs import variables
-from jupyter_tpu.commands.read_files import read_text
 from jupyter_tpu.environment.requirement_lines import check_requirement_lines, is_local
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.checks import check_environment

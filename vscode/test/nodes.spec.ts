@@ -3,9 +3,10 @@ import { expect, it } from 'vitest';
 import {
   aKernel,
   anOperation,
+  aProblem,
+  aTPU,
   aTunnel,
-  connectedTPU,
-  aTPU
+  connectedTPU
 } from '../../labextension/src/__tests__/server';
 import { Resources } from '../../labextension/src/model/resources';
 import { StoredIds } from '../../labextension/src/model/storedIds';
@@ -23,7 +24,7 @@ const UUID = '0d1c2b3a-1111-2222-3333-444455556666';
 
 it('offers what is possible now, and nothing of a kind of its own for a TPU', () => {
   const resources = resourcesOf([connectedTPU()]);
-  resources.setPorts([aTunnel()], []);
+  resources.allTunnels.set('t1', aTunnel());
   const [tpu] = rootNodes(resources, null);
   expect(tpu.context).toContain(';stop;');
   expect(tpu.context).not.toContain(';connect;');
@@ -47,15 +48,12 @@ it('shows a hunt with its attempts, the newest first, before there is a TPU', ()
     ended: '',
     unattended: false
   };
-  const problem = {
-    message: 'There is no capacity.',
-    reason: 'NO_CAPACITY' as const,
-    hint: 'Try another zone.',
-    retry_after: null,
-    scope: '',
-    field: ''
-  };
-  resources.putHunt({
+  const problem = aProblem(
+    'There is no capacity.',
+    'NO_CAPACITY',
+    'Try another zone.'
+  );
+  resources.hunts.set('h1', {
     id: 'h1',
     name: 'wanted',
     state: 'running',

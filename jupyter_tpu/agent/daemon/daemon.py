@@ -31,11 +31,9 @@ from ..protocol.peer import peer_user
 from ..protocol.process_env import complete_variables
 from ..protocol.records import Kernel, Status
 from ..protocol.timeouts import cancel_all, exit_within
-from .chip_checks import ChipChecks, chosen_by
-from .chip_errors import booked_meanwhile
+from .chip_checks import ChipChecks, booked_meanwhile, chosen_by
 from .guard_operations import GuardOperations
 from .handlers import OperationError, handlers, handles
-from .job_operations import JobOperations
 from .jobs import Jobs
 from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
 from .metadata import Announced, follow_announcements
@@ -87,7 +85,7 @@ class Daemon:
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
         self._used = time.monotonic()
-        self._handlers = handlers(self, self._runs, JobOperations(self._jobs), self._guard)
+        self._handlers = handlers(self, self._runs, self._jobs, self._guard)
 
     async def run(self, path: str) -> None:
         """Serves on the socket *path* until it is idle or told to end."""

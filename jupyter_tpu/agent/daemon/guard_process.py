@@ -17,7 +17,7 @@ from ..guard import activity, files, restart
 from ..guard.decision import GuardDecision, GuardRule, Verdict
 from ..guard.google import GoogleError, carry_out, publish, published
 from ..guard.others import Listener, Speaker
-from ..keeper.job_state import FINAL
+from ..keeper.job_log import FINAL
 from ..protocol.chips import holders
 from ..protocol.paths import boot, run_folder
 from ..protocol.process_tree import descendants

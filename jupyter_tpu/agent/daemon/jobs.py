@@ -1,4 +1,5 @@
-"""The daemon's view of jobs: it starts, lists, reads, stops and removes them.
+"""The daemon's view of jobs: it starts, lists, reads, stops and removes them, as clients request
+it.
 
 A job is found by its folder alone, so one that another daemon started, of this version or another,
 works as well. See `job_keeper` for what runs next to a job.
@@ -17,16 +18,16 @@ import sys
 from typing import Any, AsyncIterator, Dict, List, Optional
 
 from ..keeper.job_keeper import LONGEST_QUERY
-from ..keeper.job_log import last_number, read_log
-from ..keeper.job_state import FINAL, LOST, read_state, write_state
+from ..keeper.job_log import FINAL, LOST, last_number, read_log, read_state, write_state
 from ..keeper.owned_process import kill_leftovers
-from ..protocol import umask
+from ..protocol import requests, umask
 from ..protocol.messages import now
 from ..protocol.paths import boot, job_folder, job_socket, jobs_folder, private_folder
+from ..protocol.process_env import process_environment
 from ..protocol.processes import start_time
 from ..protocol.records import Job
-from ..protocol.requests import JobLog, ReadJobLog
 from ..protocol.timeouts import with_timeout
+from .handlers import OperationError, handles
 from .keepers import ANSWER, START, StartError, kill_process, last_line, require_room
 
 #: So many jobs that have ended are kept, and so many bytes of their output.
@@ -145,7 +146,7 @@ class Jobs:
         shutil.rmtree(folder, ignore_errors=True)
         return True
 
-    async def log(self, request: ReadJobLog) -> Optional[JobLog]:
+    async def log(self, request: requests.ReadJobLog) -> Optional[requests.JobLog]:
         """The answer to *request*; None if there is no such job."""
         folder, start = job_folder(request.id), request.start
         query = {"ask": "log", "after": max(start - 1, 0),
@@ -194,6 +195,50 @@ class Jobs:
         if state is None or lives or state["state"] in FINAL:
             return None if state is None else _status_from_disk(folder, state)
         return _status_from_disk(folder, _lost(folder, state))
+
+    # ---- requests of clients
+
+    @handles(requests.StartJob)
+    async def _handle_start(self, request: requests.StartJob) -> Job:
+        folder = os.path.join(os.path.expanduser("~"), os.path.expanduser(request.cwd))
+        if not os.path.isdir(folder):
+            raise OperationError(
+                "NO_FOLDER",
+                "The folder %s does not exist on the host." % request.cwd,
+                "Create it there first, or choose another working folder.",
+            )
+        env = process_environment(request.python, request.env)
+        try:
+            return await self.start(request.id, request.argv, folder, env, request.limit)
+        except StartError as error:
+            message = "The job could not be started on the host: %s." % str(error).rstrip(".")
+            raise OperationError("INTERNAL", message) from error
+
+    @handles(requests.ListJobs)
+    async def _handle_list(self, request: requests.ListJobs) -> requests.JobList:
+        return {"jobs": await self.all()}
+
+    @handles(requests.GetJob)
+    async def _handle_status(self, request: requests.GetJob) -> Job:
+        return _existing(request.id, (await self.some([request.id])).get(request.id))
+
+    @handles(requests.ReadJobLog)
+    async def _handle_log(self, request: requests.ReadJobLog) -> requests.JobLog:
+        return _existing(request.id, await self.log(request))
+
+    @handles(requests.StopJob)
+    async def _handle_stop(self, request: requests.StopJob) -> Job:
+        return _existing(request.id, await self.stop(request.id, request.patience))
+
+    @handles(requests.RemoveJob)
+    async def _handle_remove(self, request: requests.RemoveJob) -> requests.Removed:
+        return {"removed": await self.remove(request.id)}
+
+
+def _existing(job: str, value: Any) -> Any:
+    if value is None:
+        raise OperationError("NOT_FOUND", "The job %s does not exist on the host." % job)
+    return value
 
 
 @contextlib.asynccontextmanager

@@ -18,7 +18,7 @@ import tempfile
 import time
 from typing import Any, Dict, List, Optional
 
-from ..keeper.endings import ASKED, ROOM, forget_ending, read_ending
+from ..keeper.exit_cause import ASKED, ROOM, forget_ending, read_ending
 from ..keeper.owned_process import kill_leftovers
 from ..protocol import frames, umask
 from ..protocol.chips import chip_devices, holders
@@ -106,7 +106,7 @@ class Keepers:
 
     async def fate(self, kernel_id: str) -> KernelFate:
         """What became of a kernel: ``known`` (whether it, or its keeper, is there) and ``ending``
-        (see `endings`; None if there is no record).
+        (see `exit_cause`; None if there is no record).
         """
         try:
             known = await self.status(kernel_id) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, List, Optional
 
-from ..keeper.job_state import FINAL
+from ..keeper.job_log import FINAL
 from ..pod.present import members_here
 from ..protocol.process_tree import descendants
 from ..protocol.records import Kernel, Owner

@@ -1,9 +1,9 @@
-"""A kernel's claim to chips of its host, which ends when its keeper ends, also if that is killed.
+"""The chips that a kernel has booked on its host, until its keeper ends or is killed.
 
 Each byte of one file stands for a chip. A kernel with chosen chips locks theirs; one that may use
-all of them shares a lock of the whole file with others of its kind. So the system itself keeps the
-book: for the daemons of all versions, and also after one was killed. Each user of the host has a
-separate book.
+all of them shares a lock of the whole file with others of its kind. So the operating system keeps
+the record, for the daemons of all versions, and also after one was killed. Each user of the host
+has a separate book.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Has a kernel run the checkpoint function that its user has chosen, and reads the result."""
+"""Requests the checkpoint function of a kernel, which its user has chosen, and reads the result."""
 
 from __future__ import annotations
 

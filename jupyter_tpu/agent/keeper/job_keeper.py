@@ -1,8 +1,8 @@
 """The keeper of a job: the process next to one command that owns it and its output.
 
 It runs in a session of its own, and needs neither the link nor the daemon nor a Jupyter server to
-continue. The output goes to disk line by line (see `job_log`); when the command has ended, how it
-ended is written down (see `job_state`), and the keeper ends. Standard library only.
+continue. The output goes to disk line by line. When the command has ended, its end is stored, and
+the keeper ends (see `job_log`). Standard library only.
 
 It listens on a unix socket. A query is a line of JSON, and so is the answer, the job's status::
 
@@ -28,8 +28,7 @@ from ..protocol.peer import peer_user
 from ..protocol.processes import start_time
 from ..protocol.timeouts import exit_within, is_set_within, with_timeout
 from .exit_cause import HostWatch
-from .job_log import LIMIT, JobLogWriter
-from .job_state import ENDED, FINAL, RUNNING, STOPPING, write_state
+from .job_log import ENDED, FINAL, LIMIT, RUNNING, STOPPING, JobLogWriter, write_state
 from .owned_process import JobProcess, become_subreaper
 from .start_report import report_start
 

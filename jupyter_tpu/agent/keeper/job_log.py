@@ -1,4 +1,5 @@
-"""The output of a job on disk: numbered lines that can be read from any point, by anybody.
+"""The output of a job on disk: numbered lines that can be read from any point, by anybody; and its
+state, in a file that outlives the keeper and the host's next start.
 
 A kernel's journal forgets what its one client has acknowledged. A job's output has many readers,
 now and weeks later, so it stays until the job is removed. Each line has a number, from 1 on; a
@@ -19,9 +20,27 @@ import json
 import os
 import sys
 import time
-from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..protocol.coalescing import collapse_overwritten
+from ..protocol.json_file import read_json, write_json
+
+#: ``state`` is one of these. "lost": the command ended, and its end was not seen.
+RUNNING, STOPPING, ENDED, LOST = "running", "stopping", "ended", "lost"
+#: States in which nothing changes any more.
+FINAL = (ENDED, LOST)
+_NAME = "state.json"
+
+
+def read_state(folder: str) -> Optional[Dict[str, Any]]:
+    """The state of the job in *folder*; None if there is none."""
+    return read_json(os.path.join(folder, _NAME))
+
+
+def write_state(folder: str, state: Dict[str, Any]) -> None:
+    """Replaces the state; raises OSError."""
+    write_json(os.path.join(folder, _NAME), state)
+
 
 #: Bytes of a job's files, and of one of them.
 LIMIT, SEGMENT = 512 << 20, 4 << 20

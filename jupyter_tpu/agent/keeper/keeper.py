@@ -5,7 +5,7 @@ daemon nor a Jupyter server to continue. The kernel's messages go into the journ
 client with the lease gets them from there, now or after the next reconnect. When the kernel has
 ended and its last messages are acknowledged (or no client came for them for weeks), the keeper
 removes everything and ends. If no client got them, a record of the kernel's end stays (see
-`endings`).
+`exit_cause`).
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ from ..protocol.timeouts import cancel_all, exit_within, is_set_within
 from .booking import Booking
 from .channels import KernelChannels
 from .checkpoint_request import CheckpointRequest
-from .endings import ASKED, EXPIRED, write_ending
-from .exit_cause import HostWatch
+from .exit_cause import ASKED, EXPIRED, HostWatch, write_ending
 from .journal_limit import JournalLimit
 from .kernel_process import HOSTS, KernelProcess
 from .kernel_startup import KernelStartup

@@ -30,6 +30,9 @@ LISTENER = 150.0
 HEARTBEATS = 30 * 24 * 3600
 #: Frames that are told, the innermost ones.
 FRAMES = 12
+#: On other hosts than 0, how many cells IPython's history has before they are written to its file.
+#: The file takes more time than a short cell, and the notebook's history is that of host 0.
+CELLS = 100
 
 
 def load(shell):
@@ -37,6 +40,8 @@ def load(shell):
     member = PodMember(shell)
     shell.kernel.shell_handlers[KIND] = member.requested
     shell.kernel.control_handlers[KIND] = member.requested
+    if os.environ["JUPYTER_TPU_POD"] != "0":
+        shell.history_manager.db_cache_size = CELLS
 
 
 class PodMember:

@@ -1,4 +1,4 @@
-"""What the conductor tells its clients: cells begin, say something, and end."""
+"""What the conductor tells its clients: a cell has begun, its output, and its end."""
 
 from __future__ import annotations
 

@@ -49,6 +49,20 @@ class Listener(Protocol):
         """Once: why it can't be reached (any more)."""
 
 
+class Limits:
+    """Of the connections to all hosts together.
+
+    Attributes
+    ----------
+    connecting: how many are made at once, since each takes time of one of this host's cores.
+    large: see `wire.read`.
+    """
+
+    def __init__(self) -> None:
+        self.connecting = asyncio.Semaphore(max(16, 4 * (os.cpu_count() or 1)))
+        self.large = asyncio.Lock()
+
+
 class HostConnection:
     """One host's kernel, as the conductor sees it.
 
@@ -58,10 +72,19 @@ class HostConnection:
     spec: for `member.run_member`.
     sources: the agent's folder here.
     listener: hears of it; it can be replaced.
+    limits: of the connections to all hosts together.
     """
 
-    def __init__(self, host: int, spec: Dict[str, Any], sources: str, listener: Listener) -> None:
+    def __init__(
+        self,
+        host: int,
+        spec: Dict[str, Any],
+        sources: str,
+        listener: Listener,
+        limits: Limits,
+    ) -> None:
         self.host = host
+        self._limits = limits
         self._name = host_ranges([host])
         self.listener = listener
         self._spec = spec
@@ -119,23 +142,27 @@ class HostConnection:
     async def _serve(self) -> int:
         """Serves one connection until its end; returns the exit code of its process."""
         self._errors.clear()
-        process = self._process = await self._start(self._command())
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(self._spec).encode() + b"\n")
-        errors = asyncio.ensure_future(self._read_errors(process))
-        try:
-            if await _skip_greeting(process.stdout):
-                with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-                    while True:
-                        self._received(*await wire.read(process.stdout))
-            return await process.wait()
-        finally:
-            await asyncio.wait([errors], timeout=0.5)
-            errors.cancel()
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+        async with contextlib.AsyncExitStack() as turn:
+            await turn.enter_async_context(self._limits.connecting)
+            process = self._process = await self._start(self._command())
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(self._spec).encode() + b"\n")
+            errors = asyncio.ensure_future(self._read_errors(process))
+            try:
+                connected = await _skip_greeting(process.stdout)
+                await turn.aclose()  # now it is the turn of another host
+                if connected:
+                    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                        while True:
+                            self._received(*await wire.read(process.stdout, self._limits.large))
+                return await process.wait()
+            finally:
+                await asyncio.wait([errors], timeout=0.5)
+                errors.cancel()
+                if process.returncode is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        process.kill()
 
     async def _start(self, command: List[str]) -> "asyncio.subprocess.Process":
         # In a session of its own: what pauses or interrupts the conductor must not reach it.

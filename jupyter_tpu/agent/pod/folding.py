@@ -10,6 +10,7 @@ import base64
 import binascii
 import hashlib
 import html
+import io
 import re
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
@@ -17,7 +18,7 @@ from .host_names import host_ranges
 
 #: Characters of a host's output that are stored: of its beginning, and of its end.
 HEAD, TAIL = 48 << 10, 16 << 10
-#: Longest line that is compared as a line.
+#: Longest line that is compared as a line; longer ones are compared in pieces of this length.
 LONGEST_LINE = 64 << 10
 #: Characters of a host's picture (base64) that are shown if it differs.
 PICTURE = 2 << 20
@@ -44,6 +45,7 @@ class Transcript:
         """The host has cleared its output."""
         self._streams: Dict[str, "hashlib._Hash"] = {}
         self._partial: Dict[str, str] = {}  # a line of each stream that has not ended
+        self._rewritten: Dict[str, None] = {}  # streams of which that line was rewritten
         self._displays = hashlib.sha256()
         self._head: List[str] = []
         self._tail = ""
@@ -53,20 +55,30 @@ class Transcript:
     def add_stream(self, name: str, text: str) -> None:
         """Adds what was written to ``stdout`` or ``stderr``."""
         text = self._partial.get(name, "") + text
-        *lines, rest = text.split("\n")
-        if len(rest) > LONGEST_LINE:
-            lines, rest = [*lines, rest], ""
-        self._partial[name] = rest
-        for line in lines:
-            self._add_line(name, line + "\n")
+        end = text.rfind("\n") + 1
+        end += (len(text) - end) // LONGEST_LINE * LONGEST_LINE
+        complete, self._partial[name] = text[:end], text[end:]
+        if "\r" in complete or name in self._rewritten:
+            for line in io.StringIO(complete):  # ends at \n only
+                self._add_line(name, line)
+        elif complete:
+            self._add(name, complete)
 
     def _add_line(self, name: str, line: str) -> None:
-        if "\r" in line.rstrip("\r\n"):
-            return  # a progress bar, whose times are those of its host
-        line = line.replace("\r", "")
+        """Adds a line, or the beginning of a long one that has not ended."""
+        for start in range(0, len(line), LONGEST_LINE):
+            piece = line[start : start + LONGEST_LINE]
+            if "\r" in piece.rstrip("\r\n"):
+                self._rewritten[name] = None
+            if name not in self._rewritten:
+                self._add(name, piece.replace("\r", ""))
+        if line.endswith("\n"):
+            self._rewritten.pop(name, None)
+
+    def _add(self, name: str, text: str) -> None:
         digest = self._streams.setdefault(name, hashlib.sha256())
-        digest.update(line.encode("utf-8", "surrogatepass"))
-        self._store(line)
+        digest.update(text.encode("utf-8", "surrogatepass"))
+        self._store(text)
 
     def add_display(self, data: Dict[str, Any]) -> None:
         """Adds a result, a plot or another rich output: a bundle of mime types."""

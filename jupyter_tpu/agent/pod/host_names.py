@@ -1,7 +1,7 @@
-"""Hosts in words, and words as hosts.
+"""The names of hosts, for people and as people type them.
 
 Hosts are numbered through all slices. A kernel on several slices (`Slices.sizes`) says "host 0 of
-slice 1", and one writes 1.0 for it.
+slice 1"; in a cell you type 1.0.
 """
 
 from __future__ import annotations

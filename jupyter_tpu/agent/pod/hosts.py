@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from ..protocol import messages
 from ..protocol.events import CONTROL, SHELL
-from .connection import HostConnection, Listener
+from .connection import HostConnection, Limits, Listener
 from .pod_start import Ask
 from .slices import for_host
 
@@ -48,8 +48,11 @@ class PodHosts:
         self._key = os.urandom(24).hex()
         #: Signs what the hosts' kernels get.
         self.signer = messages.MessageSigner(self._key, "conductor")
+        limits = Limits()
         self._hosts = [
-            HostConnection(host, for_host({**spec, "key": self._key}, host), sources, listener)
+            HostConnection(
+                host, for_host({**spec, "key": self._key}, host), sources, listener, limits
+            )
             for host in range(count)
         ]
         self._asked: Dict[str, Asked] = {}  # by the message's id

@@ -1,8 +1,8 @@
 """The process next to one host's kernel of a pod kernel: starts it, and carries its messages.
 
-It gets what to start by its standard input, and ends with it: if the conductor, or the connection
-to it, is gone, so is the kernel, and the host's chips are free. Output that the conductor does not
-read yet is limited; then the kernel is paused.
+Its standard input says what to start, and it ends when that is closed. So if the conductor or the
+connection to it is lost, the kernel ends, and the host's chips are free. Output that the conductor
+does not read yet is limited; then the kernel is paused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..keeper.owned_process import become_subreaper
 from ..metrics.libtpu import read_places
 from ..protocol import messages
 from ..protocol.chips import holders
-from ..protocol.events import CONTROL, KEEPER
+from ..protocol.events import CONTROL, IOPUB, KEEPER, SHELL
 from ..protocol.frames import ProtocolError
 from ..protocol.login_shell import OUTPUT_MARK
 from ..protocol.paths import private_folder, run_folder
@@ -39,6 +39,8 @@ from .present import PREFIX, end_earlier, record_presence
 FULL, LOW = 64 << 20, 16 << 20
 #: Bytes of a message from which it is sent without waiting for others.
 PIECE = 64 << 10
+#: Seconds for which what a cell prints on other hosts than 0 may wait for more, to be sent with it.
+TOGETHER = 0.05
 #: Seconds for a kernel to shut down when it is asked, and for this process to end.
 SHUT_DOWN, ENDING = 1.5, 10.0
 #: Seconds for libtpu to say what the chips run.
@@ -90,6 +92,32 @@ async def _run(spec: Dict[str, Any], output: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+#: In the header of a request to run a cell.
+_CELL = b'"execute_request"'
+
+
+def _is_status(parts: List[bytes], at: int, state: bytes) -> bool:
+    return b'"status"' in parts[at + messages.HEADER] and state in parts[at + messages.CONTENT]
+
+
+class CellEnds:
+    """Knows when a kernel has sent all of a cell: its reply, and that it is idle, in any order."""
+
+    def __init__(self) -> None:
+        self._first = b""  # the header of the cell of which one of them has come
+
+    def note(self, channel: int, parts: List[bytes], at: int) -> bool:
+        """Takes a message about a cell. Returns whether it is the last one."""
+        if channel == IOPUB and not _is_status(parts, at, b"idle"):
+            return False
+        cell = parts[at + messages.PARENT]
+        if self._first == cell:
+            self._first = b""
+            return True
+        self._first = cell
+        return False
+
+
 def _failure(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "Its disk is full, so the kernel cannot start there. Delete files on it."
@@ -118,7 +146,10 @@ class Member:
         self._watch = HostWatch()
         self._died = asyncio.Event()
         self._process: Optional[KernelProcess] = None
-        self._unsent: List[bytes] = []  # what one turn of the loop has for the conductor
+        self._unsent: List[bytes] = []  # what is sent to the conductor together
+        self._unsent_bytes = 0
+        self._flushing: Optional[asyncio.Handle] = None  # when it is sent
+        self._ended = CellEnds()
 
     async def wait_warm(self, reader: asyncio.StreamReader) -> bool:
         """Starts a kernel ahead, and waits until it is needed. False: it is not."""
@@ -242,17 +273,33 @@ class Member:
                 info = json.loads(self._startup.info or b"{}")
                 self._note(event="ready", info=info)
             return
-        self._send(wire.encode(channel, parts))
+        waits = False
+        if self._spec["host"] and parts[at + messages.PARENT].find(_CELL) >= 0:
+            # Of these hosts only how the cell ends is waited for.
+            if channel == IOPUB and _is_status(parts, at, b"busy"):
+                return
+            waits = channel in (IOPUB, SHELL) and not self._ended.note(channel, parts, at)
+        self._send(wire.encode(channel, parts), waits)
 
-    def _send(self, data: bytes) -> None:
-        """In one piece with what else the kernel has sent: each piece wakes four processes."""
-        if not self._unsent:
-            asyncio.get_running_loop().call_soon(self._flush)
+    def _send(self, data: bytes, waits: bool) -> None:
+        """In one piece with what else the kernel sends: each piece wakes four processes."""
         self._unsent.append(data)
-        if len(data) > PIECE:
+        self._unsent_bytes += len(data)
+        if self._unsent_bytes > PIECE:
             self._flush()
+            return
+        loop = asyncio.get_running_loop()
+        if self._flushing is None:
+            flush = self._flush
+            self._flushing = loop.call_later(TOGETHER, flush) if waits else loop.call_soon(flush)
+        elif not waits:
+            self._flushing.cancel()
+            self._flushing = loop.call_soon(self._flush)
 
     def _flush(self) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
+        self._flushing, self._unsent_bytes = None, 0
         unsent, self._unsent = self._unsent, []
         if unsent:
             self._writer.write(b"".join(unsent))

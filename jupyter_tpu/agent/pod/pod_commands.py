@@ -1,4 +1,4 @@
-"""What a pod kernel itself understands in a cell: `%%host`, `%%hosts` and `%hosts`."""
+"""The commands of a pod kernel in a cell: `%%host`, `%%hosts` and `%hosts`."""
 
 from __future__ import annotations
 

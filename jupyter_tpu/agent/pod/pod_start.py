@@ -11,7 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Set
 
 from .host_names import host_ranges, sentence
 
-#: Seconds for each part of the start, from the end of the part before.
+#: Seconds for each part of the start, from the end of the part before, or the latest answer.
 LIMITS = {"kernels": 90.0, "report": 30.0, "join": 180.0, "check": 120.0}
 #: The number of the first check; later ones are higher.
 FIRST_CHECK = 1000
@@ -65,7 +65,6 @@ class PodStart:
         """A host has done a part. Returns whether that was the end of the start."""
         if self._done or host not in self._missing[part]:
             return False
-        before = self.part
         self._missing[part].discard(host)
         self._answers[part][host] = answer
         if answer.get("problem"):
@@ -73,8 +72,7 @@ class PodStart:
             self._end("%s could not join: %s." % (sentence(host_ranges([host])), problem))
         elif not self._missing[part]:
             self._all_answered(part)
-        if not self._done and self.part != before:
-            self._since = now
+        self._since = now
         return self._done
 
     def _all_answered(self, part: str) -> None:

@@ -20,7 +20,7 @@ the kernel has to say so when they are not.
 - If one host raises while others are busy, they may be waiting for it forever. After
   `GRACE` seconds they are interrupted.
 - A host whose kernel ends never comes back: only a restart of all does that.
-- OUT_OF_STEP refuses cells until `proceed` says that the user wants to go on in spite of it.
+- OUT_OF_STEP refuses cells until `proceed` says that the user wants to continue anyway.
 
 Callers pass each event to a method, and do what the returned actions say, in their order.
 """

@@ -1,6 +1,6 @@
-"""Which pod kernels have a part on this host: the daemon here did not start it, and names it to
-whoever asks what holds the chips. One of an earlier start, whose conductor is not reached any more,
-is ended by that of the next start.
+"""The pod kernels that run on this host, too. The daemon here did not start them; it names them
+when somebody asks what holds the chips. A pod kernel that is left from an earlier start, and has
+lost its conductor, is ended by the next start.
 """
 
 from __future__ import annotations

@@ -22,19 +22,19 @@ class Parsed(NamedTuple):
     @property
     def content(self) -> Dict[str, Any]:
         """Decoded; raises ValueError."""
-        return messages.decode_part(self.parts, messages.CONTENT)
+        return _decode(self.parts[self.at + messages.CONTENT])
 
     @property
     def fields(self) -> Dict[str, Any]:
         """The header, decoded; raises ValueError."""
-        return messages.decode_part(self.parts, messages.HEADER)
+        return _decode(self.header)
 
 
 def parse(parts: List[bytes]) -> Parsed:
     """Raises ValueError for what is no Jupyter message."""
     at = messages.find_delimiter(parts)
-    header = messages.decode_part(parts, messages.HEADER)
-    parent = messages.decode_part(parts, messages.PARENT)
+    header = _decode(parts[at + messages.HEADER])
+    parent = _decode(parts[at + messages.PARENT])
     return Parsed(
         idents=list(parts[:at]),
         header=parts[at + messages.HEADER],
@@ -44,6 +44,13 @@ def parse(parts: List[bytes]) -> Parsed:
         parts=parts,
         at=at,
     )
+
+
+def _decode(part: bytes) -> Dict[str, Any]:
+    decoded = json.loads(part)
+    if not isinstance(decoded, dict):
+        raise ValueError("not a Jupyter message")
+    return decoded
 
 
 class Relay:

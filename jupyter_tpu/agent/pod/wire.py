@@ -7,12 +7,14 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..protocol.events import CONTROL, IOPUB, KEEPER, SHELL, STDIN
 from ..protocol.frames import MAX_MESSAGE, ProtocolError, join_parts, split_parts
 
 _HEAD = struct.Struct("!IB")
+#: Bytes from which messages of different hosts are read one after the other.
+LARGE = 4 << 20
 _CHANNELS = SHELL, CONTROL, STDIN, IOPUB, KEEPER
 
 
@@ -27,12 +29,20 @@ def encode_note(**fields: Any) -> bytes:
     return encode(KEEPER, [json.dumps(fields).encode()])
 
 
-async def read(reader: asyncio.StreamReader) -> Tuple[int, List[bytes]]:
-    """The next message, with its channel. Raises ProtocolError, IncompleteReadError at the end."""
+async def read(
+    reader: asyncio.StreamReader, turns: Optional[asyncio.Lock] = None
+) -> Tuple[int, List[bytes]]:
+    """The next message, with its channel. Raises ProtocolError, IncompleteReadError at the end.
+
+    With *turns*, which several readers share, only one of them has a large message in memory.
+    """
     size, channel = _HEAD.unpack(await reader.readexactly(_HEAD.size))
     if channel not in _CHANNELS or size > MAX_MESSAGE:
         raise ProtocolError("not a message")
-    return channel, split_parts(await reader.readexactly(size))
+    if turns is None or size <= LARGE:
+        return channel, split_parts(await reader.readexactly(size))
+    async with turns:
+        return channel, split_parts(await reader.readexactly(size))
 
 
 def decode_note(parts: List[bytes]) -> Dict[str, Any]:

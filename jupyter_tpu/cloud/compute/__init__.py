@@ -4,20 +4,3 @@ from .firewall import ANYWHERE, IAP_RANGE, MOSH, SSH, FirewallRule, PortRange, d
 from .networks import Network, Networks, Resource, Subnetwork
 from .os_login import OSLoginProfile, OSLoginProfiles
 from .project import ProjectMetadata
-
-__all__ = [
-    "ANYWHERE",
-    "IAP_RANGE",
-    "MOSH",
-    "SSH",
-    "FirewallRule",
-    "Network",
-    "Networks",
-    "OSLoginProfile",
-    "OSLoginProfiles",
-    "PortRange",
-    "ProjectMetadata",
-    "Resource",
-    "Subnetwork",
-    "deciding_rule",
-]

@@ -2,5 +2,3 @@
 
 from .client import CloudTPU
 from .nodes import has_ssh_key, uses_os_login
-
-__all__ = ["CloudTPU", "has_ssh_key", "uses_os_login"]

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..engine import Engine
 from ..model import api_errors
-from ..model.paging import paginate
+from ..model.operations import paginate
 from ..model.records import EmulatedOperation
 from .messages import Messages
 from .schema import VERSIONS

@@ -11,7 +11,7 @@ from ..engine import Engine
 from ..model import api_errors
 from ..model.compute_operations import ComputeOperations
 from ..model.instance_records import ComputeOperation
-from ..model.paging import paginate
+from ..model.operations import paginate
 
 #: Of all calls on a project.
 ROOT = "/compute/{version:v1|beta|alpha}/projects/{project}"

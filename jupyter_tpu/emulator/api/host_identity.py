@@ -16,9 +16,8 @@ from aiohttp import web
 
 from ..engine import Engine
 from ..model import api_errors
-from ..model.guest_attributes import publishes
 from ..model.instance_records import InstanceRecord
-from ..model.notices import QUIET
+from ..model.notices import QUIET, publishes
 from ..model.records import NodeRecord
 from ..state_folder import EmulatorToken
 from .messages import SCOPE

@@ -11,10 +11,10 @@ from aiohttp import web
 from ..engine import Engine
 from ..instances import InstanceEngine
 from ..model import api_errors
-from ..model.guest_attributes import published, publishes
 from ..model.instance_records import ComputeOperation, InstanceRecord
 from ..model.instances import check_zone, fingerprint
 from ..model.machine_types import compute_zones
+from ..model.notices import published, publishes
 from ..model.operations import rfc3339
 from .compute_calls import ComputeCalls, body_of
 from .compute_operations import ROOT, full_link, link, page, shown

@@ -7,5 +7,3 @@
 
 from .runtime import RunningHost, Runtime
 from .spec import HostSpec
-
-__all__ = ["HostSpec", "RunningHost", "Runtime"]

@@ -282,3 +282,16 @@ def no_capacity_text(zone: str, tier: str = "on-demand") -> str:
         "Cloud TPU Nodes are offered (see https://cloud.google.com/tpu/docs/regions) "
         f"{_eid()}"
     )
+
+
+def compute_no_capacity_text(project: str, zone: str) -> str:
+    return (
+        f"The zone 'projects/{project}/zones/{zone}' does not have enough resources available to "
+        "fulfill the request.  Try a different zone, or try again later."
+    )
+
+
+def compute_quota_text(zone: str, error: ApiError) -> str:
+    limit = error.message.partition("Limit: ")[2].partition(" ")[0] or "0"
+    region = zone.rpartition("-")[0]
+    return f"Quota 'TPUS_PER_TPU_FAMILY' exceeded.  Limit: {float(limit)} in region {region}."

@@ -7,26 +7,23 @@ ACTIVATING, ACTIVE, INCOMPLETE while an instance does not run, REACTIVATING.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ...catalog import AcceleratorType
 from . import api_errors
 from .instance_records import ComputeOperation, GroupRecord, InstanceRecord, MemberRecord
 from .instance_requests import check_machine_type, check_name, check_networks, provisioning_model
-from .instances import NO_CAPACITY, EmulatedInstances, check_zone, no_capacity_text, quota_text
+from .instances import NO_CAPACITY, EmulatedInstances, check_zone
 from .machine_types import compute_zones, hosts_of
 from .model import Model
 from .networks import regions
 from .operations import rfc3339
 from .records import NodeSettings
-from .workloads import EmulatedWorkloads, machine_type_of, topology_of
+from .workloads import EmulatedWorkloads, instance_body, machine_type_of, new_names, topology_of
 
 Body = dict[str, Any]
 
 _KEPT_ERRORS = 20
-_LETTERS = str.maketrans("0123456789", "bcdfghjklm")
-_PATTERN = re.compile(r"(?P<base>.*?)(?P<hashes>#+)(?:\[(?P<first>\d+)\])?")
 
 
 class EmulatedGroups:
@@ -290,29 +287,14 @@ class EmulatedGroups:
             member.deleting = True
         missing = size - len(staying)
         if missing > 0:
-            names = self._new_names(group, missing)
+            used = {member.name for member in group.members}
+            names = new_names(group.body["baseInstanceName"], used, missing, self._model.new_id)
             # Workers are not numbered in the order of the names: a user has seen the reverse.
             group.members += [
                 MemberRecord(name=name, worker=size - 1 - number)
                 for number, name in enumerate(names, len(staying))
             ]
         group.size = size
-
-    def _new_names(self, group: GroupRecord, count: int) -> list[str]:
-        base = str(group.body["baseInstanceName"])
-        used = {member.name for member in group.members}
-        names: list[str] = []
-        pattern = _PATTERN.fullmatch(base)
-        number = int((pattern and pattern["first"]) or 0)
-        while len(names) < count:
-            if pattern:
-                name = f"{pattern['base']}{number:0{len(pattern['hashes'])}d}"
-                number += 1
-            else:
-                name = f"{base}-{self._model.new_id()[-4:].translate(_LETTERS)}"
-            if name not in (*used, *names):
-                names.append(name)
-        return sorted(names)
 
     def _delete(self, group: GroupRecord) -> None:
         records = [self.instance(group, member) for member in group.members]
@@ -383,27 +365,20 @@ class EmulatedGroups:
             if tier != "flex-start":
                 limits.check_quota(group.zone, held, tier, count=count)
         except api_errors.ApiError as error:
-            return {"code": "QUOTA_EXCEEDED", "message": quota_text(group.zone, error)}
+            return {
+                "code": "QUOTA_EXCEEDED",
+                "message": api_errors.compute_quota_text(group.zone, error),
+            }
         if limits.lacks_capacity(group.zone, held, tier, count=count):
             return {
                 "code": NO_CAPACITY,
-                "message": no_capacity_text(group.project, group.zone),
+                "message": api_errors.compute_no_capacity_text(group.project, group.zone),
             }
         return {}
 
     def _make_one(self, group: GroupRecord, template: Body, member: MemberRecord) -> None:
         config = (group.body.get("allInstancesConfig") or {}).get("properties") or {}
-        properties = template["properties"]
-        items = {
-            item["key"]: item.get("value", "")
-            for item in (properties.get("metadata") or {}).get("items") or []
-        } | (config.get("metadata") or {})
-        body = {
-            **properties,
-            "name": member.name,
-            "labels": {**(properties.get("labels") or {}), **(config.get("labels") or {})},
-            "metadata": {"items": [{"key": key, "value": value} for key, value in items.items()]},
-        }
+        body = instance_body(member.name, template["properties"], config)
         self.instances.make(
             group.project,
             group.zone,

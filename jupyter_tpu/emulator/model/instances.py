@@ -363,7 +363,9 @@ class EmulatedInstances:
                 return
             if self._lacks_capacity(instance):
                 self.failed(
-                    instance, NO_CAPACITY, no_capacity_text(instance.project, instance.zone)
+                    instance,
+                    NO_CAPACITY,
+                    api_errors.compute_no_capacity_text(instance.project, instance.zone),
                 )
                 return
         if not instance.host.external:
@@ -377,7 +379,7 @@ class EmulatedInstances:
                 instance.zone, instance.held, instance.tier, but=instance.path
             )
         except api_errors.ApiError as error:
-            return quota_text(instance.zone, error)
+            return api_errors.compute_quota_text(instance.zone, error)
         return ""
 
     def _lacks_capacity(self, instance: InstanceRecord) -> bool:
@@ -433,19 +435,6 @@ class EmulatedInstances:
 def check_zone(project: str, zone: str) -> None:
     if zone not in compute_zones():
         raise api_errors.resource_not_found(f"projects/{project}/zones/{zone}")
-
-
-def no_capacity_text(project: str, zone: str) -> str:
-    return (
-        f"The zone 'projects/{project}/zones/{zone}' does not have enough resources available to "
-        "fulfill the request.  Try a different zone, or try again later."
-    )
-
-
-def quota_text(zone: str, error: api_errors.ApiError) -> str:
-    limit = error.message.partition("Limit: ")[2].partition(" ")[0] or "0"
-    region = zone.rpartition("-")[0]
-    return f"Quota 'TPUS_PER_TPU_FAMILY' exceeded.  Limit: {float(limit)} in region {region}."
 
 
 def fingerprint(items: dict[str, str]) -> str:

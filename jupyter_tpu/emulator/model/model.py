@@ -24,10 +24,10 @@ from . import api_errors
 from .addresses import Addresses
 from .compute_operations import ComputeOperations
 from .faults import Fault, Faults
-from .guest_attributes import published
 from .host_profile import missing_features
 from .limits import Limits
 from .networks import EmulatedNetworks
+from .notices import published
 from .operations import Operations, rfc3339
 from .os_login import OsLogin
 from .records import (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from . import api_errors
 from .records import EmulatedOperation, OperationFailure, Verb
@@ -109,3 +110,16 @@ class Operations:
 
 def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+T = TypeVar("T")
+
+
+def paginate(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], str]:
+    """One page of *items* (all for size 0) and the token of the next, "" for the last."""
+    try:
+        start = int(token or 0)
+    except ValueError:
+        raise api_errors.invalid_field("the page token is not valid") from None
+    end = start + size if size > 0 else len(items)
+    return items[start:end], str(end) if end < len(items) else ""

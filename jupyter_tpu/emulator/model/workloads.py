@@ -6,7 +6,7 @@ They are kept as JSON, in Compute Engine's own field names, by their paths.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from . import api_errors
@@ -17,6 +17,9 @@ from .networks import regions
 from .operations import rfc3339
 
 Body = dict[str, Any]
+
+_LETTERS = str.maketrans("0123456789", "bcdfghjklm")
+_PATTERN = re.compile(r"(?P<base>.*?)(?P<hashes>#+)(?:\[(?P<first>\d+)\])?")
 
 
 class EmulatedWorkloads:
@@ -89,6 +92,36 @@ def machine_type_of(template: Body) -> MachineType:
     machine = machine_type(template["properties"]["machineType"])
     assert machine is not None
     return machine
+
+
+def instance_body(name: str, properties: Body, config: Body) -> Body:
+    """The instance of a template's *properties*; *config*: of its group, for all instances."""
+    items = {
+        item["key"]: item.get("value", "")
+        for item in (properties.get("metadata") or {}).get("items") or []
+    } | (config.get("metadata") or {})
+    return {
+        **properties,
+        "name": name,
+        "labels": {**(properties.get("labels") or {}), **(config.get("labels") or {})},
+        "metadata": {"items": [{"key": key, "value": value} for key, value in items.items()]},
+    }
+
+
+def new_names(base: str, used: Set[str], count: int, new_id: Callable[[], str]) -> list[str]:
+    """So many names of instances: by the pattern *base*, such as ``my-####[1]``, or by chance."""
+    names: list[str] = []
+    pattern = _PATTERN.fullmatch(base)
+    number = int((pattern and pattern["first"]) or 0)
+    while len(names) < count:
+        if pattern:
+            name = f"{pattern['base']}{number:0{len(pattern['hashes'])}d}"
+            number += 1
+        else:
+            name = f"{base}-{new_id()[-4:].translate(_LETTERS)}"
+        if name not in (*used, *names):
+            names.append(name)
+    return sorted(names)
 
 
 def topology_of(policy: Body | None) -> str:

@@ -10,20 +10,6 @@ if TYPE_CHECKING:
     from .machine import COORDINATOR_PORTS
     from .rules import diagnose, differences
 
-__all__ = [
-    "COORDINATOR_PORTS",
-    "ClockOffset",
-    "ExaminedHost",
-    "ExpectedTPU",
-    "Finding",
-    "HostFacts",
-    "Report",
-    "ServiceAccount",
-    "diagnose",
-    "differences",
-    "healthy",
-]
-
 #: REST's models have findings, and need no rules.
 __getattr__ = lazy_names(
     __name__,

@@ -4,32 +4,8 @@ from .bases import Bases
 from .local import LocalProject
 from .location import ProjectLocation, find_project, project_at
 from .mirror import Mirror
-from .mirror_host import MirrorHost
 from .mirror_news import MirrorNews
 from .mirrors import Mirrors, default_mirrors, remote_folder
-from .outcome import HostOutcome, SyncOptions, SyncOutcome
+from .outcome import HostOutcome, MirrorHost, SyncOptions, SyncOutcome
 from .sync import PULL_STEPS, PUSH_STEPS, pull, push
 from .watcher import Watcher, retry_after
-
-__all__ = [
-    "PULL_STEPS",
-    "PUSH_STEPS",
-    "Bases",
-    "HostOutcome",
-    "LocalProject",
-    "Mirror",
-    "MirrorHost",
-    "MirrorNews",
-    "Mirrors",
-    "ProjectLocation",
-    "SyncOptions",
-    "SyncOutcome",
-    "Watcher",
-    "default_mirrors",
-    "find_project",
-    "project_at",
-    "pull",
-    "push",
-    "remote_folder",
-    "retry_after",
-]

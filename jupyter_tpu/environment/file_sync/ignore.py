@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ...text_files import decode_text
+from ...files import decode_text
 from ..on_host.tree import Rules
 
 #: Left out everywhere, before the rules of .gitignore; ``.git`` is, whatever these say.

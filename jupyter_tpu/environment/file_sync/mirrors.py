@@ -16,8 +16,8 @@ from .bases import Bases, Stored
 from .local import LocalProject
 from .location import ProjectLocation
 from .mirror import HOLD, LIMITS, Mirror
-from .mirror_host import MirrorHost
 from .mirror_news import LineHistory, MirrorNews
+from .outcome import MirrorHost
 
 
 class Mirrors:

@@ -7,8 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from ...errors import TPUError
-from .mirror_host import MirrorHost
-from .outcome import HostOutcome, SyncOutcome
+from .outcome import HostOutcome, MirrorHost, SyncOutcome
 from .watcher import retry_after
 
 

@@ -1,12 +1,16 @@
-"""What a sync is asked for, and how it went."""
+"""What a sync is asked for, of which hosts, and how it went."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
 
 from msgspec import Struct, field
 
 from ...errors import TPUError
 from ..on_host.tree import TreeEntry
 from .plan import Conflict
+from .remote import StreamingHost
 
 
 class SyncOptions(Struct, frozen=True, kw_only=True):
@@ -55,3 +59,22 @@ class SyncOutcome(Struct, kw_only=True):
     hosts: list[HostOutcome]
     skipped: list[list] = []
     files: int = 0
+
+
+class MirrorHost(StreamingHost, Protocol):
+    """A host whose folder may follow a project; ``links.Link`` is one."""
+
+    @property
+    def problem(self) -> TPUError | None:
+        """Why it can't be reached now."""
+
+    @property
+    def host_id(self) -> str:
+        """Text that identifies the host among those of all clouds."""
+
+    @property
+    def node_id(self) -> str:
+        """Of the TPU that it was last connected to."""
+
+    def others(self) -> Sequence[MirrorHost]:
+        """The other hosts of its TPU, as far as they are known."""

@@ -12,21 +12,78 @@ import contextlib
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
 from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
+from ..models import ProgressReporter, StepPlan
 from ..on_host.stream import DELTA_FROM, has_content, pack
 from ..on_host.tree import TreeEntry, is_safe
-from ..progress import ProgressReporter, StepPlan
 from .bases import Base, Bases
 from .local import LocalProject, is_skipped, too_large
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
 from .plan import Plan, make_plan
-from .relay import Pack
-from .remote import RemoteProject, StreamingHost
+from .remote import Received, RemoteProject, StreamingHost
+
+#: From so many bytes on hosts get changes from each other.
+RELAY_FROM = 1 << 20
+
+
+class Pack:
+    """Changes as a compressed stream in a file of this machine.
+
+    count: of the changes. size: bytes of the stream.
+    """
+
+    def __init__(self, file: IO[bytes], count: int) -> None:
+        self.file = file
+        self.count = count
+        self.size = file.tell()
+        #: Becomes the command that fetches it from the host which gets it from here; None if that
+        #: fails. None: no host gets it from here now.
+        self._origin: asyncio.Future[list[str] | None] | None = None
+        self._fetching = 0
+        self._fetched = asyncio.Event()  # replaced whenever a host has ended
+
+    async def apply(
+        self, host: StreamingHost, remote: RemoteProject, sent: Callable[[int], None]
+    ) -> Received:
+        """Has *host* carry out the changes. Calls *sent* with the bytes that went from here."""
+        while self._origin is not None:
+            self._fetching += 1
+            try:
+                command = await asyncio.shield(self._origin)
+                if command is not None:
+                    if await remote.fetch(command, self.size):
+                        return await remote.receive_fetched(self.count)
+                    return await remote.receive(self.file, self.count, sent)
+            finally:
+                self._fetching -= 1
+                self._fetched.set()
+                self._fetched = asyncio.Event()
+        return await self._apply_first(host, remote, sent)
+
+    async def _apply_first(
+        self, host: StreamingHost, remote: RemoteProject, sent: Callable[[int], None]
+    ) -> Received:
+        if self.size < RELAY_FROM:
+            return await remote.receive(self.file, self.count, sent)
+        self._origin = origin = asyncio.get_running_loop().create_future()
+        try:
+            received = await remote.receive(self.file, self.count, sent, keep=True)
+            if self._fetching and received[1] is None:
+                await host.authorize_pod()
+                origin.set_result(host.pod_command(["cat", remote.kept]))
+                while self._fetching:
+                    await self._fetched.wait()
+            return received
+        finally:
+            self._origin = None
+            if not origin.done():
+                origin.set_result(None)
+
 
 PUSH_STEPS = (
     StepPlan("read", "Read the folder", 1, all_hosts=False),

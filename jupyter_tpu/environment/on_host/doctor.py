@@ -7,7 +7,7 @@ import shutil
 import socket
 import time
 
-from .hardware import hardware
+from .chip_holders import hardware
 from .protocol import HostError, emit
 from .virtualenv import check_python
 

@@ -11,8 +11,8 @@ import zlib
 
 from jupyter_tpu.agent.protocol.process_env import process_environment
 
+from .chip_holders import hardware
 from .commands import install_commands
-from .hardware import hardware
 from .packages import drop_incomplete, record, site_packages, uv_pip
 from .paths import MARKER, environment_dir, exclusive_lock, write_file
 from .probe import environment_python

@@ -1,4 +1,8 @@
-"""Budgets: set, shown and removed; TPUs that are open to coding agents; and their ends."""
+"""Budgets, TPUs that are open to coding agents, their ends, and what an agent may call.
+
+An agent calls methods by their names, as the routes have them. Whatever is not named here is for
+people only, so that a new route is closed to agents.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,29 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from ...cloud import NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
-from ..core.observer import ObservedState
 from ..core.records import SpendRecord
 from ..jobs.guard import Guards
 from ..lifecycle.power import PowerService
-from ..models import TPU, AllowAgents, Budget, BudgetOverview, SetGuard
+from ..models import (
+    TPU,
+    AllowAgents,
+    Budget,
+    BudgetOverview,
+    CopyFiles,
+    Operation,
+    SetGuard,
+    SyncProject,
+)
 from ..models.core import seconds_of, timestamp, validated
-from ..money import Money
 from ..money.budget_rules import whose
 from ..money.ledger import NOTICE, Ledger
-from ..money.owners import own_name
+from ..money.owners import TPUOwners, own_name
 from .plans import PlanService
 
 
@@ -28,17 +40,17 @@ class BudgetService:
     """As a :class:`~jupyter_tpu.fleet.api.BudgetsAPI`."""
 
     def __init__(
-        self, core: Core, money: Money, plans: PlanService, shorten: Callable[[], object]
+        self, core: Core, ledger: Ledger, owners: TPUOwners, plans: PlanService, ends: BudgetEnds
     ) -> None:
-        """shorten(): has TPUs end sooner that can cost more than their budget has."""
-        self._ledger = money.ledger
-        self._owners = money.owners
+        self._ledger = ledger
+        self._owners = owners
         self._plans = plans
         self._reload = core.shared.reload
         self._finder = core.finder
         self._observed = core.observed
         self._view = core.tpus.tpu
-        self._shorten = shorten
+        self._shorten = ends.shorten
+        core.changes.register("budgets", self.find)
 
     async def show(self) -> BudgetOverview:
         await self._reload()
@@ -71,7 +83,7 @@ class BudgetService:
         node = self._observed.node(name)
         if node is None:
             raise TPUError(f"{name.node} does not exist yet.", Reason.CONFLICT, "Try again later.")
-        self._owners.require_consent(node, request.confirm_name, "open it to coding agents")
+        self._owners.require_consent(node, request.confirm_name)
         await self._ledger.allow_agents(node, request.allowed)
         return self._view(name)
 
@@ -121,16 +133,15 @@ class ClockWatch:
 
 
 class BudgetEnds:
-    def __init__(
-        self, ledger: Ledger, guards: Guards, power: PowerService, observed: ObservedState
-    ) -> None:
+    def __init__(self, core: Core, ledger: Ledger, guards: Guards, power: PowerService) -> None:
         self._ledger = ledger
         self._guards = guards
         self._power = power
-        self._observed = observed
+        self._observed = core.observed
         self._look = asyncio.Event()
         self._refused: dict[NodeName, str] = {}
         self._clock = ClockWatch()
+        core.loops.register("budgets", self.run)
 
     def shorten(self) -> None:
         """Has TPUs end sooner that can cost more than their budget has, and says so."""
@@ -188,3 +199,101 @@ class BudgetEnds:
         if self._refused.get(name) != text:
             self._refused[name] = text
             log.warning("%s", text)
+
+
+#: Without a further condition. None of them costs money, ends anything, or changes a limit.
+_FREE = """
+    status catalog tpus tpu quote hunts.list hunts.get hunts.quote usage.show grants.list
+    prices.list budgets.show plans.make plans.get plans.carry_out operations.list operations.get
+    environments.list environments.list_packages environments.get_lock pythons.list kernels.list
+    chips.list metrics.get metrics.list guards.get jobs.list jobs.all jobs.get jobs.log
+    profiles.memory runs.list runs.get runs.output doctor.check doctor.preflight queued.list
+    queued.get tunnels.list tunnels.all shares.list tokens.list logs.show
+"""
+FREE = frozenset(_FREE.split())
+#: Only on a TPU that an agent has created.
+ON_OWN_TPU = {
+    "delete": "delete",
+    "stop": "stop",
+    "disconnect": "disconnect",
+    "runs.write": "write to a command on",
+    "runs.stop": "stop a command on",
+    "jobs.stop": "stop a job on",
+    "jobs.remove": "remove a job of",
+    "kernels.shut_down": "shut down a kernel of",
+    "environments.change_packages": "change the packages of",
+}
+#: On a TPU that an agent has created, or on which a person lets agents run commands.
+ON_OPEN_TPU = {
+    "connect": "connect",
+    "runs.start": "run commands on",
+    "jobs.start": "start jobs on",
+    "profiles.start": "trace",
+    "copies.start": "copy files to or from",
+    "sync.start": "copy files to",
+}
+#: Only of an operation that an agent has begun, or that is on a TPU which an agent has created.
+OF_OWN_OPERATION = frozenset({"operations.cancel", "hunts.stop"})
+
+
+class AgentAccess:
+    """folder: the files of this computer that agents may copy are in it."""
+
+    def __init__(self, core: Core, ledger: Ledger, plans: PlanService) -> None:
+        self.folder = Path.cwd()
+        self._cloud = core.cloud
+        self._known = core.runner.known
+        self._finder = core.finder
+        self._ledger = ledger
+        self._plans = plans
+
+    async def require(self, call: str, arguments: tuple[Any, ...]) -> None:
+        """Raises PERMISSION for what an agent may not do."""
+        if call in FREE:
+            return
+        if call in ON_OPEN_TPU:
+            name = await self._finder.find(arguments[0])
+            self._ledger.require_use_by_agents(name, ON_OPEN_TPU[call])
+            for argument in arguments:
+                _require_files_in(self.folder, argument)
+        elif call in ON_OWN_TPU:
+            name = await self._finder.find(arguments[0])
+            self._ledger.require_of_agent(name, ON_OWN_TPU[call])
+        elif call in OF_OWN_OPERATION:
+            operation = self._operation(arguments[0])
+            if not self._is_begun_by_agent(operation.id):
+                name = NodeName(self._cloud.project, operation.zone, operation.tpu)
+                self._ledger.require_of_agent(name, "end an operation on")
+        else:
+            raise TPUError(
+                "Only a person may do this, not a coding agent.",
+                Reason.PERMISSION,
+                "Ask a person to do it.",
+            )
+
+    def _operation(self, id: str) -> Operation:
+        """The one with this id, or the newest on a TPU of this name."""
+        operations = self._known.all()
+        named = (operation for operation in operations if id in (operation.id, operation.tpu))
+        return next(named, None) or self._known.get(id)
+
+    def _is_begun_by_agent(self, id: str) -> bool:
+        return bool(self._plans.began(id)) or self._ledger.is_of_agent(id)
+
+
+def _require_files_in(folder: Path, request: Any) -> None:
+    """Raises PERMISSION for files of this computer outside of *folder*."""
+    paths: list[str] = []
+    if isinstance(request, SyncProject):
+        paths = [request.folder]
+    elif isinstance(request, CopyFiles):
+        paths = [request.destination] if request.download else request.sources
+    root = folder.resolve()
+    for path in paths:
+        here = Path(path or "~").expanduser().resolve()
+        if not here.is_relative_to(root):
+            raise TPUError(
+                f"{here} is not in {root}, and an agent may only copy files of that folder.",
+                Reason.PERMISSION,
+                "Start Jupyter in a folder that has the files, or ask a person to copy them.",
+            )

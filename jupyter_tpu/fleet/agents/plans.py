@@ -5,16 +5,14 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC
 
 from msgspec import structs
 
 from ... import catalog
-from ...cloud import Cloud
 from ...errors import InvalidInput, Reason, TPUError, duration
-from ..core.records import PlanTerms, SpendRecord
-from ..core.store import Store
+from ..core.core import Core
+from ..core.records import PlanTerms, Snapshot, SpendRecord
 from ..hunts.service import HuntService
 from ..lifecycle.create import CreateService
 from ..models import (
@@ -46,36 +44,34 @@ _SHORTEST = 60.0
 
 
 class PlanService:
-    """As a :class:`~jupyter_tpu.fleet.api.PlansAPI`. changed(): what waits for a yes is another."""
+    """As a :class:`~jupyter_tpu.fleet.api.PlansAPI`."""
 
     def __init__(
         self,
-        cloud: Cloud,
-        store: Store,
+        core: Core,
         create: CreateService,
         hunts: HuntService,
         grants: Grants,
         ledger: Ledger,
-        reload: Callable[[], Awaitable[None]],
-        changed: Callable[[], None],
     ) -> None:
-        self._cloud = cloud
-        self._store = store
+        self._cloud = core.cloud
+        self._store = core.store
+        self._reload = core.shared.reload
+        self._changes = core.changes
         self._create = create
         self._hunts = hunts
         self._grants = grants
         self._ledger = ledger
-        self._reload = reload
-        self._changed = changed
         self._plans: dict[str, Plan] = {}
-        self.take_over(store.snapshot.plans)
+        self.take_over(core.store.snapshot)
+        core.shared.reloaded.add(self.take_over)
 
-    def take_over(self, plans: Iterable[Plan]) -> None:
+    def take_over(self, snapshot: Snapshot) -> None:
         """Takes over what other processes wrote."""
-        read = {plan.id: plan for plan in plans}
+        read = {plan.id: plan for plan in snapshot.plans}
         if read != self._plans:
             self._plans = read
-            self._changed()
+            self._changes.mark_changed("budgets", "budgets")
 
     # ---- the part ----
 
@@ -320,7 +316,7 @@ class PlanService:
         if not await self._store.change_plan(plan.id, claim):
             raise _unknown(plan.id)
         plan.state = "done"
-        self._changed()
+        self._changes.mark_changed("budgets", "budgets")
 
     async def _set(self, plan: Plan, **fields: str) -> None:
         for name, value in fields.items():
@@ -328,7 +324,7 @@ class PlanService:
         self._plans[plan.id] = plan
         self._store.save_plan(plan)
         await self._store.flush()
-        self._changed()
+        self._changes.mark_changed("budgets", "budgets")
 
     def _view(self, plan: Plan) -> Plan:
         why = "" if plan.state == "done" else self._outside(plan)

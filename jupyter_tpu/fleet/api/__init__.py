@@ -10,73 +10,8 @@ unless the request has ``end_kernels``. Delete, stop and detach end jobs, too: t
 JOBS_RUNNING unless the request has ``end_jobs``.
 """
 
-from .capacity import (
-    BudgetsAPI,
-    GrantsAPI,
-    HuntsAPI,
-    LogsAPI,
-    NetworksAPI,
-    PlansAPI,
-    PricesAPI,
-    QueuedAPI,
-    SSHKeyAPI,
-)
-from .fleet import AttachedAPI, FleetAPI, OperationsAPI, UsageAPI
-from .hosts import (
-    AppsAPI,
-    ChipKernelsAPI,
-    ChipsAPI,
-    CopiesAPI,
-    DoctorAPI,
-    EnvironmentsAPI,
-    GuardAPI,
-    JobsAPI,
-    KernelsAPI,
-    MetricsAPI,
-    ProfilesAPI,
-    PythonsAPI,
-    RayAPI,
-    RunsAPI,
-    SharesAPI,
-    SliceKernelsAPI,
-    SyncAPI,
-    TensorBoardAPI,
-    TokensAPI,
-    TunnelsAPI,
-)
+# ruff: noqa: F403
 
-__all__ = [
-    "AppsAPI",
-    "AttachedAPI",
-    "BudgetsAPI",
-    "ChipKernelsAPI",
-    "ChipsAPI",
-    "CopiesAPI",
-    "DoctorAPI",
-    "EnvironmentsAPI",
-    "FleetAPI",
-    "GrantsAPI",
-    "GuardAPI",
-    "HuntsAPI",
-    "JobsAPI",
-    "KernelsAPI",
-    "LogsAPI",
-    "MetricsAPI",
-    "NetworksAPI",
-    "OperationsAPI",
-    "PlansAPI",
-    "PricesAPI",
-    "ProfilesAPI",
-    "PythonsAPI",
-    "QueuedAPI",
-    "RayAPI",
-    "RunsAPI",
-    "SSHKeyAPI",
-    "SharesAPI",
-    "SliceKernelsAPI",
-    "SyncAPI",
-    "TensorBoardAPI",
-    "TokensAPI",
-    "TunnelsAPI",
-    "UsageAPI",
-]
+from .capacity import *
+from .fleet import *
+from .hosts import *

@@ -118,104 +118,39 @@ class AttachedAPI(Protocol):
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
 
-    @property
-    def environments(self) -> EnvironmentsAPI: ...
-
-    @property
-    def kernels(self) -> KernelsAPI: ...
-
-    @property
-    def operations(self) -> OperationsAPI: ...
-
-    @property
-    def attached(self) -> AttachedAPI: ...
-
-    @property
-    def tunnels(self) -> TunnelsAPI: ...
-
-    @property
-    def apps(self) -> AppsAPI: ...
-
-    @property
-    def jobs(self) -> JobsAPI: ...
-
-    @property
-    def tensorboard(self) -> TensorBoardAPI: ...
-
-    @property
-    def ray(self) -> RayAPI: ...
-
-    @property
-    def profiles(self) -> ProfilesAPI: ...
-
-    @property
-    def doctor(self) -> DoctorAPI: ...
-
-    @property
-    def chips(self) -> ChipsAPI: ...
-
-    @property
-    def chip_kernels(self) -> ChipKernelsAPI: ...
-
-    @property
-    def slice_kernels(self) -> SliceKernelsAPI: ...
-
-    @property
-    def metrics(self) -> MetricsAPI: ...
-
-    @property
-    def guards(self) -> GuardAPI: ...
-
-    @property
-    def pythons(self) -> PythonsAPI: ...
-
-    @property
-    def runs(self) -> RunsAPI: ...
-
-    @property
-    def sync(self) -> SyncAPI: ...
-
-    @property
-    def tokens(self) -> TokensAPI: ...
-
-    @property
-    def hunts(self) -> HuntsAPI: ...
-
-    @property
-    def queued(self) -> QueuedAPI: ...
-
-    @property
-    def copies(self) -> CopiesAPI: ...
-
-    @property
-    def shares(self) -> SharesAPI: ...
-
-    @property
-    def grants(self) -> GrantsAPI: ...
-
-    @property
-    def networks(self) -> NetworksAPI: ...
-
-    @property
-    def ssh_key(self) -> SSHKeyAPI: ...
-
-    @property
-    def logs(self) -> LogsAPI: ...
-
-    @property
-    def prices(self) -> PricesAPI: ...
-
-    @property
-    def reservations(self) -> ReservationsAPI: ...
-
-    @property
-    def budgets(self) -> BudgetsAPI: ...
-
-    @property
-    def plans(self) -> PlansAPI: ...
-
-    @property
-    def usage(self) -> UsageAPI: ...
+    environments: EnvironmentsAPI
+    kernels: KernelsAPI
+    operations: OperationsAPI
+    attached: AttachedAPI
+    tunnels: TunnelsAPI
+    apps: AppsAPI
+    jobs: JobsAPI
+    tensorboard: TensorBoardAPI
+    ray: RayAPI
+    profiles: ProfilesAPI
+    doctor: DoctorAPI
+    chips: ChipsAPI
+    chip_kernels: ChipKernelsAPI
+    slice_kernels: SliceKernelsAPI
+    metrics: MetricsAPI
+    guards: GuardAPI
+    pythons: PythonsAPI
+    runs: RunsAPI
+    sync: SyncAPI
+    tokens: TokensAPI
+    hunts: HuntsAPI
+    queued: QueuedAPI
+    copies: CopiesAPI
+    shares: SharesAPI
+    grants: GrantsAPI
+    networks: NetworksAPI
+    ssh_key: SSHKeyAPI
+    logs: LogsAPI
+    prices: PricesAPI
+    reservations: ReservationsAPI
+    budgets: BudgetsAPI
+    plans: PlansAPI
+    usage: UsageAPI
 
     async def status(self) -> models.FleetStatus:
         """The health of the loops behind this interface; makes no call to Google or a host."""

@@ -143,7 +143,7 @@ class Chips:
             host=host.worker,
             devices=held.devices,
             holders=holders,
-            bookings=sorted(bookings, key=lambda chip_booking: chip_booking.chips),
+            bookings=sorted(bookings, key=lambda booking: booking.chips),
             complete=held.complete,
             lock_owner=held.lock.owner if held.lock.in_the_way else "",
         )

@@ -125,10 +125,8 @@ class Database:
         """
 
         def look(db: sqlite3.Connection) -> int:
-            others = [
-                operation for operation in self._read_operations(db) if operation.operation.id != id
-            ]
-            check(others, self._read_grants(db))
+            others = [other for other in self._read_operations(db) if other.operation.id != id]
+            check(others, self._read_all(db, "grants", Grant))
             return 0
 
         return look
@@ -166,11 +164,11 @@ class Database:
                 operations=self._read_operations(db),
                 requests=dict(db.execute("SELECT operation, request FROM requests").fetchall()),
                 tunnels=self._read_tunnels(db),
-                jobs=self._read_jobs(db),
+                jobs=self._read_all(db, "jobs", JobRecord),
                 runs=self._read_of_tpus(db, "runs", RunRecord),
                 guards=self._read_of_tpus(db, "guards", GuardRecord),
-                grants=self._read_grants(db),
-                prices=self._read_prices(db),
+                grants=self._read_all(db, "grants", Grant),
+                prices=next(iter(self._read_all(db, "prices", PriceList)), None),
                 budgets=self._read_all(db, "budgets", Budget),
                 spending=self.read_spending(db),
                 plans=self._read_all(db, "plans", Plan),
@@ -244,8 +242,7 @@ class Database:
         return environments
 
     def _read_operations(self, db: sqlite3.Connection) -> list[OperationRecord]:
-        rows = db.execute("SELECT record FROM operations WHERE identity = ?", (self._identity,))
-        operations = filter(None, [_read(record, OperationRecord) for (record,) in rows])
+        operations = self._read_all(db, "operations", OperationRecord)
         return sorted(operations, key=lambda record: record.operation.created, reverse=True)
 
     def _read_tunnels(self, db: sqlite3.Connection) -> list[TunnelRecord]:
@@ -256,10 +253,6 @@ class Database:
             if (read := _read(record, TunnelRecord)) is not None
         ]
         return sorted(tunnel_records, key=lambda record: (record.created, record.id))
-
-    def _read_jobs(self, db: sqlite3.Connection) -> list[JobRecord]:
-        rows = db.execute("SELECT record FROM jobs WHERE identity = ?", (self._identity,))
-        return [*filter(None, (_read(record, JobRecord) for (record,) in rows))]
 
     def _read_of_tpus(
         self, db: sqlite3.Connection, table: str, kind: type[_R]
@@ -273,10 +266,6 @@ class Database:
             for project, zone, tpu, record in rows
             if (read := _read(record, kind)) is not None
         }
-
-    def _read_grants(self, db: sqlite3.Connection) -> list[Grant]:
-        rows = db.execute("SELECT record FROM grants WHERE identity = ?", (self._identity,))
-        return [*filter(None, (_read(record, Grant) for (record,) in rows))]
 
     def _read_all(self, db: sqlite3.Connection, table: str, kind: type[_R]) -> list[_R]:
         rows = db.execute(f"SELECT record FROM {table} WHERE identity = ?", (self._identity,))
@@ -321,11 +310,6 @@ class Database:
             return db.execute(sql, values).rowcount
 
         return write
-
-    def _read_prices(self, db: sqlite3.Connection) -> PriceList | None:
-        sql = "SELECT record FROM prices WHERE identity = ?"
-        row = db.execute(sql, (self._identity,)).fetchone()
-        return _read(row[0], PriceList) if row is not None else None
 
     # ---- the connection ----
 

@@ -1,9 +1,10 @@
-"""Which hosts of a TPU a text means."""
+"""Which hosts of a TPU a text means, and whether a TPU has them."""
 
 from __future__ import annotations
 
 import re
 
+from ...cloud import Node
 from ...errors import InvalidInput, Reason
 from ...links import no_such_host
 
@@ -36,6 +37,12 @@ def host_number(text: str, count: int, tpu: str) -> int:
     if number is None or number >= count:
         raise no_such_host(tpu, text[:20], count, Reason.NOT_FOUND)
     return number
+
+
+def check_host(node: Node, host: int) -> None:
+    """Raises INVALID for a host that the TPU does not have."""
+    if not 0 <= host < len(node.endpoints):
+        raise no_such_host(node.name.node, host, len(node.endpoints))
 
 
 def small_number(text: str) -> int | None:

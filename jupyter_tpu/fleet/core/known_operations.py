@@ -1,20 +1,163 @@
-"""What is known of operations: those that run here, those of other processes, and ended ones."""
+"""Operations: those that run here, with their progress; those of other processes; ended ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
 from ...cloud import NodeName
 from ...cloud.models import Tier
+from ...environment import StepPlan
 from ...errors import Reason, TPUError
-from ..models import CreateTPU, Operation
+from ..models import CreateTPU, Operation, Problem, Step
 from ..models.core import known_type, timestamp
 from ..models.operation_kinds import KINDS
-from .records import OperationRecord
-from .running_operation import RunningOperation
+from .records import OperationRecord, OperationRequest
+
+LOG_LINES = 1000
+
+
+class OperationProgress:
+    """Writes into an :class:`Operation`; *changed* is called after each change.
+
+    It is what ``environment.ProgressReporter`` asks for, too.
+    """
+
+    def __init__(self, operation: Operation, changed: Callable[[], None]) -> None:
+        self.operation = operation
+        self._changed = changed
+        self._measured = False
+        self._weights: dict[str, float] = {}
+        self._steps: dict[str, Step] = {}
+        self._parts: dict[str, float] = {}
+
+    def plan(self, steps: Sequence[StepPlan], hosts: int = 0, *, measured: bool = False) -> None:
+        """Sets the steps: their titles and what share of the time each takes.
+
+        measured: whether progress is known; how long Google takes is not.
+        """
+        self._measured = measured
+        self._weights = {step.key: step.weight for step in steps}
+        self._steps = {
+            step.key: Step(title=step.title, hosts=hosts if step.all_hosts else 0) for step in steps
+        }
+        self._parts = dict.fromkeys(self._weights, 0.0)
+        self.operation.steps = list(self._steps.values())
+        self._update()
+
+    def begin(self, key: str) -> None:
+        step = self._steps[key]
+        step.state = "running"
+        self.operation.message = step.title
+        self._update()
+
+    def part(self, key: str, part: float) -> None:
+        """How far a step is, 0 to 1; it never goes back."""
+        if part > self._parts[key]:
+            self._parts[key] = min(part, 1.0)
+            self._update()
+
+    def host_done(self, key: str) -> None:
+        step = self._steps[key]
+        step.hosts_done += 1
+        self._update()
+
+    def done(self, key: str, state: Literal["done", "skipped", "failed"] = "done") -> None:
+        self._steps[key].state = state
+        self._parts[key] = 1.0
+        self._update()
+
+    def set_message(self, message: str) -> None:
+        """Sets what is being done now, where no step shows it."""
+        self.operation.message = message
+        self._changed()
+
+    def block(self, problem: TPUError | None) -> None:
+        """Shows what stands in the way while it continues; None when nothing does any more."""
+        shown = None if problem is None else Problem.of(problem)
+        before = self.operation.problem
+        if shown != before:
+            self.operation.problem = shown
+            if shown is not None and (before is None or before.message != shown.message):
+                self.log(f"{shown.message} {shown.hint}".strip())
+            self._changed()
+
+    def log(self, line: str) -> None:
+        """A line of the log; control characters and colours are left out."""
+        text = "".join(c for c in line.rstrip() if c.isprintable() or c == "\t")
+        self.operation.log.append(text)
+        if len(self.operation.log) > LOG_LINES:
+            del self.operation.log[:-LOG_LINES]
+        self._changed()
+
+    def fail(self) -> None:
+        """Marks the running step as the one that failed."""
+        for step in self._steps.values():
+            if step.state == "running":
+                step.state = "failed"
+
+    def _update(self) -> None:
+        total = sum(self._weights.values())
+        if total and self._measured:
+            whole = sum(self._weights[key] * part for key, part in self._parts.items())
+            self.operation.progress = round(whole / total, 3)
+        self._changed()
+
+
+Work = Callable[[OperationProgress], Coroutine[Any, Any, None]]
+CarryOut = Callable[[OperationRequest], object]
+Save = Callable[[OperationRecord], Coroutine[Any, Any, None]]
+
+
+class OperationCancelled(Exception):
+    """An operation has ended because it was cancelled, and nothing of it is left."""
+
+
+class OperationStore(Protocol):
+    """Where operations are written down (`Store`)."""
+
+    def save_operation(self, record: OperationRecord) -> None: ...
+
+    def drop_operation(self, id: str) -> None: ...
+
+    def save_request(self, id: str, request: OperationRequest) -> None: ...
+
+    def drop_request(self, id: str) -> None: ...
+
+    async def flush(self) -> None: ...
+
+    async def take_over_operation(
+        self, record: OperationRecord, owner: str
+    ) -> OperationRecord | None: ...
+
+
+class OperationLease(Protocol):
+    """Which process runs an operation (`ProcessLease`)."""
+
+    id: str
+
+    def alive(self, owner: str) -> bool: ...
+
+
+class RunningOperation:
+    """What the runner knows of one."""
+
+    def __init__(self, record: OperationRecord) -> None:
+        self.record = record
+        self.task: asyncio.Task[None] | None = None
+        self.carry_out: CarryOut | None = None  # None: the task is cancelled
+        self.requests: set[OperationRequest] = set()  # that were carried out, or have begun to be
+        self.saved: object = None  # the states that were last saved
+        self.accepted = asyncio.Event()  # it is on disk, or was refused
+        self.refused: TPUError | None = None  # why it could not be saved, and so never ran
+
+    @property
+    def name(self) -> NodeName:
+        """The TPU that it is about now: a hunt goes from zone to zone."""
+        return self.record.name
 
 
 class Demand(Struct, frozen=True, kw_only=True):
@@ -102,16 +245,12 @@ class KnownOperations:
 
     def works_on(self, name: NodeName) -> bool:
         """Whether one runs on the TPU in this process for which others have to wait."""
-        return any(
-            not KINDS[operation_record.operation.kind].patient
-            for operation_record in self.running_on(name)
-        )
+        return any(not KINDS[record.operation.kind].patient for record in self.running_on(name))
 
     def waits_for_tpu(self) -> bool:
         """Whether one runs in this process that waits for what its TPU does."""
         return any(
-            KINDS[running_operation.record.operation.kind].patient
-            for running_operation in self.running.values()
+            KINDS[operation.record.operation.kind].patient for operation in self.running.values()
         )
 
     def running_on(self, name: NodeName) -> list[OperationRecord]:
@@ -167,9 +306,9 @@ class KnownOperations:
     def hunted(self) -> set[NodeName]:
         """The TPUs that hunts try to create in this process now."""
         return {
-            running_operation.name
-            for running_operation in self.running.values()
-            if running_operation.record.operation.kind == "hunt"
+            operation.name
+            for operation in self.running.values()
+            if operation.record.operation.kind == "hunt"
         }
 
     def starting(self) -> set[NodeName]:
@@ -179,7 +318,7 @@ class KnownOperations:
     def _everywhere(self) -> list[OperationRecord]:
         """Those that run, in whichever process."""
         return [
-            *(running_operation.record for running_operation in self.running.values()),
+            *(operation.record for operation in self.running.values()),
             *self.elsewhere.values(),
         ]
 

@@ -151,7 +151,7 @@ class TPUFailures:
     def problem(self, name: NodeName) -> Problem | None:
         """Why a TPU is not as it should be."""
         return next(
-            (failing_tpu.problem for key, failing_tpu in self._failing.items() if key[0] == name),
+            (tpu.problem for key, tpu in self._failing.items() if key[0] == name),
             None,
         )
 

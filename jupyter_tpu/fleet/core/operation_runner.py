@@ -16,10 +16,9 @@ from ..models import Operation, Problem
 from ..models.core import timestamp
 from ..models.operation_kinds import KINDS
 from .database import KEEP_AT_MOST
-from .known_operations import KnownOperations
-from .records import OperationRecord, OperationRequest
-from .running_operation import (
+from .known_operations import (
     CarryOut,
+    KnownOperations,
     OperationCancelled,
     OperationLease,
     OperationProgress,
@@ -28,6 +27,7 @@ from .running_operation import (
     Save,
     Work,
 )
+from .records import OperationRecord, OperationRequest
 
 log = logging.getLogger(__name__)
 
@@ -285,24 +285,14 @@ class OperationRunner:
             return
         if self.closing:
             return  # it stays "running" in the file: the next process sees that this one ended
-        operation.problem = None
         if task.cancelled() or isinstance(task.exception(), OperationCancelled):
-            operation.state = "cancelled"
-            operation.problem = _cancelled()
+            self._mark_ended(running.record, "cancelled", _cancelled())
+        elif (error := task.exception()) is None:
+            operation.progress = 1.0
+            self._mark_ended(running.record, "done", None)
         else:
-            error = task.exception()
-            if error is None:
-                operation.state = "done"
-                operation.progress = 1.0
-            else:
-                operation.state = "failed"
-                operation.problem = self._explain(operation, error)
-        operation.message = operation.problem.message if operation.problem else "Done"
-        operation.ended = timestamp()
-        self.known.others[operation.id] = operation
-        self._store.save_operation(running.record)
+            self._mark_ended(running.record, "failed", self._explain(operation, error))
         self._forget_oldest()
-        self._changed(operation.id, running.name)
         for ended in self.ended:
             ended(running.name)
 
@@ -424,8 +414,8 @@ class OperationRunner:
     def _mark_ended(
         self,
         record: OperationRecord,
-        state: Literal["failed", "cancelled"],
-        problem: Problem,
+        state: Literal["done", "failed", "cancelled"],
+        problem: Problem | None,
         *,
         save: bool = True,
     ) -> None:
@@ -436,7 +426,7 @@ class OperationRunner:
         operation.state = state
         operation.ended = timestamp()
         operation.problem = problem
-        operation.message = problem.message
+        operation.message = problem.message if problem is not None else "Done"
         self.known.others[operation.id] = operation
         self.known.elsewhere.pop(operation.id, None)
         if save:

@@ -61,7 +61,7 @@ class EnvironmentRecord(Struct, kw_only=True):
 class NodeClaim(Struct, kw_only=True):
     """Which node an operation creates or deletes, and how far that is.
 
-    Saved before Google is asked and after each answer; see ``operations/provisioning.py``.
+    Saved before Google is asked and after each answer; see ``lifecycle/provisioning.py``.
     """
 
     want: Literal["present", "absent"]
@@ -97,6 +97,16 @@ class NodeClaim(Struct, kw_only=True):
     withdrawing: bool = False
     #: From when on no one wants it any more; seconds since the epoch, 0 for never.
     until: float = 0.0
+
+    def take_over(self, now: float) -> None:
+        """Another process drove this, by a clock that may have been another one: what it has sent
+        may still be on its way. *now*: seconds since the epoch.
+        """
+        self.since = min(self.since, now)
+        if self.in_doubt:
+            self.sent = now
+        if self.delete_in_doubt:
+            self.delete_in_doubt = now
 
 
 class QueuedOrigin(Struct, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ from ...errors import Reason, TPUError
 from ...links import HostName, Link
 from ..core.connections import ANSWER, HostConnections
 from ..core.core import Core
+from ..core.known_operations import OperationProgress
 from ..core.records import EnvironmentRecord
-from ..core.running_operation import OperationProgress
 from ..core.state_folder import Locks
 from ..models import ConnectTPU, Environment, EnvironmentLock, HostVersions, Problem
 from ..models.core import known_type, timestamp

@@ -20,10 +20,11 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ..core import checks
 from ..core.core import Core
+from ..core.known_operations import OperationProgress
 from ..core.records import EnvironmentRecord
-from ..core.running_operation import OperationProgress
+from ..core.view import TPUFacts
 from ..kernels.kernels import KernelService, shut_down_error
-from ..kernels.warm_kernels import WarmKernelMonitor
+from ..kernels.slice_kernels import WarmKernelMonitor
 from ..models import (
     ChangePackages,
     Environment,
@@ -60,11 +61,15 @@ class EnvironmentService:
         self._wake = core.polled.wake
         #: Revisions that the other hosts could not follow, or should not; not tried again.
         self._failed: dict[tuple[NodeName, str], int] = {}
+        core.tpus.register(self._describe)
+
+    def _describe(self, facts: TPUFacts) -> None:
+        facts.environments = [*self._last_known(facts.name)]
 
     async def list(self, ref: str) -> Sequence[Environment]:
-        return self.last_known(await self._finder.find(ref))
+        return self._last_known(await self._finder.find(ref))
 
-    def last_known(self, name: NodeName) -> Sequence[Environment]:
+    def _last_known(self, name: NodeName) -> Sequence[Environment]:
         """The environments of a TPU."""
         return [
             msgspec.structs.replace(record.environment, warm=self._warm.status(name, environment))
@@ -75,7 +80,7 @@ class EnvironmentService:
         name = await self._finder.find(ref)
         self._warm.configure(name, environment, options)
         self._wake()
-        return next(entry for entry in self.last_known(name) if entry.name == environment)
+        return next(entry for entry in self._last_known(name) if entry.name == environment)
 
     async def list_packages(self, ref: str, environment: str) -> Sequence[InstalledPackage]:
         """Raises NOT_FOUND, CONFLICT for a TPU that is not READY."""

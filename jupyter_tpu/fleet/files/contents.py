@@ -22,9 +22,8 @@ from ...ssh.host_program import COMMAND, program
 from ...ssh.host_values import Count, InvalidAnswer, Line, Text, Timestamp, Word, decoded
 from ...ssh.host_values import checked as checked_answer
 from ...ssh.stream import decode_answer
-from ..core.connections import HostConnections
+from ..core.core import Core
 from ..core.host_numbers import host_number
-from ..core.tpus import TPUFinder
 from ..models import Contents, CreateContents, RenameContents, SaveContents
 from .contents_on_host import LISTED, OPENED
 from .files import PROGRAM, HostFiles, file_error
@@ -87,8 +86,9 @@ class HostContents:
         answer, data = await self._call("get", path, content=content, digest=digest)
         contents = _contents(answer)
         if type is not None and (type == "directory") != (contents.type == "directory"):
-            what = "a folder" if contents.type == "directory" else "not a folder"
-            raise InvalidInput(f"{self._named(path)} is {what}.")
+            file = self._named(path)
+            folder = contents.type == "directory"
+            raise InvalidInput(f"{file} is a folder." if folder else f"{file} is not a folder.")
         if type == "file":
             contents.type = "file"  # a notebook as text, too
         if content:
@@ -243,9 +243,9 @@ def _time(seconds: float) -> str:
 class FileAccess:
     """Files of hosts of READY TPUs. Both methods raise NOT_FOUND for a host that does not exist."""
 
-    def __init__(self, finder: TPUFinder, connections: HostConnections) -> None:
-        self._finder = finder
-        self._connections = connections
+    def __init__(self, core: Core) -> None:
+        self._finder = core.finder
+        self._connections = core.connections
 
     async def on_host(self, ref: str, host: str) -> HostFiles:
         """The files of a host, by its number."""

@@ -1,7 +1,8 @@
 """Copies files and folders from this computer to a host, and from a host to this computer.
 
 Both ends run `copy_on_host`: on a host over the connection for bulk data, here in a thread. A
-copy whose connection is lost continues where it was when the link is up again.
+copy whose connection is lost continues where it was when the link is up again. How it went is told
+by `summary` and `failure_of`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta, Struct
 
 from ...environment.on_host.tree import is_inside
-from ...errors import InvalidInput, Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import Link
 from ...ssh.host_program import COMMAND, program
 from ...ssh.host_values import checked
 from ...ssh.stream import CommandStream
-from ..models import FileProblem, HostCopy
+from ...wording import count, size_text
+from ..models import CopyFiles, FileProblem, HostCopy
 from .copy_on_host import protocol
 from .copy_on_host.protocol import CopyFailure, Peer, Reports
 from .copy_on_host.receiver import Receiver
@@ -350,3 +352,49 @@ def _error(failure: CopyFailure, sender: str, receiver: str) -> TPUError:
             )
     where = sender if failure.of_sender else receiver
     return file_error(failure.code, failure.message, failure.path, where)
+
+
+def summary(
+    tpu: str, request: CopyFiles, copies: Sequence[HostCopy], seconds: float | None = None
+) -> str:
+    """What was copied, in a line. At least one of *copies* is done."""
+    done = [copy for copy in copies if copy.state == "done"]
+    first = done[0]
+    # Each host got the same, unless it had some of it.
+    most = max(done, key=lambda copy: copy.files)
+    what = count(most.files, "file")
+    amount = f", {size_text(most.bytes)}" if most.bytes else ""
+    if len(copies) > 1:
+        where = f"{count(len(done), 'host')} of {tpu}"
+    else:
+        where = first.targets[0] if request.download else f"{tpu}:{first.targets[0]}"
+        if len(first.targets) > 1:
+            where = where.rpartition("/")[0] + "/"
+    there = first.unchanged
+    more = f" {there} {'was' if there == 1 else 'were'} there already." if there else ""
+    if not seconds:
+        return f"Copied {what}{amount} to {where}.{more}"
+    rate = most.bytes / seconds
+    speed = f" ({size_text(rate)}/s)" if rate >= 1000 else ""  # else it says nothing
+    return f"Copied {what}{amount} to {where} in {seconds:.1f} s{speed}.{more}"
+
+
+def failure_of(tpu: str, copies: Sequence[HostCopy]) -> TPUError | None:
+    """What hosts failed with, or that files were left out; None if all was copied."""
+    failed = [(copy.host, copy.problem) for copy in copies if copy.problem is not None]
+    if failed:
+        named = " ".join(f"host {host}: {problem.message}" for host, problem in failed)
+        return error_for(
+            f"Not copied to {len(failed)} of {count(len(copies), 'host')} of {tpu}: {named}",
+            failed[0][1].reason,
+            "Copy again for these hosts.",
+        )
+    left_out = [problem for copy in copies for problem in copy.problems]
+    number = sum(copy.problem_count for copy in copies)
+    if not number:
+        return None
+    first = f" {left_out[0].path}: {left_out[0].message}" if left_out else ""
+    return TPUError(
+        f"{count(number, 'file')} {'was' if number == 1 else 'were'} not copied.{first}",
+        Reason.INTERRUPTED,
+    )

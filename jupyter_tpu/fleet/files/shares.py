@@ -17,7 +17,8 @@ from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import HostName
 from ...wording import other_hosts
 from ..core.core import Core
-from ..core.running_operation import OperationProgress
+from ..core.known_operations import OperationProgress
+from ..core.view import TPUFacts
 from ..models import (
     HostShare,
     Operation,
@@ -51,18 +52,22 @@ class ShareService:
     """The fleet's part ``shares``."""
 
     def __init__(self, core: Core) -> None:
-        """changed: called with a TPU of which something else is known."""
         self._finder = core.finder
         self._connections = core.connections
         self._runner = core.runner
         self._changed = core.changes.mark_tpu_changed
         self._known: dict[str, SharedFolders] = {}  # by the id of a TPU
+        core.tpus.register(self._describe)
 
     # ---- how it is ----
 
     def last_known(self, node: Node) -> SharedFolders | None:
         """What the hosts of a TPU said when they were last asked; None: they were not."""
         return self._known.get(node.id)
+
+    def _describe(self, facts: TPUFacts) -> None:
+        if facts.seen:
+            facts.shares = self.last_known(facts.node)
 
     async def list(self, ref: str) -> SharedFolders:
         node = await self._finder.find_ready(ref)

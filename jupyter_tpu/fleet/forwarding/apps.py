@@ -17,10 +17,11 @@ from ...environment import StepPlan, tensorboard
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Link, LinkState
 from ..core.core import Core
-from ..core.running_operation import OperationProgress
+from ..core.host_numbers import check_host
+from ..core.known_operations import OperationProgress
 from ..models import App, AppVisit, OpenApp, OpenTensorBoard, Operation, Problem, VisitApp
 from ..models.core import timestamp, validated
-from .tunnels import COUNT_EVERY, ForwardedPort, check_host, check_host_port
+from .tunnels import COUNT_EVERY, ForwardedPort, check_host_port
 
 if TYPE_CHECKING:
     from ...apps import AppServer, Site
@@ -43,6 +44,9 @@ class Apps:
         self._task: asyncio.Task[None] | None = None
         #: Where the server shows an app beneath its own address; "" for nowhere.
         self.path_under_server: Callable[[App], str] = lambda _: ""
+        core.connected.ends_with_tpu(self.forget, when_disconnected=True)
+        core.changes.register("app", self.find)
+        core.ending.push_async_callback(self.shut_down)
 
     # ---- asking ----
 
@@ -178,9 +182,7 @@ class Apps:
 
     def forget(self, name: NodeName) -> None:
         """The TPU is disconnected or gone: its apps close in a moment."""
-        self._closing += [
-            active_app for active_app in self._open.values() if active_app.name == name
-        ]
+        self._closing += [app for app in self._open.values() if app.name == name]
         self._wake.set()
 
     async def shut_down(self) -> None:

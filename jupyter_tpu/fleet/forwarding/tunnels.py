@@ -15,11 +15,12 @@ from msgspec import structs
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
-from ...links import HostName, Link, LinkState, no_such_host
+from ...links import HostName, Link, LinkState
 from ...ssh import Forwarder, PortInUse
 from ...ssh.listening import LOOPBACK
 from ..core.core import Core
-from ..core.records import TunnelRecord
+from ..core.host_numbers import check_host
+from ..core.records import Snapshot, TunnelRecord
 from ..models import OpenTunnel, Problem, Tunnel
 from ..models.core import timestamp, validated
 
@@ -33,12 +34,6 @@ def check_host_port(node: Node, port: int, host: int) -> None:
     """Raises INVALID for a wrong port, or for a host that the TPU does not have."""
     check_port(port, "on the host")
     check_host(node, host)
-
-
-def check_host(node: Node, host: int) -> None:
-    """Raises INVALID for a host that the TPU does not have."""
-    if not 0 <= host < len(node.endpoints):
-        raise no_such_host(node.name.node, host, len(node.endpoints))
 
 
 def check_port(port: int, where: str) -> None:
@@ -108,6 +103,13 @@ class Tunnels:
         self._records = {record.id: record for record in core.store.snapshot.tunnels}
         self._active: dict[str, _ActiveTunnel] = {}
         self._wake = asyncio.Event()
+        core.connected.ends_with_tpu(self.forget)
+        core.tpus.register_desired(self.tpus)
+        core.observer.register_need(self.tpus)
+        core.shared.reloaded.add(self._reload)
+        core.changes.register("tunnel", self.find)
+        core.loops.register("tunnels", self.run)
+        core.ending.push_async_callback(self.shut_down)
 
     # ---- asking ----
 
@@ -253,9 +255,9 @@ class Tunnels:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
 
-    def reload(self, records: Iterable[TunnelRecord]) -> None:
+    def _reload(self, snapshot: Snapshot) -> None:
         """Takes over what other processes have written."""
-        stored = {record.id: record for record in records}
+        stored = {record.id: record for record in snapshot.tunnels}
         for id in self._records.keys() | stored.keys():
             if self._records.get(id) != stored.get(id):
                 self._changed(id)

@@ -128,7 +128,7 @@ def learn(
     candidate.problem = problem
     if reason is Reason.EXISTS:
         _rule_out(
-            (same_zone for same_zone in hunt.candidates if same_zone.zone == candidate.zone),
+            (zone for zone in hunt.candidates if zone.zone == candidate.zone),
             problem,
         )
     elif reason in _FOR_GOOD:

@@ -14,14 +14,11 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from ...cloud import Cloud, DataDisk, Node, NodeName, NodeOptions, check_ours
+from ...cloud import DataDisk, Node, NodeName, NodeOptions, check_ours
 from ...errors import Reason, TPUError, error_for
 from ..core.core import Core
-from ..core.desired import DesiredState
-from ..core.observer import Observer
-from ..core.operation_runner import OperationRunner
+from ..core.known_operations import OperationProgress
 from ..core.records import AwaitedTPU, Belongings, OperationRecord
-from ..core.running_operation import OperationProgress
 from ..jobs.guard import Guards
 from ..lifecycle.belongings import RunningWork, TPUBelongings
 from ..lifecycle.node_options import STARTUP_SCRIPT
@@ -38,19 +35,12 @@ LOOK = 5.0
 class PreemptedTPUs:
     """The TPUs that hunts wait for."""
 
-    def __init__(
-        self,
-        cloud: Cloud,
-        observer: Observer,
-        desired: DesiredState,
-        power: PowerService,
-        runner: OperationRunner,
-    ) -> None:
-        self._cloud = cloud
-        self._observer = observer
-        self._desired = desired
+    def __init__(self, core: Core, power: PowerService) -> None:
+        self._cloud = core.cloud
+        self._observer = core.observer
+        self._desired = core.desired
+        self._runner = core.runner
         self._power = power
-        self._runner = runner
 
     def require(self, request: StartHunt) -> AwaitedTPU:
         """The TPU that is there now. Raises INVALID, NOT_FOUND, NOT_YOURS."""

@@ -14,6 +14,7 @@ from ...clock import SET, Clock
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ...wording import first_sentence
+from ..core.known_operations import OperationCancelled, OperationProgress
 from ..core.operation_runner import OperationRunner
 from ..core.records import (
     AwaitedTPU,
@@ -24,7 +25,6 @@ from ..core.records import (
     OperationRecord,
     OperationRequest,
 )
-from ..core.running_operation import OperationCancelled, OperationProgress
 from ..lifecycle.create import CreateService
 from ..lifecycle.provisioner import NodeProvisioner
 from ..lifecycle.provisioning import ProvisioningResult

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 from msgspec import structs
 
-from ...cloud import Cloud, NodeName
+from ...cloud import NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ...wording import count
 from ..core.checks import check_run
-from ..core.observer import Observer
-from ..core.operation_runner import OperationRunner
+from ..core.core import Core
+from ..core.known_operations import CarryOut, OperationProgress, Work
 from ..core.records import AwaitedTPU, Candidate, HuntRecord, OperationRecord, PlanTerms
-from ..core.running_operation import CarryOut, OperationProgress, Work
-from ..core.store import Store
 from ..lifecycle.belongings import words
 from ..lifecycle.create import CreateService, require_guard
 from ..lifecycle.defaults import require_no_startup_script
@@ -43,34 +41,27 @@ _ENDS: dict[str, HuntState] = {"done": "found", "cancelled": "stopped", "failed"
 
 
 class HuntService:
-    """reload(): takes over what other processes have written. changed(name): a TPU may look
-    different.
-    """
+    """A :class:`~jupyter_tpu.fleet.api.HuntsAPI`."""
 
     def __init__(
         self,
-        cloud: Cloud,
-        store: Store,
+        core: Core,
         create: CreateService,
-        observer: Observer,
         grants: Grants,
-        runner: OperationRunner,
         preempted: PreemptedTPUs,
-        reload: Callable[[], Awaitable[None]],
-        changed: Callable[[NodeName], None],
         replaced: ReplacedTPUs,
     ) -> None:
-        self._replaced = replaced
-        self._preempted = preempted
-        self._cloud = cloud
-        self._store = store
+        self._cloud = core.cloud
+        self._store = core.store
+        self._observer = core.observer
+        self._runner = core.runner
+        self._runner.register_resume("hunt", self.resume)
+        self._reload = core.shared.reload
+        self._changed = core.changes.mark_tpu_changed
         self._create = create
-        self._observer = observer
         self._grants = grants
-        self._runner = runner
-        runner.register_resume("hunt", self.resume)
-        self._reload = reload
-        self._changed = changed
+        self._preempted = preempted
+        self._replaced = replaced
         self._mine: dict[str, OperationRecord] = {}  # those that run or ran here
         self._notifying: set[asyncio.Task[bool]] = set()
 
@@ -245,9 +236,7 @@ class HuntService:
         }
         known |= self._mine
         records = (
-            operation_record
-            for id, operation_record in known.items()
-            if self._runner.known.find(id) is not None
+            record for id, record in known.items() if self._runner.known.find(id) is not None
         )
         yield from sorted(
             records, key=lambda operation_record: operation_record.operation.created, reverse=True

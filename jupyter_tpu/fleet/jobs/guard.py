@@ -20,9 +20,8 @@ from ...cloud import Node, NodeName, Tier, is_attached
 from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
-from ..core.connections import ANSWER, HostConnections
-from ..core.observer import ObservedState
-from ..core.tpus import TPUFinder
+from ..core.connections import ANSWER
+from ..core.core import Core
 from ..models import (
     Cost,
     Guard,
@@ -72,8 +71,7 @@ class AwaitedGuards(Protocol):
 class Guards:
     """A :class:`~jupyter_tpu.fleet.api.GuardAPI`, and what hosts last said of their guards.
 
-    cost_of(name): what a TPU costs an hour, and has cost. changed(name) is called for a TPU whose
-    guard says something else. stops: gets what guards say. ends: Google's own.
+    stops: gets what guards say. ends: Google's own.
     """
 
     #: Stops or deletes a TPU in place of a host that is not allowed to; set by what can.
@@ -81,25 +79,15 @@ class Guards:
     #: Those that are still to be set; set by what does it.
     awaited: AwaitedGuards | None = None
 
-    def __init__(
-        self,
-        finder: TPUFinder,
-        connections: HostConnections,
-        observed: ObservedState,
-        owners: TPUOwners,
-        cost_of: Callable[[NodeName], Cost],
-        changed: Callable[[NodeName], None],
-        stops: GuardStops,
-        ends: GoogleEnds,
-    ) -> None:
-        self._ends = ends
-        self._finder = finder
-        self._connections = connections
-        self._observed = observed
+    def __init__(self, core: Core, owners: TPUOwners, stops: GuardStops, ends: GoogleEnds) -> None:
+        self._finder = core.finder
+        self._connections = core.connections
+        self._observed = core.observed
+        self._tpus = core.tpus
+        self._changed = core.changes.mark_tpu_changed
         self._owners = owners
-        self._cost_of = cost_of
-        self._changed = changed
         self._stops = stops
+        self._ends = ends
         self._known: dict[NodeName, tuple[str, Guard | None]] = {}  # with the node's id
         self._due: set[NodeName] = set()
         self._refusals: dict[NodeName, str] = {}  # why those that are due were not stopped
@@ -150,14 +138,14 @@ class Guards:
 
     def overdue(self, name: NodeName, request: SetGuard) -> GuardReason:
         """The limit of *request* that has passed, "time" or "cost"; "" for none."""
-        return limit_passed(request, self._cost_of(name), time.time())
+        return limit_passed(request, self._tpus.tpu(name).cost, time.time())
 
     async def _set(self, node: Node, request: SetGuard, *, late: bool = False) -> Guard:
         hosts = len(node.endpoints)
         rule = guard_rule(
             request,
             node.name,
-            self._cost_of(node.name),
+            self._tpus.tpu(node.name).cost,
             time.time(),
             node_id=node.id,
             hosts=hosts,
@@ -236,7 +224,7 @@ class Guards:
 
     async def _find_for_change(self, ref: str, confirm_name: str) -> Node:
         node = await self._find(ref)
-        self._owners.require_consent(node, confirm_name, "change its guard")
+        self._owners.require_consent(node, confirm_name)
         return node
 
     async def _request(

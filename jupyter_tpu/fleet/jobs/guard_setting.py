@@ -11,14 +11,13 @@ import asyncio
 from msgspec import structs
 
 from ...backoff import POLLING, Backoff
-from ...cloud import Cloud, Node, NodeName, NodeState
+from ...cloud import Node, NodeName, NodeState
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..core import checks
-from ..core.observer import ObservedState
-from ..core.operation_runner import OperationRunner
+from ..core.core import Core
+from ..core.known_operations import OperationProgress
 from ..core.records import OperationRecord
-from ..core.running_operation import OperationProgress
 from ..models import Guard, GuardReason, Problem, SetGuard
 from .guard import Guards
 
@@ -29,17 +28,11 @@ PAUSES = Backoff(POLLING.first, 30.0, POLLING.factor)
 class GuardService:
     """The :class:`~.guard.AwaitedGuards` of *guards*."""
 
-    def __init__(
-        self,
-        cloud: Cloud,
-        observed: ObservedState,
-        runner: OperationRunner,
-        guards: Guards,
-    ) -> None:
-        self._cloud = cloud
-        self._observed = observed
-        self._runner = runner
-        runner.register_resume("guard", self.resume)
+    def __init__(self, core: Core, guards: Guards) -> None:
+        self._cloud = core.cloud
+        self._observed = core.observed
+        self._runner = core.runner
+        self._runner.register_resume("guard", self.resume)
         self._guards = guards
         guards.awaited = self
 

@@ -7,7 +7,7 @@ was about to stop a TPU, and the TPU is stopped at the next look, the guard did 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,9 +15,9 @@ from msgspec import structs
 
 from ...cloud import Cloud, Node, NodeName, NodeState
 from ...errors import Reason, TPUError
-from ..core.observer import ObservedState, Observer
+from ..core.core import Core
+from ..core.observer import Observer
 from ..core.records import GuardRecord
-from ..core.store import Store
 from ..models import Guard, GuardReason, GuardStop, Problem
 from ..models.core import seconds_of, timestamp
 
@@ -29,15 +29,13 @@ _STOPPED = (NodeState.STOPPING, NodeState.STOPPED)
 
 
 class GuardStops:
-    """changed(name) is called for a TPU that is found to be stopped by its guard."""
+    """The stops by guards of TPUs that are known."""
 
-    def __init__(
-        self, store: Store, observed: ObservedState, changed: Callable[[NodeName], None]
-    ) -> None:
-        self._store = store
-        self._observed = observed
-        self._changed = changed
-        self._records = dict(store.snapshot.guards)
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._observed = core.observed
+        self._changed = core.changes.mark_tpu_changed
+        self._records = dict(core.store.snapshot.guards)
         self._heard: dict[NodeName, float] = {}
 
     def reload(self, records: Mapping[NodeName, GuardRecord]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
@@ -17,7 +17,7 @@ from ...links import HostName
 from ..core.connections import ANSWER
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
-from ..core.records import JobRecord
+from ..core.records import JobRecord, Snapshot
 from ..models import Job, JobLog, JobLogQuery, StartJob, StopJob
 from ..models.core import timestamp, validated
 from .job_follower import JobFollower
@@ -25,26 +25,32 @@ from .job_records import JobRecords, begin_attempt, is_final, job_log, view
 
 
 class JobService:
-    """The jobs of one fleet, as a :class:`~jupyter_tpu.fleet.api.JobsAPI`. On the core loop.
+    """The jobs of one fleet, as a :class:`~jupyter_tpu.fleet.api.JobsAPI`. On the core loop."""
 
-    changed(id) is called when something about a job may have changed.
-    """
-
-    def __init__(self, core: Core, changed: Callable[[str], None]) -> None:
+    def __init__(self, core: Core) -> None:
         self._finder = core.finder
         self._connections = core.connections
         self._desired = core.desired
         self._observed = core.observed
-        self._records = JobRecords(core.store, changed)
+        self._changes = core.changes
+        self._polled = core.polled
+        self._records = JobRecords(core.store, self._changed)
         self.follower = JobFollower(self._records, core.connections, core.desired, core.observed)
+        core.connected.ends_with_tpu(self.forget)
+        core.observer.register_need(self.unfinished)
+        core.shared.reloaded.add(self._reload)
+        core.changes.register("job", self.find)
+        core.loops.register("jobs", self.run)
+
+    def _changed(self, id: str) -> None:
+        self._changes.mark_changed("job", id)
+        self._polled.wake()
 
     # ---- asking ----
 
     async def list(self, ref: str) -> Sequence[Job]:
         name = await self._name(ref)
-        return await self._views(
-            job_record for job_record in self._records.all() if job_record.name == name
-        )
+        return await self._views(record for record in self._records.all() if record.name == name)
 
     async def all(self) -> Sequence[Job]:
         await self._finder.reload()
@@ -180,9 +186,9 @@ class JobService:
         jobs = [job for job in await self._views(records) if not job.over]
         if jobs:
             one = len(jobs) == 1
-            count = "1 job runs" if one else f"{len(jobs)} jobs run"
+            where = f"{name.node} ({', '.join(job.name for job in jobs)})"
             raise TPUError(
-                f"{count} on {name.node} ({', '.join(job.name for job in jobs)}).",
+                f"1 job runs on {where}." if one else f"{len(jobs)} jobs run on {where}.",
                 Reason.JOBS_RUNNING,
                 f"{act} ends {'it' if one else 'them'}: confirm that with end_jobs.",
             )
@@ -201,9 +207,9 @@ class JobService:
         """Follows the jobs on their hosts until it is cancelled."""
         await self.follower.run()
 
-    def reload(self, records: Iterable[JobRecord]) -> None:
+    def _reload(self, snapshot: Snapshot) -> None:
         """Takes over what other processes have written."""
-        self._records.reload(records)
+        self._records.reload(snapshot.jobs)
         self.follower.wake()
 
     # ---- the records ----

@@ -18,7 +18,7 @@ from ...links import HostName, Link
 from ...wording import hosts_text
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
-from ..core.running_operation import OperationProgress
+from ..core.known_operations import OperationProgress
 from ..files.spreading import collect_on_host, failed_copy
 from ..forwarding.apps import LINK_UP, SHOW_STEPS, TensorBoardService, check_logdir
 from ..kernels.kernels import KernelService

@@ -19,9 +19,8 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ...tokens import passed_variables
 from ..core.connections import HostConnections
-from ..core.desired import DesiredState
+from ..core.core import Core
 from ..core.host_numbers import host_numbers
-from ..core.tpus import TPUFinder
 from ..models import OutputPart, Run, RunInput, RunOutput, StartRun
 from ..models.core import timestamp, validated
 from .host_run import FollowedRun
@@ -42,23 +41,16 @@ _STREAMS: dict[int, Literal["stdout", "stderr"]] = {1: "stdout", 2: "stderr"}
 
 
 class RunService:
-    """The runs of one fleet, as a :class:`~jupyter_tpu.fleet.api.RunsAPI`. On the core loop.
+    """The runs of one fleet, as a :class:`~jupyter_tpu.fleet.api.RunsAPI`. On the core loop."""
 
-    changed(id) is called when something about a run may have changed.
-    """
-
-    def __init__(
-        self,
-        finder: TPUFinder,
-        desired: DesiredState,
-        connections: HostConnections,
-        changed: Callable[[str], None],
-    ) -> None:
-        self._finder = finder
-        self._desired = desired
-        self._connections = connections
-        self._changed = changed
+    def __init__(self, core: Core) -> None:
+        self._finder = core.finder
+        self._desired = core.desired
+        self._connections = core.connections
+        self._changed = core.changes.marker("run")
         self._runs: dict[str, _ActiveRun] = {}
+        core.changes.register("run", self.find)
+        core.ending.push_async_callback(self.shut_down)
 
     async def list(self, ref: str) -> Sequence[Run]:
         name = await self._finder.find(ref)

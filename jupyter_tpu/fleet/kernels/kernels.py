@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ from ..core.connections import ANSWER
 from ..core.core import Core
 from ..core.observer import ObservedState
 from ..models import Change, Interruption, Kernel, ListQuery, Problem
-from .warm_kernels import WarmKernelMonitor
+from .slice_kernels import WarmKernelMonitor
 
 #: How long a TPU is asked for its kernels before they are shut down, and for that; seconds.
 ASK_FIRST = 10.0
@@ -120,6 +121,7 @@ class KernelService:
         self._changes = core.changes
         # Of each TPU, the kernels that were last shut down with something else, and why.
         self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
+        core.connected.ends_with_tpu(partial(self.clear, lost=True), when_disconnected=True)
 
     async def list(self, ref: str, query: ListQuery | None = None) -> Sequence[Kernel]:
         return await self._list(await self._finder.find(ref), fresh=bool(query and query.fresh))
@@ -232,10 +234,10 @@ class KernelService:
         running = [kernel for kernel in _of(running, environment) if kernel.state != "dead"]
         if running:
             one = len(running) == 1
-            count = "1 kernel runs" if one else f"{len(running)} kernels run"
             notebooks = ", ".join(sorted({k.notebook for k in running if k.notebook}))
+            where = f"{name.node} ({notebooks})" if notebooks else name.node
             raise TPUError(
-                f"{count} on {name.node}{f' ({notebooks})' if notebooks else ''}.",
+                f"1 kernel runs on {where}." if one else f"{len(running)} kernels run on {where}.",
                 Reason.KERNELS_RUNNING,
                 f"{act} shuts {'it' if one else 'them'} down: confirm that with end_kernels.",
             )

@@ -15,7 +15,7 @@ from ...cloud.models import check_zone
 from ...errors import Reason, TPUError
 from ..models import Catalog, CreateTPU, Problem
 from . import choices
-from .control_planes import ControlPlanes
+from .choices import ControlPlanes
 
 #: How long a list from Google is used before it is asked for again; seconds.
 FRESH = 3600.0

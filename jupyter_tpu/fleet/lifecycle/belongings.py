@@ -10,8 +10,8 @@ from msgspec import structs
 from ...cloud import Node, NodeName
 from ...errors import TPUError
 from ..core.core import Core
+from ..core.known_operations import OperationProgress
 from ..core.records import Belongings, EnvironmentRecord, FolderShare, RestoredEnvironment
-from ..core.running_operation import OperationProgress
 from ..files.shares import ShareService
 from ..files.sync import SyncService
 from ..forwarding.tunnels import Tunnels

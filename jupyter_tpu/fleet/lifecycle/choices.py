@@ -1,13 +1,26 @@
-"""The zone, type and version of a new TPU, or one clear sentence about what is wrong."""
+"""Zone, type, version and control plane of a new TPU, or one clear sentence about what is wrong.
+
+Google's control planes are the Cloud TPU API and Compute Engine. The user's choice comes first
+(`--api`, then the setting), then what the project's quota allows. A TPU's type, zone and image
+leave no choice in most cases.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import difflib
-from collections.abc import Iterable
+import os
+import time
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct, structs
 
 from ... import catalog
-from ...catalog import API, AcceleratorType, UnknownType
-from ...errors import InvalidInput
+from ...catalog import API, API_NAMES, AcceleratorType, UnknownType
+from ...cloud import Cloud, preflight
+from ...cloud.google_apis import GoogleAPIs
+from ...cloud.models import Tier
+from ...errors import InvalidInput, TPUError
 from ...wording import count
 from ..models import CreateTPU
 from ..models.core import known_type
@@ -119,3 +132,118 @@ def _offers(in_zone: str, offered: set[str]) -> str:
         return ""
     shown = ", ".join(known[:8])
     return f"{in_zone} offers {shown}{' and larger ones' if len(known) > 8 else ''}."
+
+
+#: The setting: "tpu" or "compute"; anything else: what the quota allows.
+API_VARIABLE = "JUPYTER_TPU_API"
+#: How long an answer about quotas is used; seconds.
+_FRESH = 300.0
+#: How long to wait for one; seconds.
+_LIMIT = 15.0
+_NAMED: dict[API, str] = {"tpu": "the Cloud TPU API", "compute": "Compute Engine"}
+
+
+class Choice(Struct, frozen=True):
+    """What makes a TPU, and why that, in a sentence; "" where there is no choice."""
+
+    api: API
+    reason: str = ""
+
+
+class ControlPlanes:
+    """The control planes of *cloud*."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._quotas: dict[tuple[str, ...], tuple[float, int | None]] = {}
+
+    def named(self, request: CreateTPU) -> CreateTPU:
+        """The request with the catalog's name of its type, and the control plane that its type or
+        version is a name of. Raises INVALID if these don't go together.
+        """
+        api = request.api
+        machine: API | None = "compute" if catalog.is_machine_type(request.type) else None
+        says: list[tuple[str | None, str, API | None]] = [
+            (request.type, "a machine type", machine),
+            (request.version, "an image", catalog.api_of_version(request.version or "")),
+        ]
+        for said, what, implied in says:
+            if implied is None or len(self._cloud.apis) == 1:
+                continue
+            if api is not None and api != implied:
+                raise InvalidInput(
+                    f"{said} is {what} of {_NAMED[implied]}, not of {_NAMED[api]}.",
+                    f"Omit it, or choose {_NAMED[implied]}: --api {implied}",
+                    field="api",
+                )
+            api = implied
+        name = catalog.official_name(request.type)
+        known = name if known_type(name) is not None else request.type
+        return structs.replace(request, type=known, api=api)
+
+    async def choose(
+        self, request: CreateTPU, zone: str, offered: Mapping[API, Iterable[str]]
+    ) -> Choice:
+        """What makes it in *zone*. offered: the types that each has there.
+
+        Raises INVALID if what was asked for can't make it.
+        """
+        can = [api for api in self._cloud.apis if request.type in offered.get(api, ())]
+        if request.api is not None:
+            if can and request.api not in can:
+                raise InvalidInput(
+                    f"{API_NAMES[request.api]} does not offer {request.type} in {zone}. "
+                    f"{API_NAMES[can[0]]} does.",
+                    f"Choose that: --api {can[0]}",
+                    field="api",
+                )
+            return Choice(request.api)
+        if len(can) < 2:
+            return Choice(can[0] if can else self._cloud.apis[0])
+        setting = os.environ.get(API_VARIABLE, "")
+        for api in can:
+            if setting == api:
+                return Choice(api, f"{API_NAMES[api]} makes it, as {API_VARIABLE} says.")
+        return await self._by_quota(request, zone)
+
+    async def _by_quota(self, request: CreateTPU, zone: str) -> Choice:
+        accelerator = known_type(request.type)
+        generation = accelerator.generation if accelerator is not None else ""
+        tpu, compute = await asyncio.gather(
+            *(self.quota(api, generation, request.tier, zone) for api in ("tpu", "compute"))
+        )
+        what = f"{generation} ({request.tier}) in {zone}"
+        if tpu == 0 and compute:
+            return Choice(
+                "compute",
+                f"Compute Engine makes it: the Cloud TPU API's quota for {what} is 0.",
+            )
+        if not compute:
+            return Choice("tpu")
+        too = "Compute Engine can make it, too: --api compute"
+        return Choice("tpu", f"The Cloud TPU API makes it. {too}")
+
+    async def quota(self, api: API, generation: str, tier: Tier, zone: str) -> int | None:
+        """How many chips *api* allows there at most, -1 for no limit; None if that is not known.
+
+        Google is asked at most once in five minutes.
+        """
+        key = (api, generation, tier, zone)
+        asked, answer = self._quotas.get(key, (float("-inf"), None))
+        if time.monotonic() - asked > _FRESH:
+            try:
+                project = self._cloud.project
+                async with asyncio.timeout(_LIMIT):
+                    quotas = await preflight.quotas(
+                        GoogleAPIs(self._cloud.target, project),
+                        project,
+                        generation=generation,
+                        tier=tier,
+                        zone=zone,
+                        api=api,
+                    )
+                answer = preflight.allowed(quotas, tier)
+            except (TPUError, TimeoutError):
+                answer = None
+            self._quotas[key] = (time.monotonic(), answer)
+        return answer

@@ -11,8 +11,8 @@ from ...environment import StepPlan, is_unattended
 from ...errors import Reason, TPUError
 from ..core import checks
 from ..core.core import Core
+from ..core.known_operations import OperationProgress
 from ..core.records import Belongings, OperationRecord
-from ..core.running_operation import OperationProgress
 from ..environments.environment import (
     create_environment,
     earlier_lock,

@@ -10,17 +10,21 @@ from collections.abc import Callable
 from msgspec import structs
 
 from ...catalog import API, API_NAMES
-from ...cloud import Cloud, NodeName, NodeSpec
+from ...cloud import NodeName, NodeSpec
 from ...cloud.models import DISK_GB, LONGEST_WAIT
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
-from ...links import Links
 from ..core import checks
-from ..core.known_operations import demand_of, wanted_by
-from ..core.observer import Observer
-from ..core.operation_runner import OperationRunner
+from ..core.core import Core
+from ..core.known_operations import (
+    CarryOut,
+    OperationCancelled,
+    OperationProgress,
+    Work,
+    demand_of,
+    wanted_by,
+)
 from ..core.records import Belongings, NodeClaim, OperationRecord, PlanTerms
-from ..core.running_operation import CarryOut, OperationCancelled, OperationProgress, Work
 from ..jobs.guard import check_guard, cost_deadline, server_side_limit
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.core import image_warning, known_type, seconds_of, timestamp, validated
@@ -31,14 +35,14 @@ from ..money.pricing import PriceDecision
 from . import choices, node_options
 from .availability import Availability
 from .defaults import (
+    EnvironmentDefaults,
     UnattendedStarts,
     has_job,
     has_startup_script,
     require_no_startup_script,
 )
-from .provisioner import NodeProvisioner
+from .provisioner import NodeProvisioner, QueuedNodeProvisioner
 from .provisioning import LABEL
-from .queued_provisioner import QueuedNodeProvisioner
 
 log = logging.getLogger(__name__)
 
@@ -52,25 +56,23 @@ class CreateService:
 
     def __init__(
         self,
-        links: Links,
+        core: Core,
         availability: Availability,
-        observer: Observer,
         grants: Grants,
-        runner: OperationRunner,
         connect: Callable[[NodeName, ConnectTPU, str, str, Belongings | None], Operation],
         guard: Callable[[NodeName, SetGuard, str], None],
-        unattended: UnattendedStarts,
+        defaults: EnvironmentDefaults,
     ) -> None:
-        self._links = links
-        self._cloud: Cloud = links.cloud
+        self._links = core.links
+        self._cloud = core.cloud
+        self._observer = core.observer
+        self._runner = core.runner
+        self._runner.register_resume("create", self.resume, OperationRecord.has_claim)
         self._availability = availability
-        self._observer = observer
         self._grants = grants
-        self._runner = runner
-        runner.register_resume("create", self.resume, OperationRecord.has_claim)
         self._connect = connect
         self._guard = guard
-        self._unattended = unattended
+        self._unattended = UnattendedStarts(core, defaults)
         self._being_checked: set[NodeName] = set()  # names of requests that are not accepted yet
 
     async def quote(self, request: CreateTPU) -> Quote:

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from ...cloud import Cloud, NodeName
+from ...cloud import NodeName
 from ...environment import GuardRules, HostSetup, UnattendedStart, startup_script
 from ...errors import InvalidInput
+from ...files import read_text
 from ...ssh.keys import user_name
-from ...text_files import read_text
 from ..core.checks import check_environment
-from ..core.state_folder import Locks
+from ..core.core import Core
 from ..environments.environment import add_request, earlier_lock, environment_spec, locked_request
 from ..jobs.guard import guard_rule, silent_rule
 from ..models import ConnectTPU, Cost, CreateTPU
@@ -81,9 +81,9 @@ class EnvironmentDefaults(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class UnattendedStarts:
-    def __init__(self, cloud: Cloud, locks: Locks, defaults: EnvironmentDefaults) -> None:
-        self._cloud = cloud
-        self._locks = locks
+    def __init__(self, core: Core, defaults: EnvironmentDefaults) -> None:
+        self._cloud = core.cloud
+        self._locks = core.locks
         self._defaults = defaults
 
     async def script(self, request: CreateTPU, name: NodeName, job: str, cost: Cost) -> str:

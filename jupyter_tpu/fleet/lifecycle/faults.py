@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from ...backoff import POLLING
-from ...cloud import Cloud, NodeName, NodeState, check_ours
+from ...cloud import NodeName, NodeState, check_ours
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
 from ..core import checks
-from ..core.observer import Observer
-from ..core.operation_runner import OperationRunner
+from ..core.core import Core
+from ..core.known_operations import OperationProgress
 from ..core.records import OperationRecord
-from ..core.running_operation import OperationProgress
 from ..kernels.kernels import shut_down_error
 from ..models import Operation, ReportFault
 from ..money.owners import TPUOwners
@@ -20,19 +19,12 @@ from .belongings import RunningWork
 
 
 class FaultService:
-    def __init__(
-        self,
-        cloud: Cloud,
-        observer: Observer,
-        work: RunningWork,
-        owners: TPUOwners,
-        runner: OperationRunner,
-    ) -> None:
-        self._cloud = cloud
-        self._observer = observer
+    def __init__(self, core: Core, work: RunningWork, owners: TPUOwners) -> None:
+        self._cloud = core.cloud
+        self._observer = core.observer
+        self._runner = core.runner
         self._work = work
         self._owners = owners
-        self._runner = runner
 
     async def report(self, name: NodeName, request: ReportFault) -> Operation:
         """As `FleetAPI.report_fault`."""
@@ -51,7 +43,7 @@ class FaultService:
                 f"Its hosts are 0 to {len(node.endpoints) - 1}.",
                 field="host",
             )
-        self._owners.require_consent(node, request.confirm_name, "report it")
+        self._owners.require_consent(node, request.confirm_name)
         await self._work.require_confirmation(
             name,
             "Reporting a host",

@@ -11,16 +11,13 @@ from datetime import UTC, datetime
 from ...agent.protocol.requests import NoteClientStop
 from ...backoff import POLLING
 from ...clock import uptime
-from ...cloud import Cloud, Node, NodeName, NodeState, check_ours
+from ...cloud import Node, NodeName, NodeState, check_ours
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..core import checks
-from ..core.connections import ConnectedTPUs, HostConnections
-from ..core.known_operations import Demand
-from ..core.observer import Observer
-from ..core.operation_runner import OperationRunner
+from ..core.core import Core
+from ..core.known_operations import CarryOut, Demand, OperationProgress, Work
 from ..core.records import NodeClaim, OperationRecord
-from ..core.running_operation import CarryOut, OperationProgress, Work
 from ..jobs.guard_stops import GuardStops
 from ..kernels.kernels import shut_down_error
 from ..models import DeleteTPU, GuardAction, GuardReason, Operation, StartTPU, StopTPU
@@ -51,28 +48,24 @@ _QUEUED = StepPlan("queued", "Delete its queued resource", 2)
 class PowerService:
     def __init__(
         self,
-        cloud: Cloud,
-        observer: Observer,
-        connections: HostConnections,
-        connected: ConnectedTPUs,
+        core: Core,
         work: RunningWork,
         grants: Grants,
         owners: TPUOwners,
-        runner: OperationRunner,
         guard_stops: GuardStops,
     ) -> None:
-        self._cloud = cloud
-        self._observer = observer
-        self._connections = connections
-        self._connected = connected
+        self._cloud = core.cloud
+        self._observer = core.observer
+        self._connections = core.connections
+        self._connected = core.connected
+        self._runner = core.runner
+        self._runner.register_resume("start", self.resume_start, is_recent)
+        self._runner.register_resume("stop", self.resume_stop)
+        self._runner.register_resume("delete", self.resume_deletion, OperationRecord.has_claim)
         self._work = work
         self._grants = grants
         self._owners = owners
-        self._origins = QueuedOrigins(cloud, owners)
-        self._runner = runner
-        runner.register_resume("start", self.resume_start, is_recent)
-        runner.register_resume("stop", self.resume_stop)
-        runner.register_resume("delete", self.resume_deletion, OperationRecord.has_claim)
+        self._origins = QueuedOrigins(core.cloud, owners)
         self._guard_stops = guard_stops
 
     async def start(self, name: NodeName, options: StartTPU) -> Operation:
@@ -83,7 +76,7 @@ class PowerService:
         node = self._observer.observed.require(
             name, (NodeState.STOPPED, NodeState.STOPPING), "Only a stopped TPU can be started."
         )
-        self._owners.require_consent(node, options.confirm_name, "start it")
+        self._owners.require_consent(node, options.confirm_name)
         await self._grants.refresh()
         self._grants.decide(node.type, name.zone, node.tier, again=name).require(
             confirm_price=options.confirm_price, max_price=options.max_price
@@ -108,7 +101,7 @@ class PowerService:
         unless *options* allow that.
         """
         node = self._require_stoppable(name)
-        self._owners.require_consent(node, options.confirm_name, "stop it")
+        self._owners.require_consent(node, options.confirm_name)
         return await self._begin_stop(node, options)
 
     def _require_stoppable(self, name: NodeName) -> Node:
@@ -209,13 +202,13 @@ class PowerService:
         for_hunt: a hunt has waited for its preemption. Other deletions end such a hunt.
         """
         node = await self._require_deletable(name)
-        self._owners.require_consent(node, options.confirm_name, "delete it")
+        self._owners.require_consent(node, options.confirm_name)
         return await self._begin_deletion(node, options, for_hunt=for_hunt)
 
     def require_consent(self, node: Node) -> None:
         """Raises NOT_YOURS for a TPU that is another person's, and so is not deleted unasked."""
         check_ours(node.name, "deleted")
-        self._owners.require_consent(node, "", "delete it")
+        self._owners.require_consent(node, "")
 
     async def _require_deletable(self, name: NodeName) -> Node:
         check_ours(name, "deleted")
@@ -338,7 +331,8 @@ class PowerService:
                         operation = record.accepted = await self._begin(begin, name, after)
                         self._runner.save_soon(record)
                     elif not (node.state.changing or node.state in _PASSING):
-                        raise _Refused(TPUError(f"{name.node} is {node.state}.", Reason.CONFLICT))
+                        state = f"The TPU {name.node} is {node.state}."
+                        raise _Refused(TPUError(state, Reason.CONFLICT))
                 refused = 0.0
                 progress.block(None)
             except TPUError as error:

@@ -64,14 +64,12 @@ SETTLE = 120.0
 #: no one expects it. Seconds.
 EXPECTED = 900.0
 #: States after which it may still become READY.
-_ON_ITS_WAY = frozenset(
-    {
-        NodeState.CREATING,
-        NodeState.STARTING,
-        NodeState.RESTARTING,
-        NodeState.REPAIRING,
-        NodeState.UNKNOWN,
-    }
+_ON_ITS_WAY = (
+    NodeState.CREATING,
+    NodeState.STARTING,
+    NodeState.RESTARTING,
+    NodeState.REPAIRING,
+    NodeState.UNKNOWN,
 )
 
 #: Answers after which it is not known whether a change was made.
@@ -164,15 +162,19 @@ class Provisioning:
         if node == "missing":
             if claim.in_doubt:
                 return self._create(now)
-            return self._failed(
-                f"Google has no {self._thing} called {self._what} now.", hint="Create it again."
+            problem = Problem(
+                message=f"Google has no {self._thing} called {self._what} now.",
+                reason=Reason.CONFLICT,
+                hint="Create it again.",
             )
+            return self._failed(now, problem)
         if not self._is_ours(node):
-            return self._failed(
-                f"Another person or program created a {self._thing} named {self._what}.",
-                Reason.EXISTS,
-                "Choose another name.",
+            problem = Problem(
+                message=f"Another person or program created a {self._thing} named {self._what}.",
+                reason=Reason.EXISTS,
+                hint="Choose another name.",
             )
+            return self._failed(now, problem)
         if node.unfinished:
             return self._create(now)
         if node.state is NodeState.READY:
@@ -182,10 +184,7 @@ class Provisioning:
             return self._withdraw(now) if overdue else self._refresh_node()
         message = f"{self._what} was created and is now {node.state}."
         problem = node.problem or Problem(message=message, reason=Reason.CONFLICT)
-        if claim.tidy or node.problem is not None:
-            claim.failure = problem
-            return self._remove(now)
-        return self._ended(ProvisioningResult("failed", problem.to_error()))
+        return self._failed(now, problem, tidy=claim.tidy or node.problem is not None)
 
     def _withdraw(self, now: float) -> NextCall | ProvisioningResult:
         claim = self.claim
@@ -238,25 +237,18 @@ class Provisioning:
         return 0 < self.claim.until <= now
 
     def _create(self, now: float) -> NextCall | ProvisioningResult:
-        if not self.is_too_late(now) and now - self.claim.since <= EXPECTED:
+        too_late = self.is_too_late(now)
+        if not too_late and now - self.claim.since <= EXPECTED:
             return NextCall.CREATE
-        if self.is_too_late(now):
-            problem = Problem(
-                message=f"{self._what} was not created in time.",
-                reason=Reason.TIMEOUT,
-                hint="Create it again.",
-            )
-        else:
-            reason = f" {self._unanswered.message}" if self._unanswered else ""
-            problem = Problem(
-                message=f"{self._what} was not created within {EXPECTED / 60:.0f} minutes.{reason}",
-                reason=Reason.INTERRUPTED,
-                hint="Create it again.",
-            )
-        if self.claim.node_id:  # a part of it is there
-            self.claim.failure = problem
-            return self._remove(now)
-        return self._ended(ProvisioningResult("failed", problem.to_error()))
+        reason = f" {self._unanswered.message}" if self._unanswered else ""
+        problem = Problem(
+            message=f"{self._what} was not created in time."
+            if too_late
+            else f"{self._what} was not created within {EXPECTED / 60:.0f} minutes.{reason}",
+            reason=Reason.TIMEOUT if too_late else Reason.INTERRUPTED,
+            hint="Create it again.",
+        )
+        return self._failed(now, problem, tidy=bool(self.claim.node_id))  # a part of it is there
 
     def _refresh_node(self) -> NextCall:
         self._node = None
@@ -275,9 +267,13 @@ class Provisioning:
         return bool(claim.label) and node.label == claim.label
 
     def _failed(
-        self, message: str, reason: Reason = Reason.CONFLICT, hint: str = ""
-    ) -> ProvisioningResult:
-        return self._ended(ProvisioningResult("failed", TPUError(message, reason, hint)))
+        self, now: float, problem: Problem, *, tidy: bool = False
+    ) -> NextCall | ProvisioningResult:
+        """tidy: what is there of it is removed first."""
+        if not tidy:
+            return self._ended(ProvisioningResult("failed", problem.to_error()))
+        self.claim.failure = problem
+        return self._remove(now)
 
     def _ended(self, end: ProvisioningResult) -> ProvisioningResult:
         self._end = end
@@ -318,17 +314,6 @@ class Provisioning:
             if (before := getattr(claim, field)) > 0:
                 setattr(claim, field, before + seconds)
         self._doubted += seconds if self._doubted else 0.0
-
-    def taken_over(self, now: float) -> None:
-        """Another process drove the claim, by a clock that may have been another one: what it has
-        sent may still be on its way.
-        """
-        claim = self.claim
-        claim.since = min(claim.since, now)
-        if claim.in_doubt:
-            claim.sent = now
-        if claim.delete_in_doubt:
-            claim.delete_in_doubt = now
 
     def create_accepted(self, operation: str) -> None:
         self.claim.in_doubt = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec import structs
 
@@ -20,10 +20,9 @@ from ...backoff import POLLING
 from ...cloud import Cloud, Node, NodeName, QueuedSpec, QueuedState
 from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
-from ..core.observer import Observer
-from ..core.operation_runner import OperationRunner
+from ..core.core import Core
+from ..core.known_operations import CarryOut, OperationCancelled, OperationProgress, Work
 from ..core.records import NodeClaim, OperationRecord, QueuedOrigin
-from ..core.running_operation import CarryOut, OperationCancelled, OperationProgress, Work
 from ..models import (
     DeleteQueued,
     ListQuery,
@@ -38,8 +37,8 @@ from ..models.core import future_seconds, validated
 from ..money.owners import TPUOwner, TPUOwners
 from ..money.pricing import PriceDecision
 from .create import CreateService
+from .provisioner import WITH_TPUS, QueuedProvisioner, failure
 from .provisioning import LABEL
-from .queued_provisioner import WITH_TPUS, QueuedProvisioner, failure
 
 #: For how long Google may refuse to delete it when its TPU is gone; seconds.
 REFUSED = 600.0
@@ -140,25 +139,17 @@ _RESETTABLE = (QueuedState.FAILED, QueuedState.SUSPENDED)
 
 
 class QueuedService:
-    """changed(id) is called for each that a list shows to be new, another or gone."""
+    """A :class:`~jupyter_tpu.fleet.api.QueuedAPI`."""
 
-    def __init__(
-        self,
-        cloud: Cloud,
-        create: CreateService,
-        observer: Observer,
-        runner: OperationRunner,
-        owners: TPUOwners,
-        changed: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._cloud = cloud
+    def __init__(self, core: Core, create: CreateService, owners: TPUOwners) -> None:
+        self._cloud = core.cloud
+        self._observer = core.observer
+        self._runner = core.runner
+        self._runner.register_resume("queue", self.resume, OperationRecord.has_claim)
+        self._runner.register_resume("unqueue", self.resume, OperationRecord.has_claim)
+        self._one_changed = core.changes.marker("queued")
         self._create = create
-        self._observer = observer
-        self._runner = runner
-        runner.register_resume("queue", self.resume, OperationRecord.has_claim)
-        runner.register_resume("unqueue", self.resume, OperationRecord.has_claim)
         self._owners = owners
-        self._one_changed = changed
         self._listing = asyncio.Lock()
         self._listed: tuple[float, QueuedResources] = (float("-inf"), QueuedResources(queued=[]))
         self._known: dict[str, QueuedResource] = {}  # those of the last list
@@ -184,11 +175,7 @@ class QueuedService:
                 for why in queued.unanswered.values():
                     answer.problem = Problem.of(why)
                 self._listed = (time.monotonic(), answer)
-                unseen = (
-                    queued_resource.zone
-                    for queued_resource in self._known.values()
-                    if queued.unanswered
-                )
+                unseen = (resource.zone for resource in self._known.values() if queued.unanswered)
                 self._publish(answer.queued, {*queued.unreachable, *unseen})
             return answer
 
@@ -199,11 +186,7 @@ class QueuedService:
     def _publish(self, listed: Iterable[QueuedResource], unreachable: set[str]) -> None:
         """What is in a zone that did not answer stays as it was."""
         before = self._known
-        now = {
-            id: queued_resource
-            for id, queued_resource in before.items()
-            if queued_resource.zone in unreachable
-        }
+        now = {id: resource for id, resource in before.items() if resource.zone in unreachable}
         now |= {_id(queued_resource): queued_resource for queued_resource in listed}
         self._known = now
         for id in before.keys() | now.keys():
@@ -253,7 +236,7 @@ class QueuedService:
         name = await self._find(ref)
         options = options or DeleteQueued()
         queued = await self._cloud.get_queued(name)
-        self._owners.require_consent(queued, options.confirm_name, "delete it")
+        self._owners.require_consent(queued, options.confirm_name)
         if queued.state in WITH_TPUS and not options.force:
             raise TPUError(
                 f"{name.node} is {queued.state}. Its TPUs ({', '.join(queued.nodes)}) would be "
@@ -270,7 +253,7 @@ class QueuedService:
     async def reset(self, ref: str, options: ResetQueued | None = None) -> QueuedResource:
         name = await self._find(ref)
         confirmed = options.confirm_name if options is not None else ""
-        self._owners.require_consent(await self._cloud.get_queued(name), confirmed, "reset it")
+        self._owners.require_consent(await self._cloud.get_queued(name), confirmed)
         await self._cloud.begin_reset_queued(name)
         self._changed()
         return self._shown(await self._cloud.get_queued(name))
@@ -323,9 +306,7 @@ class QueuedService:
         if zone:
             return NodeName(self._cloud.project, zone, name)
         queued_resources = [
-            queued_resource
-            for queued_resource in (await self.list()).queued
-            if queued_resource.name == name
+            resource for resource in (await self.list()).queued if resource.name == name
         ]
         if not queued_resources:
             self._changed()  # it may be new

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 from msgspec import structs
 
 from ... import catalog
 from ...catalog import UnknownType
-from ...cloud import Cloud, Node, NodeName, NodeState, Tier, is_attached
+from ...cloud import Node, NodeName, NodeState, Tier, is_attached
 from ...cloud.models import check_zone
 from ...errors import InvalidInput, Reason, TPUError
+from ..core.core import Core
 from ..core.known_operations import Demand, demands_of, not_listed, starting_of
-from ..core.observer import ObservedState
 from ..core.records import OperationRecord, SpendRecord
-from ..core.store import Store
 from ..models import Cost, Grant, GrantUse
 from ..models.core import validated
 from ..models.money import cost_of
@@ -29,42 +28,20 @@ _WITHOUT_CHIPS = frozenset({NodeState.STOPPED, NodeState.DELETING})
 
 
 class Grants:
-    """As a :class:`~jupyter_tpu.fleet.api.GrantsAPI`, and the prices of TPUs inside and outside.
+    """As a :class:`~jupyter_tpu.fleet.api.GrantsAPI`, and the prices of TPUs inside and outside."""
 
-    asked(): what is being created now, by name; starting(): the stopped TPUs that are being
-    started; reload(): takes over what other processes wrote; look(): waits for a recent list of
-    TPUs; changed(names) is called for TPUs whose price may have changed, grant_changed(name) for a
-    grant that is new, another or gone.
-    """
-
-    def __init__(
-        self,
-        cloud: Cloud,
-        store: Store,
-        observed: ObservedState,
-        prices: Prices,
-        *,
-        asked: Callable[[], Mapping[NodeName, Demand]],
-        reload: Callable[[], Awaitable[None]],
-        look: Callable[[], Awaitable[object]],
-        starting: Callable[[], Collection[NodeName]] = frozenset,
-        ledger: Ledger | None = None,
-        changed: Callable[[Iterable[NodeName]], None] = lambda _: None,
-        grant_changed: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._cloud = cloud
-        self._store = store
-        self._observed = observed
+    def __init__(self, core: Core, prices: Prices, ledger: Ledger | None = None) -> None:
+        self._cloud = core.cloud
+        self._store = core.store
+        self._observed = core.observed
+        self._known = core.runner.known
+        self._reload = core.shared.reload
+        self._look = core.observer.ensure_recent
+        self._changes = core.changes
         self._prices = prices
-        self._asked = asked
-        self._reload = reload
-        self._look = look
-        self._starting = starting
         self._ledger = ledger
-        self._changed = changed
-        self._grant_changed = grant_changed
         self._grants: dict[str, Grant] = {}
-        self.take_over(store.snapshot.grants)
+        self.take_over(core.store.snapshot.grants)
 
     # ---- the part ----
 
@@ -115,8 +92,8 @@ class Grants:
             await self._look()
 
     async def _saved(self, name: str) -> None:
-        self._grant_changed(name)
-        self._changed(self._observed.nodes)
+        self._changes.mark_changed("grant", name)
+        self._changes.mark_tpus_changed(self._observed.nodes)
         await self._store.flush()
 
     def take_over(self, grants: Iterable[Grant]) -> None:
@@ -126,8 +103,8 @@ class Grants:
             before, self._grants = self._grants, read
             for name in before.keys() | read.keys():
                 if before.get(name) != read.get(name):
-                    self._grant_changed(name)
-            self._changed(self._observed.nodes)
+                    self._changes.mark_changed("grant", name)
+            self._changes.mark_tpus_changed(self._observed.nodes)
 
     # ---- prices ----
 
@@ -250,11 +227,11 @@ class Grants:
         if observed.unreachable is None or observed.unanswered or observed.unreachable & zones:
             return None
         nodes = observed.nodes.values()
-        return _used_chips(nodes, self._asked(), self._starting(), without=without)
+        return _used_chips(nodes, self._known.demands(), self._known.starting(), without=without)
 
     def _holding(self, nodes: Iterable[Node] | None = None) -> dict[NodeName, Demand]:
         nodes = self._observed.nodes.values() if nodes is None else nodes
-        return _holding(nodes, self._starting())
+        return _holding(nodes, self._known.starting())
 
     def _sorted(self) -> Sequence[Grant]:
         return _sorted(self._grants.values())

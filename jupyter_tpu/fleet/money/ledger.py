@@ -15,10 +15,9 @@ from msgspec import structs
 
 from ...cloud import OPERATION_LABEL, Node, NodeName, NodeState
 from ...errors import Reason, TPUError
-from ..core.known_operations import Demand, KnownOperations
-from ..core.observer import ObservedState
+from ..core.core import Core
+from ..core.known_operations import Demand
 from ..core.records import AgentTPURecord, OperationRecord, Snapshot, SpendRecord
-from ..core.store import Store
 from ..models import AGENT, Budget, BudgetUse, CreateTPU, Spending
 from ..models.core import seconds_of, timestamp
 from . import budget_rules
@@ -32,34 +31,21 @@ NOTICE = 300.0
 
 
 class Ledger:
-    """The budgets and the ledger, kept in *store*.
-
-    changed() is called when something of it may look different, tpu_changed(name) when a TPU does.
-    """
+    """The budgets and the ledger, kept in the store."""
 
     #: Deletes a TPU whose time has ended, if its guard has not; set by what can.
     end: Callable[[NodeName], Awaitable[object]] | None = None
 
-    def __init__(
-        self,
-        store: Store,
-        observed: ObservedState,
-        known: KnownOperations,
-        *,
-        emulated: bool,
-        changed: Callable[[], None],
-        tpu_changed: Callable[[NodeName], None],
-    ) -> None:
-        self._store = store
-        self._observed = observed
-        self._known = known
-        self.emulated = emulated
-        self._changed = changed
-        self._tpu_changed = tpu_changed
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._observed = core.observed
+        self._known = core.runner.known
+        self._changes = core.changes
+        self.emulated = core.cloud.emulated
         self._agent_tpus: dict[NodeName, AgentTPURecord] = {}
         self._budgets: dict[str, Budget] = {}
         self._lines: dict[str, SpendRecord] = {}
-        self.take_over(store.snapshot)
+        self.take_over(core.store.snapshot)
 
     def take_over(self, snapshot: Snapshot) -> None:
         """Takes over what other processes wrote."""
@@ -69,10 +55,10 @@ class Ledger:
         if allowed != self._agent_tpus:
             old, self._agent_tpus = self._agent_tpus, allowed
             for name in old.keys() | allowed.keys():
-                self._tpu_changed(name)
+                self._changes.mark_tpu_changed(name)
         if (read, ledger) != (self._budgets, self._lines):
             self._budgets, self._lines = read, ledger
-            self._changed()
+            self._changes.mark_changed("budgets", "budgets")
 
     # ---- budgets ----
 
@@ -83,14 +69,14 @@ class Ledger:
         self._budgets[budget.who] = budget
         self._store.save_budget(budget)
         await self._store.flush()
-        self._changed()
+        self._changes.mark_changed("budgets", "budgets")
 
     async def remove_budget(self, who: str) -> None:
         if self._budgets.pop(who, None) is None:
             raise TPUError(f"There is no budget for {who}.", Reason.NOT_FOUND)
         self._store.drop_budget(who)
         await self._store.flush()
-        self._changed()
+        self._changes.mark_changed("budgets", "budgets")
 
     def uses(self) -> list[BudgetUse]:
         now = time.time()
@@ -208,7 +194,7 @@ class Ledger:
     def added(self, line: SpendRecord) -> None:
         """The line was saved."""
         self._lines[line.id] = line
-        self._changed()
+        self._changes.mark_changed("budgets", "budgets")
 
     # ---- what is observed ----
 
@@ -264,7 +250,7 @@ class Ledger:
             self._agent_tpus.pop(name, None)
             self._store.drop_agent_tpu(record)
         await self._store.flush()
-        self._tpu_changed(name)
+        self._changes.mark_tpu_changed(name)
 
     def is_of_agent(self, operation: str) -> bool:
         """Whether an agent has begun the operation with this id, by a plan."""
@@ -350,7 +336,7 @@ class Ledger:
     def _save(self, line: SpendRecord) -> None:
         self._lines[line.id] = line
         self._store.save_spending(line)
-        self._changed()
+        self._changes.mark_changed("budgets", "budgets")
 
 
 def _end_of(request: CreateTPU, price: float, now: float) -> float:

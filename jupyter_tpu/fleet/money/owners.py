@@ -1,19 +1,29 @@
-"""Whose a TPU is. Google does not say who created it, so that is read from labels and SSH keys."""
+"""Whose a TPU is, and how long it has been READY, which is what Google charges for.
+
+Google does not say who created it, so that is read from labels and SSH keys.
+
+Google reports when a node was created, and its current state. What happened between two polls is
+not known. So a node that is READY in the first poll counts as READY since its creation, and one
+that is later found stopped counts as READY until then.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct
 
-from ...cloud import Node, gcloud
+from ...cloud import Node, NodeName, NodeState, gcloud, is_attached
 from ...cloud.models import QueuedTPUs
 from ...errors import Reason, TPUError
 from ...ssh.keys import local_user, stored_public_key, user_name
+from ..core.records import RunRecord
+from ..core.store import Store
 
 #: The label with its owner on what this program creates.
 OWNER = "jupyter-tpu-owner"
@@ -77,31 +87,14 @@ class TPUOwners:
         metadata = thing.metadata if isinstance(thing, Node) else {}
         return owner_of(thing.labels, metadata, self.me)
 
-    def require_consent(
-        self,
-        thing: Node | QueuedTPUs,
-        confirm_name: str,
-        act: Literal[
-            "adopt it",
-            "change its guard",
-            "delete it",
-            "open it to coding agents",
-            "replace it",
-            "report it",
-            "reset it",
-            "start it",
-            "stop it",
-        ],
-    ) -> None:
-        """Raises NOT_YOURS for another person's, unless *confirm_name* is its name; *act*: what
-        would be done to it.
-        """
+    def require_consent(self, thing: Node | QueuedTPUs, confirm_name: str) -> None:
+        """Raises NOT_YOURS for another person's, unless *confirm_name* is its name."""
         owner, name = self.of(thing), thing.name.node
         if owner.is_other and confirm_name != name:
             raise TPUError(
                 f"{name} belongs to {owner.name}.",
                 Reason.NOT_YOURS,
-                f"To {act}, confirm its name: --confirm-name {name} on the command line, "
+                f"To continue, confirm its name: --confirm-name {name} on the command line, "
                 "confirm_name over REST.",
             )
 
@@ -141,3 +134,92 @@ def owner_of(labels: Mapping[str, str], metadata: Mapping[str, str], me: User) -
     mine = bool(me.key) and any(me.key in line.split() for line in keys)
     user = users.pop()
     return TPUOwner(user, "ssh-keys", is_me=mine, is_other=not mine and user != me.login)
+
+
+class RunTimes:
+    """The run times of all nodes, kept in *store*."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._runs = dict(store.snapshot.runs)
+
+    def reload(self, runs: Mapping[NodeName, RunRecord]) -> None:
+        """Takes over what other processes wrote."""
+        self._runs = dict(runs)
+
+    def observe(self, nodes: Iterable[Node], now: float) -> None:
+        """Takes in what Google said of nodes. *now*: seconds since the epoch."""
+        for node in nodes:
+            if is_attached(node.name):
+                continue  # it runs whether it is attached or not
+            before = self._runs.get(node.name)
+            if before is not None and before.node_id != node.id:
+                before = None  # another node of the same name
+            after = _next(before, node, now)
+            if after != before:
+                self._runs[node.name] = after
+                self._store.save_run(node.name, after)
+
+    def forget(self, gone: Iterable[NodeName]) -> None:
+        """These nodes are gone."""
+        for name in gone:
+            if self._runs.pop(name, None) is not None:
+                self._store.drop_run(name)
+
+    def names(self) -> set[NodeName]:
+        """The nodes whose run time is kept."""
+        return set(self._runs)
+
+    def since(self, node: Node) -> float | None:
+        """Since when it is READY, in seconds since the epoch; None if it is not."""
+        record = self._runs.get(node.name)
+        return record.since if record is not None and record.node_id == node.id else None
+
+    def ended(self, node: Node) -> float | None:
+        """When it was first seen that it is no longer READY, in seconds since the epoch; None if it
+        is, or if that was not seen.
+        """
+        record = self._runs.get(node.name)
+        return record.ended if record is not None and record.node_id == node.id else None
+
+    def seconds(self, node: Node, now: float) -> float | None:
+        """How long it was READY until *now*; None if that is not known."""
+        record = self._runs.get(node.name)
+        return _seconds(record, now) if record is not None and record.node_id == node.id else None
+
+    def estimate(self, node: Node, now: float) -> tuple[float | None, float | None]:
+        """As `since` and `seconds`; of a node that was never observed, such as one of another
+        project, what the first poll would say.
+        """
+        record = self._runs.get(node.name)
+        if record is None or record.node_id != node.id:
+            record = _next(None, node, now)
+        return record.since, _seconds(record, now)
+
+
+def _seconds(record: RunRecord, now: float) -> float | None:
+    if record.seconds is None:
+        return None
+    return record.seconds + (max(0.0, now - record.since) if record.since is not None else 0.0)
+
+
+def _next(before: RunRecord | None, node: Node, now: float) -> RunRecord:
+    ready = node.state is NodeState.READY
+    if before is None:
+        if ready:
+            return RunRecord(node_id=node.id, since=_created(node) or now, seconds=0.0)
+        # One that is stopped has run for an unknown time.
+        return RunRecord(node_id=node.id, seconds=0.0 if node.state is NodeState.CREATING else None)
+    if ready and before.since is None:
+        return RunRecord(node_id=node.id, since=now, seconds=before.seconds)
+    if not ready and before.since is not None:
+        seconds = None if before.seconds is None else before.seconds + max(0.0, now - before.since)
+        return RunRecord(node_id=node.id, seconds=seconds, ended=now)
+    return before
+
+
+def _created(node: Node) -> float | None:
+    try:
+        return datetime.fromisoformat(node.created).timestamp()
+    except ValueError:
+        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from msgspec import structs, to_builtins
@@ -15,39 +15,32 @@ from ...cloud.billing import read_prices
 from ...cloud.google_apis import GoogleAPIs
 from ...cloud.models import Reservation, ReservationSpec
 from ...errors import InvalidInput, Reason, TPUError
-from ..core.store import Store
+from ...wording import phrase
+from ..core.core import Core
 from ..models import CreateReservation, PriceList, ReservationQuote, ReservationView
 from ..models.core import future_seconds, timestamp, validated
 
 
 class Prices:
-    """As a :class:`~jupyter_tpu.fleet.api.PricesAPI`.
+    """As a :class:`~jupyter_tpu.fleet.api.PricesAPI`."""
 
-    reload(): takes over what other processes wrote. changed() is called when prices are others.
-    """
-
-    def __init__(
-        self,
-        cloud: Cloud,
-        store: Store,
-        *,
-        reload: Callable[[], Awaitable[None]],
-        changed: Callable[[], None],
-    ) -> None:
-        self._cloud = cloud
-        self._store = store
-        self._reload = reload
-        self._changed = changed
+    def __init__(self, core: Core) -> None:
+        self._cloud = core.cloud
+        self._store = core.store
+        self._observed = core.observed
+        self._changes = core.changes
+        self._reload = core.shared.reload
         self._read: PriceList | None = None
         self.table = SHIPPED
-        self.take_over(store.snapshot.prices)
+        self.take_over(core.store.snapshot.prices)
 
     def take_over(self, read: PriceList | None) -> None:
         """Takes over what other processes wrote."""
         if read != self._read:
             self._read = read
             self.table = PriceTable(read.prices if read is not None else ())
-            self._changed()
+            self._changes.mark_changed("prices", "prices")
+            self._changes.mark_tpus_changed(self._observed.nodes)
 
     async def list(self) -> PriceList:
         await self._reload()
@@ -98,11 +91,11 @@ class ReservationService:
         listed = self._list_price(generation, request)
         emulated = self._cloud.emulated
         price = (
-            "an emulated one costs nothing"
+            phrase("an emulated one costs nothing")
             if emulated
-            else "its price is not known"
+            else phrase("its price is not known")
             if listed is None
-            else f"about {usd(listed)} at the on-demand list price"
+            else phrase(f"about {usd(listed)} at the on-demand list price")
         )
         first, last = (datetime.fromtimestamp(at, UTC).date().isoformat() for at in (start, end))
         return ReservationQuote(

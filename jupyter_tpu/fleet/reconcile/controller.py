@@ -29,9 +29,9 @@ from ...concurrency import cancel_all
 from ...errors import Reason, TPUError
 from ..core.core import Core
 from ..files import openssh
-from ..forwarding import Forwarding
-from ..kernels import Kernels
-from ..lifecycle import Lifecycle
+from ..forwarding.tunnels import Tunnels
+from ..kernels.kernels import KernelService
+from ..lifecycle.connect import ConnectService
 
 
 class Action(StrEnum):
@@ -81,7 +81,7 @@ class Controller:
     """Decides and acts after each poll of Google and each end of an operation."""
 
     def __init__(
-        self, core: Core, forwarding: Forwarding, kernels: Kernels, lifecycle: Lifecycle
+        self, core: Core, tunnels: Tunnels, kernels: KernelService, connect: ConnectService
     ) -> None:
         self._cloud = core.cloud
         self._desired = core.desired
@@ -92,9 +92,9 @@ class Controller:
         self._tpus = core.tpus
         self._changes = core.changes
         self._failures = core.failures
-        self._tunnels = forwarding.tunnels
-        self._kernels = kernels.service
-        self._connect = lifecycle.connect
+        self._tunnels = tunnels
+        self._kernels = kernels
+        self._connect = connect
         self._shown: set[NodeName] = set()
         self._tasks: dict[NodeName, asyncio.Task[None]] = {}
         self._again: set[NodeName] = set()  # to be reconciled again when their tasks end

@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...cloud import Cloud, NodeName
+from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..core.changes import ChangeFeed
+from ..core.core import Core
 from ..core.database import KEEP_AT_MOST
-from ..core.observer import ObservedState
+from ..core.known_operations import Work
 from ..core.operation_runner import OperationRunner
 from ..core.records import OperationRecord, OperationRequest
-from ..core.running_operation import Work
 from ..core.state_folder import ProcessLease
 from ..core.store import Store
 from ..models import Change, Operation, StopTrying
@@ -30,24 +30,14 @@ from ..money.grants import Grants
 
 
 class OperationService:
-    """An :class:`~jupyter_tpu.fleet.api.OperationsAPI`.
+    """An :class:`~jupyter_tpu.fleet.api.OperationsAPI`."""
 
-    reload(): takes over what other processes have written.
-    """
-
-    def __init__(
-        self,
-        cloud: Cloud,
-        runner: OperationRunner,
-        observed: ObservedState,
-        grants: Grants,
-        reload: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._cloud = cloud
-        self._runner = runner
-        self._observed = observed
+    def __init__(self, core: Core, grants: Grants) -> None:
+        self._cloud = core.cloud
+        self._runner = core.runner
+        self._observed = core.observed
+        self._reload = core.shared.reload
         self._grants = grants
-        self._reload = reload
 
     async def list(self) -> Sequence[Operation]:
         await self._reload()

@@ -16,11 +16,11 @@ from ...errors import TPUError
 from ...links import HostName, LinkState
 from ...ssh.host_values import InvalidAnswer
 from ..chips.metrics import Metrics
-from ..core.connections import ANSWER, HostConnections, PolledHosts
-from ..core.loops import TPUFailures
+from ..core.connections import ANSWER
+from ..core.core import Core
 from ..jobs.job_follower import JobFollower
 from ..kernels.kernels import KernelMonitor
-from ..kernels.warm_kernels import WarmKernelMonitor, WarmKernelSpec
+from ..kernels.slice_kernels import WarmKernelMonitor, WarmKernelSpec
 
 #: How long a host waits for a change before it answers that there is none; seconds.
 LONG_POLL = 60.0
@@ -43,24 +43,22 @@ class HostPoller:
 
     def __init__(
         self,
-        connections: HostConnections,
-        polled: PolledHosts,
+        core: Core,
         kernels: KernelMonitor,
         warm: WarmKernelMonitor,
         jobs: JobFollower,
         metrics: Metrics,
-        failures: TPUFailures,
         packages: Callable[[NodeName, Mapping[str, Any]], Awaitable[None]],
         guard: Callable[[NodeName, Mapping[str, Any] | None], None],
         interruption: Callable[[HostName, Mapping[str, Any] | None], None],
     ) -> None:
-        self._connections = connections
-        self._polled = polled
+        self._connections = core.connections
+        self._polled = core.polled
+        self._failures = core.failures
         self._kernels = kernels
         self._warm = warm
         self._jobs = jobs
         self._metrics = metrics
-        self._failures = failures
         self._packages = packages
         self._guard = guard
         self._interruption = interruption

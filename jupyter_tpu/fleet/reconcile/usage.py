@@ -1,9 +1,14 @@
-"""The fleet's part ``usage``: every TPU and queued resource of some projects, and whose it is."""
+"""Every TPU and queued resource of some projects, whose it is, and what seems to be forgotten.
+
+Forgotten are TPUs that are billed, and nothing here uses them; queued resources that use quota for
+nothing; parts of TPUs that are left over.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -17,15 +22,118 @@ from ...cloud.models import QueuedTPUs
 from ...errors import InvalidInput, Reason, TPUError
 from ...links.single_flight import SingleFlight
 from ..core.core import Core
-from ..core.view import advice
-from ..lifecycle.queued import meaning
+from ..core.view import TPUFacts, advice
+from ..jobs.jobs import JobService
+from ..lifecycle.queued import QueuedService, meaning
 from ..models import AdoptTPU, Cost, OwnerUsage, Problem, Usage, UsedTPU
 from ..models.core import known_type
 from ..models.money import running_cost
-from ..money import Money
-from ..money.grants import holds_chips
-from ..money.owners import OWNER
-from .forgotten import ForgottenTPUs
+from ..money.grants import Grants, holds_chips
+from ..money.owners import OWNER, RunTimes, TPUOwners
+
+log = logging.getLogger(__name__)
+
+#: A TPU counts as forgotten if it is READY for longer, and nothing here uses it; seconds.
+FORGOTTEN = 4 * 3600.0
+#: Seconds between two looks for queued resources and leftovers: usually, and after one that failed.
+PAUSES = (86_400.0, 3600.0)
+
+
+class ForgottenTPUs:
+    def __init__(
+        self, core: Core, jobs: JobService, run_times: RunTimes, owners: TPUOwners
+    ) -> None:
+        self._desired = core.desired
+        self._jobs = jobs
+        self._run_times = run_times
+        self._owners = owners
+        self._reported: set[str] = set()  # ids
+        core.observer.polled.add(self._report)
+        core.tpus.register(self._describe)
+
+    def _describe(self, facts: TPUFacts) -> None:
+        facts.forgotten = facts.seen and self.is_forgotten(facts.node)
+
+    def is_forgotten(self, node: Node) -> bool:
+        """Whether it is the user's, READY for hours, not connected here, and without a job."""
+        now = time.time()
+        since, _ = self._run_times.estimate(node, now)
+        return (
+            since is not None
+            and now - since > FORGOTTEN
+            and self._desired.connected.get(node.name) != node.id
+            and node.name not in self._jobs.unfinished_on()
+            and self._owners.of(node).is_me
+        )
+
+    def _report(self, nodes: Iterable[Node]) -> None:
+        """Names in the log those of *nodes* that are forgotten, each once."""
+        for node in nodes:
+            if node.id not in self._reported and self.is_forgotten(node):
+                self._reported.add(node.id)
+                log.warning(
+                    "The TPU %s has been READY for hours, and is not connected here. "
+                    "`jupyter tpu usage` shows what it costs.",
+                    node.name.node,
+                )
+
+
+class ForgottenQueued:
+    """Looks for queued resources of the user that use quota for nothing. first_look: in seconds."""
+
+    def __init__(self, queued: QueuedService, first_look: float) -> None:
+        self._queued = queued
+        self._pause = first_look
+        self._reported: set[tuple[str, str, str]] = set()  # zone, name, creation
+
+    async def run(self) -> None:
+        """Names each in the log, once, until it is cancelled. A new list publishes them, too."""
+        usual, after_failure = PAUSES
+        while True:
+            await asyncio.sleep(self._pause)
+            try:
+                queued_resources = (await self._queued.list()).queued
+            except TPUError as error:
+                log.debug("Queued resources can't be listed: %s", error)
+                self._pause = after_failure
+                continue
+            self._pause = usual
+            for queued_resource in queued_resources:
+                key = queued_resource.zone, queued_resource.name, queued_resource.created
+                if queued_resource.forgotten and key not in self._reported:
+                    self._reported.add(key)
+                    log.warning(
+                        "The queued resource %s is %s, and uses quota until it is deleted: "
+                        "`jupyter tpu queued delete %s`.",
+                        queued_resource.name,
+                        queued_resource.state,
+                        queued_resource.name,
+                    )
+
+
+class Leftovers:
+    """Deletes what is left of TPUs that were never finished, or deleted by others: it is free, and
+    there is a quota for it.
+    """
+
+    def __init__(self, cloud: Cloud, first_look: float) -> None:
+        self._cloud = cloud
+        self._pause = first_look
+
+    async def run(self) -> None:
+        usual, after_failure = PAUSES
+        while True:
+            await asyncio.sleep(self._pause)
+            try:
+                swept = await self._cloud.sweep()
+            except TPUError as error:
+                log.debug("Leftovers can't be deleted: %s", error)
+                self._pause = after_failure
+                continue
+            self._pause = usual
+            if swept:
+                log.info("Deleted what TPUs have left: %s", ", ".join(swept))
+
 
 #: How long an answer serves further questions; seconds.
 FRESH = 3.0
@@ -68,20 +176,23 @@ class UsageService:
     def __init__(
         self,
         core: Core,
-        money: Money,
+        grants: Grants,
+        run_times: RunTimes,
+        owners: TPUOwners,
         forgotten: ForgottenTPUs,
     ) -> None:
         self._cloud = core.cloud
         self._finder = core.finder
         self._observer = core.observer
         self._desired = core.desired
-        self._run_times = money.run_times
-        self._grants = money.grants
-        self._owners = money.owners
-        self._forgotten = forgotten
         self._changed = core.changes.mark_tpu_changed
+        self._run_times = run_times
+        self._grants = grants
+        self._owners = owners
+        self._forgotten = forgotten
         # Many that ask at the same time cause one call.
         self._listings: SingleFlight[str, _Listing] = SingleFlight(self._list, FRESH)
+        core.ending.push_async_callback(self._listings.close)
 
     async def show(self, projects: str | None = None) -> Usage:
         names = _project_names(projects) or [self._cloud.project]
@@ -94,7 +205,7 @@ class UsageService:
             me=self._owners.me.name,
             projects=names,
             emulated=self._cloud.emulated,
-            chips=sum(used_tpu.chips for used_tpu in used_tpus if used_tpu.holds == "chips"),
+            chips=sum(tpu.chips for tpu in used_tpus if tpu.holds == "chips"),
             tpus=sorted(used_tpus, key=_most_expensive),
             owners=_by_owner(used_tpus),
             problems=[problem for listing in listings for problem in listing.problems],
@@ -103,16 +214,13 @@ class UsageService:
     async def adopt(self, ref: str, request: AdoptTPU | None = None) -> UsedTPU:
         name = await self._finder.find(ref)
         node = await self._cloud.get_node(name)
-        self._owners.require_consent(node, request.confirm_name if request else "", "adopt it")
+        self._owners.require_consent(node, request.confirm_name if request else "")
         await self._cloud.set_label(node, OWNER, self._owners.me.name)
         node = await self._cloud.get_node(name)
         self._observer.upsert(node)
         self._listings.forget(name.project)
         self._changed(name)
         return self._tpu(node, self._observer.observed.nodes.values())
-
-    async def close(self) -> None:
-        await self._listings.close()
 
     async def _list(self, project: str) -> _Listing:
         """Never fails."""
@@ -217,7 +325,7 @@ def _by_owner(used_tpus: Iterable[UsedTPU]) -> list[OwnerUsage]:
         owner.usd = round(owner.usd + (used.cost.usd or 0.0), 2)
     return sorted(
         owners.values(),
-        key=lambda owner_usage: (-owner_usage.chips, -owner_usage.usd, owner_usage.owner),
+        key=lambda usage: (-usage.chips, -usage.usd, usage.owner),
     )
 
 

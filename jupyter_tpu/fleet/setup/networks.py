@@ -12,7 +12,7 @@ from ...cloud.log_exclusions import FREE_GIB, PRICE_DATE, USD_PER_GIB, LogExclus
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link, LinkState
 from ..core.connections import HostConnections
-from ..core.tpus import TPUFinder
+from ..core.core import Core
 from ..models import NetworkSetup, SetLogging, SetUpNetwork, TPULogging
 from ..models.core import validated
 from .network_plan import NetworkChange, plan, read_sources
@@ -135,9 +135,9 @@ async def _seen_by(link: Link) -> str | None:
 class LogService:
     """As a :class:`~jupyter_tpu.fleet.api.LogsAPI`."""
 
-    def __init__(self, cloud: Cloud, finder: TPUFinder) -> None:
-        self._cloud = cloud
-        self._finder = finder
+    def __init__(self, core: Core) -> None:
+        self._cloud = core.cloud
+        self._finder = core.finder
 
     async def show(self, ref: str) -> TPULogging:
         name, exclusion = await self._find(ref)

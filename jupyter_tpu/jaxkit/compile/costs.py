@@ -1,10 +1,10 @@
 """What a run of a compiled program costs, where the compiler's own analysis does not say it.
 
-The analysis counts the body of a loop once; but layers under ``scan`` are the most of a model. And
-its bytes include those in the chip's own memory. So the compiled program is read: the matrix
-products (which the TPU's compiler writes as convolutions) of further runs of loops, and the arrays
-that operations read from HBM and write to it. Elementwise arithmetic is left out: it costs what its
-bytes cost.
+The analysis counts the body of a loop once, but most of a model is layers under ``scan``. And its
+bytes include those in the chip's own memory. So this reads the compiled program: the matrix
+products in the further runs of loops (the TPU's compiler writes them as convolutions), and the
+arrays that operations read from HBM and write to it. Elementwise arithmetic is left out: its bytes
+decide what it costs.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Rules of thumb, which know only shapes. `data` divides the batch. `fsdp` divides the batch, too, and
 each other array over its largest dimension. `tensor` divides each other array over its last
-dimension. The compiler adds the communication that this needs. Who knows the model can do better
-with shardings of their own. Nothing here needs jax.
+dimension. The compiler adds the communication that this needs. If you know
+the model, your own shardings can be better. Nothing here needs jax.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A device computes, reads and writes HBM, and sends over ICI at the same time; the slowest of the
 three is the bound. The shortest time is that at peak figures: no program in bf16 is faster. The
-expected time takes off what programs usually reach. The longest one is the sum of all three at poor
-efficiency, as if nothing overlapped.
+expected time assumes the part of the peak that programs usually reach. The longest time is the sum
+of all three at poor efficiency, as if nothing overlapped.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from .models import (
     SplitAnswer,
     SplitRequest,
     TilingRequest,
+    decode,
 )
-from .requests import decode
 
 #: Of any array made on the way to an answer: 16 MiB of float32.
 MAX_ELEMENTS = 1 << 22

@@ -6,10 +6,12 @@ for a default.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ...errors import InvalidInput
 from ..arrays import ArrayRequest, Generation, Shape
 
 Implementation = Literal["threefry2x32", "rbg", "unsafe_rbg"]
@@ -94,3 +96,19 @@ class Answer(Struct, kw_only=True):
     content_type: str
     body: bytes
     headers: dict[str, str] = {}
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def decode(kind: type[T], body: bytes) -> T:
+    """*body* (JSON) as a *kind*; raises `InvalidInput` with the place of the error."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"The request is not valid: {error}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(
+            f"The request is not JSON: {error}.",
+            "NaN and Infinity are not numbers in JSON." if b"N" in body or b"I" in body else "",
+        ) from None

@@ -5,5 +5,3 @@ with the first kernel.
 """
 
 from .adoption import Adoption
-
-__all__ = ["Adoption"]

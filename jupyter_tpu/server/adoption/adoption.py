@@ -80,9 +80,7 @@ class Adoption:
 
     def start(self) -> None:
         """Adopts kernels of earlier servers before this one listens. Needs no network."""
-        from .readiness import answer_503_while
-        from .sessions import follow_sessions
-        from .websocket import journal_websocket
+        from .jupyter_hooks import answer_503_while, follow_sessions, journal_websocket
 
         persistence.current = self
         settings = self._app.web_app.settings

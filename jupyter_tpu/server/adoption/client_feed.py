@@ -58,9 +58,9 @@ from ...agent.protocol.coalescing import Coalescer
 from ...agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ...agent.protocol.segments import NumberedMessage
 from .client_message import V1, can_be_written_in_pieces, parse, signed, split, write_in_pieces
-from .execute_request import ExecuteRequest
 from .journal_file import MESSAGE, ClosedError, JournalReader, JournalRecord, StoredContent
 from .persisted_kernel import ANSWERED, PersistedKernel
+from .remembered_requests import ExecuteRequest
 
 #: Unacknowledged bytes in flight to a client. Further messages wait in the journal.
 WINDOW = 4 << 20

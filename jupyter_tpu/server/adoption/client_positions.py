@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from contextlib import suppress
 from pathlib import Path
-
-from .checksum import seal, unseal
 
 #: Clients whose positions are remembered, the latest ones.
 MAX_CLIENTS = 32
@@ -76,3 +75,20 @@ class ClientPositions:
                 os.pwrite(file, data[:PLACE], self._version % 2 * PLACE)
             finally:
                 os.close(file)
+
+
+def seal(content: bytes) -> bytes:
+    """*content*, which has no line ends, as one line with its checksum."""
+    return b"%08x %b\n" % (zlib.crc32(content), content)
+
+
+def unseal(data: bytes) -> bytes:
+    """What was sealed at the start of *data*; whatever follows it is ignored.
+
+    Raises ValueError if it is damaged.
+    """
+    line, end, _ = data.partition(b"\n")
+    checksum, _, content = line.partition(b" ")
+    if not end or checksum != b"%08x" % zlib.crc32(content):
+        raise ValueError("its checksum is wrong")
+    return content

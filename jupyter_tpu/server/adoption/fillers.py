@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Callable
 
-from .execute_request import ExecuteRequest
+from .remembered_requests import ExecuteRequest
 
 #: Seconds for which a client that has gone remains the writer: one that closed its connection
 #: (JupyterLab does so to connect again), and one whose connection broke, or that was connected to

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ...files import try_lock, write_atomically
 from ...paths import data_dir, private_dir
-from .checksum import seal, unseal
+from .client_positions import seal, unseal
 
 log = logging.getLogger(__name__)
 

@@ -19,12 +19,11 @@ from ...agent.protocol.deduplication import answered_request
 from ...agent.protocol.events import SHELL, STDIN, Message
 from ...errors import TPUError
 from .client_positions import ClientPositions
-from .execute_request import ExecuteRequest
 from .fillers import WRITTEN, Fillers
 from .journal_file import MESSAGE, REQUEST, JournalFile, JournalReader, StoredRecord
 from .kernel_folder import KernelFolder, KernelRecord, SessionRow
 from .outbox import Outbox
-from .remembered_requests import RememberedRequests
+from .remembered_requests import ExecuteRequest, RememberedRequests
 
 #: Unread bytes above which further output stays on the host.
 MAX_UNREAD = 32 << 20

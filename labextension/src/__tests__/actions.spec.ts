@@ -2,10 +2,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
-import { PackagesForm } from '../environments/packagesForm';
 import * as kernels from '../kernels/kernelDialogs';
-import { ConnectForm } from '../lifecycle/connectForm';
-import { CreateForm } from '../lifecycle/createForm';
 import * as costs from '../money/costDialogs';
 import { PanelState } from '../panel/panelState';
 import { IJob, IKernel, ISyncConflict, ISyncResult } from '../rest/api';
@@ -17,6 +14,7 @@ import {
   anApp,
   anOperation,
   Answer,
+  aProblem,
   aQuote,
   aTPU,
   aTunnel,
@@ -25,8 +23,8 @@ import {
   noExamples,
   openModel,
   TestChangeFeed,
-  TestServerKernels,
-  TestServer
+  TestServer,
+  TestServerKernels
 } from './server';
 
 const ask = vi.spyOn(kernels, 'confirmDestructive');
@@ -53,14 +51,12 @@ async function openActions(answers: { [call: string]: Answer }): Promise<{
   const here = new TestServerKernels();
   const actions = new Actions(
     model,
-    new CreateForm(model),
-    new ConnectForm(model),
-    new PackagesForm(model),
     new PanelState(),
     new CommandRegistry(),
     here,
     noExamples
   );
+  await actions.loadForms();
   return { actions, changes, server, here };
 }
 
@@ -200,17 +196,7 @@ it('asks again when a kernel was started since the question', async () => {
       kernels = [kernel];
       return (body as { end_kernels: boolean }).end_kernels
         ? [202, anOperation({ kind: 'delete' })]
-        : [
-            409,
-            {
-              message: 'One runs.',
-              reason: 'KERNELS_RUNNING',
-              hint: '',
-              retry_after: null,
-              scope: '',
-              field: ''
-            }
-          ];
+        : [409, aProblem('One runs.', 'KERNELS_RUNNING')];
     }
   });
   const tpu = connectedTPU();
@@ -229,17 +215,7 @@ it('names the jobs that end with their TPU, also one that was started since', as
       jobs = [started, aJob({ id: 'j2', state: 'ended' })];
       return (body as { end_jobs: boolean }).end_jobs
         ? [202, anOperation({ kind: 'delete' })]
-        : [
-            409,
-            {
-              message: 'One runs.',
-              reason: 'JOBS_RUNNING',
-              hint: '',
-              retry_after: null,
-              scope: '',
-              field: ''
-            }
-          ];
+        : [409, aProblem('One runs.', 'JOBS_RUNNING')];
     }
   });
   const tpu = aTPU();
@@ -275,14 +251,7 @@ it('only stops showing a kernel that is dead', async () => {
   const { actions, changes, server } = await openActions({
     [`DELETE ${TPU}/kernels/k1`]: [204, null]
   });
-  const problem = {
-    message: 'Gone.',
-    reason: 'NOT_FOUND' as const,
-    hint: '',
-    retry_after: null,
-    scope: '',
-    field: ''
-  };
+  const problem = aProblem('Gone.', 'NOT_FOUND');
   const lost: IKernel = { ...kernel, state: 'dead', problem };
   const told: IKernel[] = [];
   actions.model.kernelProblem.connect(
@@ -314,14 +283,7 @@ it('takes a kernel over once that is confirmed, and shows its notebook', async (
 });
 
 it('shows why a kernel was not taken, and no notebook', async () => {
-  const refusal = {
-    message: 'It is gone.',
-    reason: 'NOT_FOUND',
-    hint: '',
-    retry_after: null,
-    scope: '',
-    field: ''
-  };
+  const refusal = aProblem('It is gone.', 'NOT_FOUND');
   const { actions, here } = await openActions({
     [`GET ${TPU}/kernels`]: [200, []],
     [`POST ${TPU}/kernels/k1/take`]: [404, refusal]
@@ -340,7 +302,7 @@ it('creates what costs money only after that was agreed to', async () => {
     'POST tpus': [202, anOperation({ kind: 'create', tpu: 'mine' })]
   });
   await actions.model.loadCatalog();
-  const form = actions.createForm;
+  const form = actions.forms.create;
   form.set('name', 'mine');
   actions.view.show('create');
   askForCost.mockResolvedValueOnce(false);
@@ -369,7 +331,7 @@ it('asks nothing inside a grant, and confirms no price there', async () => {
     'POST tpus': [202, anOperation({ kind: 'create' })]
   });
   await actions.model.loadCatalog();
-  await actions.submit(actions.createForm);
+  await actions.submit(actions.forms.create);
   expect(askForCost).not.toHaveBeenCalled();
   expect(server.bodies('POST tpus')).toMatchObject([
     {
@@ -385,8 +347,8 @@ it('asks nothing about what the server would refuse', async () => {
     'POST quotes': [409, { message: 'It exists.', reason: 'EXISTS', hint: '' }]
   });
   await actions.model.loadCatalog();
-  await actions.submit(actions.createForm);
-  expect(actions.createForm.failure?.message).toBe('It exists.');
+  await actions.submit(actions.forms.create);
+  expect(actions.forms.create.failure?.message).toBe('It exists.');
   expect(askForCost).not.toHaveBeenCalled();
   expect(server.count('POST tpus')).toBe(0);
 });
@@ -396,7 +358,7 @@ it('asks nothing about an emulated TPU, which costs nothing', async () => {
     'POST tpus': [202, anOperation({ kind: 'create' })]
   });
   await actions.model.loadCatalog();
-  await actions.submit(actions.createForm);
+  await actions.submit(actions.forms.create);
   expect(askForCost).not.toHaveBeenCalled();
   expect(server.count('POST tpus')).toBe(1);
 });

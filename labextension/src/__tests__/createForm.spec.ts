@@ -312,7 +312,7 @@ describe('CreateForm', () => {
 
   it('asks for the time that a flex-start TPU runs, of no other', async () => {
     const { form } = await openForm();
-    form.set('runFor', '28800');
+    form.set('run_for', '28800');
     expect(form.request).not.toHaveProperty('run_for');
     form.set('tier', 'flex-start');
     expect(form.request).toMatchObject({ tier: 'flex-start', run_for: 28800 });
@@ -326,7 +326,7 @@ describe('CreateForm', () => {
     });
     form.fill({ tier: 'flex-start', run_for: 5400 });
     expect(form.runChoices).toContain(5400);
-    expect(form.fields.runFor).toBe('5400');
+    expect(form.fields.run_for).toBe('5400');
   });
 
   it('keeps all input when the server refuses, and says why', async () => {

@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
 
 import { TPUModel } from '../model/model';
-import { StoredIds, KeyValueStorage } from '../model/storedIds';
+import { KeyValueStorage } from '../model/stored';
+import { StoredIds } from '../model/storedIds';
 import { TPUClient } from '../rest/client';
 import { anOperation, aTPU, TestChangeFeed, TestServer } from './server';
 

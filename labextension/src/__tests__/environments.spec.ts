@@ -9,17 +9,14 @@ import {
   openPanel,
   shows
 } from './opened';
-import { aKernel, anOperation, connectedTPU } from './server';
+import { aKernel, anOperation, aProblem, connectedTPU } from './server';
 
 const PATH = 'tpus/us-central1-a~my-tpu';
-const PROBLEM: IProblem = {
-  message: 'Package matplotlb was not found.',
-  reason: 'ENVIRONMENT',
-  hint: 'Correct the packages.',
-  retry_after: null,
-  scope: '',
-  field: ''
-};
+const PROBLEM: IProblem = aProblem(
+  'Package matplotlb was not found.',
+  'ENVIRONMENT',
+  'Correct the packages.'
+);
 const [READY] = connectedTPU().environments;
 const TYPO: IEnvironment = {
   ...READY,
@@ -130,11 +127,11 @@ describe('an environment that failed', () => {
       [`POST ${PATH}/connect`]: [202, anOperation()]
     });
     const [tpu] = actions.model.tpus;
-    actions.openConnectForm(tpu, TYPO);
+    await actions.openConnectForm(tpu, TYPO);
     for (const name of ['python', 'packages', 'requirements'] as const) {
-      actions.connectForm.set(name, '');
+      actions.forms.connect.set(name, '');
     }
-    await actions.submit(actions.connectForm);
+    await actions.submit(actions.forms.connect);
     // With null for the requirements, the server would repeat what was asked for before.
     expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
       environment: 'typo',

@@ -7,7 +7,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { FileTransfers } from '../files/transfers';
+import { download, upload } from '../files/transfers';
 import { TPUModel } from '../model/model';
 import { TPUClient } from '../rest/client';
 import { answerDialog, button, dialogInputs, type } from './opened';
@@ -16,7 +16,7 @@ import { aTPU, TestChangeFeed } from './server';
 const FILES = '/jupyter-tpu/v1/tpus/us-central1-a~my-tpu/hosts/0/files';
 
 let server: Server;
-let transfers: FileTransfers;
+let model: TPUModel;
 /** What is on the host. */
 let host: Map<string, string>;
 /** Called before a file is written, when all of it has come. */
@@ -70,8 +70,7 @@ beforeEach(async () => {
     baseUrl: `http://localhost:${port}/`,
     token: 'secret'
   });
-  const model = new TPUModel(new TPUClient(settings), new TestChangeFeed());
-  transfers = new FileTransfers(model);
+  model = new TPUModel(new TPUClient(settings), new TestChangeFeed());
 });
 
 afterEach(async () => {
@@ -100,7 +99,7 @@ const messages = () => Notification.manager.notifications.map(n => n.message);
 
 describe('an upload', () => {
   it('puts the chosen files into a folder', async () => {
-    const done = transfers.upload(aTPU());
+    const done = upload(aTPU(), model);
     await choose('data/', 'a.csv', 'ä b.csv');
     await done;
     expect(Object.fromEntries(host)).toEqual({
@@ -115,7 +114,7 @@ describe('an upload', () => {
 
   it('asks before it overwrites, and leaves what is to stay', async () => {
     host.set('a', 'old').set('b', 'old');
-    const done = transfers.upload(aTPU());
+    const done = upload(aTPU(), model);
     await choose('', 'a', 'b');
     expect(await answerDialog('Skip')).toContain('Overwrite a?');
     expect(await answerDialog('Overwrite')).toContain('Overwrite b?');
@@ -128,7 +127,7 @@ describe('an upload', () => {
       host.set('a', 'theirs');
       beforeWrite = () => undefined;
     };
-    const done = transfers.upload(aTPU());
+    const done = upload(aTPU(), model);
     await choose('', 'a');
     await answerDialog('Overwrite');
     await done;
@@ -136,7 +135,7 @@ describe('an upload', () => {
   });
 
   it('says why it failed', async () => {
-    const done = transfers.upload(aTPU());
+    const done = upload(aTPU(), model);
     await choose('full', 'a');
     await done;
     expect(messages()).toEqual([
@@ -150,7 +149,7 @@ describe('an upload', () => {
       expect(message).toBe('Uploading a to my-tpu');
       options.actions![0].callback({} as MouseEvent);
     };
-    const done = transfers.upload(aTPU());
+    const done = upload(aTPU(), model);
     await choose('', 'a');
     await done;
     expect(messages()).toEqual([]);
@@ -177,7 +176,7 @@ describe('a download', () => {
       event.preventDefault();
     };
     document.addEventListener('click', onClick);
-    const done = transfers.download(aTPU());
+    const done = download(aTPU(), model);
     await answer('runs/ä & b');
     await done;
     document.removeEventListener('click', onClick);
@@ -187,7 +186,7 @@ describe('a download', () => {
   });
 
   it('of a file that is not there says so, and saves nothing', async () => {
-    const done = transfers.download(aTPU());
+    const done = download(aTPU(), model);
     const [asked] = await dialogInputs(1);
     type(asked, 'missing');
     const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;

@@ -85,19 +85,19 @@ it('shows the last answer, also when an earlier one arrives later', async () => 
     add: async () => [USE],
     remove: async () => undefined
   });
-  const first = form.load();
-  const second = form.load();
+  const first = form.list.load();
+  const second = form.list.load();
   answers[1]([USE]);
   await second;
   answers[0]([]);
   await first;
-  expect(form.items).toEqual([USE]);
+  expect(form.list.value).toEqual([USE]);
 
-  const third = form.load();
+  const third = form.list.load();
   await form.submit();
   answers[2]([]);
   await third;
-  expect(form.items).toEqual([USE]);
+  expect(form.list.value).toEqual([USE]);
 });
 
 it('is one click from the price of a new TPU', async () => {
@@ -118,7 +118,7 @@ it('is said with the price of a new TPU, and as it changes', async () => {
   });
   actions.openCreateForm();
   await shows(node, 'About $9.60 an hour');
-  actions.createForm.set('tier', 'spot');
+  actions.forms.create.set('tier', 'spot');
   await shows(
     node,
     'In the grant trc-v5e: $0.00 an hour plus network traffic. Otherwise about $5.04 an hour'

@@ -20,7 +20,7 @@ import {
   type,
   widgets
 } from './opened';
-import { aTPU, connectedTPU } from './server';
+import { aProblem, aTPU, connectedTPU } from './server';
 
 const PATH = 'tpus/us-central1-a~my-tpu/guard';
 const KEEP = `POST ${PATH}/keep`;
@@ -67,14 +67,11 @@ it('says when a TPU stops itself, and keeps it for an hour', async () => {
 });
 
 it('says what a TPU waits for, and why it can’t stop itself', async () => {
-  const problem = {
-    message: 'The account has no permission.',
-    reason: 'PERMISSION' as const,
-    hint: 'Grant it.',
-    retry_after: null,
-    scope: '',
-    field: ''
-  };
+  const problem = aProblem(
+    'The account has no permission.',
+    'PERMISSION',
+    'Grant it.'
+  );
   const guard = aGuard({ ends: '', reason: '', busy: ['a job'], problem });
   const { node } = await openPanel(listOf(aTPU({ guard })));
   button(node, 'my-tpu').click();

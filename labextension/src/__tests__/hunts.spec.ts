@@ -9,7 +9,7 @@ import {
   openPanel,
   shows
 } from './opened';
-import { aCost, anOperation, aTPU, catalog } from './server';
+import { aCost, anOperation, aProblem, aTPU, catalog } from './server';
 
 afterEach(disposeWidgets);
 
@@ -23,14 +23,12 @@ function anAttempt(more: Partial<IHuntAttempt> = {}): IHuntAttempt {
     state: 'failed',
     started: '2026-10-14T10:00:00Z',
     ended: '2026-10-14T10:01:00Z',
-    problem: {
-      message: 'There is no more capacity in the zone.',
-      reason: 'NO_CAPACITY',
-      hint: '',
-      retry_after: null,
-      scope: 'zone',
-      field: ''
-    },
+    problem: aProblem(
+      'There is no more capacity in the zone.',
+      'NO_CAPACITY',
+      '',
+      { scope: 'zone' }
+    ),
     unattended: false,
     ...more
   };
@@ -117,7 +115,7 @@ describe('a hunt', () => {
 
   it('of many hours waits in the queue, unless the user does not want that', async () => {
     const { actions, node } = await openPanel();
-    const form = actions.createForm;
+    const form = actions.forms.create;
     button(node, 'New TPU').click();
     await shows(node, 'Try until one is available');
     tick(node, 'Try until one is available');

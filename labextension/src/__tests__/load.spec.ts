@@ -20,7 +20,7 @@ import {
   shows,
   widgets
 } from './opened';
-import { aTPU } from './server';
+import { aProblem, aTPU } from './server';
 
 const METRICS = 'GET tpus/us-central1-a~my-tpu/metrics';
 const GIB = 2 ** 30;
@@ -167,14 +167,7 @@ it('asks while the page or the list can be seen, and colours the map', async () 
 
 it('says of each host why there are no figures', async () => {
   const idle = 'No process uses the chips.';
-  const problem = {
-    message: 'The link is down.',
-    hint: 'Reconnecting.',
-    reason: 'UNREACHABLE' as const,
-    scope: '',
-    field: '',
-    retry_after: null
-  };
+  const problem = aProblem('The link is down.', 'UNREACHABLE', 'Reconnecting.');
   const { node } = await open(
     aLoad(
       aHost(0, {

@@ -151,7 +151,9 @@ describe('what is asked for', () => {
         anOperation({ kind: 'start' })
       ]
     });
-    expect(await model.start(aTPU())).toBe(true);
+    expect(await model.send(aTPU(), client => client.start(aTPU(), {}))).toBe(
+      true
+    );
     expect(model.operationsOf(aTPU())).toHaveLength(1);
   });
 
@@ -162,13 +164,15 @@ describe('what is asked for', () => {
         { message: 'It is busy.', reason: 'CONFLICT', hint: 'Wait.' }
       ]
     });
-    expect(await model.stop(aTPU(), {})).toBe(false);
+    expect(await model.send(aTPU(), client => client.stop(aTPU(), {}))).toBe(
+      false
+    );
     expect(model.failure(aTPU())).toMatchObject({ reason: 'CONFLICT' });
     server.answers['POST tpus/us-central1-a~my-tpu/stop'] = [
       202,
       anOperation({ kind: 'stop' })
     ];
-    await model.stop(aTPU(), {});
+    await model.send(aTPU(), client => client.stop(aTPU(), {}));
     expect(model.failure(aTPU())).toBeUndefined();
   });
 

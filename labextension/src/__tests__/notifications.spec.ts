@@ -3,14 +3,15 @@ import { Notification } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { Actions } from '../actions/actions';
 import { IOpenNotebooks } from '../kernels/lostKernels';
 import { runAbove } from '../kernels/runAbove';
 import { StoredIds } from '../model/storedIds';
 import { addNotifications } from '../operations/notifications';
-import { IKernel } from '../rest/api';
+import { Reason } from '../rest/api';
+import { actionsOf } from './opened';
 import {
   aKernel,
+  aProblem,
   aQueuedResource,
   aTPU,
   connectedTPU,
@@ -34,26 +35,20 @@ afterEach(() => {
 
 async function openNotifications() {
   const { model, changes } = await openModel();
-  const actions = { model, view: { visible: true } } as Actions;
+  const actions = actionsOf(model);
+  actions.view.visible = true;
   addNotifications(actions, () => true, NOTEBOOKS);
   const lose = (
     id: string,
     notebook: string,
     message: string,
-    reason: string
+    reason: Reason
   ) => {
     const hint = 'Do this.';
-    const problem = {
-      message,
-      reason,
-      hint,
-      retry_after: null,
-      scope: '',
-      field: ''
-    };
+    const problem = aProblem(message, reason, hint);
     changes.kernel({
       ...aKernel({ id, notebook, state: 'dead' }),
-      problem: problem as IKernel['problem']
+      problem
     });
   };
   return { changes, lose };
@@ -148,7 +143,7 @@ it.each([
 
 it('says once which maintenance was announced', async () => {
   const { model, changes } = await openModel();
-  const actions = { model } as Actions;
+  const actions = actionsOf(model);
   const announced = new StoredIds();
   const open = () =>
     addNotifications(actions, () => true, NOTEBOOKS, announced);
@@ -208,7 +203,8 @@ it('says once that a TPU seems to be forgotten, also when the page is loaded aga
     const { model } = await openModel({
       'GET tpus': [200, { tpus, problem: null }]
     });
-    const actions = { model, view: { visible: true } } as Actions;
+    const actions = actionsOf(model);
+    actions.view.visible = true;
     addNotifications(actions, () => true, NOTEBOOKS, announced);
     await model.refresh();
     expect(shown()).toEqual(texts);
@@ -219,7 +215,7 @@ it('says once that a TPU seems to be forgotten, also when the page is loaded aga
 it('says once that a queued resource uses quota for nothing', async () => {
   const { model, changes } = await openModel();
   addNotifications(
-    { model } as Actions,
+    actionsOf(model),
     () => true,
     NOTEBOOKS,
     new StoredIds(localStorage, 'test-queued')
@@ -236,15 +232,12 @@ it('says once that a queued resource uses quota for nothing', async () => {
 
 it('says once that Google preempted a TPU', async () => {
   const { model, changes } = await openModel();
-  addNotifications({ model } as Actions, () => true, NOTEBOOKS);
-  const problem = {
-    message: 'my-tpu was preempted.',
-    reason: 'CONFLICT' as const,
-    hint: 'Delete it and create another one.',
-    retry_after: null,
-    scope: '',
-    field: ''
-  };
+  addNotifications(actionsOf(model), () => true, NOTEBOOKS);
+  const problem = aProblem(
+    'my-tpu was preempted.',
+    'CONFLICT',
+    'Delete it and create another one.'
+  );
   changes.tpu(aTPU());
   expect(shown()).toEqual([]);
   changes.tpu(aTPU({ state: 'PREEMPTED', problem }));

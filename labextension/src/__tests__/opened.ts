@@ -8,9 +8,6 @@ import { Actions } from '../actions/actions';
 import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
 import { ACTIONS } from '../actions/table';
 import { addCommands } from '../actions/commands';
-import { PackagesForm } from '../environments/packagesForm';
-import { ConnectForm } from '../lifecycle/connectForm';
-import { CreateForm } from '../lifecycle/createForm';
 import { TPUModel } from '../model/model';
 import { TPUPanel } from '../panel/panel';
 import { PanelState } from '../panel/panelState';
@@ -30,7 +27,9 @@ export const widgets: Widget[] = [];
 /** After each test: files share this module, so that each of them asks for it. */
 export function disposeWidgets(): void {
   widgets.splice(0).forEach(widget => widget.dispose());
-  document.querySelectorAll('.jp-tpu-Test').forEach(node => node.remove());
+  for (const node of document.querySelectorAll('.jp-tpu-Test, .lm-Menu')) {
+    node.remove();
+  }
 }
 
 export interface IOpened {
@@ -42,6 +41,17 @@ export interface IOpened {
   server: TestServer;
   /** Called with the arguments of what another part of the extension shows. */
   shown: Mock;
+}
+
+/** The actions of a model, without forms. */
+export function actionsOf(model: TPUModel): Actions {
+  return new Actions(
+    model,
+    new PanelState(),
+    new CommandRegistry(),
+    new TestServerKernels(),
+    noExamples
+  );
 }
 
 /** The panel in a document, and the pages that it opens, with a model that has asked its server. */
@@ -56,14 +66,12 @@ export async function openPanel(
   const commands = new CommandRegistry();
   const actions = new Actions(
     opened.model,
-    new CreateForm(opened.model),
-    new ConnectForm(opened.model),
-    new PackagesForm(opened.model),
     new PanelState(),
     commands,
     new TestServerKernels(),
     noExamples
   );
+  await actions.loadForms();
   addCommands(commands, null, actions);
   const shown = vi.fn();
   for (const id of shownBy) {
@@ -78,9 +86,9 @@ export async function openPanel(
   };
   commands.addCommand(CommandIDs.showTPU, {
     describedBy: NO_ARGUMENTS,
-    execute: args => show(new TPUPage(args.tpu as string, actions, commands))
+    execute: args => show(new TPUPage(args.tpu as string, actions))
   });
-  show(new TPUPanel(actions, commands));
+  show(new TPUPanel(actions));
   await vi.waitFor(() => expect(node.querySelector('h2')).toBeTruthy());
   return { ...opened, actions, commands, node, shown };
 }

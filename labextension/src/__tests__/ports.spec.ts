@@ -11,7 +11,7 @@ import {
   openPanel,
   shows
 } from './opened';
-import { anApp, Answer, aTPU, aTunnel, TestServer } from './server';
+import { anApp, Answer, aProblem, aTPU, aTunnel, TestServer } from './server';
 
 afterEach(disposeWidgets);
 
@@ -49,14 +49,7 @@ describe('the details of a TPU', () => {
     changes.tunnel(
       aTunnel({
         state: 'taken',
-        problem: {
-          message: 'It is taken.',
-          reason: 'CONFLICT',
-          hint: 'Wait.',
-          retry_after: null,
-          scope: '',
-          field: ''
-        }
+        problem: aProblem('It is taken.', 'CONFLICT', 'Wait.')
       })
     );
     changes.app(anApp({ state: 'waiting' }));
@@ -76,17 +69,7 @@ describe('the details of a TPU', () => {
   it('close what is open, and show it', async () => {
     const { press, server, shown, text } = await openDetails({
       'DELETE tpus/us-central1-a~my-tpu/tunnels/t1': [200, ''],
-      'DELETE apps/a1': [
-        502,
-        {
-          message: 'It did not end.',
-          reason: 'UNREACHABLE',
-          hint: '',
-          retry_after: null,
-          scope: '',
-          field: ''
-        }
-      ]
+      'DELETE apps/a1': [502, aProblem('It did not end.', 'UNREACHABLE')]
     });
     press('Show TensorBoard');
     press('Open port 6006');

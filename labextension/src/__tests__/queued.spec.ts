@@ -91,10 +91,10 @@ it('says why a reset was refused until the next one succeeds, not until the list
   await commands.execute(CommandIDs.queued);
   await shows(node, 'No answer.');
   // The next look has no answer yet.
-  void actions.queuedList.load(false);
+  void actions.forms.queued.load(false);
   expect(node.textContent).toContain('No answer.');
   server.answers['GET queued'] = listed(GONE);
-  await actions.queuedList.load(false);
+  await actions.forms.queued.load(false);
   await shows(node, 'Suspended');
   expect(node.textContent).not.toContain('No answer.');
 
@@ -103,7 +103,7 @@ it('says why a reset was refused until the next one succeeds, not until the list
   expect(() => button(node, 'Try Again')).toThrow();
   const waiting = { ...GONE, state: 'WAITING_FOR_RESOURCES' };
   server.answers['GET queued'] = listed(waiting);
-  await actions.queuedList.load(false);
+  await actions.forms.queued.load(false);
   await shows(node, 'Waiting for resources', 'Not now.');
 
   server.answers[`POST ${OLD}/reset`] = [200, GONE];
@@ -121,7 +121,7 @@ it('opens the form for a TPU that waits in the queue', async () => {
   await shows(node, 'Active', 'Wait for a TPU…');
   button(node, 'Wait for a TPU…').click();
   await shows(node, 'Wait in Google’s queue', 'Start Hunt');
-  expect(actions.createForm.huntRequest).toMatchObject({
+  expect(actions.forms.create.huntRequest).toMatchObject({
     tpu: { connect: {} },
     queued: true
   });

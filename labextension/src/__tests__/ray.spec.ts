@@ -13,7 +13,7 @@ import {
   listOf,
   openPanel
 } from './opened';
-import { anApp, anOperation, connectedTPU } from './server';
+import { anApp, anOperation, aProblem, connectedTPU } from './server';
 
 const RAY = 'tpus/us-central1-a~my-tpu/ray';
 const TPU = connectedTPU();
@@ -58,14 +58,7 @@ it('starts Ray after a question, and shows its dashboard', async () => {
       aCluster({
         state: 'failed',
         hosts: [],
-        problem: {
-          message: 'Ray has ended on host 0.',
-          reason: 'ENVIRONMENT',
-          hint: '',
-          retry_after: null,
-          scope: '',
-          field: ''
-        }
+        problem: aProblem('Ray has ended on host 0.', 'ENVIRONMENT')
       })
     ],
     [`POST ${RAY}`]: [202, ended],

@@ -11,7 +11,7 @@ import {
   shows,
   typeInDialog
 } from './opened';
-import { aCost, anOperation, aTPU } from './server';
+import { aCost, anOperation, aProblem, aTPU } from './server';
 
 afterEach(disposeWidgets);
 
@@ -80,14 +80,7 @@ const USAGE: IUsage = {
     }
   ],
   problems: [
-    {
-      message: 'us-east5-a did not answer.',
-      reason: 'UNAVAILABLE',
-      hint: 'Try again.',
-      retry_after: null,
-      scope: '',
-      field: ''
-    }
+    aProblem('us-east5-a did not answer.', 'UNAVAILABLE', 'Try again.')
   ]
 };
 

@@ -1,30 +1,26 @@
 // What the user can do, with the questions before it.
 
-import { Notification } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';
 
 import { Loads } from '../chips/loads';
-import { PackagesForm } from '../environments/packagesForm';
 import { CopyActions } from '../files/copyActions';
 import { ShareActions } from '../files/shareActions';
 import { JobActions } from '../jobs/jobActions';
 import { Examples } from '../kernels/examples';
 import { KernelActions } from '../kernels/kernelActions';
 import { IServerKernels } from '../kernels/serverKernels';
-import { ConnectForm } from '../lifecycle/connectForm';
-import { CreateForm } from '../lifecycle/createForm';
-import { QueuedList } from '../lifecycle/queuedList';
+import type { ConnectForm } from '../lifecycle/connectForm';
+import type { CreateDefaults } from '../lifecycle/createDefaults';
+import type { CreateForm } from '../lifecycle/createForm';
 import { Action, availableActions } from '../model/availableActions';
 import { Lookups } from '../model/lookups';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
-import { BudgetsForm } from '../money/budgetsForm';
-import { GrantsForm } from '../money/grantsForm';
-import { UsageList } from '../money/usageList';
+import { TPUMenu } from '../panel/menu';
 import { PanelState } from '../panel/panelState';
 import {
   IApp,
-  IChange,
+  ICreateTPU,
   IEnvironment,
   IFoundPython,
   IFoundPythons,
@@ -33,30 +29,24 @@ import {
   ITPU,
   ITunnel
 } from '../rest/api';
-import { TokensForm } from '../setup/tokensForm';
 import { attempt } from '../ui/attempt';
+import { INotificationAction, notify } from '../ui/notify';
 import { trans } from '../ui/translation';
 import { CommandIDs } from './commandIDs';
+import type { Forms } from './forms';
 import { Opener } from './opener';
 import { ACTIONS } from './table';
-
-/** What most components need: a TPU, and what can be done. */
-export interface ITPUProps {
-  tpu: ITPU;
-  actions: Actions;
-}
 
 export class Actions {
   constructor(
     readonly model: TPUModel,
-    readonly createForm: CreateForm,
-    readonly connectForm: ConnectForm,
-    readonly packagesForm: PackagesForm,
     readonly view: PanelState,
     private _commands: CommandRegistry,
     /** The kernels of this Jupyter server. */
     readonly serverKernels: IServerKernels,
-    examples: Pick<Examples, 'open'>
+    examples: Pick<Examples, 'open'>,
+    /** What a new TPU begins with. */
+    private _defaults?: CreateDefaults
   ) {
     this.copies = new CopyActions(model);
     this.open = new Opener(model, _commands, examples);
@@ -64,40 +54,51 @@ export class Actions {
     this.jobs = new JobActions(model, view, _commands);
     this.loads = new Loads(model.client.metrics);
     this.foundPythons = new Lookups(tpu => model.client.pythons.list(tpu));
-    this.grantsForm = new GrantsForm(model.client.grants);
-    this.budgetsForm = new BudgetsForm(model.client);
-    this.usageList = new UsageList(model.client.usage);
-    this.queuedList = new QueuedList(model.client.queued);
-    model.unlistedChanged.connect((_, { budgets, what }) => {
-      if (budgets) {
-        this.budgetsForm.update(budgets);
-      } else {
-        this._loadAgain(what);
-      }
-    });
-    model.operationEnded.connect((_, { kind }) => {
-      if (kind === 'queue' || kind === 'unqueue') {
-        this._loadAgain('queued');
-      }
-    });
     this.shares = new ShareActions(model);
-    this.tokensForm = new TokensForm(model.client.tokens);
   }
 
-  /** Actions whose questions or requests are not answered yet. */
-  private _begun = new Set<string>();
   readonly copies: CopyActions;
   readonly loads: Loads;
   readonly foundPythons: Lookups<IFoundPythons>;
   readonly jobs: JobActions;
   readonly kernels: KernelActions;
   readonly open: Opener;
-  readonly grantsForm: GrantsForm;
-  readonly budgetsForm: BudgetsForm;
-  readonly usageList: UsageList;
-  readonly queuedList: QueuedList;
   readonly shares: ShareActions;
-  readonly tokensForm: TokensForm;
+  /** Actions whose questions or requests are not answered yet. */
+  private _begun = new Set<string>();
+  private _forms?: Forms;
+  private _menu?: TPUMenu;
+
+  /** The forms and lists of pages. They are there when the panel is open, or the page of a TPU. */
+  get forms(): Forms {
+    return this._forms!;
+  }
+
+  async loadForms(): Promise<Forms> {
+    if (!this._forms) {
+      const { Forms } = await import('./forms');
+      this._forms ??= new Forms(this.model, this._defaults);
+    }
+    return this._forms;
+  }
+
+  /** Opens the menu of a TPU, or of what is not about one, below a button. */
+  openMenu(button: HTMLElement, tpu?: ITPU): void {
+    this._menu ??= new TPUMenu(this._commands);
+    if (tpu) {
+      this._menu.openFor(button, this.available(tpu), tpu);
+    } else {
+      this._menu.openForAll(button);
+    }
+  }
+
+  /** The button of a notification that brings the panel to the front. */
+  get showTPU(): INotificationAction {
+    return {
+      label: trans.__('Show TPU'),
+      callback: () => this.openPanel()
+    };
+  }
 
   /** Brings the panel to the front, if there is one. */
   openPanel(): void {
@@ -145,59 +146,48 @@ export class Actions {
       await attempt(ACTIONS[action].run(this, tpu));
       this._begun.delete(begun);
     } else {
-      Notification.error(
-        trans.__('This part of the TPU extension is disabled.')
-      );
+      notify.error(trans.__('This part of the TPU extension is disabled.'));
     }
   }
 
-  /** Opens the form, with its earlier input. */
-  openCreateForm(): void {
+  /** Opens the form with its earlier input, or with *request*; *hunt*: for a hunt. */
+  async openCreateForm(
+    request?: Partial<ICreateTPU>,
+    hunt = false
+  ): Promise<void> {
+    const { create } = await this.loadForms();
+    if (request) {
+      create.fill(request);
+    }
+    if (hunt) {
+      create.set('hunt', true);
+    }
     void this.model.loadCatalog();
     this.view.show('create');
   }
 
   /** Opens it for a TPU that waits in Google's queue. */
-  openQueueForm(): void {
-    this.createForm.set('hunt', true);
-    this.createForm.set('queued', true);
-    this.openCreateForm();
+  async openQueueForm(): Promise<void> {
+    await this.openCreateForm(undefined, true);
+    this.forms.create.set('queued', true);
   }
 
   /** Opens the form for a new environment, or for one that is to be changed. */
-  openConnectForm(tpu: ITPU, environment?: IEnvironment): void {
-    this.connectForm.openFor(tpu, environment);
+  async openConnectForm(tpu: ITPU, environment?: IEnvironment): Promise<void> {
+    (await this.loadForms()).connect.openFor(tpu, environment);
     this.view.show('connect');
   }
 
   /** Shows what is installed in an environment. */
   openPackages(tpu: ITPU, environment: IEnvironment): void {
-    this.packagesForm.openFor(tpu, environment);
+    this.forms.packages.openFor(tpu, environment);
     this.view.show('packages');
   }
 
-  /** Shows what may be used at no charge. */
-  openGrants(): void {
-    void this.grantsForm.load();
-    this.view.show('grants');
-  }
-
-  /** Shows what agents and people may spend. */
-  openBudgets(): void {
-    void this.budgetsForm.load();
-    this.view.show('budgets');
-  }
-
-  /** Shows who has which TPUs. */
-  openUsage(): void {
-    void this.usageList.load();
-    this.view.show('usage');
-  }
-
-  /** Shows the requests that wait at Google. */
-  openQueued(): void {
-    void this.queuedList.load();
-    this.view.show('queued');
+  /** Shows a page with a list, which is loaded. */
+  async openPage(page: keyof Forms['lists']): Promise<void> {
+    void (await this.loadForms()).lists[page].load();
+    this.view.show(page);
   }
 
   /** Deletes a queued resource; asks first, since its TPUs and their disks go with it. */
@@ -206,7 +196,7 @@ export class Actions {
     if (await confirmDeleteQueued(queued)) {
       const title = trans.__('Delete %1?', queued.name);
       await this._named(queued, title, trans.__('Delete'), name =>
-        this.queuedList.delete(queued, name)
+        this.forms.queued.delete(queued, name)
       );
     }
   }
@@ -215,7 +205,7 @@ export class Actions {
   async resetQueued(queued: IQueuedResource): Promise<void> {
     const title = trans.__('Reset %1?', queued.name);
     await this._named(queued, title, trans.__('Reset'), name =>
-      this.queuedList.reset(queued, name)
+      this.forms.queued.reset(queued, name)
     );
   }
 
@@ -229,24 +219,21 @@ export class Actions {
   async keep(tpu: ITPU): Promise<void> {
     const title = trans.__('Keep %1 for an hour?', tpu.name);
     await this._named(tpu, title, trans.__('Keep'), name =>
-      this.model.keep(tpu, name ? { confirm_name: name } : {})
+      this.model.send(tpu, async client => {
+        await client.guards.keep(tpu, name ? { confirm_name: name } : {});
+      })
     );
   }
 
   /** Makes a TPU the user's; asks first for its name if it belongs to another person. */
   async adopt(tpu: ITPU): Promise<void> {
     const title = trans.__('Adopt %1?', tpu.name);
-    await this._named(tpu, title, trans.__('Adopt'), async name => {
-      if (await this.model.adopt(tpu, name)) {
-        await this.usageList.load();
-      }
-    });
-  }
-
-  /** Shows which tokens TPUs get. */
-  openTokens(): void {
-    void this.tokensForm.load();
-    this.view.show('tokens');
+    await this._named(tpu, title, trans.__('Adopt'), confirm_name =>
+      this.model.send(tpu, async client => {
+        await client.usage.adopt(tpu, { confirm_name });
+        await this.forms.usage.load();
+      })
+    );
   }
 
   /** Tries again to create an environment as it was asked for. */
@@ -257,10 +244,10 @@ export class Actions {
   /** Makes a kernel of a Python on the hosts; asks before ipykernel is installed there. */
   async usePython(tpu: ITPU, python: IFoundPython): Promise<void> {
     const { ipykernel, name, path } = python;
-    if (
+    const agreed =
       ipykernel ||
-      (await (await dialogs()).confirmInstallIpykernel(path, tpu.name))
-    ) {
+      (await (await dialogs()).confirmInstallIpykernel(path, tpu.name));
+    if (agreed) {
       await this.model.connect(tpu, {
         environment: name,
         python_path: path,
@@ -274,17 +261,16 @@ export class Actions {
   }
 
   async submit(form: CreateForm | ConnectForm): Promise<void> {
-    if (
-      form === this.createForm &&
-      !(await (
-        await import('../lifecycle/approval')
-      ).approveCost(this.createForm))
-    ) {
-      return;
+    const { create } = this.forms;
+    if (form === create) {
+      const { approveCost } = await import('../lifecycle/approval');
+      if (!(await approveCost(create))) {
+        return;
+      }
     }
-    const { fields } = this.createForm;
+    const { fields } = create;
     if (await form.submit()) {
-      if (form === this.createForm) {
+      if (form === create) {
         this.view.awaited = keyOf(fields);
       }
       this.view.show('list');
@@ -294,15 +280,14 @@ export class Actions {
   /** Tries again what an operation failed to do. */
   async retry(operation: IOperation): Promise<void> {
     const { model } = this;
-    const { tpu: name, zone } = operation;
-    const tpu = model.tpu(keyOf({ name, zone }));
+    const tpu = model.tpuOf(operation);
     const hunt = model.hunt(operation.id);
+    const forms = await this.loadForms();
     if (hunt) {
-      this.createForm.fill(hunt.request.tpu, hunt.request);
-      this.openCreateForm();
+      forms.create.fill(hunt.request.tpu, hunt.request);
+      await this.openCreateForm();
     } else if (operation.kind === 'create' && !tpu) {
-      this.createForm.fill(model.createRequest(operation) ?? { name, zone });
-      this.openCreateForm();
+      await this.openCreateForm(this._requestOf(operation));
     } else if (tpu && operation.undeleted) {
       await this.act('delete', tpu);
     } else if (tpu) {
@@ -317,7 +302,7 @@ export class Actions {
         case 'unqueue':
           break; // not about a TPU that is there
         case 'environment':
-          if (this.packagesForm.isOf(operation)) {
+          if (forms.packages.isOf(operation)) {
             this.view.show('packages');
           } else {
             await this.open.tpu(tpu); // where its environments are
@@ -341,56 +326,60 @@ export class Actions {
   }
 
   /** Opens the form to go on looking for what Google had no capacity for. */
-  huntFor(operation: IOperation): void {
-    const { tpu: name, zone } = operation;
-    this.createForm.fill(this.model.createRequest(operation) ?? { name, zone });
-    this.createForm.set('hunt', true);
-    this.openCreateForm();
+  async huntFor(operation: IOperation): Promise<void> {
+    await this.openCreateForm(this._requestOf(operation), true);
     this.model.dismiss(operation.id);
   }
 
   /** Opens the form with what could not be created, in another zone. */
-  createIn(zone: string, operation: IOperation): void {
-    const request = this.model.createRequest(operation);
-    this.createForm.fill({ ...request, zone });
-    this.openCreateForm();
+  async createIn(zone: string, operation: IOperation): Promise<void> {
+    await this.openCreateForm({ ...this._requestOf(operation), zone });
     this.model.dismiss(operation.id);
   }
 
+  /** What an operation was to create, as far as this page knows. */
+  private _requestOf(operation: IOperation): Partial<ICreateTPU> {
+    const { tpu: name, zone } = operation;
+    return this.model.createRequest(operation) ?? { name, zone };
+  }
+
   /** Ends the attempts to delete a TPU, if the user agrees that it stays. */
-  async stopTrying(tpu: ITPU, operation: IOperation): Promise<void> {
+  async stopTrying(tpu: ITPU, { id }: IOperation): Promise<void> {
     if (await (await import('../money/costDialogs')).confirmKeep(tpu)) {
-      await this.model.stopTrying(operation);
+      await this.model.send(tpu, ({ operations }) =>
+        operations.stopTrying(id, { keep_tpu: true })
+      );
     }
   }
 
   /** Cancels an operation; asks first where that deletes a TPU. */
   async cancel(operation: IOperation): Promise<void> {
-    if (
+    const agreed =
       operation.kind !== 'create' ||
-      (await (await dialogs()).confirmCancelCreate(operation.tpu))
-    ) {
+      (await (await dialogs()).confirmCancelCreate(operation.tpu));
+    if (agreed) {
       await this.model.cancel(operation);
     }
   }
 
   /** Closes a web app; asks first where that ends its server on the host. */
   async closeApp(tpu: ITPU, app: IApp): Promise<void> {
-    if (
+    const agreed =
       app.kind !== 'tensorboard' ||
-      (await (await dialogs()).confirmCloseTensorBoard(app))
-    ) {
-      await this.model.closeApp(tpu, app.id);
+      (await (await dialogs()).confirmCloseTensorBoard(app));
+    if (agreed) {
+      await this.model.close(tpu, app.id, ({ apps }) => apps.close(app.id));
     }
   }
 
   /** Closes a tunnel; asks first while it is in use. */
   async closeTunnel(tpu: ITPU, tunnel: ITunnel): Promise<void> {
-    if (
-      tunnel.connections === 0 ||
-      (await (await dialogs()).confirmCloseTunnel(tunnel))
-    ) {
-      await this.model.closeTunnel(tpu, tunnel.id);
+    const { connections, id, port } = tunnel;
+    const agreed =
+      connections === 0 ||
+      (await (await dialogs()).confirmCloseTunnel(port, connections));
+    if (agreed) {
+      await this.model.close(tpu, id, ({ tunnels }) => tunnels.close(tpu, id));
     }
   }
 
@@ -398,16 +387,6 @@ export class Actions {
     this.view.toggle(operation.id);
     if (this.view.isOpen(operation.id)) {
       void this.model.loadLog(operation.id);
-    }
-  }
-
-  /** Loads what has changed, if it was loaded. */
-  private _loadAgain(what: IChange['what']): void {
-    const list = what === 'queued' ? this.queuedList : this.grantsForm;
-    if (what === 'prices') {
-      void (this.model.catalog && this.model.loadCatalog(true));
-    } else if (list.items) {
-      void list.load();
     }
   }
 
@@ -421,15 +400,17 @@ export class Actions {
   async start(tpu: ITPU): Promise<void> {
     const title = trans.__('Start %1?', tpu.name);
     const price = tpu.cost.usd_per_hour;
-    if (
+    const agreed =
       tpu.emulated ||
-      (await (await import('../money/costDialogs')).confirmStart(tpu))
-    ) {
-      await this._named(tpu, title, trans.__('Start'), name =>
-        this.model.start(tpu, {
-          ...(price !== 0 && { confirm_price: true, max_price: price }),
-          ...(name && { confirm_name: name })
-        })
+      (await (await import('../money/costDialogs')).confirmStart(tpu));
+    if (agreed) {
+      await this._named(tpu, title, trans.__('Start'), confirm_name =>
+        this.model.send(tpu, client =>
+          client.start(tpu, {
+            ...(price !== 0 && { confirm_price: true, max_price: price }),
+            ...(confirm_name && { confirm_name })
+          })
+        )
       );
     }
   }

@@ -13,10 +13,10 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { Action } from '../model/availableActions';
 import { keyOf } from '../model/resources';
-import { ITPU } from '../rest/api';
+import { ICreateTPU, ITPU } from '../rest/api';
 import { trans } from '../ui/translation';
 import { Actions } from './actions';
-import { CommandIDs, GENERAL, NO_ARGUMENTS } from './commandIDs';
+import { CommandIDs, describe, GENERAL, NO_ARGUMENTS } from './commandIDs';
 import { ACTIONS, actionLabel } from './table';
 
 /** Registers the commands of the palette and the menus. */
@@ -31,22 +31,17 @@ export function addCommands(
     label: trans.__('New TPU…'),
     caption: trans.__('Create a TPU'),
     icon: addIcon,
-    describedBy: {
-      args: {
-        type: 'object',
-        properties: {
-          name: { type: 'string', description: trans.__('Name of the TPU') },
-          type: { type: 'string', description: trans.__('TPU type') },
-          zone: { type: 'string', description: trans.__('Zone') }
-        }
-      }
-    },
-    execute: args => {
-      if (args.name || args.type || args.zone) {
-        actions.createForm.fill(args as { name?: string });
-      }
+    describedBy: describe({
+      name: ['string', trans.__('Name of the TPU')],
+      type: ['string', trans.__('TPU type')],
+      zone: ['string', trans.__('Zone')]
+    }),
+    execute: async args => {
+      const given = args.name || args.type || args.zone;
       actions.openPanel();
-      actions.openCreateForm();
+      await actions.openCreateForm(
+        given ? (args as Partial<ICreateTPU>) : undefined
+      );
     }
   });
   for (const { id, inPanel, run, ...options } of generalCommands(actions)) {
@@ -96,28 +91,28 @@ function generalCommands(actions: Actions): IGeneralCommand[] {
       label: trans.__('TPU Usage…'),
       caption: trans.__('Show who has which TPUs, and what they cost'),
       inPanel: true,
-      run: () => actions.openUsage()
+      run: () => actions.openPage('usage')
     },
     {
       id: CommandIDs.queued,
       label: trans.__('Queued Resources…'),
       caption: trans.__('Show the requests that wait at Google'),
       inPanel: true,
-      run: () => actions.openQueued()
+      run: () => actions.openPage('queued')
     },
     {
       id: CommandIDs.budgets,
       label: trans.__('Budgets…'),
       caption: trans.__('Say what coding agents may spend on TPUs'),
       inPanel: true,
-      run: () => actions.openBudgets()
+      run: () => actions.openPage('budgets')
     },
     {
       id: CommandIDs.grants,
       label: trans.__('Grants…'),
       caption: trans.__('List the TPUs that you may use at no charge'),
       inPanel: true,
-      run: () => actions.openGrants()
+      run: () => actions.openPage('grants')
     },
     {
       id: CommandIDs.tokens,
@@ -127,7 +122,7 @@ function generalCommands(actions: Actions): IGeneralCommand[] {
       ),
       icon: lockIcon,
       inPanel: true,
-      run: () => actions.openTokens()
+      run: () => actions.openPage('tokens')
     },
     {
       id: CommandIDs.setup,
@@ -164,19 +159,12 @@ function addAction(
     },
     icon: ACTIONS[action].icon,
     isEnabled: args => named(args).length > 0,
-    describedBy: {
-      args: {
-        type: 'object',
-        properties: {
-          tpu: {
-            type: 'string',
-            description: trans.__(
-              'The TPU, as zone/name. Default: the user selects one'
-            )
-          }
-        }
-      }
-    },
+    describedBy: describe({
+      tpu: [
+        'string',
+        trans.__('The TPU, as zone/name. Default: the user selects one')
+      ]
+    }),
     execute: async args => {
       const tpu = await chooseTPU(named(args));
       if (tpu) {

@@ -12,8 +12,7 @@ import {
   IMachineHost,
   IQueuedResource,
   IShareResult,
-  ITPU,
-  ITunnel
+  ITPU
 } from '../rest/api';
 import { confirm, show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
@@ -149,13 +148,16 @@ export async function confirmCloseTensorBoard(app: IApp): Promise<boolean> {
 }
 
 /** Asks for confirmation to close a tunnel that is in use. */
-export async function confirmCloseTunnel(tunnel: ITunnel): Promise<boolean> {
+export function confirmCloseTunnel(
+  port: number,
+  connections: number
+): Promise<boolean> {
   return confirm(
-    trans.__('Close the tunnel to port %1?', tunnel.port),
+    trans.__('Close the tunnel to port %1?', port),
     trans._n(
       'This ends %1 connection.',
       'This ends %1 connections.',
-      tunnel.connections
+      connections
     ),
     trans.__('Close')
   );

@@ -8,18 +8,13 @@ import {
 } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
-import { ITranslator } from '@jupyterlab/translation';
 
-import { PackagesForm } from '../environments/packagesForm';
 import { ServerKernels } from '../kernels/serverKernels';
-import { ConnectForm } from '../lifecycle/connectForm';
 import { CreateDefaults, ICreateDefaults } from '../lifecycle/createDefaults';
-import { CreateForm } from '../lifecycle/createForm';
 import { TPUModel } from '../model/model';
 import { StoredIds } from '../model/storedIds';
 import { PanelState } from '../panel/panelState';
 import { ITPUActions, ITPUModel } from '../tokens';
-import { loadTranslation } from '../ui/translation';
 import { Actions } from './actions';
 import { addCommands } from './commands';
 
@@ -29,11 +24,10 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
   autoStart: true,
   provides: ITPUActions,
   requires: [ITPUModel],
-  optional: [ITranslator, ICommandPalette, ISettingRegistry],
+  optional: [ICommandPalette, ISettingRegistry],
   activate: (
     app: JupyterFrontEnd,
     model: TPUModel,
-    translator: ITranslator | null,
     palette: ICommandPalette | null,
     registry: ISettingRegistry | null
   ) => {
@@ -42,12 +36,8 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
       window.localStorage,
       `jupyter-tpu:create:${serviceManager.serverSettings.baseUrl}`
     );
-    loadTranslation(translator);
     const actions = new Actions(
       model,
-      new CreateForm(model, defaults),
-      new ConnectForm(model),
-      new PackagesForm(model),
       new PanelState(
         new StoredIds(
           window.localStorage,
@@ -62,7 +52,8 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
           const { contents } = serviceManager;
           return new Examples(contents, commands).open(example, environment);
         }
-      }
+      },
+      defaults
     );
     addCommands(commands, palette, actions);
     void registry

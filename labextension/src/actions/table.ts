@@ -211,7 +211,7 @@ export const ACTIONS: { [action in Action]: IAction } = {
     command: 'tpu:new-environment',
     icon: pythonIcon,
     label: () => trans.__('New Environment…'),
-    run: async (actions, tpu) => actions.openConnectForm(tpu)
+    run: (actions, tpu) => actions.openConnectForm(tpu)
   },
   disconnect: {
     command: 'tpu:disconnect',

@@ -1,6 +1,5 @@
 // What uses the chips of a TPU, and how they are freed after a question.
 
-import { Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
@@ -16,8 +15,10 @@ import {
 } from '../rest/api';
 import { confirm, show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
+import { notify } from '../ui/notify';
+import { facts, joined } from '../ui/text';
 import { clock, trans } from '../ui/translation';
-import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
+import { waitToEnd } from '../ui/wait';
 
 /** Shows what uses the chips of all hosts, and ends it if the user agrees. */
 export async function freeChips(tpu: ITPU, model: TPUModel): Promise<void> {
@@ -57,13 +58,9 @@ export async function freeChips(tpu: ITPU, model: TPUModel): Promise<void> {
     })
   );
   if (freed?.free) {
-    Notification.success(trans.__('The chips of %1 are free.', tpu.name), {
-      autoClose: SUCCESS_TIMEOUT
-    });
+    notify.success(trans.__('The chips of %1 are free.', tpu.name));
   } else if (freed) {
-    Notification.error(notFreed(tpu, freed), {
-      autoClose: false
-    });
+    notify.error(notFreed(tpu, freed));
   }
 }
 
@@ -106,7 +103,7 @@ export async function splitChips(tpu: ITPU, model: TPUModel): Promise<void> {
     })
   );
   if (offered) {
-    model.noteKernelspecs();
+    model.kernelspecsChanged.emit();
     await show(
       trans.__('Kernels for Chips of %1', tpu.name),
       <Offered offered={offered} />
@@ -114,7 +111,7 @@ export async function splitChips(tpu: ITPU, model: TPUModel): Promise<void> {
   }
 }
 
-function Offered({ offered }: { offered: IChipKernels }): JSX.Element {
+function Offered({ offered }: { offered: IChipKernels }) {
   if (offered.kernels.length === 0) {
     return <p>{trans.__('Jupyter offers the kernel for all chips only.')}</p>;
   }
@@ -139,7 +136,7 @@ function holdersOf(use: IChipUse): IChipHolder[] {
   return use.hosts.flatMap(host => host.holders);
 }
 
-function Use({ use }: { use: IChipUse }): JSX.Element {
+function Use({ use }: { use: IChipUse }) {
   const holders = holdersOf(use);
   const many = use.hosts.length > 1;
   return (
@@ -212,18 +209,16 @@ function holderName(holder: IChipHolder): string {
 
 function details(holder: IChipHolder): string {
   const { container, pid, since, stop, user } = holder;
-  const facts = [
+  const about = facts(
     trans.__('Process %1 of %2', pid, user),
     container === '?'
       ? trans.__('in a container')
       : container && trans.__('in the container %1', container),
     since && trans.__('since %1', clock(since))
-  ]
-    .filter(Boolean)
-    .join(' · ');
+  );
   return stop
-    ? trans.__('%1. This stops the container on the host: %2', facts, stop)
-    : facts;
+    ? trans.__('%1. This stops the container on the host: %2', about, stop)
+    : about;
 }
 
 /** What is not known of the hosts. */
@@ -244,13 +239,14 @@ function unseen(use: IChipUse): string[] {
 }
 
 function notFreed(tpu: ITPU, freed: IFreedChips): string {
-  const left = holdersOf(freed.use).map(
-    holder => `${holderName(holder)} (${details(holder)})`
+  return joined(
+    ' ',
+    trans.__('The chips of %1 may still be in use.', tpu.name),
+    ...holdersOf(freed.use).map(
+      holder => `${holderName(holder)} (${details(holder)})`
+    ),
+    ...freed.ended.map(process => process.problem?.message),
+    ...leftOver(freed.use),
+    ...unseen(freed.use)
   );
-  const why = freed.ended
-    .map(process => process.problem?.message)
-    .filter(message => message);
-  const more = [...leftOver(freed.use), ...unseen(freed.use)];
-  const lines = [...left, ...why, ...more];
-  return `${trans.__('The chips of %1 may still be in use.', tpu.name)} ${lines.join(' ')}`.trim();
 }

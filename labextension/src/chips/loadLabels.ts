@@ -4,6 +4,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 
 import { chipsLabel } from '../kernels/kernelLabels';
 import { IChipLoad, IHostLoad, ILoadSample } from '../rest/api';
+import { problemLine } from '../ui/text';
 import { trans } from '../ui/translation';
 
 /** Of several chips: the sum of their memory, and the mean of their duty cycles. */
@@ -65,7 +66,7 @@ export function loadNotes(host: IHostLoad): string[] {
         PathExt.basename(booking.notebook) || booking.kernel.slice(0, 8)
       )
     ),
-    ...(host.problem ? [`${host.problem.message} ${host.problem.hint}`] : []),
+    ...(host.problem ? [problemLine(host.problem)] : []),
     ...(host.message ? [host.message] : []),
     ...host.errors.map(error => trans.__('libtpu reports an error: %1', error))
   ];

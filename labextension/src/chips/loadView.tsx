@@ -2,7 +2,7 @@
 
 import React, { useEffect } from 'react';
 
-import { Actions, ITPUProps } from '../actions/actions';
+import { ITPUProps, useActions } from '../actions/useActions';
 import { keyOf } from '../model/resources';
 import { IChipLoad, IHostLoad, ITPU } from '../rest/api';
 import { Alert, HOSTS_SHOWN, Section, ShowAll } from '../ui/elements';
@@ -27,11 +27,10 @@ const MEMORY = '--jp-warn-color1';
 /** Follows the load of a TPU while it can be seen. */
 export function useLoad(
   tpu: ITPU,
-  actions: Actions,
   isSeen: () => boolean,
   interval?: number
 ): IKnownLoad {
-  const loads = useStore(actions.loads);
+  const loads = useStore(useActions().loads);
   const answers = hasLoad(tpu);
   useEffect(
     () => (answers ? loads.follow(tpu, isSeen, interval) : undefined),
@@ -45,22 +44,20 @@ export function hasLoad(tpu: ITPU): boolean {
   return tpu.state === 'READY' && tpu.connection !== 'disconnected';
 }
 
-export function Load(props: ITPUProps & { known: IKnownLoad }): JSX.Element {
-  const { actions } = props;
+export function Load(props: ITPUProps & { known: IKnownLoad }) {
+  const { view } = useActions();
   return (
-    <Section id="load" view={actions.view} title={trans.__('Memory and load')}>
+    <Section id="load" view={view} title={trans.__('Memory and load')}>
       <Live {...props} />
     </Section>
   );
 }
 
-function Live(props: ITPUProps & { known: IKnownLoad }): JSX.Element {
-  const { tpu, actions, known } = props;
-  const { view } = actions;
+function Live({ tpu, known }: ITPUProps & { known: IKnownLoad }) {
+  const { view } = useActions();
   const { load, failure } = known;
   const all = `${keyOf(tpu)}#load-all`;
   const hosts = load?.hosts ?? [];
-  const many = hosts.length > HOSTS_SHOWN;
   return (
     <>
       {!load && !failure && (
@@ -79,7 +76,7 @@ function Live(props: ITPUProps & { known: IKnownLoad }): JSX.Element {
           <Host key={host.host} host={host} single={hosts.length === 1} />
         ))}
       </ul>
-      {many && (
+      {hosts.length > HOSTS_SHOWN && (
         <ShowAll
           id={all}
           view={view}
@@ -91,8 +88,7 @@ function Live(props: ITPUProps & { known: IKnownLoad }): JSX.Element {
   );
 }
 
-function Host(props: { host: IHostLoad; single: boolean }): JSX.Element {
-  const { host, single } = props;
+function Host({ host, single }: { host: IHostLoad; single: boolean }) {
   const sample = latest(host);
   const chips = sample?.chips ?? [];
   const now = together(chips);
@@ -136,8 +132,7 @@ function Host(props: { host: IHostLoad; single: boolean }): JSX.Element {
   );
 }
 
-function Chip(props: { chip: IChipLoad; number: number }): JSX.Element {
-  const { chip, number } = props;
+function Chip({ chip, number }: { chip: IChipLoad; number: number }) {
   return (
     <span className="jp-tpu-Load-chip">
       <span>{trans.__('Chip %1', number)}</span>
@@ -150,10 +145,7 @@ function Chip(props: { chip: IChipLoad; number: number }): JSX.Element {
 }
 
 /** The words beside it say the same. */
-export function Bar(props: {
-  percent: number | null;
-  kind: string;
-}): JSX.Element {
+export function Bar(props: { percent: number | null; kind: string }) {
   const { percent, kind } = props;
   return (
     <span className={`jp-tpu-Bar jp-mod-${kind}`} aria-hidden="true">

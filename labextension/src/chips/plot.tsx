@@ -20,7 +20,7 @@ export function Plot(props: {
   /** Seconds since the epoch. */
   times: number[];
   lines: ILine[];
-}): JSX.Element {
+}) {
   const { label, lines, times } = props;
   const [failure, setFailure] = useState('');
   const node = useRef<HTMLDivElement>(null);

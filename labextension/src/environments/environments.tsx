@@ -3,7 +3,7 @@
 import { consoleIcon, notebookIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { ITPUProps } from '../actions/actions';
+import { ITPUProps, useActions } from '../actions/useActions';
 import { isBusy, startableEnvironments } from '../model/availableActions';
 import { OperationDetails } from '../operations/operationView';
 import { IEnvironment, Reason } from '../rest/api';
@@ -16,17 +16,17 @@ import {
 } from '../ui/elements';
 import { problemText } from '../ui/failures';
 import { Row } from '../ui/rows';
+import { facts, joined } from '../ui/text';
 import { clock, trans } from '../ui/translation';
 
 /** Reasons for which trying the same again does not help. */
 const WRONG_REQUEST: Reason[] = ['ENVIRONMENT', 'INVALID', 'NO_PYTHON'];
 
 /** An environment in a TPU's details. */
-export function Environment(
-  props: ITPUProps & { environment: IEnvironment }
-): JSX.Element {
-  const { environment, tpu, actions } = props;
-  const facts = [
+export function Environment(props: ITPUProps & { environment: IEnvironment }) {
+  const { environment, tpu } = props;
+  const actions = useActions();
+  const about = facts(
     environment.python && trans.__('Python %1', environment.python),
     environment.jax && trans.__('JAX %1', environment.jax),
     environment.devices &&
@@ -38,7 +38,7 @@ export function Environment(
       ),
     environment.warm.state === 'ready' &&
       trans.__('warm kernel (%1 MB)', Math.round(environment.warm.memory / 1e6))
-  ].filter(Boolean);
+  );
   const different = environment.versions?.different ?? [];
   const states = {
     failed: trans.__('incomplete'),
@@ -47,7 +47,7 @@ export function Environment(
   };
   const can = startableEnvironments(tpu).includes(environment);
   const busy = isBusy(actions.model.runningOn(tpu));
-  const ready = environment.state === 'ready';
+  const own = environment.state === 'ready' && !environment.python_path;
   return (
     <Row
       name={environment.name}
@@ -74,16 +74,17 @@ export function Environment(
       }
       more={
         <>
-          {facts.join(' · ')}
+          {about}
           {different.length > 0 && (
             <StateLabel
               tone="bad"
-              title={[
+              title={joined(
+                '\n',
                 ...different.map(one =>
                   trans.__('Host %1: %2', one.host, one.versions)
                 ),
                 trans.__('Checked at %1', clock(environment.versions!.time))
-              ].join('\n')}
+              )}
             >
               {trans._n(
                 'Different versions on host %2',
@@ -94,7 +95,7 @@ export function Environment(
             </StateLabel>
           )}
           <span className="jp-tpu-Row-links">
-            {ready && tpu.state === 'READY' && !environment.python_path && (
+            {own && tpu.state === 'READY' && (
               <Link
                 label={trans.__('Packages of %1…', environment.name)}
                 onClick={() => actions.openPackages(tpu, environment)}
@@ -102,22 +103,21 @@ export function Environment(
                 {trans.__('Packages…')}
               </Link>
             )}
-            {ready &&
-              tpu.hosts.length > 1 &&
-              !environment.python_path &&
-              !busy && (
-                <Link
-                  label={trans.__(
-                    'Give all hosts the packages that %1 has on host 0',
-                    environment.name
-                  )}
-                  onClick={() =>
-                    void actions.model.syncEnvironment(tpu, environment.name)
-                  }
-                >
-                  {trans.__('Sync Hosts')}
-                </Link>
-              )}
+            {own && tpu.hosts.length > 1 && !busy && (
+              <Link
+                label={trans.__(
+                  'Give all hosts the packages that %1 has on host 0',
+                  environment.name
+                )}
+                onClick={() =>
+                  void actions.model.send(tpu, client =>
+                    client.environments.syncPackages(tpu, environment.name)
+                  )
+                }
+              >
+                {trans.__('Sync Hosts')}
+              </Link>
+            )}
             {!busy && (
               <Link
                 label={trans.__('Remove %1…', environment.name)}
@@ -136,14 +136,14 @@ export function Environment(
 /** Why an environment could not be created or changed. It is shown here only, until it works. */
 export function EnvironmentAlert(
   props: ITPUProps & { environment: IEnvironment }
-): JSX.Element | null {
-  const { environment, tpu, actions } = props;
-  const { model } = actions;
+) {
+  const { environment, tpu } = props;
+  const actions = useActions();
   const { asked, name, problem, state } = environment;
   if (!problem) {
     return null;
   }
-  const operation = model.failedOperation(environment);
+  const operation = actions.model.failedOperation(environment);
   const { message, hint } = problemText(problem);
   const wrong = WRONG_REQUEST.includes(problem.reason);
   return (
@@ -160,7 +160,9 @@ export function EnvironmentAlert(
         </TextButton>
       )}
       {asked && (
-        <TextButton onClick={() => actions.openConnectForm(tpu, environment)}>
+        <TextButton
+          onClick={() => void actions.openConnectForm(tpu, environment)}
+        >
           {wrong ? trans.__('Fix…') : trans.__('Change…')}
         </TextButton>
       )}
@@ -171,9 +173,7 @@ export function EnvironmentAlert(
           {trans.__('Remove…')}
         </TextButton>
       )}
-      {operation && (
-        <OperationDetails operation={operation} actions={actions} />
-      )}
+      {operation && <OperationDetails operation={operation} />}
     </Alert>
   );
 }

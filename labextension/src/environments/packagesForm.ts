@@ -12,6 +12,7 @@ import {
 } from '../rest/api';
 import { Failure } from '../rest/failure';
 import { Form } from '../ui/form';
+import { Loaded } from '../ui/loaded';
 import { packagesIn } from './packages';
 
 export interface IPackagesFields {
@@ -26,7 +27,13 @@ export class PackagesForm extends Form<IPackagesFields, true> {
     super({ add: '', filter: '' });
     _model.operationEnded.connect(this._onEnded, this);
     _model.stateChanged.connect(() => this.changed());
+    this.list.stateChanged.connect(() => this.changed());
   }
+
+  /** What is installed. */
+  readonly list = new Loaded<IInstalledPackage[]>(() =>
+    this._model.client.environments.listPackages(this.tpu!, this._environment)
+  );
 
   /** The TPU as it is now; undefined if it is gone. */
   get tpu(): ITPU | undefined {
@@ -38,22 +45,12 @@ export class PackagesForm extends Form<IPackagesFields, true> {
     return this.tpu?.environments.find(one => one.name === this._environment);
   }
 
-  /** What is installed; null until that is known. */
-  get packages(): IInstalledPackage[] | null {
-    return this._packages;
-  }
-
   /** What is installed and matches the filter. */
   get filtered(): IInstalledPackage[] {
     const part = normalized(this.filled.filter.trim());
-    return (this._packages ?? []).filter(one =>
+    return (this.list.value ?? []).filter(one =>
       normalized(one.name).includes(part)
     );
-  }
-
-  /** Why the list could not be loaded. */
-  get loadFailure(): Failure | null {
-    return this._loadFailure;
   }
 
   /** The last change that was asked for here. */
@@ -83,33 +80,15 @@ export class PackagesForm extends Form<IPackagesFields, true> {
       this._id = tpu.id;
       this._environment = environment.name;
       this._operation = '';
-      this._packages = null;
+      this.list.put(null);
     }
-    void this.load();
+    this.load();
   }
 
-  async load(): Promise<void> {
-    const { environment, tpu } = this;
-    if (!tpu || !environment) {
-      return;
+  load(): void {
+    if (this.environment) {
+      void this.list.load();
     }
-    this._loadFailure = null;
-    this.changed();
-    const asked = (this._loads += 1);
-    try {
-      const packages = await this._model.client.environments.listPackages(
-        tpu,
-        environment.name
-      );
-      if (asked === this._loads) {
-        this._packages = packages;
-      }
-    } catch (error) {
-      if (asked === this._loads) {
-        this._loadFailure = Failure.from(error);
-      }
-    }
-    this.changed();
   }
 
   remove(name: string): Promise<boolean | null> {
@@ -149,7 +128,7 @@ export class PackagesForm extends Form<IPackagesFields, true> {
     }
     // Cells and other clients change them, too.
     if (keyOf({ name: operation.tpu, zone: operation.zone }) === this._tpu) {
-      void this.load();
+      this.load();
     }
   }
 
@@ -157,10 +136,7 @@ export class PackagesForm extends Form<IPackagesFields, true> {
   private _adds = false;
   private _environment = '';
   private _id = '';
-  private _loadFailure: Failure | null = null;
-  private _loads = 0;
   private _operation = '';
-  private _packages: IInstalledPackage[] | null = null;
   private _tpu = '';
 }
 

@@ -2,13 +2,12 @@
 
 import React, { useEffect } from 'react';
 
-import { Actions } from '../actions/actions';
+import { useActions } from '../actions/useActions';
 import { isBusy } from '../model/availableActions';
 import { Operation, OperationDetails } from '../operations/operationView';
 import { IInstalledPackage } from '../rest/api';
 import { Alert, EmptyState, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { TextField } from '../ui/field';
 import { FormFields } from '../ui/fields';
 import { Listed, PanelForm, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
@@ -18,9 +17,10 @@ import { trans } from '../ui/translation';
 /** Names, so not translated. */
 const EXAMPLE = 'einops, flax>=0.10';
 
-export function PackagesPage({ actions }: { actions: Actions }): JSX.Element {
+export function PackagesPage() {
+  const actions = useActions();
   const { model } = actions;
-  const form = useStore(actions.packagesForm);
+  const form = useStore(actions.forms.packages);
   const { environment, operation, problem, tpu } = form;
   const failed = operation?.state === 'failed' ? operation.id : '';
   useEffect(() => {
@@ -68,57 +68,53 @@ export function PackagesPage({ actions }: { actions: Actions }): JSX.Element {
       </div>
       {problem && (
         <Alert {...failureText(problem)}>
-          {operation && failed && (
-            <OperationDetails operation={operation} actions={actions} />
-          )}
+          {operation && failed && <OperationDetails operation={operation} />}
         </Alert>
       )}
       {running.map(one => (
-        <Operation key={one.id} operation={one} actions={actions} />
+        <Operation key={one.id} operation={one} />
       ))}
-      <Installed actions={actions} busy={busy} />
+      <Installed busy={busy} />
     </PanelForm>
   );
 }
 
-function Installed(props: { actions: Actions; busy: boolean }): JSX.Element {
-  const { actions, busy } = props;
-  const { packagesForm: form } = actions;
+function Installed({ busy }: { busy: boolean }) {
+  const form = useActions().forms.packages;
   const { filtered } = form;
   const added = filtered.filter(one => one.requested);
   const others = filtered.filter(one => !one.requested);
   return (
     <Listed
-      items={form.packages}
-      failure={form.loadFailure}
+      list={form.list}
+      items={form.list.value}
       loading={trans.__('Loading packages…')}
-      onRetry={() => form.load()}
     >
       {packages => (
         <>
-          <TextField
-            label={trans.__('Installed')}
-            type="search"
-            placeholder={trans._n(
-              'Filter %1 package',
-              'Filter %1 packages',
-              packages.length
-            )}
-            value={form.fields.filter}
-            onChange={value => form.set('filter', value)}
+          <FormFields
+            form={form}
+            fields={[
+              {
+                name: 'filter',
+                label: trans.__('Installed'),
+                kind: 'search',
+                placeholder: trans._n(
+                  'Filter %1 package',
+                  'Filter %1 packages',
+                  packages.length
+                )
+              }
+            ]}
           />
           {filtered.length === 0 && (
             <p role="status">{trans.__('No package matches the filter.')}</p>
           )}
+          <List title={trans.__('Added')} packages={added} busy={busy} />
           <List
-            {...{ actions, busy }}
-            title={trans.__('Added')}
-            packages={added}
-          />
-          <List
-            {...{ actions, busy }}
             title={trans.__('Also installed')}
             packages={others}
+            busy={busy}
           />
         </>
       )}
@@ -127,13 +123,12 @@ function Installed(props: { actions: Actions; busy: boolean }): JSX.Element {
 }
 
 function List(props: {
-  actions: Actions;
   busy: boolean;
   title: string;
   packages: IInstalledPackage[];
-}): JSX.Element | null {
-  const { actions, busy, packages, title } = props;
-  const { packagesForm: form } = actions;
+}) {
+  const { busy, packages, title } = props;
+  const form = useActions().forms.packages;
   if (packages.length === 0) {
     return null;
   }

@@ -2,23 +2,24 @@
 
 import React from 'react';
 
-import { ITPUProps } from '../actions/actions';
+import { ITPUProps, useActions } from '../actions/useActions';
 import { isBusy } from '../model/availableActions';
 import { IFoundPython } from '../rest/api';
 import { Link } from '../ui/elements';
 import { LookedUp } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
+import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
 
-export function FoundPythons({ tpu, actions }: ITPUProps): JSX.Element {
-  const lookup = useStore(actions.foundPythons).of(tpu);
+export function FoundPythons({ tpu }: ITPUProps) {
+  const lookup = useStore(useActions().foundPythons.of(tpu));
   return (
     <LookedUp
       title={trans.__('Python environments on the hosts')}
       lookup={lookup}
-      items={lookup?.found?.pythons.filter(one => !one.base)}
-      problems={lookup?.found?.problems}
+      items={lookup.value?.pythons.filter(one => !one.base)}
+      problems={lookup.value?.problems}
       none={trans.__('No other environments were found.')}
       ask={{
         first: trans.__('Find environments'),
@@ -26,31 +27,24 @@ export function FoundPythons({ tpu, actions }: ITPUProps): JSX.Element {
         label: trans.__('Find virtual environments on the hosts'),
         busy: trans.__('Searching…')
       }}
-      onAsk={() => actions.foundPythons.load(tpu)}
     >
-      {python => (
-        <FoundPython
-          key={python.path}
-          python={python}
-          tpu={tpu}
-          actions={actions}
-        />
-      )}
+      {python => <FoundPython key={python.path} python={python} tpu={tpu} />}
     </LookedUp>
   );
 }
 
-function FoundPython(props: ITPUProps & { python: IFoundPython }): JSX.Element {
-  const { actions, python, tpu } = props;
+function FoundPython({ python, tpu }: ITPUProps & { python: IFoundPython }) {
+  const actions = useActions();
   const { different, ipykernel, jax, path, problem, version } = python;
   const used = tpu.environments.find(one => one.python_path === path);
-  const facts = [
+  const about = facts(
     version && trans.__('Python %1', version),
     jax && trans.__('JAX %1', jax),
     version && !ipykernel && trans.__('no ipykernel'),
     different.length > 0 &&
-      trans.__('other versions on host %1', different.join(', '))
-  ].filter(Boolean);
+      trans.__('other versions on host %1', different.join(', ')),
+    problem
+  );
   return (
     <Row
       name={path.replace(/\/bin\/python$/, '')}
@@ -60,7 +54,7 @@ function FoundPython(props: ITPUProps & { python: IFoundPython }): JSX.Element {
       }
       more={
         <>
-          {[...facts, problem].filter(Boolean).join(' · ')}
+          {about}
           {!used && !problem && !isBusy(actions.model.runningOn(tpu)) && (
             <span className="jp-tpu-Row-links">
               <Link

@@ -31,7 +31,10 @@ export class CopyActions {
       const files = conflicts.filter(conflict => from(conflict) === host);
       const only = files.map(({ path }) => path);
       const request = { folder, remote, pull, host, only, overwrite: true };
-      if (!(await this._model.sync(tpu, request))) {
+      const send = this._model.send(tpu, client =>
+        client.sync.start(tpu, request)
+      );
+      if (!(await send)) {
         return false;
       }
     }
@@ -46,7 +49,8 @@ export class CopyActions {
       return;
     }
     const overwrite = wouldOverwrite(operation) || result.request.overwrite;
-    await this._model.copy(tpu, { ...result.request, overwrite });
+    const request = { ...result.request, overwrite };
+    await this._model.send(tpu, client => client.copies.start(tpu, request));
   }
 
   /** The folder that was synced last. */

@@ -6,7 +6,7 @@ import { ICopyResult } from '../rest/api';
 import { trans } from '../ui/translation';
 
 /** What is shown with the details of a copy: files that exist, and those that were not copied. */
-export function CopiedFiles({ result }: { result: ICopyResult }): JSX.Element {
+export function CopiedFiles({ result }: { result: ICopyResult }) {
   const { copies, existing, existing_count } = result;
   const more = existing_count - existing.length;
   const leftOut = copies.flatMap(({ host, problems }) =>

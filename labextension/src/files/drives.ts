@@ -4,17 +4,22 @@
 import { Contents, ServerConnection } from '@jupyterlab/services';
 
 import { keyOf } from '../model/resources';
+import { KeyValueStorage, Stored } from '../model/stored';
 import { driveName, HostDrive, IHostRef } from './hostDrive';
 
 export class Drives {
   constructor(
     private _contents: Contents.IManager,
     private _settings: ServerConnection.ISettings,
-    private _storage: Pick<Storage, 'getItem' | 'setItem'>
+    storage: KeyValueStorage
   ) {
-    this._key = `jupyter-tpu:drives:${_settings.baseUrl}`;
-    for (const place of this._remembered()) {
-      this._add(place);
+    this._stored = new Stored(
+      storage,
+      `jupyter-tpu:drives:${_settings.baseUrl}`
+    );
+    const places = this._stored.load();
+    for (const place of Array.isArray(places) ? places : []) {
+      this._add(place as IHostRef);
     }
   }
 
@@ -25,12 +30,7 @@ export class Drives {
       return known;
     }
     const drive = this._add(place);
-    const places = [...this._drives.values()].map(one => one.place);
-    try {
-      this._storage.setItem(this._key, JSON.stringify(places));
-    } catch {
-      // A browser that blocks storage forgets them.
-    }
+    this._stored.save([...this._drives.values()].map(one => one.place));
     return drive;
   }
 
@@ -46,19 +46,10 @@ export class Drives {
     return drive;
   }
 
-  private _remembered(): IHostRef[] {
-    try {
-      const places = JSON.parse(this._storage.getItem(this._key) ?? '[]');
-      return Array.isArray(places) ? places : [];
-    } catch {
-      return [];
-    }
-  }
-
   private _id(place: IHostRef): string {
     return `${keyOf(place)} ${place.host}`;
   }
 
   private _drives = new Map<string, HostDrive>();
-  private _key: string;
+  private _stored: Stored;
 }

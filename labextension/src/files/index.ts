@@ -10,10 +10,9 @@ import {
 } from '@jupyterlab/application';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { FileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
-import { ITranslator } from '@jupyterlab/translation';
 
 import { Actions } from '../actions/actions';
-import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
+import { CommandIDs, describe, NO_ARGUMENTS } from '../actions/commandIDs';
 import { chooseTPU } from '../actions/commands';
 import { ACTIONS } from '../actions/table';
 import { TPUModel } from '../model/model';
@@ -22,7 +21,7 @@ import { ITPU } from '../rest/api';
 import { ITPUActions, ITPUModel } from '../tokens';
 import { attempt } from '../ui/attempt';
 import { paths } from '../ui/paths';
-import { loadTranslation, trans } from '../ui/translation';
+import { trans } from '../ui/translation';
 import { Drives } from './drives';
 
 const plugin: JupyterFrontEndPlugin<void> = {
@@ -30,17 +29,15 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows files of hosts in the file browser.',
   autoStart: true,
   requires: [ITPUModel],
-  optional: [IFileBrowserFactory, ILabShell, ITranslator, IDocumentManager],
+  optional: [IFileBrowserFactory, ILabShell, IDocumentManager],
   activate: (
     app: JupyterFrontEnd,
     model: TPUModel,
     factory: IFileBrowserFactory | null,
     shell: ILabShell | null,
-    translator: ITranslator | null,
     documents: IDocumentManager | null
   ) => {
     const { commands, serviceManager } = app;
-    loadTranslation(translator);
     const { contents, serverSettings } = serviceManager;
     const drives = new Drives(contents, serverSettings, window.localStorage);
     if (documents) {
@@ -73,22 +70,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
 
     commands.addCommand(CommandIDs.showFiles, {
       label: trans.__('Show the Files of a TPU’s Host'),
-      describedBy: {
-        args: {
-          type: 'object',
-          required: ['tpu'],
-          properties: {
-            tpu: {
-              type: 'string',
-              description: trans.__('The TPU, as zone/name')
-            },
-            host: {
-              type: 'integer',
-              description: trans.__('The number of the host')
-            }
-          }
-        }
-      },
+      describedBy: describe(
+        {
+          tpu: ['string', trans.__('The TPU, as zone/name')],
+          host: ['integer', trans.__('The number of the host')]
+        },
+        'tpu'
+      ),
       execute: async args => {
         const tpu = model.tpu(args.tpu as string);
         if (tpu) {

@@ -1,4 +1,4 @@
-// What operations on files have done.
+// What operations on files have done so far; null for other operations.
 
 import {
   ICopyResult,
@@ -7,28 +7,24 @@ import {
   ISyncResult
 } from '../rest/api';
 
-/** The result of a copy so far; null for other operations. */
+function resultOf<T>(kind: IOperation['kind'], operation: IOperation) {
+  return operation.kind === kind ? (operation.result as T | null) : null;
+}
+
 export function copyResult(operation: IOperation): ICopyResult | null {
-  return operation.kind === 'copy'
-    ? (operation.result as unknown as ICopyResult | null)
-    : null;
+  return resultOf('copy', operation);
+}
+
+/** Also of planning to share a folder. */
+export function shareResult(operation: IOperation): IShareResult | null {
+  return resultOf('share', operation);
+}
+
+export function syncResult(operation: IOperation): ISyncResult | null {
+  return resultOf('sync', operation);
 }
 
 /** Whether a copy failed because files exist, which it would have overwritten. */
 export function wouldOverwrite(operation: IOperation): boolean {
   return operation.kind === 'copy' && operation.problem?.reason === 'EXISTS';
-}
-
-/** The result of sharing a folder so far, or of planning that; null for other operations. */
-export function shareResult(operation: IOperation): IShareResult | null {
-  return operation.kind === 'share'
-    ? (operation.result as unknown as IShareResult | null)
-    : null;
-}
-
-/** The result of a sync so far; null for other operations. */
-export function syncResult(operation: IOperation): ISyncResult | null {
-  return operation.kind === 'sync'
-    ? (operation.result as unknown as ISyncResult | null)
-    : null;
 }

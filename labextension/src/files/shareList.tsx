@@ -2,21 +2,19 @@
 
 import React from 'react';
 
-import { ITPUProps } from '../actions/actions';
+import { ITPUProps, useActions } from '../actions/useActions';
 import { ISharedFolder } from '../rest/api';
 import { LookedUp } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 
 /** The folders that a TPU's hosts share. */
-export function SharedFolders({ tpu, actions }: ITPUProps): JSX.Element {
-  const { shares } = actions;
-  const lookup = useStore(shares.lookups).of(tpu);
+export function SharedFolders({ tpu }: ITPUProps) {
+  const { shares } = useActions();
   return (
     <LookedUp
       title={trans.__('Shared folders')}
-      lookup={lookup}
+      lookup={shares.lookups.of(tpu)}
       items={tpu.shares?.folders}
       problems={tpu.shares?.problems}
       none={trans.__('No folder is shared.')}
@@ -26,23 +24,16 @@ export function SharedFolders({ tpu, actions }: ITPUProps): JSX.Element {
         label: trans.__('Ask the hosts which folders they share'),
         busy: trans.__('Asking the hosts…')
       }}
-      onAsk={() => shares.lookups.load(tpu)}
     >
       {folder => (
-        <Folder
-          key={`${folder.tpu}:${folder.path}`}
-          folder={folder}
-          tpu={tpu}
-          actions={actions}
-        />
+        <Folder key={folder.tpu + folder.path} folder={folder} tpu={tpu} />
       )}
     </LookedUp>
   );
 }
 
-function Folder(props: ITPUProps & { folder: ISharedFolder }): JSX.Element {
-  const { folder, tpu, actions } = props;
-  const { shares } = actions;
+function Folder({ folder, tpu }: ITPUProps & { folder: ISharedFolder }) {
+  const { shares } = useActions();
   const clients = folder.hosts.filter(host => host.role === 'client');
   const mounted = clients.filter(host => host.mounted).length;
   const problems = folder.hosts.filter(host => host.problem);

@@ -3,21 +3,16 @@
 import React from 'react';
 
 import { IHostShare } from '../rest/api';
+import { grouped } from '../ui/grouped';
 import { hostRanges } from '../ui/hostRanges';
+import { problemLine } from '../ui/text';
 import { trans } from '../ui/translation';
 
 /** What is done on each host, or why it can't be; hosts with the same are listed together. */
-export function ShareSteps({ hosts }: { hosts: IHostShare[] }): JSX.Element {
-  const groups = new Map<string, IHostShare[]>();
-  for (const host of hosts) {
-    const text = whatIsDone(host);
-    if (text) {
-      groups.set(text, [...(groups.get(text) ?? []), host]);
-    }
-  }
+export function ShareSteps({ hosts }: { hosts: IHostShare[] }) {
   return (
     <ul className="jp-tpu-Paths">
-      {[...groups].map(([text, same]) => (
+      {grouped(hosts.filter(whatIsDone), whatIsDone).map(([text, same]) => (
         <li key={text}>
           <span>{hostNames(same)}</span>
           {same[0].problem ? (
@@ -33,7 +28,7 @@ export function ShareSteps({ hosts }: { hosts: IHostShare[] }): JSX.Element {
 
 function whatIsDone({ problem, steps }: IHostShare): string {
   if (problem) {
-    return `${problem.message} ${problem.hint}`;
+    return problemLine(problem);
   }
   return steps
     .flatMap(({ text, content }) => [
@@ -48,15 +43,12 @@ function whatIsDone({ problem, steps }: IHostShare): string {
 
 /** "Host 0 of a", "Hosts 1–3 of a · Host 0 of b". */
 function hostNames(hosts: IHostShare[]): string {
-  const tpus = new Map<string, number[]>();
-  for (const { host, tpu } of hosts) {
-    tpus.set(tpu, [...(tpus.get(tpu) ?? []), host]);
-  }
-  return [...tpus]
-    .map(([tpu, numbers]) =>
-      numbers.length === 1
+  return grouped(hosts, ({ tpu }) => tpu)
+    .map(([tpu, same]) => {
+      const numbers = same.map(({ host }) => host);
+      return numbers.length === 1
         ? trans.__('Host %1 of %2', numbers[0], tpu)
-        : trans.__('Hosts %1 of %2', hostRanges(numbers), tpu)
-    )
+        : trans.__('Hosts %1 of %2', hostRanges(numbers), tpu);
+    })
     .join(' · ');
 }

@@ -3,7 +3,7 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
-import { Actions, ITPUProps } from '../actions/actions';
+import { ITPUProps, useActions } from '../actions/useActions';
 import { keyOf } from '../model/resources';
 import {
   IMirroredProject,
@@ -21,10 +21,9 @@ import { ago, Tone, trans } from '../ui/translation';
 export function SyncSummary(props: {
   operation: IOperation;
   result: ISyncResult;
-  actions: Actions;
-}): JSX.Element {
-  const { operation, result, actions } = props;
-  const { model } = actions;
+}) {
+  const { operation, result } = props;
+  const { model } = useActions();
   return (
     <>
       <div
@@ -36,7 +35,6 @@ export function SyncSummary(props: {
       <Conflicts
         tpu={model.tpu(keyOf({ name: operation.tpu, zone: operation.zone }))}
         result={result}
-        actions={actions}
         onDecided={() => model.dismiss(operation.id)}
       />
     </>
@@ -47,11 +45,11 @@ export function SyncSummary(props: {
 function Conflicts(props: {
   tpu: ITPU | undefined;
   result: ISyncResult;
-  actions: Actions;
   onDecided?: () => void;
-}): JSX.Element | null {
-  const { tpu, result, actions, onDecided } = props;
-  const decide = (pull: boolean) => async () => {
+}) {
+  const { tpu, result, onDecided } = props;
+  const actions = useActions();
+  const decide = async (pull: boolean) => {
     if (await actions.copies.decideConflicts(tpu!, result, pull)) {
       onDecided?.();
     }
@@ -72,16 +70,16 @@ function Conflicts(props: {
         {result.conflicts.map(conflict => (
           <li key={conflict.path} title={conflict.path}>
             <code>{conflict.path}</code>
-            <small>{conflictLabel(conflict, result, actions)}</small>
+            <small>{conflictLabel(conflict, result)}</small>
           </li>
         ))}
       </ul>
       {tpu && (
         <>
-          <TextButton onClick={() => void decide(false)()}>
+          <TextButton onClick={() => void decide(false)}>
             {trans.__('Use This Computer’s')}
           </TextButton>
-          <TextButton onClick={() => void decide(true)()}>
+          <TextButton onClick={() => void decide(true)}>
             {trans.__('Use the TPU’s')}
           </TextButton>
         </>
@@ -91,7 +89,7 @@ function Conflicts(props: {
 }
 
 /** The projects of the notebooks whose kernels run on a TPU. */
-export function Projects({ tpu, actions }: ITPUProps): JSX.Element | null {
+export function Projects({ tpu }: ITPUProps) {
   if (tpu.projects.length === 0) {
     return null;
   }
@@ -125,11 +123,7 @@ export function Projects({ tpu, actions }: ITPUProps): JSX.Element | null {
                       />
                     );
                   })}
-                <Conflicts
-                  tpu={tpu}
-                  result={project.result}
-                  actions={actions}
-                />
+                <Conflicts tpu={tpu} result={project.result} />
                 <LeftOut files={project.result.not_copied} />
               </>
             )}
@@ -146,10 +140,7 @@ const PROJECT_TONES: { [state in IMirroredProject['state']]: Tone } = {
   failed: 'bad'
 };
 
-function ProjectState(props: {
-  project: IMirroredProject;
-  tpu: ITPU;
-}): JSX.Element {
+function ProjectState(props: { project: IMirroredProject; tpu: ITPU }) {
   const { project, tpu } = props;
   // What is in conflict is not copied.
   const conflicts = project.result?.conflicts ?? [];
@@ -173,8 +164,7 @@ function ProjectState(props: {
 }
 
 /** What is shown with the details of a sync. */
-export function LeftOut(props: { files: INotCopied[] }): JSX.Element | null {
-  const { files } = props;
+export function LeftOut({ files }: { files: INotCopied[] }) {
   if (files.length === 0) {
     return null;
   }
@@ -204,11 +194,7 @@ function foldersLabel({ folder, remote, pull }: ISyncResult): string {
 }
 
 /** "here: 2 minutes ago · on the TPU: deleted (host 3)" */
-function conflictLabel(
-  conflict: ISyncConflict,
-  result: ISyncResult,
-  actions: Actions
-): string {
+function conflictLabel(conflict: ISyncConflict, result: ISyncResult): string {
   const time = (at: string) => (at ? ago(at, Date.now()) : trans.__('deleted'));
   const label = trans.__(
     'here: %1 · on the TPU: %2',

@@ -5,137 +5,153 @@ import { Notification } from '@jupyterlab/apputils';
 import { TPUModel } from '../model/model';
 import { ITPU } from '../rest/api';
 import { Failure } from '../rest/failure';
+import { confirm } from '../ui/confirm';
 import { failureLine } from '../ui/failures';
+import { hostField } from '../ui/fields';
+import { ask } from '../ui/formDialog';
+import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { SUCCESS_TIMEOUT } from '../ui/wait';
 
-export class FileTransfers {
-  constructor(private _model: TPUModel) {}
-
-  /** Asks for files, and uploads them one after the other. */
-  async upload(tpu: ITPU): Promise<void> {
-    const chosen = await (await import('./fileDialogs')).askUpload(tpu);
-    const folder = chosen?.folder.replace(/\/+$/, '') ?? '';
-    const root = chosen?.folder.startsWith('/') ? '/' : '';
-    for (const file of chosen?.files ?? []) {
-      const path = (folder ? `${folder}/` : root) + file.name;
-      await this._upload(tpu, chosen!.host, path, file);
+/** Asks for files, and uploads them one after the other. */
+export async function upload(tpu: ITPU, model: TPUModel): Promise<void> {
+  const chosen = await ask({
+    title: trans.__('Upload Files to %1', tpu.name),
+    accept: trans.__('Upload'),
+    initial: { host: 0, folder: '', files: [] as File[] },
+    fields: ({ host }) => [
+      {
+        name: 'files',
+        label: trans.__('Files'),
+        kind: 'files',
+        required: true
+      },
+      {
+        name: 'folder',
+        label: trans.__('Folder on the host (optional)'),
+        help: trans.__('Empty: the home folder, where kernels start.'),
+        kind: 'path',
+        place: { tpu, host, folder: true },
+        placeholder: '~'
+      },
+      hostField(tpu)
+    ]
+  });
+  const folder = chosen?.folder.replace(/\/+$/, '') ?? '';
+  const root = chosen?.folder.startsWith('/') ? '/' : '';
+  for (const file of chosen?.files ?? []) {
+    const path = (folder ? `${folder}/` : root) + file.name;
+    try {
+      await uploadFile(tpu, model, chosen!.host, path, file);
+    } catch (error) {
+      const why = failureLine(error);
+      notify.error(trans.__('%1 could not be uploaded: %2', path, why));
     }
   }
+}
 
-  /** Asks for a file, and has the browser download it. */
-  async download(tpu: ITPU): Promise<void> {
-    const { askDownload } = await import('./fileDialogs');
-    await askDownload(tpu, async ({ host, path }) => {
+/** Asks for a file, and has the browser download it. */
+export async function download(tpu: ITPU, model: TPUModel): Promise<void> {
+  await ask({
+    title: trans.__('Download a File from %1', tpu.name),
+    accept: trans.__('Download'),
+    initial: { host: 0, path: '' },
+    fields: ({ host }) => [
+      {
+        name: 'path',
+        label: trans.__('File on the host'),
+        help: trans.__(
+          'Relative to the home folder, such as runs/loss.csv, or an absolute path. For a folder, use Copy Files and Folders.'
+        ),
+        kind: 'path',
+        place: { tpu, host },
+        required: true
+      },
+      hostField(tpu)
+    ],
+    submit: async ({ host, path }) => {
       // The browser would save an error's text as the file.
-      await this._model.client.file(tpu, host, path);
+      await model.client.file(tpu, host, path);
       const link = document.createElement('a');
-      link.href = this._model.client.fileURL(tpu, host, path);
+      link.href = model.client.fileURL(tpu, host, path);
       link.download = '';
       document.body.append(link);
       link.click();
       link.remove();
-    });
-  }
-
-  private async _upload(
-    tpu: ITPU,
-    host: number,
-    path: string,
-    file: File
-  ): Promise<void> {
-    try {
-      let overwrite = false;
-      // Asked before anything is sent. The server makes sure.
-      let exists = await this._exists(tpu, host, path);
-      do {
-        if (exists) {
-          overwrite = await (
-            await import('./fileDialogs')
-          ).askOverwrite(path, tpu);
-          if (!overwrite) {
-            return;
-          }
-        }
-        exists = await this._send(tpu, host, path, file, overwrite);
-      } while (exists);
-    } catch (error) {
-      const why = this._why(error);
-      Notification.error(trans.__('%1 could not be uploaded: %2', path, why), {
-        autoClose: false
-      });
     }
-  }
+  });
+}
 
-  /** Uploads a file, with its progress as a notification. Returns whether it exists and stays. */
-  private async _send(
-    tpu: ITPU,
-    host: number,
-    path: string,
-    file: File,
-    overwrite: boolean
-  ): Promise<boolean> {
-    const aborter = new AbortController();
-    const { signal } = aborter;
-    const cancel = {
-      label: trans.__('Cancel'),
-      callback: () => aborter.abort()
-    };
-    const id = Notification.emit(
-      trans.__('Uploading %1 to %2', path, tpu.name),
-      'in-progress',
-      { autoClose: false, progress: 0, actions: [cancel] }
-    );
-    const onProgress = (progress: number) => {
-      Notification.update({ id, progress });
-    };
-    try {
-      const options = { overwrite, signal, onProgress };
-      await this._model.client.upload(tpu, host, path, file, options);
-    } catch (error) {
-      if (error instanceof Failure && error.reason === 'EXISTS') {
-        return true;
-      }
-      if (!signal.aborted) {
-        throw error;
-      }
+/** Uploads a file; asks before it replaces one. Throws `Failure`. */
+async function uploadFile(
+  tpu: ITPU,
+  model: TPUModel,
+  host: number,
+  path: string,
+  file: File
+): Promise<void> {
+  const refused = (reason: string) => (error: unknown) => {
+    if (error instanceof Failure && error.reason === reason) {
       return false;
-    } finally {
-      Notification.dismiss(id);
     }
-    Notification.success(trans.__('Uploaded %1 to %2', path, tpu.name), {
-      autoClose: SUCCESS_TIMEOUT
-    });
-    return false;
+    throw error;
+  };
+  // Asked before anything is sent. The server makes sure.
+  let exists = await model.client
+    .file(tpu, host, path)
+    .then(() => true, refused('NOT_FOUND'));
+  for (let sent = false; !sent; exists = true) {
+    if (exists && !(await confirmOverwrite(path, tpu))) {
+      return;
+    }
+    sent = await send(tpu, model, host, path, file, exists).then(
+      () => true,
+      refused('EXISTS')
+    );
   }
+}
 
-  private async _exists(
-    tpu: ITPU,
-    host: number,
-    path: string
-  ): Promise<boolean> {
-    try {
-      await this._model.client.file(tpu, host, path);
-      return true;
-    } catch (error) {
-      if (error instanceof Failure && error.reason === 'NOT_FOUND') {
-        return false;
-      }
+/** Enter alone leaves the file. */
+function confirmOverwrite(path: string, tpu: ITPU): Promise<boolean> {
+  return confirm(
+    trans.__('Overwrite %1?', path),
+    trans.__('A file with this name exists on %1.', tpu.name),
+    trans.__('Overwrite'),
+    { cancel: trans.__('Skip') }
+  );
+}
+
+/** Uploads a file, with its progress as a notification. Throws `Failure`, but not if it is cancelled. */
+async function send(
+  tpu: ITPU,
+  model: TPUModel,
+  host: number,
+  path: string,
+  file: File,
+  overwrite: boolean
+): Promise<void> {
+  const aborter = new AbortController();
+  const { signal } = aborter;
+  const cancel = {
+    label: trans.__('Cancel'),
+    callback: () => aborter.abort()
+  };
+  const id = Notification.emit(
+    trans.__('Uploading %1 to %2', path, tpu.name),
+    'in-progress',
+    { autoClose: false, progress: 0, actions: [cancel] }
+  );
+  const onProgress = (progress: number) => {
+    Notification.update({ id, progress });
+  };
+  try {
+    const options = { overwrite, signal, onProgress };
+    await model.client.upload(tpu, host, path, file, options);
+    notify.success(trans.__('Uploaded %1 to %2', path, tpu.name));
+  } catch (error) {
+    if (!signal.aborted) {
       throw error;
     }
+  } finally {
+    Notification.dismiss(id);
   }
-
-  private _why(error: unknown): string {
-    return failureLine(error);
-  }
-}
-
-/** Asks for files, and uploads them. */
-export function upload(tpu: ITPU, model: TPUModel): Promise<void> {
-  return new FileTransfers(model).upload(tpu);
-}
-
-/** Asks for a file, and has the browser download it. */
-export function download(tpu: ITPU, model: TPUModel): Promise<void> {
-  return new FileTransfers(model).download(tpu);
 }

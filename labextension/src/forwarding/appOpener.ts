@@ -4,6 +4,7 @@ import { Notification } from '@jupyterlab/apputils';
 
 import { TPUModel } from '../model/model';
 import { IOperation } from '../rest/api';
+import { notify } from '../ui/notify';
 import { failureLine } from '../ui/failures';
 import { trans } from '../ui/translation';
 import { reachableAddress } from './address';
@@ -47,8 +48,9 @@ export class AppOpener {
             onProgress
           )
         : port
-          ? await model.openApp(tpu, { port, host, path, name })
-          : await model.openRayDashboard(tpu);
+          ? await model.client.apps.open(tpu, { port, host, path, name })
+          : await model.client.ray.openDashboard(tpu);
+      model.keep({ app });
     }
     const visit = await model.client.visitApp(app.id, {
       framed_by: framedBy
@@ -80,9 +82,7 @@ export class AppOpener {
     } catch (error) {
       opened.close();
       const what = trans.__('%1 could not be opened', target.name);
-      Notification.error(`${what}: ${failureLine(error)}`, {
-        autoClose: false
-      });
+      notify.error(`${what}: ${failureLine(error)}`);
     }
   }
 }

@@ -240,7 +240,6 @@ export class AppTab extends MainAreaWidget<AppView> {
     this.title.label = target.name;
     this.title.caption = `${what} · ${where}`;
     this.title.icon = tpuIcon;
-    this.title.closable = true;
     this.toolbar.addItem(
       'reload',
       new ToolbarButton({
@@ -257,9 +256,5 @@ export class AppTab extends MainAreaWidget<AppView> {
         onClick: () => void opener.openWindow(target)
       })
     );
-  }
-
-  get target(): IAppTarget {
-    return this.content.target;
   }
 }

@@ -9,14 +9,12 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { WidgetTracker } from '@jupyterlab/apputils';
-import { ITranslator } from '@jupyterlab/translation';
 
-import { CommandIDs } from '../actions/commandIDs';
+import { CommandIDs, describe } from '../actions/commandIDs';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
-import { loadTranslation, trans } from '../ui/translation';
-import type { AppTab } from './appTab';
+import { addTabs } from '../ui/tabs';
+import { trans } from '../ui/translation';
 import { IAppTarget, targetKey } from './target';
 
 const plugin: JupyterFrontEndPlugin<void> = {
@@ -24,95 +22,51 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows web apps of hosts, such as TensorBoard.',
   autoStart: true,
   requires: [ITPUModel],
-  optional: [ITranslator, ILabShell, ILayoutRestorer],
+  optional: [ILabShell, ILayoutRestorer],
   activate: (
     app: JupyterFrontEnd,
     model: TPUModel,
-    translator: ITranslator | null,
     labShell: ILabShell | null,
     restorer: ILayoutRestorer | null
-  ) => {
-    const { commands } = app;
-    loadTranslation(translator);
-    const tracker = new WidgetTracker<AppTab>({
-      namespace: 'jupyter-tpu-apps'
-    });
-
-    const addTab = async (target: IAppTarget, shell: ILabShell) => {
-      const { AppTab } = await import('./appTab');
-      const tab = new AppTab(target, model);
-      void tracker.add(tab);
-      shell.add(tab, 'main', { type: 'TPU App' });
-      return tab;
-    };
-    const openTab = async (target: IAppTarget, shell: ILabShell) => {
-      const key = targetKey(target);
-      const open = tracker.find(one => targetKey(one.target) === key);
-      shell.activateById((open ?? (await addTab(target, shell))).id);
-    };
-
-    commands.addCommand(CommandIDs.showApp, {
-      label: trans.__('Show a Web App of a TPU’s Host'),
-      describedBy: {
-        args: {
-          type: 'object',
-          required: ['tpu'],
-          properties: {
-            tpu: {
-              type: 'string',
-              description: trans.__('The TPU, as zone/name')
-            },
-            host: {
-              type: 'integer',
-              description: trans.__('The number of the host')
-            },
-            port: {
-              type: 'integer',
-              description: trans.__('The port on the host')
-            },
-            path: {
-              type: 'string',
-              description: trans.__('The path of the first page')
-            },
-            name: {
-              type: 'string',
-              description: trans.__('The title of the tab')
-            },
-            logdir: {
-              type: 'string',
-              description: trans.__(
-                'A log folder to show in TensorBoard, instead of a port'
-              )
-            }
-          }
-        }
-      },
-      execute: async args => {
-        const target: IAppTarget = {
-          host: 0,
-          port: 0,
-          path: '/',
-          logdir: '',
-          name: args.logdir
-            ? trans.__('TensorBoard')
-            : trans.__('Port %1', args.port),
-          ...(args as Pick<IAppTarget, 'tpu'>)
-        };
-        if (labShell) {
-          await openTab(target, labShell);
-        } else {
-          const { AppOpener } = await import('./appOpener');
-          await new AppOpener(model).openWindow(target);
-        }
-      }
-    });
-    // Only the target is stored: an address can be used once.
-    void restorer?.restore(tracker, {
+  ) =>
+    addTabs<IAppTarget>(app, labShell, restorer, {
       command: CommandIDs.showApp,
-      args: tab => tab.target,
-      name: tab => targetKey(tab.target)
-    });
-  }
+      type: 'TPU App',
+      label: trans.__('Show a Web App of a TPU’s Host'),
+      describedBy: describe(
+        {
+          tpu: ['string', trans.__('The TPU, as zone/name')],
+          host: ['integer', trans.__('The number of the host')],
+          port: ['integer', trans.__('The port on the host')],
+          path: ['string', trans.__('The path of the first page')],
+          name: ['string', trans.__('The title of the tab')],
+          logdir: [
+            'string',
+            trans.__('A log folder to show in TensorBoard, instead of a port')
+          ]
+        },
+        'tpu'
+      ),
+      namespace: 'jupyter-tpu-apps',
+      // Only the target is stored: an address can be used once.
+      argsOf: args => ({
+        host: 0,
+        port: 0,
+        path: '/',
+        logdir: '',
+        name: args.logdir
+          ? trans.__('TensorBoard')
+          : trans.__('Port %1', args.port),
+        ...(args as Pick<IAppTarget, 'tpu'>)
+      }),
+      keyOf: targetKey,
+      create: async target =>
+        new (await import('./appTab')).AppTab(target, model),
+      elsewhere: async target => {
+        const { AppOpener } = await import('./appOpener');
+        await new AppOpener(model).openWindow(target);
+      }
+    })
 };
 
 export default [plugin];

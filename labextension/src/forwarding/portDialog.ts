@@ -56,8 +56,8 @@ export function askApp(tpu: ITPU): Promise<IOpenTunnel | null> {
 
 /** Opens a tunnel; whether it is open. */
 export async function openTunnel(tpu: ITPU, model: TPUModel): Promise<boolean> {
-  return !!(await askPort(tpu, true, request =>
-    model.openTunnel(tpu, request)
+  return !!(await askPort(tpu, true, async request =>
+    model.keep({ tunnel: await model.client.tunnels.open(tpu, request) })
   ));
 }
 

@@ -1,18 +1,15 @@
 // The tunnels to a TPU, and the web apps of its hosts that are open.
 
 import { Clipboard } from '@jupyterlab/apputils';
-import {
-  addIcon,
-  closeIcon,
-  copyIcon,
-  launchIcon
-} from '@jupyterlab/ui-components';
+import { closeIcon, copyIcon, launchIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Actions, ITPUProps } from '../actions/actions';
-import { IApp, ITPU, ITunnel } from '../rest/api';
-import { IconButton, Section, StateLabel } from '../ui/elements';
-import { Row, SortableList } from '../ui/rows';
+import { ITPUProps, useActions } from '../actions/useActions';
+import { IApp, ITunnel } from '../rest/api';
+import { IconButton, StateLabel } from '../ui/elements';
+import { ListSection } from '../ui/listSection';
+import { Row } from '../ui/rows';
+import { facts, problemLine } from '../ui/text';
 import { Tone, trans } from '../ui/translation';
 import { portLabel, trafficLabel } from './portLabels';
 import { targetOf, portTarget } from './target';
@@ -25,8 +22,9 @@ const TONES: { [state in ITunnel['state']]: Tone } = {
   waiting: 'moving'
 };
 
-export function Ports({ tpu, actions }: ITPUProps): JSX.Element | null {
-  const { model, view } = actions;
+export function Ports({ tpu }: ITPUProps) {
+  const actions = useActions();
+  const { model } = actions;
   const tunnels = model.tunnels(tpu);
   const apps = model.apps(tpu);
   const usable = tpu.state === 'READY';
@@ -35,87 +33,55 @@ export function Ports({ tpu, actions }: ITPUProps): JSX.Element | null {
   }
   return (
     <>
-      <Section
+      <ListSection
         id="apps"
-        view={view}
         title={trans.__('Web apps')}
-        none={
-          apps.length === 0 &&
-          trans.__('Web apps on a host, such as TensorBoard')
-        }
-        aside={
-          <IconButton
-            icon={addIcon}
-            label={trans.__('Open a web app on %1', tpu.name)}
-            disabled={!usable || !actions.offers('app')}
-            onClick={() => void actions.act('app', tpu)}
-          />
-        }
-      >
-        <SortableList
-          id="apps"
-          view={view}
-          label={trans.__('Web apps on %1', tpu.name)}
-          items={apps}
-          sorts={[
-            ['name', trans.__('Name'), ({ name }) => name],
-            ['port', trans.__('Port'), ({ port }) => port],
-            ['host', trans.__('Host'), ({ host }) => host]
-          ]}
-        >
-          {app => <App key={app.id} app={app} tpu={tpu} actions={actions} />}
-        </SortableList>
-      </Section>
-      <Section
+        label={trans.__('Web apps on %1', tpu.name)}
+        none={trans.__('Web apps on a host, such as TensorBoard')}
+        add={{
+          label: trans.__('Open a web app on %1', tpu.name),
+          disabled: !usable || !actions.offers('app'),
+          run: () => actions.act('app', tpu)
+        }}
+        items={apps}
+        sorts={[
+          ['name', trans.__('Name'), ({ name }) => name],
+          ['port', trans.__('Port'), ({ port }) => port],
+          ['host', trans.__('Host'), ({ host }) => host]
+        ]}
+        row={app => <App key={app.id} app={app} tpu={tpu} />}
+      />
+      <ListSection
         id="tunnels"
-        view={view}
         title={trans.__('Tunnels')}
-        none={
-          tunnels.length === 0 && trans.__('Local ports forwarded to a host')
-        }
-        aside={
-          <IconButton
-            icon={addIcon}
-            label={trans.__('New tunnel to %1', tpu.name)}
-            disabled={!usable}
-            onClick={() => void actions.act('tunnel', tpu)}
-          />
-        }
-      >
-        <SortableList
-          id="tunnels"
-          view={view}
-          label={trans.__('Tunnels to %1', tpu.name)}
-          items={tunnels}
-          sorts={[
-            ['local', trans.__('Local port'), tunnel => tunnel.local_port],
-            ['port', trans.__('Port'), ({ port }) => port],
-            ['host', trans.__('Host'), ({ host }) => host]
-          ]}
-        >
-          {tunnel => (
-            <Tunnel
-              key={tunnel.id}
-              tunnel={tunnel}
-              tpu={tpu}
-              actions={actions}
-            />
-          )}
-        </SortableList>
-      </Section>
+        label={trans.__('Tunnels to %1', tpu.name)}
+        none={trans.__('Local ports forwarded to a host')}
+        add={{
+          label: trans.__('New tunnel to %1', tpu.name),
+          disabled: !usable,
+          run: () => actions.act('tunnel', tpu)
+        }}
+        items={tunnels}
+        sorts={[
+          ['local', trans.__('Local port'), tunnel => tunnel.local_port],
+          ['port', trans.__('Port'), ({ port }) => port],
+          ['host', trans.__('Host'), ({ host }) => host]
+        ]}
+        row={tunnel => <Tunnel key={tunnel.id} tunnel={tunnel} tpu={tpu} />}
+      />
     </>
   );
 }
 
-function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
-  const { app, tpu, actions } = props;
-  const about = [
+function App({ app, tpu }: ITPUProps & { app: IApp }) {
+  const actions = useActions();
+  const about = facts(
     app.logdir || (app.path !== '/' && app.path),
     app.name !== trans.__('Port %1', app.port) && trans.__('port %1', app.port),
     app.host > 0 && trans.__('host %1', app.host),
     trafficLabel(app.sent, app.received),
-    app.problem && `${app.problem.message} ${app.problem.hint}`
-  ].filter(Boolean);
+    problemLine(app.problem)
+  );
   return (
     <Row
       name={app.name}
@@ -140,18 +106,18 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
           <StateLabel tone={TONES[app.state]}>
             {portLabel(app.state)}
           </StateLabel>
-          {about.map(one => ` · ${one}`)}
+          {about && ` · ${about}`}
         </>
       }
     />
   );
 }
 
-function Tunnel(props: ITPUProps & { tunnel: ITunnel }): JSX.Element {
-  const { tunnel, tpu, actions } = props;
+function Tunnel({ tunnel, tpu }: ITPUProps & { tunnel: ITunnel }) {
+  const actions = useActions();
   const { address, host, local_port, port, problem } = tunnel;
   const here = `${address === '127.0.0.1' ? 'localhost' : address}:${local_port}`;
-  const about = [
+  const about = facts(
     host > 0
       ? trans.__('to port %1 on host %2', port, host)
       : trans.__('to port %1', port),
@@ -159,8 +125,8 @@ function Tunnel(props: ITPUProps & { tunnel: ITunnel }): JSX.Element {
       trans._n('%1 connection', '%1 connections', tunnel.connections),
     trafficLabel(tunnel.sent, tunnel.received),
     tunnel.local_port_reason,
-    problem && `${problem.message} ${problem.hint}`
-  ].filter(Boolean);
+    problemLine(problem)
+  );
   return (
     <Row
       name={here}
@@ -194,7 +160,7 @@ function Tunnel(props: ITPUProps & { tunnel: ITunnel }): JSX.Element {
           <StateLabel tone={TONES[tunnel.state]} title={tunnel.since}>
             {portLabel(tunnel.state)}
           </StateLabel>
-          {about.map(one => ` · ${one}`)}
+          {` · ${about}`}
         </>
       }
     />

@@ -1,6 +1,5 @@
 // The dialog that sets, changes and removes the guard of a TPU.
 
-import { Notification } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { askName } from '../actions/dialogs';
@@ -9,10 +8,15 @@ import { TPUModel } from '../model/model';
 import { IGuard, ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
 import { ask } from '../ui/formDialog';
+import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
-import { guardFieldList } from './guardFields';
-import { guardFields, guardOf, IGuardFields } from './guardForm';
+import { waitToEnd } from '../ui/wait';
+import {
+  guardFieldList,
+  guardFields,
+  guardOf,
+  IGuardFields
+} from './guardForm';
 import { guardLabel } from './guardLabels';
 
 /** Asks when a TPU stops or deletes itself, beginning with what its host says of that now. */
@@ -40,7 +44,7 @@ export async function changeGuard(tpu: ITPU, model: TPUModel): Promise<void> {
       const text = deletes
         ? trans.__('%1 runs until you delete it.', tpu.name)
         : trans.__('%1 runs until you stop it.', tpu.name);
-      Notification.success(text, { autoClose: SUCCESS_TIMEOUT });
+      notify.success(text);
     }
   };
   const input = await ask({
@@ -81,10 +85,8 @@ function announce(tpu: ITPU, guard: IGuard): void {
       message,
       hint
     );
-    Notification.warning(text, { autoClose: false });
+    notify.warning(text);
   } else {
-    Notification.success(trans.__('%1: %2.', tpu.name, label), {
-      autoClose: SUCCESS_TIMEOUT
-    });
+    notify.success(trans.__('%1: %2.', tpu.name, label));
   }
 }

@@ -3,7 +3,7 @@
 import { usd } from '../money/costLabels';
 import { IGuard } from '../rest/api';
 import { clock, trans } from '../ui/translation';
-import { IGuardFields } from './guardForm';
+import type { IGuardFields } from './guardForm';
 
 /** "Stops at 02:10: idle"; "Busy with a job". */
 export function guardLabel(guard: IGuard): string {
@@ -31,10 +31,10 @@ export function guardLabel(guard: IGuard): string {
 }
 
 /** The limits that are chosen: "idle for 2 hours", "$20.00", "12/24/26, 8:00 AM". */
-export function guardLimits({ cost, idle, until }: IGuardFields): string[] {
+export function guardLimits({ idle, max_cost, until }: IGuardFields): string[] {
   return [
     ...(idle ? [trans.__('idle for %1', durationLabel(Number(idle)))] : []),
-    ...(cost ? [usd(Number(cost))] : []),
+    ...(max_cost ? [usd(Number(max_cost))] : []),
     ...(until ? [clock(until)] : [])
   ];
 }

@@ -8,6 +8,7 @@ import { Actions } from '../actions/actions';
 import { NotebookNotices } from '../kernels/notebookNotices';
 import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
+import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
 import { guardLabel, runEndLabel } from './guardLabels';
 
@@ -24,12 +25,10 @@ export function addGuardNotices(
   shell: JupyterFrontEnd.IShell
 ): void {
   const { model } = actions;
-  const notices = new NotebookNotices(shell);
   const shown = new Map<string, string>(); // the notifications, by TPU
   let timer = 0;
-  const look = () => {
+  const notices = new NotebookNotices(shell, model, () => {
     const announced = new Set<string>();
-    notices.begin();
     let next = LONGEST;
     for (const tpu of model.tpus) {
       for (const { ends, lead, text, byGuard } of endsOf(tpu, actions)) {
@@ -44,21 +43,10 @@ export function addGuardNotices(
           label: trans.__('Keep It for an Hour'),
           callback: () => void actions.keep(tpu)
         };
-        const show = {
-          label: trans.__('Show TPU'),
-          callback: () => actions.openPanel()
-        };
-        const possible = byGuard ? [keep, show] : [show];
-        const specs = tpu.environments.map(
-          environment => environment.kernelspec
-        );
-        notices.show(specs, text, possible[0]);
+        const possible = [...(byGuard ? [keep] : []), actions.showTPU];
+        notices.show(tpu, text, possible[0]);
         if (!shown.has(key)) {
-          const id = Notification.warning(text, {
-            autoClose: false,
-            actions: possible
-          });
-          shown.set(key, id);
+          shown.set(key, notify.warning(text, ...possible));
         }
       }
     }
@@ -68,13 +56,10 @@ export function addGuardNotices(
         shown.delete(key);
       }
     }
-    notices.end();
     window.clearTimeout(timer);
-    timer = window.setTimeout(look, next);
-  };
-  model.stateChanged.connect(look);
-  shell.currentChanged?.connect(look); // another notebook may be open
-  look();
+    timer = window.setTimeout(() => notices.update(), next);
+  });
+  notices.update();
 }
 
 interface IEnd {

@@ -13,7 +13,7 @@ import {
   huntOutlook
 } from './huntLabels';
 
-export function HuntOutlook({ hunt }: { hunt: IHunt }): JSX.Element {
+export function HuntOutlook({ hunt }: { hunt: IHunt }) {
   return (
     <div className="jp-tpu-Operation-step">
       {huntOutlook(hunt, new Date()).join(' ')}
@@ -22,10 +22,7 @@ export function HuntOutlook({ hunt }: { hunt: IHunt }): JSX.Element {
 }
 
 /** limit: how many attempts are shown, each in few lines; all of them can be scrolled. */
-export function HuntAttempts(props: {
-  hunt: IHunt;
-  limit?: number;
-}): JSX.Element | null {
+export function HuntAttempts(props: { hunt: IHunt; limit?: number }) {
   const { hunt, limit } = props;
   const attempts = [...hunt.attempts].reverse().slice(0, limit);
   return attempts.length === 0 ? null : (
@@ -41,7 +38,7 @@ export function HuntAttempts(props: {
   );
 }
 
-function Attempt({ attempt }: { attempt: IHuntAttempt }): JSX.Element {
+function Attempt({ attempt }: { attempt: IHuntAttempt }) {
   const place = attemptPlace(attempt);
   return (
     <Row

@@ -1,4 +1,5 @@
-// The plugin that shows the output of jobs in tabs, which are opened again with the layout.
+// The plugins that show output in tabs: of jobs, which are opened again with the layout, and of
+// commands on hosts, which end with their tabs.
 
 import {
   ILabShell,
@@ -6,89 +7,76 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
-import { ITranslator } from '@jupyterlab/translation';
 
-import { CommandIDs } from '../actions/commandIDs';
+import { CommandIDs, describe } from '../actions/commandIDs';
 import { TPUModel } from '../model/model';
+import { IRun } from '../rest/api';
 import { ITPUModel } from '../tokens';
-import { loadTranslation, trans } from '../ui/translation';
-import type { IJobTarget, JobLogView } from './logView';
+import { addTabs } from '../ui/tabs';
+import { trans } from '../ui/translation';
+import type { IJobTarget } from './logView';
 
-const plugin: JupyterFrontEndPlugin<void> = {
+const jobs: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:jobs',
   description: 'Shows the output of jobs on TPUs.',
   autoStart: true,
   requires: [ITPUModel],
-  optional: [ITranslator, ILabShell, ILayoutRestorer],
+  optional: [ILabShell, ILayoutRestorer],
   activate: (
     app: JupyterFrontEnd,
     model: TPUModel,
-    translator: ITranslator | null,
     labShell: ILabShell | null,
     restorer: ILayoutRestorer | null
+  ) =>
+    addTabs<IJobTarget>(app, labShell, restorer, {
+      command: CommandIDs.showJob,
+      type: 'TPU Job',
+      label: trans.__('Show the Output of a Job on a TPU'),
+      describedBy: describe(
+        {
+          tpu: ['string', trans.__('The TPU, as zone/name')],
+          job: ['string', trans.__('The job’s ID')],
+          name: ['string', trans.__('The title of the tab')]
+        },
+        'tpu',
+        'job',
+        'name'
+      ),
+      namespace: 'jupyter-tpu-jobs',
+      argsOf: args => args as IJobTarget,
+      keyOf: ({ job }) => job,
+      create: async target => (await import('./logView')).jobTab(target, model)
+    })
+};
+
+const runs: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:runs',
+  description: 'Shows the output of commands on hosts.',
+  autoStart: true,
+  requires: [ITPUModel],
+  optional: [ILabShell],
+  activate: (
+    app: JupyterFrontEnd,
+    model: TPUModel,
+    labShell: ILabShell | null
   ) => {
     const { commands, shell } = app;
-    loadTranslation(translator);
     // The main area of Jupyter Notebook has room for one document.
     const area = labShell ? 'main' : 'down';
-    const tracker = new WidgetTracker<MainAreaWidget<JobLogView>>({
-      namespace: 'jupyter-tpu-jobs'
-    });
-    const open = async (target: IJobTarget) => {
-      const [{ JobLogView }, { tpuIcon }] = await Promise.all([
-        import('./logView'),
-        import('../ui/icons')
-      ]);
-      const tab = new MainAreaWidget({
-        content: new JobLogView(target, model)
-      });
-      tab.id = `jp-tpu-job-${target.job}`;
-      tab.title.label = target.name;
-      tab.title.caption = trans.__(
-        'Output of %1 on %2',
-        target.name,
-        target.tpu
-      );
-      tab.title.icon = tpuIcon;
-      tab.title.closable = true;
-      void tracker.add(tab);
-      shell.add(tab, area, { type: 'TPU Job' });
-      return tab;
-    };
-    commands.addCommand(CommandIDs.showJob, {
-      label: trans.__('Show the Output of a Job on a TPU'),
-      describedBy: {
-        args: {
-          type: 'object',
-          required: ['tpu', 'job', 'name'],
-          properties: {
-            tpu: {
-              type: 'string',
-              description: trans.__('The TPU, as zone/name')
-            },
-            job: { type: 'string', description: trans.__('The job’s ID') },
-            name: {
-              type: 'string',
-              description: trans.__('The title of the tab')
-            }
-          }
-        }
-      },
+    commands.addCommand(CommandIDs.showRun, {
+      label: trans.__('Show a Command on a TPU’s Hosts'),
+      describedBy: describe(
+        { run: ['object', trans.__('The run, as the server described it')] },
+        'run'
+      ),
       execute: async args => {
-        const target = args as unknown as IJobTarget;
-        const known = tracker.find(
-          one => one.content.target.job === target.job
-        );
-        shell.activateById((known ?? (await open(target))).id);
+        const { RunTab } = await import('./runTab');
+        const tab = new RunTab(args.run as unknown as IRun, model);
+        shell.add(tab, area, { type: 'TPU Command' });
+        shell.activateById(tab.id);
       }
-    });
-    void restorer?.restore(tracker, {
-      command: CommandIDs.showJob,
-      args: tab => ({ ...tab.content.target }),
-      name: tab => tab.content.target.job
     });
   }
 };
 
-export default [plugin];
+export default [runs, jobs];

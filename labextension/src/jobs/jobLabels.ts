@@ -2,6 +2,7 @@
 
 import { IHostJob, IJob, ITPU } from '../rest/api';
 import { hostRanges } from '../ui/hostRanges';
+import { problemLine } from '../ui/text';
 import { ago, Tone, trans } from '../ui/translation';
 import { isOver } from './jobModel';
 
@@ -56,8 +57,7 @@ export function jobDetails(job: IJob, tpu: ITPU, now: number): string[] {
 
 /** What a host has to say beyond the job's state. */
 function problem(one: IHostJob, hosts: number): string {
-  const why = one.problem
-    ? `${one.problem.message} ${one.problem.hint}`.trim()
-    : one.paused || (one.state === 'ended' && !one.exit_code ? '' : one.cause);
-  return why && hosts > 1 ? trans.__('Host %1: %2', one.host, why) : why;
+  const ended = one.state === 'ended' && !one.exit_code;
+  const why = problemLine(one.problem) || one.paused || (!ended && one.cause);
+  return why && hosts > 1 ? trans.__('Host %1: %2', one.host, why) : why || '';
 }

@@ -1,64 +1,48 @@
 // The jobs of a TPU: what runs there without us.
 
-import {
-  addIcon,
-  closeIcon,
-  listIcon,
-  stopIcon
-} from '@jupyterlab/ui-components';
+import { closeIcon, listIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Actions, ITPUProps } from '../actions/actions';
-import { IJob, ITPU } from '../rest/api';
-import { IconButton, Section, StateLabel } from '../ui/elements';
-import { Row, SortableList } from '../ui/rows';
+import { ITPUProps, useActions } from '../actions/useActions';
+import { IJob } from '../rest/api';
+import { IconButton, StateLabel } from '../ui/elements';
+import { ListSection } from '../ui/listSection';
+import { Row } from '../ui/rows';
 import { trans } from '../ui/translation';
 import { JOB_TONES, jobDetails, jobState } from './jobLabels';
 import { isOver } from './jobModel';
 
-export function Jobs({ tpu, actions }: ITPUProps): JSX.Element | null {
-  const { model, view } = actions;
-  const jobs = model.jobs.of(tpu);
+export function Jobs({ tpu }: ITPUProps) {
+  const actions = useActions();
+  const jobs = actions.model.jobs.of(tpu);
   const usable = tpu.state === 'READY';
   if (!usable && jobs.length === 0) {
     return null;
   }
   return (
-    <Section
+    <ListSection
       id="jobs"
-      view={view}
       title={trans.__('Jobs')}
-      none={
-        jobs.length === 0 && trans.__('Commands that continue without Jupyter')
-      }
-      aside={
-        <IconButton
-          icon={addIcon}
-          label={trans.__('New job on %1', tpu.name)}
-          disabled={!usable || !actions.offers('job')}
-          onClick={() => void actions.act('job', tpu)}
-        />
-      }
-    >
-      <SortableList
-        id="jobs"
-        view={view}
-        label={trans.__('Jobs on %1', tpu.name)}
-        items={jobs}
-        sorts={[
-          ['name', trans.__('Name'), ({ name }) => name],
-          ['state', trans.__('State'), job => jobState(job)],
-          ['created', trans.__('Started'), ({ created }) => created]
-        ]}
-      >
-        {job => <Job key={job.id} job={job} tpu={tpu} actions={actions} />}
-      </SortableList>
-    </Section>
+      label={trans.__('Jobs on %1', tpu.name)}
+      none={trans.__('Commands that continue without Jupyter')}
+      add={{
+        label: trans.__('New job on %1', tpu.name),
+        disabled: !usable || !actions.offers('job'),
+        run: () => actions.act('job', tpu)
+      }}
+      items={jobs}
+      sorts={[
+        ['name', trans.__('Name'), ({ name }) => name],
+        ['state', trans.__('State'), job => jobState(job)],
+        ['created', trans.__('Started'), ({ created }) => created]
+      ]}
+      row={job => <Job key={job.id} job={job} tpu={tpu} />}
+    />
   );
 }
 
-function Job(props: { job: IJob; tpu: ITPU; actions: Actions }): JSX.Element {
-  const { job, tpu, actions } = props;
+function Job({ job, tpu }: ITPUProps & { job: IJob }) {
+  const actions = useActions();
   const over = isOver(job);
   return (
     <Row

@@ -1,6 +1,6 @@
 // The jobs of all TPUs, the calls that change them, and the news that one has ended.
 
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import { Resources, TPURef } from '../model/resources';
 import { StoredIds } from '../model/storedIds';
@@ -24,9 +24,7 @@ export class Jobs {
   ) {}
 
   /** A job has ended that was seen unfinished, by this page or an earlier one. */
-  get ended(): ISignal<this, IJob> {
-    return this._ended;
-  }
+  readonly ended = new Signal<this, IJob>(this);
 
   /** The jobs of a TPU, the newest first. */
   of(tpu: TPURef): IJob[] {
@@ -34,12 +32,12 @@ export class Jobs {
   }
 
   find(id: string): IJob | undefined {
-    return this._resources.allJobs.find(one => one.id === id);
+    return this._resources.allJobs.get(id);
   }
 
   /** Says which jobs have ended since; called when the resources have changed. */
   follow(): void {
-    const jobs = this._resources.allJobs;
+    const jobs = [...this._resources.allJobs.values()];
     this._unfinished.retain(jobs.map(one => one.id));
     for (const job of jobs) {
       const isKnown = this._unfinished.has(job.id);
@@ -47,14 +45,15 @@ export class Jobs {
         this._unfinished.add(job.id);
       } else if (isOver(job) && isKnown) {
         this._unfinished.delete(job.id);
-        this._ended.emit(job);
+        this.ended.emit(job);
       }
     }
   }
 
   /** Throws `Failure`, for the dialog to show. */
   async begin(tpu: TPURef, request: IStartJob): Promise<void> {
-    this._resources.putJob(await this._client.jobs.start(tpu, request));
+    const job = await this._client.jobs.start(tpu, request);
+    this._resources.allJobs.set(job.id, job);
     this._onChange();
   }
 
@@ -62,16 +61,15 @@ export class Jobs {
 
   stop(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      this._resources.putJob(await this._client.jobs.stop(tpu, id));
+      const job = await this._client.jobs.stop(tpu, id);
+      this._resources.allJobs.set(id, job);
     });
   }
 
   remove(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
       await this._client.jobs.remove(tpu, id);
-      this._resources.dropJob(id);
+      this._resources.allJobs.delete(id);
     });
   }
-
-  private _ended = new Signal<this, IJob>(this);
 }

@@ -1,12 +1,15 @@
 // What a tab shows of a job's output, which it follows.
 
+import { MainAreaWidget } from '@jupyterlab/apputils';
 import { HTMLSelect, ReactWidget } from '@jupyterlab/ui-components';
+import { ReadonlyJSONObject } from '@lumino/coreutils';
 import React, { useEffect, useLayoutEffect, useRef, useState } from 'react';
 
 import { TPUModel } from '../model/model';
 import { IJob, IJobLine } from '../rest/api';
 import { Alert, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
+import { tpuIcon } from '../ui/icons';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 import { JOB_TONES, jobState } from './jobLabels';
@@ -20,11 +23,25 @@ const TYPING = 300;
 const NEAR = 40;
 
 /** Which job a tab shows. */
-export interface IJobTarget {
+export interface IJobTarget extends ReadonlyJSONObject {
   /** Of the TPU: zone/name. */
-  tpu: string;
-  job: string;
-  name: string;
+  readonly tpu: string;
+  readonly job: string;
+  readonly name: string;
+}
+
+/** The tab with the output of a job. */
+export function jobTab(
+  target: IJobTarget,
+  model: TPUModel
+): MainAreaWidget<JobLogView> {
+  const { job, name, tpu } = target;
+  const tab = new MainAreaWidget({ content: new JobLogView(target, model) });
+  tab.id = `jp-tpu-job-${job}`;
+  tab.title.label = name;
+  tab.title.caption = trans.__('Output of %1 on %2', name, tpu);
+  tab.title.icon = tpuIcon;
+  return tab;
 }
 
 export class JobLogView extends ReactWidget {
@@ -52,11 +69,7 @@ export class JobLogView extends ReactWidget {
   private _output: JobOutput;
 }
 
-function Log(props: {
-  model: TPUModel;
-  output: JobOutput;
-  id: string;
-}): JSX.Element {
+function Log(props: { model: TPUModel; output: JobOutput; id: string }) {
   const output = useStore(props.output);
   const job = useStore(props.model).jobs.find(props.id);
   return (
@@ -70,10 +83,7 @@ function Log(props: {
   );
 }
 
-function Toolbar(props: {
-  job: IJob | undefined;
-  output: JobOutput;
-}): JSX.Element {
+function Toolbar(props: { job: IJob | undefined; output: JobOutput }) {
   const { job, output } = props;
   const { attempt, host } = output.part;
   const attempts = job?.attempts ?? [];
@@ -134,7 +144,7 @@ function Input(props: {
   label: string;
   placeholder: string;
   onChange: (text: string) => void;
-}): JSX.Element {
+}) {
   const { label, onChange, placeholder, type } = props;
   const [text, setText] = useState('');
   const changed = useRef(onChange);
@@ -162,8 +172,7 @@ function Input(props: {
   );
 }
 
-function Lines(props: { output: JobOutput; over: boolean }): JSX.Element {
-  const { output, over } = props;
+function Lines({ output, over }: { output: JobOutput; over: boolean }) {
   const { isCut, lines, log, part } = output;
   const node = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);

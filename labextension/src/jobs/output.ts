@@ -43,36 +43,26 @@ export class JobOutput extends Store {
   }
 
   /** The last answer; null: none yet. */
-  get log(): IJobLog | null {
-    return this._log;
-  }
+  log: IJobLog | null = null;
 
   /** The lines that were read, the oldest first. */
-  get lines(): readonly IJobLine[] {
-    return this._lines;
-  }
+  lines: readonly IJobLine[] = [];
 
   /** Why nothing can be read now. It is tried again. */
-  get failure(): Failure | null {
-    return this._failure;
-  }
+  failure: Failure | null = null;
 
-  get part(): IPart {
-    return this._part;
-  }
+  part: IPart = { attempt: null, from: null, host: null, search: '' };
 
   /** Whether reading has stopped before the end, at the most lines that are shown. */
-  get isCut(): boolean {
-    return this._isCut;
-  }
+  isCut = false;
 
   /** Reads another part instead. */
   show(change: Partial<IPart>): void {
-    this._part = { ...this._part, ...change };
-    this._lines = [];
-    this._log = null;
-    this._isCut = false;
-    this._failure = null;
+    this.part = { ...this.part, ...change };
+    this.lines = [];
+    this.log = null;
+    this.isCut = false;
+    this.failure = null;
     this._reading.abort();
     this._reading = new AbortController();
     this.changed();
@@ -80,7 +70,7 @@ export class JobOutput extends Store {
   }
 
   private async _read(signal: AbortSignal): Promise<void> {
-    const { attempt, from, host, search } = this._part;
+    const { attempt, from, host, search } = this.part;
     const which = Object.entries({ attempt, host })
       .filter(([, value]) => value !== null)
       .map(([name, value]) => [name, `${value}`]);
@@ -91,9 +81,9 @@ export class JobOutput extends Store {
           ...Object.fromEntries(which),
           from: `${next}`,
           search,
-          wait: `${this._log ? WAIT : 0}`,
-          partial_out: this._log?.partial_out ?? '',
-          partial_err: this._log?.partial_err ?? ''
+          wait: `${this.log ? WAIT : 0}`,
+          partial_out: this.log?.partial_out ?? '',
+          partial_err: this.log?.partial_err ?? ''
         };
         const log = await this._client.jobs.log(
           this._tpu,
@@ -104,21 +94,21 @@ export class JobOutput extends Store {
         if (signal.aborted) {
           return;
         }
-        this._failure = null;
-        this._log = log;
+        this.failure = null;
+        this.log = log;
         this._add(log.lines);
         next = log.next;
         this.changed();
-        if (log.complete || this._isCut) {
+        if (log.complete || this.isCut) {
           return;
         }
       } catch (error) {
         if (signal.aborted) {
           return;
         }
-        this._failure = Failure.from(error);
+        this.failure = Failure.from(error);
         this.changed();
-        if (this._failure.reason === 'NOT_FOUND') {
+        if (this.failure.reason === 'NOT_FOUND') {
           return; // it was removed
         }
         await new Promise(resolve => setTimeout(resolve, PAUSE));
@@ -129,16 +119,11 @@ export class JobOutput extends Store {
   /** The last lines are kept or, from a chosen one on, the first. */
   private _add(lines: IJobLine[]): void {
     if (lines.length > 0) {
-      const all = [...this._lines, ...lines];
-      this._isCut = this._part.from !== null && all.length > MOST;
-      this._lines = this._isCut ? all.slice(0, MOST) : all.slice(-MOST);
+      const all = [...this.lines, ...lines];
+      this.isCut = this.part.from !== null && all.length > MOST;
+      this.lines = this.isCut ? all.slice(0, MOST) : all.slice(-MOST);
     }
   }
 
-  private _failure: Failure | null = null;
-  private _isCut = false;
-  private _lines: readonly IJobLine[] = [];
-  private _log: IJobLog | null = null;
-  private _part: IPart = { attempt: null, from: null, host: null, search: '' };
   private _reading = new AbortController();
 }

@@ -1,6 +1,5 @@
 // Profiles of a TPU: what was not traced, and what fills the memory of its devices.
 
-import { Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
@@ -18,6 +17,7 @@ import {
 import { hostNumbers } from '../ui/hostRanges';
 import { show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
+import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
 import { hostsByProblem, untraced } from './profileLabels';
@@ -69,7 +69,7 @@ export async function askProfile(
 export function notifyUntraced(profile: IProfile): void {
   const lines = untraced(profile);
   if (lines.length > 0) {
-    Notification.warning(lines.join(' '), { autoClose: false });
+    notify.warning(lines.join(' '));
   }
 }
 
@@ -117,7 +117,7 @@ function titleOf(
   return several ? trans.__('Host %1: %2', host, name) : name;
 }
 
-function Memory({ profile }: { profile: IMemoryProfile }): JSX.Element {
+function Memory({ profile }: { profile: IMemoryProfile }) {
   if (profile.problem) {
     return (
       <p>
@@ -143,7 +143,7 @@ function Memory({ profile }: { profile: IMemoryProfile }): JSX.Element {
 }
 
 function Lines(props: { lines: IMemoryLine[]; all: number }): JSX.Element {
-  const { lines, all } = props;
+  const { all, lines } = props;
   return (
     <ul className="jp-tpu-Lines">
       {lines.map(line => {

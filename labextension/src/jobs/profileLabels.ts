@@ -1,21 +1,19 @@
 // Profiles in words.
 
 import { IProblem, IProfile } from '../rest/api';
+import { grouped } from '../ui/grouped';
 import { hostRanges } from '../ui/hostRanges';
+import { problemLine } from '../ui/text';
 import { trans } from '../ui/translation';
 
 /** Each problem once, with the hosts that have it. */
 export function hostsByProblem(
   answers: { host: number; problem: IProblem | null }[]
 ): [string, number[]][] {
-  const hosts = new Map<string, Set<number>>();
-  for (const { host, problem } of answers) {
-    if (problem) {
-      const text = `${problem.message} ${problem.hint}`.trim();
-      hosts.set(text, (hosts.get(text) ?? new Set()).add(host));
-    }
-  }
-  return [...hosts].map(([text, same]) => [text, [...same]]);
+  return grouped(
+    answers.filter(({ problem }) => problem),
+    ({ problem }) => problemLine(problem)
+  ).map(([text, same]) => [text, [...new Set(same.map(({ host }) => host))]]);
 }
 
 /** A sentence for hosts without a trace, or with a program that could not be traced. */

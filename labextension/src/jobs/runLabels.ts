@@ -1,7 +1,9 @@
 // Commands on hosts, in words.
 
 import { IHostRun, IRun } from '../rest/api';
+import { grouped } from '../ui/grouped';
 import { hostNumbers } from '../ui/hostRanges';
+import { joined, problemLine } from '../ui/text';
 import { trans } from '../ui/translation';
 
 /** The command as it was typed. */
@@ -12,20 +14,15 @@ export function runTitle({ command }: IRun): string {
 
 /** A line for each way in which it goes or has ended, with its hosts where there are several. */
 export function runOutcomes(run: IRun): string[] {
-  const groups = new Map<string, number[]>();
-  for (const host of run.hosts) {
-    const text = outcome(host);
-    groups.set(text, [...(groups.get(text) ?? []), host.host]);
-  }
-  return [...groups].map(([text, hosts]) =>
-    run.hosts.length > 1 ? `${hostNumbers(hosts)} ${text}` : text
+  return grouped(run.hosts, outcome).map(([text, hosts]) =>
+    run.hosts.length > 1
+      ? `${hostNumbers(hosts.map(({ host }) => host))} ${text}`
+      : text
   );
 }
 
 function outcome(host: IHostRun): string {
-  const problem = host.problem
-    ? `${host.problem.message} ${host.problem.hint}`.trim()
-    : '';
+  const problem = problemLine(host.problem);
   switch (host.state) {
     case 'connecting':
       return trans.__('Connecting…');
@@ -46,7 +43,5 @@ function outcome(host: IHostRun): string {
   if (host.signal) {
     return trans.__('Killed by %1', host.signal);
   }
-  return [trans.__('Exit code %1', host.code), problem]
-    .filter(Boolean)
-    .join(': ');
+  return joined(': ', trans.__('Exit code %1', host.code), problem);
 }

@@ -5,6 +5,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
+import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
 import { findKernelWidget } from './kernelWidget';
 import { ConnectionProblem, KernelReplay } from './replay';
@@ -23,41 +24,31 @@ export function notifyOfConnectionProblems(
 
   const show = (problem: ConnectionProblem): string =>
     problem === 'denied'
-      ? Notification.error(
+      ? notify.error(
           trans.__(
             'The Jupyter server refused this page’s connection to a kernel. Log in again, or ask for permission. The page reconnects automatically.'
           ),
           {
-            autoClose: false,
-            actions: [
-              {
-                label: trans.__('Log In'),
-                callback: event => {
-                  event.preventDefault(); // the notification stays until it is connected
-                  window.open(URLExt.join(settings.baseUrl, 'login'));
-                }
-              }
-            ]
+            label: trans.__('Log In'),
+            callback: event => {
+              event.preventDefault(); // the notification stays until it is connected
+              window.open(URLExt.join(settings.baseUrl, 'login'));
+            }
           }
         )
-      : Notification.error(
+      : notify.error(
           trans.__(
             'Can’t connect to a kernel: the Jupyter server answers, but WebSocket connections fail. A proxy or firewall between this browser and the server may block them.'
           ),
           {
-            autoClose: false,
-            actions: [
-              {
-                label: trans.__('Reconnect'),
-                callback: () => {
-                  for (const clientId of [...affected.blocked]) {
-                    void findKernelWidget(shell, clientId)
-                      ?.sessionContext.session?.kernel?.reconnect()
-                      .catch(() => undefined); // shown again
-                  }
-                }
+            label: trans.__('Reconnect'),
+            callback: () => {
+              for (const clientId of [...affected.blocked]) {
+                void findKernelWidget(shell, clientId)
+                  ?.sessionContext.session?.kernel?.reconnect()
+                  .catch(() => undefined); // shown again
               }
-            ]
+            }
           }
         );
 

@@ -120,14 +120,8 @@ const kernelspecs: JupyterFrontEndPlugin<void> = {
     'Updates the launcher and the kernel pickers when the kernels of TPUs change.',
   autoStart: true,
   requires: [ITPUModel],
-  optional: [ITranslator],
-  activate: (
-    app: JupyterFrontEnd,
-    model: TPUModel,
-    translator: ITranslator | null
-  ) => {
+  activate: (app: JupyterFrontEnd, model: TPUModel) => {
     const { kernelspecs } = app.serviceManager;
-    loadTranslation(translator);
     model.kernelspecsChanged.connect(
       () => void attempt(kernelspecs.refreshSpecs())
     );
@@ -188,17 +182,13 @@ async function lookUp(
   const url = URLExt.join(settings.baseUrl, 'api/kernels', kernelId);
   try {
     const { status } = await ServerConnection.makeRequest(url, {}, settings);
-    switch (status) {
-      case 200:
-        return 'found';
-      case 404:
-        return 'missing';
-      case 401:
-      case 403:
-        return 'denied';
-      default:
-        return 'unavailable';
-    }
+    const meanings: { [status: number]: KernelStatus } = {
+      200: 'found',
+      404: 'missing',
+      401: 'denied',
+      403: 'denied'
+    };
+    return meanings[status] ?? 'unavailable';
   } catch {
     return 'unavailable';
   }

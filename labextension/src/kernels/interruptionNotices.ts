@@ -4,7 +4,7 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 
 import { Actions } from '../actions/actions';
 import { maintenanceText } from '../panel/tpuLabels';
-import { trans } from '../ui/translation';
+import { problemLine } from '../ui/text';
 import { NotebookNotices } from './notebookNotices';
 
 /** Shows it as long as the hosts of the TPU say so. */
@@ -13,24 +13,13 @@ export function addInterruptionNotices(
   shell: JupyterFrontEnd.IShell
 ): void {
   const { model } = actions;
-  const notices = new NotebookNotices(shell);
-  const look = () => {
-    notices.begin();
+  const notices = new NotebookNotices(shell, model, () => {
     for (const tpu of model.tpus) {
       const what = maintenanceText(tpu);
       if (tpu.interruption && what) {
-        const specs = tpu.environments.map(
-          environment => environment.kernelspec
-        );
-        notices.show(specs, `${what.message} ${what.hint}`, {
-          label: trans.__('Show TPU'),
-          callback: () => actions.openPanel()
-        });
+        notices.show(tpu, problemLine(what), actions.showTPU);
       }
     }
-    notices.end();
-  };
-  model.stateChanged.connect(look);
-  shell.currentChanged?.connect(look); // another notebook may be open
-  look();
+  });
+  notices.update();
 }

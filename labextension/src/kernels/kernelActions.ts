@@ -48,7 +48,9 @@ export class KernelActions {
       (await (
         await import('./kernelDialogs')
       ).confirmTakeOver(now ?? kernel, tpu)) &&
-      (await this._model.takeOverKernel(tpu, kernel.id))
+      (await this._model.send(tpu, client =>
+        client.kernels.takeOver(tpu, kernel.id)
+      ))
     ) {
       await this._serverKernels.show(kernel.id);
       await this.load(tpu);
@@ -108,13 +110,17 @@ export class KernelActions {
         confirm_name = name;
       }
       this._model.dismissFailure(tpu);
-      await this._end(
-        action,
-        tpu,
-        environment,
-        running > 0,
-        jobs.length > 0,
-        confirm_name
+      const how = { end_kernels: running > 0 };
+      const all = { ...how, end_jobs: jobs.length > 0 };
+      const named = { ...all, ...(confirm_name && { confirm_name }) };
+      await this._model.send(tpu, client =>
+        ({
+          delete: () => client.delete(tpu, named),
+          detach: () => client.attached.detach(tpu, all),
+          disconnect: () => client.disconnect(tpu, how),
+          environment: () => client.environments.remove(tpu, environment, how),
+          stop: () => client.stop(tpu, named)
+        })[action]()
       );
       // The server refuses what would end kernels or jobs that were started since the question.
       const refused = this._model.failure(tpu)?.reason;
@@ -128,28 +134,6 @@ export class KernelActions {
         again = jobs.length > 0;
       }
     } while (again);
-  }
-
-  private _end(
-    action: Exclude<DestructiveAction, 'kernel'>,
-    tpu: ITPU,
-    environment: string,
-    end_kernels: boolean,
-    end_jobs: boolean,
-    confirm_name = ''
-  ): Promise<boolean> {
-    const model = this._model;
-    const name = confirm_name ? { confirm_name } : {};
-    switch (action) {
-      case 'environment':
-        return model.removeEnvironment(tpu, environment, end_kernels);
-      case 'disconnect':
-        return model.disconnect(tpu, { end_kernels });
-      case 'detach':
-        return model.detach(tpu, { end_kernels, end_jobs });
-      default:
-        return model[action](tpu, { end_kernels, end_jobs, ...name });
-    }
   }
 
   private _runningJobs(tpu: ITPU): IJob[] {

@@ -44,10 +44,7 @@ export async function confirmDestructive(
   );
 }
 
-function Kernels(props: {
-  kernels: IKernel[] | null;
-  count: number;
-}): JSX.Element | null {
+function Kernels(props: { kernels: IKernel[] | null; count: number }) {
   const { kernels } = props;
   const count = kernels?.length ?? props.count;
   if (count === 0) {
@@ -75,8 +72,7 @@ function Kernels(props: {
   );
 }
 
-function Jobs(props: { jobs: IJob[]; continues: boolean }): JSX.Element | null {
-  const { continues, jobs } = props;
+function Jobs({ continues, jobs }: { jobs: IJob[]; continues: boolean }) {
   const count = jobs.length;
   if (count === 0) {
     return null;

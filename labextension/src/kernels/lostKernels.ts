@@ -4,9 +4,10 @@
 import { Notification } from '@jupyterlab/apputils';
 
 import { Actions } from '../actions/actions';
-import { keyOf } from '../model/resources';
-import { IKernel } from '../rest/api';
+import { IKernel, ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
+import { notify } from '../ui/notify';
+import { problemLine } from '../ui/text';
 import { trans } from '../ui/translation';
 import { kernelName } from './kernelLabels';
 
@@ -38,10 +39,7 @@ export function addLostKernels(
   const losses = new Map<string, ILoss>();
   const isConnected = (name: string) =>
     model.tpus.some(tpu => tpu.name === name && tpu.connection === 'connected');
-  const show = {
-    label: trans.__('Show TPU'),
-    callback: () => actions.openPanel()
-  };
+  const show = actions.showTPU;
   const say = (loss: ILoss, back: boolean) => {
     loss.offered = loss.paths.length > 0 && isConnected(loss.tpu);
     const run = {
@@ -68,7 +66,7 @@ export function addLostKernels(
     }
   };
   model.kernelProblem.connect((_, kernel) => {
-    const { message, hint, reason } = kernel.problem!;
+    const { reason } = kernel.problem!;
     if (reason === 'CHIPS_HELD') {
       sayHeld(actions, kernel);
       return;
@@ -78,7 +76,7 @@ export function addLostKernels(
     if (isShutDown && kernel.notebook && !isOpen) {
       return; // somebody wanted it, and nobody here looks for it
     }
-    const why = `${message} ${hint ?? ''}`.trim();
+    const why = problemLine(kernel.problem);
     const name = kernelName(kernel);
     const known = losses.get(`${kernel.tpu} ${why}`);
     const before =
@@ -112,33 +110,22 @@ export function addLostKernels(
 
 /** This kernel is running; another one was not started because of it. */
 function sayHeld(actions: Actions, kernel: IKernel): void {
-  const { model } = actions;
-  const name = kernelName(kernel);
-  const tpu = () => model.tpu(keyOf({ name: kernel.tpu, zone: kernel.zone }));
-  const end = {
-    label: trans.__('Shut Down %1', name),
-    callback: () => {
-      const there = tpu();
-      if (there) {
-        void actions.kernels.shutDown(there, { ...kernel, problem: null });
-      }
-    }
+  const withTPU = (act: (tpu: ITPU) => unknown) => () => {
+    const tpu = actions.model.tpuOf(kernel);
+    return tpu && act(tpu);
   };
-  const free = {
-    label: trans.__('Free Chips…'),
-    callback: () => {
-      const there = tpu();
-      if (there) {
-        void actions.act('chips', there);
-      }
-    }
-  };
-  const show = {
-    label: trans.__('Show TPU'),
-    callback: () => actions.openPanel()
-  };
-  Notification.warning(kernel.problem!.message, {
-    autoClose: false,
-    actions: [end, free, show]
-  });
+  notify.warning(
+    kernel.problem!.message,
+    {
+      label: trans.__('Shut Down %1', kernelName(kernel)),
+      callback: withTPU(tpu =>
+        actions.kernels.shutDown(tpu, { ...kernel, problem: null })
+      )
+    },
+    {
+      label: trans.__('Free Chips…'),
+      callback: withTPU(tpu => actions.act('chips', tpu))
+    },
+    actions.showTPU
+  );
 }

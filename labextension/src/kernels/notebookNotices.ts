@@ -3,6 +3,9 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { BoxPanel, Widget } from '@lumino/widgets';
 
+import { TPUModel } from '../model/model';
+import { ITPU } from '../rest/api';
+import { INotificationAction } from '../ui/notify';
 import { IKernelWidget } from './kernelWidget';
 
 interface IDocument extends IKernelWidget {
@@ -12,21 +15,31 @@ interface IDocument extends IKernelWidget {
 
 type Document = Widget & IDocument;
 
-interface IAction {
-  label: string;
-  callback: () => void;
-}
-
-/** Each round of `begin`, `show` … and `end` says which lines there are. */
+/** Shows the lines that *look* gives it, each time when something has changed. */
 export class NotebookNotices {
-  constructor(private _shell: JupyterFrontEnd.IShell) {}
-
-  begin(): void {
-    this._wanted = new Set();
+  constructor(
+    private _shell: JupyterFrontEnd.IShell,
+    model: TPUModel,
+    private _look: (notices: NotebookNotices) => void
+  ) {
+    model.stateChanged.connect(this.update, this);
+    _shell.currentChanged?.connect(this.update, this); // another notebook may be open
   }
 
-  /** Shows *text*, with a button, in the documents whose kernels have one of these kernelspecs. */
-  show(kernelspecs: string[], text: string, action: IAction): void {
+  update(): void {
+    this._wanted = new Set();
+    this._look(this);
+    for (const [widget, line] of this._lines) {
+      if (!this._wanted.has(widget)) {
+        line.dispose();
+        this._lines.delete(widget);
+      }
+    }
+  }
+
+  /** Shows *text*, with a button, in the documents whose kernels run on a TPU. */
+  show(tpu: ITPU, text: string, action: INotificationAction): void {
+    const kernelspecs = tpu.environments.map(({ kernelspec }) => kernelspec);
     for (const widget of this._documents()) {
       const name = widget.sessionContext.session?.kernel?.name ?? '';
       // Kernels with chips of their own have a kernelspec whose name is longer.
@@ -39,15 +52,6 @@ export class NotebookNotices {
           widget.contentHeader.addWidget(line);
           this._lines.set(widget, line);
         }
-      }
-    }
-  }
-
-  end(): void {
-    for (const [widget, line] of this._lines) {
-      if (!this._wanted.has(widget)) {
-        line.dispose();
-        this._lines.delete(widget);
       }
     }
   }
@@ -66,7 +70,7 @@ export class NotebookNotices {
 }
 
 class Line extends Widget {
-  constructor(text: string, { label, callback }: IAction) {
+  constructor(text: string, { label, callback }: INotificationAction) {
     super();
     this.addClass('jp-tpu-Notice');
     this.node.setAttribute('role', 'status');

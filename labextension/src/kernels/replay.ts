@@ -1,7 +1,7 @@
 // What this page has of each kernel's output. It stays while websockets come and go.
 
 import { Token } from '@lumino/coreutils';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import { RedirectedOutput, WidgetOutputs } from './outputWidgets';
 
@@ -101,37 +101,22 @@ export interface IConnectionState {
 /** The output and the problems of all kernel connections of this page. */
 export class KernelReplay {
   /** Requests of other pages, whose cells this page may fill. Each is filled, declined or waits. */
-  get offered(): ISignal<this, IReplayOffer> {
-    return this._offered;
-  }
-
+  readonly offered = new Signal<this, IReplayOffer>(this);
   /** A request that waited is this page's to fill. */
-  get granted(): ISignal<this, IReplayOffer> {
-    return this._granted;
-  }
-
+  readonly granted = new Signal<this, IReplayOffer>(this);
   /** A request whose cell this page filled and no longer does: another page does, or nobody can. */
-  get lost(): ISignal<this, IRequestOfClient & { missing: boolean }> {
-    return this._lost;
-  }
-
+  readonly lost = new Signal<this, IRequestOfClient & { missing: boolean }>(
+    this
+  );
   /**
    * Requests whose output was in a document that was shared on a server that has ended, and that may
    * not have saved it.
    */
-  get unwritten(): ISignal<this, IReplayOffer> {
-    return this._unwritten;
-  }
-
+  readonly unwritten = new Signal<this, IReplayOffer>(this);
   /** A request has its input, which another page may have given. */
-  get inputEnded(): ISignal<this, IRequestOfClient> {
-    return this._inputEnded;
-  }
-
+  readonly inputEnded = new Signal<this, IRequestOfClient>(this);
   /** A connection has a problem, or no longer has one. */
-  get connectionChanged(): ISignal<this, IConnectionState> {
-    return this._connectionChanged;
-  }
+  readonly connectionChanged = new Signal<this, IConnectionState>(this);
 
   /** Whether a kernel may run on a TPU. Until it is replaced: any may. */
   mayRunOnTPU: (kernelId: string) => boolean = () => true;
@@ -145,13 +130,9 @@ export class KernelReplay {
     return position;
   }
 
-  reportUnwritten(clientId: string, requests: IReplayableRequest[]): void {
-    this._unwritten.emit({ clientId, requests });
-  }
-
   offer(clientId: string, requests: IReplayableRequest[]): void {
     requests.forEach(request => this._follow(clientId, request, 'offered'));
-    this._offered.emit({ clientId, requests });
+    this.offered.emit({ clientId, requests });
   }
 
   /** No cell of this page shows the request's output. */
@@ -209,7 +190,7 @@ export class KernelReplay {
       followed.handedOn = position!.seen!;
       followed.state = 'offered';
       followed.purpose = 'fill';
-      this._granted.emit({ clientId, requests: [followed] });
+      this.granted.emit({ clientId, requests: [followed] });
     }
   }
 
@@ -219,12 +200,8 @@ export class KernelReplay {
     const state = followed.get(id)?.state ?? '';
     if (!['waiting', 'suspended'].includes(state) || missing) {
       followed.delete(id);
-      this._lost.emit({ clientId, id, missing });
+      this.lost.emit({ clientId, id, missing });
     }
-  }
-
-  endInput(clientId: string, id: string): void {
-    this._inputEnded.emit({ clientId, id });
   }
 
   setProblem(clientId: string, problem: ConnectionProblem | null): void {
@@ -234,7 +211,7 @@ export class KernelReplay {
       } else {
         this._problems.delete(clientId);
       }
-      this._connectionChanged.emit({ clientId, problem });
+      this.connectionChanged.emit({ clientId, problem });
     }
   }
 
@@ -243,23 +220,16 @@ export class KernelReplay {
     request: IReplayableRequest,
     state: FollowedState
   ): void {
-    const rest = { last: 0, handedOn: 0, replied: false };
     this._positions.get(clientId)!.followed.set(request.id, {
       ...request,
       state,
       purpose: 'fill',
-      ...rest
+      last: 0,
+      handedOn: 0,
+      replied: false
     });
   }
 
-  private _connectionChanged = new Signal<this, IConnectionState>(this);
-  private _offered = new Signal<this, IReplayOffer>(this);
-  private _granted = new Signal<this, IReplayOffer>(this);
-  private _lost = new Signal<this, IRequestOfClient & { missing: boolean }>(
-    this
-  );
-  private _unwritten = new Signal<this, IReplayOffer>(this);
-  private _inputEnded = new Signal<this, IRequestOfClient>(this);
   private _positions = new Map<string, Position & { kernelId: string }>();
   private _problems = new Map<string, ConnectionProblem>();
 }

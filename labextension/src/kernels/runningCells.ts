@@ -10,7 +10,12 @@ import { Contents, Kernel, KernelMessage } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 
 import { findKernelWidget, IKernelWidget } from './kernelWidget';
-import { IReplayableRequest, IReplayOffer, KernelReplay } from './replay';
+import {
+  IReplayableRequest,
+  IReplayOffer,
+  IRequestOfClient,
+  KernelReplay
+} from './replay';
 import { whenSynced } from './sharedDocuments';
 
 /** Milliseconds to wait for a notebook, and between two checks. */
@@ -48,13 +53,91 @@ export function restoreRunningCells(
   contents: Contents.IManager,
   replay: KernelReplay
 ): void {
-  replay.offered.connect(
-    (_, offer) => void decide(shell, contents, replay, offer)
-  );
-  replay.granted.connect((_, offer) => void fill(shell, replay, offer));
-  replay.unwritten.connect(
-    (_, offer) => void rewrite(shell, contents, replay, offer)
-  );
+  const synced = (panel: INotebookPanel) =>
+    whenSynced(panel.context.model.sharedModel.ydoc, contents);
+
+  /** Fills, declines or waits to fill each cell whose request is offered. */
+  const decide = async ({ clientId, requests }: IReplayOffer) => {
+    const panel = await panelOf(shell, clientId);
+    const kernel = kernelOf(panel);
+    const isShared = panel?.context.model.collaborative;
+    if (isShared) {
+      await synced(panel);
+    }
+    for (const request of requests) {
+      const cell = cellOf(panel, request);
+      if (!kernel || !cell) {
+        replay.decline(clientId, request.id);
+      } else if (isShared) {
+        replay.wait(clientId, request);
+      } else if (request.count && cell.model.executionCount === request.count) {
+        replay.decline(clientId, request.id); // it was saved after it had ended
+      } else {
+        restoreCell(cell, kernel, request);
+      }
+    }
+    // The kernel's state: what was said of it meanwhile was dropped.
+    await drain(kernel);
+  };
+
+  /** Fills the cells of requests that waited. */
+  const fill = async ({ clientId, requests }: IReplayOffer) => {
+    const panel = await panelOf(shell, clientId);
+    const kernel = kernelOf(panel);
+    // Messages that were handed on while it waited must not reach the cell.
+    await drain(kernel);
+    for (const request of requests) {
+      const cell = cellOf(panel, request);
+      if (kernel && cell) {
+        restoreCell(cell, kernel, request);
+      } else {
+        replay.decline(clientId, request.id);
+      }
+    }
+  };
+
+  /**
+   * Asks again which page writes the output of requests, when the server of a shared document has
+   * ended. Until this page has the new server's document, that changes the cells.
+   */
+  const rewrite = async ({ clientId, requests }: IReplayOffer) => {
+    const panel = notebookOf(shell, clientId);
+    if (!panel?.context.model.collaborative) {
+      return;
+    }
+    for (const request of requests) {
+      showing(panel, request.id)?.outputArea.detachFuture()?.dispose();
+      replay.suspend(clientId, request);
+    }
+    await synced(panel);
+    requests.forEach(request => replay.resume(clientId, request));
+  };
+
+  /** Closes the input boxes of a request that has its input. */
+  const closeInput = async ({ clientId, id }: IRequestOfClient) => {
+    const panel = notebookOf(shell, clientId);
+    const kernel = kernelOf(panel);
+    await drain(kernel);
+    for (const { outputArea } of codeCells(panel)) {
+      if (outputArea.future?.msg.header.msg_id === id) {
+        const boxes = [...outputArea.widgets].filter(
+          box =>
+            box.hasClass('jp-OutputArea-stdin-item') &&
+            // Answered here: JupyterLab closes it itself, and keeps the focus.
+            !box.hasClass('jp-OutputArea-stdin-hiding')
+        );
+        if (boxes.length > 0) {
+          boxes.forEach(box => box.dispose());
+          kernel!.hasPendingInput = false;
+        }
+      }
+    }
+  };
+
+  replay.offered.connect((_, offer) => void decide(offer));
+  replay.granted.connect((_, offer) => void fill(offer));
+  replay.unwritten.connect((_, offer) => void rewrite(offer));
+  replay.inputEnded.connect((_, request) => void closeInput(request));
   replay.lost.connect((_, { clientId, id, missing }) => {
     const cell = showing(notebookOf(shell, clientId), id);
     if (cell) {
@@ -68,80 +151,12 @@ export function restoreRunningCells(
       future.dispose();
     }
   });
-  replay.inputEnded.connect(
-    (_, { clientId, id }) => void closeInput(shell, clientId, id)
-  );
 }
 
-/** Fills, declines or waits to fill each cell whose request is offered. */
-async function decide(
-  shell: JupyterFrontEnd.IShell,
-  contents: Contents.IManager,
-  replay: KernelReplay,
-  offer: IReplayOffer
-) {
-  const { clientId } = offer;
-  const panel = await panelOf(shell, clientId);
-  const kernel = panel?.sessionContext.session?.kernel;
-  if (panel?.context.model.collaborative) {
-    await whenSynced(panel.context.model.sharedModel.ydoc, contents);
-  }
-  for (const request of offer.requests) {
-    const cell = panel && cellOf(panel, request);
-    if (!kernel || !cell) {
-      replay.decline(clientId, request.id);
-    } else if (panel.context.model.collaborative) {
-      replay.wait(clientId, request);
-    } else if (request.count && cell.model.executionCount === request.count) {
-      replay.decline(clientId, request.id); // it was saved after it had ended
-    } else {
-      restoreCell(cell, kernel, request);
-    }
-  }
-  // The kernel's state: what was said of it meanwhile was dropped.
-  await drain(kernel ?? null);
-}
-
-/** Fills the cells of requests that waited. */
-async function fill(
-  shell: JupyterFrontEnd.IShell,
-  replay: KernelReplay,
-  { clientId, requests }: IReplayOffer
-) {
-  const panel = await panelOf(shell, clientId);
-  const kernel = panel?.sessionContext.session?.kernel;
-  // Messages that were handed on while it waited must not reach the cell.
-  await drain(kernel ?? null);
-  for (const request of requests) {
-    const cell = panel && cellOf(panel, request);
-    if (kernel && cell) {
-      restoreCell(cell, kernel, request);
-    } else {
-      replay.decline(clientId, request.id);
-    }
-  }
-}
-
-/**
- * Asks again which page writes the output of requests, when the server of a shared document has
- * ended. Until this page has the new server's document, that changes the cells.
- */
-async function rewrite(
-  shell: JupyterFrontEnd.IShell,
-  contents: Contents.IManager,
-  replay: KernelReplay,
-  { clientId, requests }: IReplayOffer
-) {
-  const panel = notebookOf(shell, clientId);
-  if (!panel?.context.model.collaborative) {
-    return;
-  }
-  for (const request of requests) {
-    showing(panel, request.id)?.outputArea.detachFuture()?.dispose();
-    replay.suspend(clientId, request);
-  }
-  await whenSynced(panel.context.model.sharedModel.ydoc, contents);
-  requests.forEach(request => replay.resume(clientId, request));
+function kernelOf(
+  panel: INotebookPanel | null
+): Kernel.IKernelConnection | null {
+  return panel?.sessionContext.session?.kernel ?? null;
 }
 
 /** Waits until JupyterLab has handled all that came of a kernel: it answers in order. */
@@ -149,46 +164,24 @@ async function drain(kernel: Kernel.IKernelConnection | null): Promise<void> {
   await kernel?.requestKernelInfo().catch(() => undefined); // it has ended
 }
 
-/** Closes the input boxes of a request that has its input. */
-async function closeInput(
-  shell: JupyterFrontEnd.IShell,
-  clientId: string,
-  id: string
-) {
-  const panel = notebookOf(shell, clientId);
-  const kernel = panel?.sessionContext.session?.kernel;
-  await drain(kernel ?? null);
-  for (const { model, outputArea } of panel?.content.widgets ?? []) {
-    if (model.type === 'code' && outputArea.future?.msg.header.msg_id === id) {
-      const boxes = [...outputArea.widgets].filter(
-        box =>
-          box.hasClass('jp-OutputArea-stdin-item') &&
-          // Answered here: JupyterLab closes it itself, and keeps the focus.
-          !box.hasClass('jp-OutputArea-stdin-hiding')
-      );
-      if (boxes.length > 0) {
-        boxes.forEach(box => box.dispose());
-        kernel!.hasPendingInput = false;
-      }
-    }
-  }
+function codeCells(panel: INotebookPanel | null): ICell[] {
+  const cells = panel?.content.widgets ?? [];
+  return cells.filter(({ model }) => model.type === 'code');
 }
 
 /** The cell that shows a request's output. */
 function showing(panel: INotebookPanel | null, id: string): ICell | undefined {
-  return panel?.content.widgets.find(
-    ({ model, outputArea }) =>
-      model.type === 'code' && outputArea.future?.msg.header.msg_id === id
+  return codeCells(panel).find(
+    ({ outputArea }) => outputArea.future?.msg.header.msg_id === id
   );
 }
 
 function cellOf(
-  panel: INotebookPanel,
+  panel: INotebookPanel | null,
   request: IReplayableRequest
 ): ICell | undefined {
-  return panel.content.widgets.find(
-    ({ model }) =>
-      model.type === 'code' && model.sharedModel.getId() === request.cell
+  return codeCells(panel).find(
+    ({ model }) => model.sharedModel.getId() === request.cell
   );
 }
 
@@ -198,14 +191,12 @@ async function panelOf(
   clientId: string
 ): Promise<INotebookPanel | null> {
   const end = Date.now() + TIMEOUT;
-  while (Date.now() < end) {
-    const notebook = notebookOf(shell, clientId);
-    if (notebook) {
-      return notebook;
-    }
+  let panel = notebookOf(shell, clientId);
+  while (!panel && Date.now() < end) {
     await new Promise(resolve => setTimeout(resolve, CHECK));
+    panel = notebookOf(shell, clientId);
   }
-  return null;
+  return panel;
 }
 
 function notebookOf(

@@ -1,6 +1,5 @@
 // One kernel on all hosts of several TPUs: which ones it gets.
 
-import { Notification } from '@jupyterlab/apputils';
 import React from 'react';
 
 import {
@@ -10,8 +9,8 @@ import {
 import { TPUModel } from '../model/model';
 import { ISlicesKernel, ITPU } from '../rest/api';
 import { ask } from '../ui/formDialog';
+import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { SUCCESS_TIMEOUT } from '../ui/wait';
 
 /** Asks for the TPUs, and adds the kernel to the kernel pickers. */
 export async function addSlicesKernel(
@@ -63,13 +62,12 @@ export async function addSlicesKernel(
     }
   });
   if (added && kernel) {
-    model.noteKernelspecs();
-    Notification.success(
+    model.kernelspecsChanged.emit();
+    notify.success(
       trans.__(
         '“%1” is in the launcher and in every kernel picker.',
         kernel.display_name
-      ),
-      { autoClose: SUCCESS_TIMEOUT }
+      )
     );
   }
 }

@@ -223,7 +223,10 @@ class ReplayingSocket {
       position.notify = fields =>
         this._socket.send(JSON.stringify({ jupyter_tpu: fields }));
       if (control.unwritten) {
-        replay.reportUnwritten(this._clientId, control.unwritten);
+        replay.unwritten.emit({
+          clientId: this._clientId,
+          requests: control.unwritten
+        });
       }
       // The server may have ended before it read them. It takes each once.
       position.answers.forEach(answer => this._socket.send(answer));
@@ -249,7 +252,7 @@ class ReplayingSocket {
       const request = position.inputs.get(control.answered);
       if (request !== undefined) {
         position.inputs.delete(control.answered);
-        replay.endInput(this._clientId, request);
+        replay.inputEnded.emit({ clientId: this._clientId, id: request });
       }
     }
     if (control.replayed !== undefined) {
@@ -334,7 +337,8 @@ class ReplayingSocket {
         if (asking === request) {
           inputs.delete(input);
           answers.delete(input);
-          this._options.replay.endInput(this._clientId, request);
+          const { inputEnded } = this._options.replay;
+          inputEnded.emit({ clientId: this._clientId, id: request });
         }
       }
     }

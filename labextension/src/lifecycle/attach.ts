@@ -4,6 +4,7 @@ import { confirmHostKeys } from '../actions/dialogs';
 import { TPUModel } from '../model/model';
 import { IMachineHost } from '../rest/api';
 import { ask } from '../ui/formDialog';
+import { namesIn } from '../ui/listForm';
 import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
 
@@ -11,7 +12,7 @@ import { wait } from '../ui/wait';
 export async function attachMachine(model: TPUModel): Promise<void> {
   const { client } = model;
   const requestOf = ({ name, ssh }: { name: string; ssh: string }) => ({
-    ssh: machines(ssh),
+    ssh: namesIn(ssh),
     name: name.trim() || null
   });
   let hosts: IMachineHost[] = [];
@@ -55,10 +56,6 @@ export async function attachMachine(model: TPUModel): Promise<void> {
   }
 }
 
-function machines(text: string): string[] {
-  return text.split(/[\s,]+/).filter(Boolean);
-}
-
 function several(text: string): boolean {
-  return machines(text).length > 1;
+  return namesIn(text).length > 1;
 }

@@ -5,7 +5,7 @@ import { TPUModel } from '../model/model';
 import { IConnectTPU, IEnvironment, ITPU } from '../rest/api';
 import { Form } from '../ui/form';
 import { trans } from '../ui/translation';
-import { hasSetup, ISetupFields, setupFields, setupOf } from './setupForm';
+import { hasSetup, ISetupFields, setupFields, setupOf } from './hostOptions';
 
 /** The server's rule for names (`EnvironmentName` in fleet/models/environments.py; a test compares them). */
 export const ENVIRONMENT_PATTERN = '^[a-z0-9]([-._a-z0-9]{0,38}[a-z0-9])?$';
@@ -39,34 +39,23 @@ export class ConnectForm extends Form<IConnectFields, true> {
   }
 
   /** The TPU that gets it; null until the form was opened for one. */
-  get tpu(): ITPU | null {
-    return this._tpu;
-  }
-
+  tpu: ITPU | null = null;
   /** The environment to change; null for a new one. */
-  get environment(): IEnvironment | null {
-    return this._environment;
-  }
-
+  environment: IEnvironment | null = null;
   /** The environment with whose Python and packages a new one begins. */
-  get template(): IEnvironment | null {
-    return this._template;
-  }
-
+  template: IEnvironment | null = null;
   /** Whether it was opened with a requirements file, which was given on the command line. */
-  get hasRequirements(): boolean {
-    return this._hasRequirements;
-  }
+  hasRequirements = false;
 
   /** Opens the form with what was asked for in *environment*, or for a new one. */
   openFor(tpu: ITPU, environment: IEnvironment | null = null): void {
     this.reset();
-    this._tpu = tpu;
-    this._environment = environment;
-    this._template = environment
+    this.tpu = tpu;
+    this.environment = environment;
+    this.template = environment
       ? null
       : (tpu.environments.find(one => one.state === 'ready') ?? null);
-    const shown = environment ?? this._template;
+    const shown = environment ?? this.template;
     const { packages, python, requirements, setup } =
       shown?.asked ?? shown ?? {};
     this.filled = {
@@ -76,7 +65,7 @@ export class ConnectForm extends Form<IConnectFields, true> {
       requirements: requirements ?? '',
       ...setupFields(setup)
     };
-    this._hasRequirements = !!requirements;
+    this.hasRequirements = !!requirements;
     this.changed();
   }
 
@@ -86,8 +75,8 @@ export class ConnectForm extends Form<IConnectFields, true> {
     if (!new RegExp(ENVIRONMENT_PATTERN).test(name)) {
       return environmentRule();
     }
-    const taken = this._tpu?.environments.some(one => one.name === name);
-    return taken && name !== this._environment?.name
+    const taken = this.tpu?.environments.some(one => one.name === name);
+    return taken && name !== this.environment?.name
       ? trans.__('An environment with this name already exists.')
       : '';
   }
@@ -101,33 +90,19 @@ export class ConnectForm extends Form<IConnectFields, true> {
       packages: packagesIn(packages),
       // Empty, and not null: the server then takes all of this instead of what was asked for before.
       requirements,
-      ...(hasSetup(this.filled) ? { setup: setupOf(this.filled) } : {}),
+      ...(hasSetup(this.filled) && { setup: setupOf(this.filled) }),
       // The form of an environment shows all that its hosts should have.
-      ...(this._environment ? { replace_setup: true } : {})
+      ...(this.environment && { replace_setup: true })
     };
   }
 
   protected async ask(): Promise<true> {
-    if (this._tpu) {
-      await this._model.connectWith(this._tpu, this.request);
+    if (this.tpu) {
+      const { client } = this._model;
+      this._model.putOperation(await client.connect(this.tpu, this.request));
     }
     return true;
   }
-
-  protected serverFields = {
-    environment: 'environment',
-    python: 'python',
-    packages: 'packages',
-    requirements: 'requirements',
-    apt: 'apt',
-    timezone: 'timezone',
-    script: 'script'
-  } as const;
-
-  private _hasRequirements = false;
-  private _environment: IEnvironment | null = null;
-  private _template: IEnvironment | null = null;
-  private _tpu: ITPU | null = null;
 }
 
 function newName(tpu: ITPU): string {

@@ -1,29 +1,28 @@
 // The form that connects a TPU with an environment of the user's choice.
 
-import React, { useEffect, useId, useRef, useState } from 'react';
+import React, { useEffect, useRef } from 'react';
 
-import { Actions } from '../actions/actions';
-import { Disclosure } from '../ui/elements';
+import { useActions } from '../actions/useActions';
 import { FormFields } from '../ui/fields';
-import { FormPage, packagesField, useUnfolding } from '../ui/formPage';
+import { FoldedFields } from '../ui/foldedFields';
+import { FormPage, packagesField } from '../ui/formPage';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 import { environmentRule } from './connectForm';
-import { setupFieldList } from './fieldLists';
-import { hasSetup } from './setupForm';
+import { hasSetup, setupFieldList } from './hostOptions';
 
-export function ConnectPage({ actions }: { actions: Actions }): JSX.Element {
-  const form = useStore(actions.connectForm);
+const MORE = 'connect#more';
+
+export function ConnectPage() {
+  const { forms, view } = useActions();
+  const form = useStore(forms.connect);
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => first.current?.select(), []);
-  const more = useId();
-  const [open, setOpen] = useState(hasSetup(form.fields));
-  useUnfolding(form, ['apt', 'timezone', 'script'], () => setOpen(true));
+  useEffect(() => view.fold(MORE, !hasSetup(form.fields)), []);
   const nameProblem = form.nameProblem();
   const { environment, template } = form;
   return (
     <FormPage
-      actions={actions}
       form={form}
       label={
         environment ? trans.__('Environment') : trans.__('New Environment')
@@ -69,14 +68,12 @@ export function ConnectPage({ actions }: { actions: Actions }): JSX.Element {
           }
         ]}
       />
-      <Disclosure open={open} controls={more} onToggle={() => setOpen(!open)}>
-        {trans.__('More')}
-      </Disclosure>
-      {open && (
-        <div id={more} className="jp-tpu-Form-advanced">
-          <FormFields form={form} fields={setupFieldList()} />
-        </div>
-      )}
+      <FoldedFields
+        form={form}
+        part={MORE}
+        label={trans.__('More')}
+        fields={setupFieldList()}
+      />
     </FormPage>
   );
 }

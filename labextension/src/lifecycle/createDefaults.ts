@@ -1,6 +1,6 @@
 // What the form that creates a TPU starts with: the user's settings, else the last choices.
 
-import { KeyValueStorage } from '../model/storedIds';
+import { KeyValueStorage, Stored } from '../model/stored';
 import { Store } from '../ui/store';
 
 const TIERS = ['flex-start', 'on-demand', 'reserved', 'spot'];
@@ -21,30 +21,26 @@ type Choices = Pick<ICreateDefaults, 'type' | 'zone' | 'tier'>;
 export class CreateDefaults extends Store {
   /** *storage* is null where the browser keeps nothing. */
   constructor(
-    private _storage: KeyValueStorage | null = null,
-    private _key = 'jupyter-tpu:create'
+    storage: KeyValueStorage | null = null,
+    key = 'jupyter-tpu:create'
   ) {
     super();
+    this._stored = new Stored(storage, key);
   }
 
   /** "" for what is neither set nor remembered. */
   get values(): ICreateDefaults {
-    const {
-      packages = '',
-      apt = '',
-      timezone = '',
-      script = '',
-      ...settings
-    } = this._settings;
+    const settings = this._settings;
     const last = this._load();
     return {
+      packages: '',
+      apt: '',
+      timezone: '',
+      script: '',
+      ...settings,
       type: settings.type || last.type || '',
       zone: settings.zone || last.zone || '',
-      tier: settings.tier || last.tier || '',
-      packages,
-      apt,
-      timezone,
-      script
+      tier: settings.tier || last.tier || ''
     };
   }
 
@@ -55,27 +51,18 @@ export class CreateDefaults extends Store {
   }
 
   remember({ tier, type, zone }: Choices): void {
-    try {
-      this._storage?.setItem(this._key, JSON.stringify({ tier, type, zone }));
-    } catch {
-      // No access, or no space: the next form starts without them.
-    }
+    this._stored.save({ tier, type, zone });
   }
 
   private _load(): Partial<Choices> {
-    try {
-      const { tier, type, zone } = JSON.parse(
-        this._storage?.getItem(this._key) ?? '{}'
-      );
-      return {
-        type: String(type ?? ''),
-        zone: String(zone ?? ''),
-        tier: TIERS.includes(tier) ? tier : ''
-      };
-    } catch {
-      return {}; // no access, or not ours
-    }
+    const last = (this._stored.load() ?? {}) as Partial<Choices>;
+    return {
+      type: String(last.type ?? ''),
+      zone: String(last.zone ?? ''),
+      tier: TIERS.includes(last.tier ?? '') ? last.tier : ''
+    };
   }
 
   private _settings: Partial<ICreateDefaults> = {};
+  private _stored: Stored;
 }

@@ -25,15 +25,19 @@ import {
   IStartHunt
 } from '../rest/api';
 import { Form } from '../ui/form';
+import { grouped } from '../ui/grouped';
 import { trans } from '../ui/translation';
 import { CreateDefaults } from './createDefaults';
-import { NAME_PATTERN } from './names';
 import {
+  hasSetup,
   INodeOptionFields,
+  ISetupFields,
   nodeOptionFields,
-  nodeOptionsOf
-} from './nodeOptions';
-import { hasSetup, ISetupFields, setupFields, setupOf } from './setupForm';
+  nodeOptionsOf,
+  setupFields,
+  setupOf
+} from './hostOptions';
+import { nameProblem } from './names';
 
 /** The suggested type: the smallest full host of the current chip. */
 const USUAL_TYPE = 'v5litepod-8';
@@ -46,11 +50,11 @@ export interface IFields
   zone: string;
   tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
   /** Seconds that a flex-start TPU runs. */
-  runFor: string;
+  run_for: string;
   /** The reservation of a reserved TPU. */
   reservation: string;
   /** GB of each host's boot disk. */
-  diskGB: string;
+  disk_gb: string;
   /** Google's control plane that makes it. */
   api: 'tpu' | 'compute' | '';
   version: string;
@@ -59,7 +63,7 @@ export interface IFields
   packages: string;
   connect: boolean;
   /** A command of the shell that starts as a job when it is connected. */
-  thenRun: string;
+  then_run: string;
 }
 
 const EMPTY: IFields = {
@@ -67,48 +71,20 @@ const EMPTY: IFields = {
   type: '',
   zone: '',
   tier: 'on-demand',
-  runFor: '14400',
+  run_for: '14400',
   reservation: '',
-  diskGB: '',
+  disk_gb: '',
   api: '',
   version: '',
   network: '',
   subnetwork: '',
   packages: '',
   connect: true,
-  thenRun: '',
+  then_run: '',
   ...guardFields(),
   ...nodeOptionFields(),
   ...setupFields(),
   ...huntFields()
-};
-
-/** The fields by the server's names. */
-const SERVER_FIELDS: { [name: string]: keyof IFields } = {
-  name: 'name',
-  type: 'type',
-  zone: 'zone',
-  reservation: 'reservation',
-  disk_gb: 'diskGB',
-  api: 'api',
-  version: 'version',
-  run_for: 'runFor',
-  network: 'network',
-  subnetwork: 'subnetwork',
-  packages: 'packages',
-  apt: 'apt',
-  timezone: 'timezone',
-  script: 'script',
-  then_run: 'thenRun',
-  idle: 'idle',
-  max_cost: 'cost',
-  until: 'until',
-  action: 'action',
-  service_account: 'serviceAccount',
-  data_disks: 'dataDisks',
-  tags: 'tags',
-  labels: 'labels',
-  startup_script: 'startupScript'
 };
 
 /** The fields that begin as the user's settings say. */
@@ -127,8 +103,9 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
   ) {
     super(EMPTY);
     this.defaults = defaults ?? new CreateDefaults();
-    _model.stateChanged.connect(this._onChanged, this);
-    this.defaults.stateChanged.connect(this._onChanged, this);
+    for (const store of [_model, this.defaults]) {
+      store.stateChanged.connect(() => this.changed());
+    }
   }
 
   /** What is shown until the user chooses. */
@@ -182,14 +159,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
 
   /** The types by generation, in the catalog's order. */
   get generations(): [string, IAcceleratorType[]][] {
-    const groups = new Map<string, IAcceleratorType[]>();
-    for (const type of this.catalog?.types ?? []) {
-      groups.set(type.generation, [
-        ...(groups.get(type.generation) ?? []),
-        type
-      ]);
-    }
-    return [...groups];
+    return grouped(this.catalog?.types ?? [], ({ generation }) => generation);
   }
 
   /** The zones that offer the chosen type; all zones if that is not known. */
@@ -232,24 +202,6 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     return this.catalog?.suggested_zones[this.type?.name ?? ''];
   }
 
-  /** The zones beside *zone* that offer the type *name*, with what it costs there; the cheapest first. */
-  elsewhere(
-    name: string,
-    zone: string,
-    tier: IFields['tier']
-  ): { zone: string; cost: ICost }[] {
-    const type = this.catalog?.types.find(one => one.name === name);
-    const price = ({ cost }: { cost: ICost }) =>
-      cost.list_usd_per_hour ?? Infinity;
-    return (type?.zones ?? [])
-      .filter(one => one !== zone)
-      .map(one => ({
-        zone: one,
-        cost: catalogCost(type, one, tier, !!this.catalog?.emulated)
-      }))
-      .sort((one, other) => price(one) - price(other));
-  }
-
   /** What the chosen type costs in the chosen zone and tier. */
   get cost(): ICost {
     const { tier, zone } = this.fields;
@@ -286,25 +238,13 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
   /** Why the name is invalid; "" if it is valid. */
   nameProblem(): string {
     const { name, zone } = this.fields;
-    if (!name) {
-      return trans.__('Enter a name.');
-    }
-    if (!/^[a-z]/.test(name)) {
-      return trans.__('Start with a lower-case letter.');
-    }
-    if (/[^-a-z0-9]/.test(name)) {
-      return trans.__('Use lower-case letters, digits and hyphens only.');
-    }
-    if (name.length > 40) {
-      return trans.__('Use at most 40 characters, not %1.', name.length);
-    }
-    if (!new RegExp(NAME_PATTERN).test(name)) {
-      return trans.__('End with a letter or a digit.');
-    }
-    if (this._model.tpu(keyOf({ name, zone }))) {
-      return trans.__('A TPU with this name already exists in %1.', zone);
-    }
-    return '';
+    const taken = this._model.tpu(keyOf({ name, zone }));
+    return (
+      nameProblem(name) ||
+      (taken
+        ? trans.__('A TPU with this name already exists in %1.', zone)
+        : '')
+    );
   }
 
   set<K extends keyof IFields>(field: K, value: IFields[K]): void {
@@ -323,23 +263,26 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
         this.set(field, request[field]);
       }
     }
-    this.filled.reservation = request.reservation ?? '';
-    this.filled.diskGB = request.disk_gb ? String(request.disk_gb) : '';
-    this.filled.api = request.api ?? '';
-    this.filled.network = request.network ?? '';
-    this.filled.subnetwork = request.subnetwork ?? '';
+    const { api, connect, network, reservation, subnetwork } = request;
     this.set('tier', request.tier ?? 'on-demand');
-    this.filled.runFor = String(request.run_for ?? EMPTY.runFor);
-    const setup = setupFields(request.connect?.setup);
-    this.set('packages', request.connect?.packages?.join('\n') ?? '');
-    this.set('apt', setup.apt);
-    this.set('timezone', setup.timezone);
-    this.set('script', setup.script);
-    this.filled.ohMyZsh = setup.ohMyZsh;
-    this.filled.connect = request.connect !== null;
-    this.filled.thenRun = request.connect?.then_run ?? '';
+    this.set('packages', connect?.packages?.join('\n') ?? '');
+    const setup = setupFields(connect?.setup);
+    for (const field of ['apt', 'timezone', 'script'] as const) {
+      this.set(field, setup[field]);
+    }
     Object.assign(
       this.filled,
+      {
+        reservation: reservation ?? '',
+        disk_gb: request.disk_gb ? String(request.disk_gb) : '',
+        api: api ?? '',
+        network: network ?? '',
+        subnetwork: subnetwork ?? '',
+        run_for: String(request.run_for ?? EMPTY.run_for),
+        oh_my_zsh: setup.oh_my_zsh,
+        connect: connect !== null,
+        then_run: connect?.then_run ?? ''
+      },
       guardFields(request.guard),
       nodeOptionFields(request.options, request.labels),
       huntFields(hunt)
@@ -349,8 +292,10 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
 
   /** The request to the server. */
   get request(): ICreateTPU {
-    const fields = this.fields;
+    const { fields } = this;
     const guard = guardOf(fields, this.deletes);
+    const disk_gb = Number(fields.disk_gb);
+    const reservation = fields.tier === 'reserved' && fields.reservation.trim();
     return {
       name: fields.name,
       type: fields.type,
@@ -358,23 +303,21 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
       // Which one fits depends on the control plane, which the server chooses.
       version: (this._edited.has('version') && fields.version) || null,
       tier: fields.tier,
-      ...(this.limited ? { run_for: Number(fields.runFor) } : {}),
-      ...(fields.tier === 'reserved' && fields.reservation.trim()
-        ? { reservation: fields.reservation.trim() }
-        : {}),
-      ...(Number(fields.diskGB) ? { disk_gb: Number(fields.diskGB) } : {}),
-      ...(fields.api ? { api: fields.api } : {}),
+      ...(this.limited && { run_for: Number(fields.run_for) }),
+      ...(reservation && { reservation }),
+      ...(disk_gb && { disk_gb }),
+      ...(fields.api && { api: fields.api }),
       network: fields.network || null,
       subnetwork: fields.subnetwork || null,
       ...nodeOptionsOf(fields),
       connect: fields.connect
         ? {
             packages: packagesIn(fields.packages),
-            ...(fields.thenRun.trim() ? { then_run: fields.thenRun } : {}),
-            ...(hasSetup(fields) ? { setup: setupOf(fields) } : {})
+            ...(fields.then_run.trim() && { then_run: fields.then_run }),
+            ...(hasSetup(fields) && { setup: setupOf(fields) })
           }
         : null,
-      ...(guard ? { guard } : {})
+      ...(guard && { guard })
     };
   }
 
@@ -385,7 +328,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
 
   /** For how many seconds that may be. */
   get runChoices(): number[] {
-    return withChosen(RUN_CHOICES, this.fields.runFor);
+    return withChosen(RUN_CHOICES, this.fields.run_for);
   }
 
   /** Whether it may be a Spot TPU, which Google can preempt. */
@@ -447,10 +390,8 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     if (field === 'type' || field === 'api') {
       this._edited.delete('version'); // depends on them
     }
-    if (field === 'type') {
-      if (!this.zones.includes(this.filled.zone)) {
-        this.filled.zone = ''; // it does not offer the type
-      }
+    if (field === 'type' && !this.zones.includes(this.filled.zone)) {
+      this.filled.zone = ''; // it does not offer the type
     }
   }
 
@@ -458,12 +399,6 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     super.clear();
     this._edited.clear();
     this._zone = '';
-  }
-
-  protected serverFields = SERVER_FIELDS;
-
-  private _onChanged(): void {
-    this.changed();
   }
 
   private _suggestedName(): string {

@@ -2,77 +2,55 @@
 
 import React, { useEffect, useId, useRef, useState } from 'react';
 
-import { Actions } from '../actions/actions';
-import { durationLabel } from '../guard/guardLabels';
+import { useActions } from '../actions/useActions';
 import { huntFieldList } from '../hunts/huntFields';
 import { coveringGrant, usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { typeDescription } from '../panel/tpuLabels';
 import { IReservationView } from '../rest/api';
-import {
-  Alert,
-  Disclosure,
-  EmptyState,
-  Link,
-  TextButton
-} from '../ui/elements';
+import { Alert, EmptyState, Link, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { Field, TextField } from '../ui/field';
-import { FieldList, FormFields } from '../ui/fields';
-import { FormPage, packagesField, useUnfolding } from '../ui/formPage';
+import { Field } from '../ui/field';
+import { FormFields } from '../ui/fields';
+import { FoldedFields } from '../ui/foldedFields';
+import { FormPage } from '../ui/formPage';
 import { useStore } from '../ui/store';
+import { facts } from '../ui/text';
 import { language, trans } from '../ui/translation';
-import { CreateForm, IFields } from './createForm';
-import { nodeOptionFieldList, setupFieldList } from './fieldLists';
+import {
+  advancedFields,
+  placeFields,
+  unattendedChoices,
+  unattendedFields
+} from './createFields';
 import { nameRule } from './names';
 import { TypePicker } from './typePicker';
-import { UnattendedFields } from './unattendedFields';
 
-/** The network that every project has; a name, so not translated. */
-const USUAL_NETWORK = 'default';
-
-const ADVANCED = 'form#advanced';
-
-const ADVANCED_FIELDS = [
-  'version',
-  'diskGB',
-  'api',
-  'packages',
-  'apt',
-  'timezone',
-  'script',
-  'network',
-  'subnetwork',
-  'serviceAccount',
-  'dataDisks',
-  'tags',
-  'labels',
-  'startupScript'
-] as const;
-
-export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
-  const { model, view } = actions;
-  const form = useStore(actions.createForm);
-  const advanced = useId();
+export function CreatePage() {
+  const actions = useActions();
+  const { forms, model } = actions;
+  const form = useStore(forms.create);
+  const versions = useId();
   const first = useRef<HTMLInputElement>(null);
-  const { items: grants } = useStore(actions.grantsForm);
+  const grants = useStore(forms.grants).list.value;
   const loaded = form.catalog !== null;
   const billed = form.catalog?.emulated === false;
   useEffect(() => {
     if (billed) {
-      void actions.grantsForm.load();
+      void forms.grants.list.load();
     }
   }, [billed]);
   useEffect(() => first.current?.select(), [loaded]);
-  useUnfolding(form, ADVANCED_FIELDS, () => view.open(ADVANCED));
 
   if (!form.catalog) {
-    return model.catalogError ? (
+    const problem = model.catalogError && failureText(model.catalogError);
+    return problem ? (
       <EmptyState
         title={trans.__('TPU types could not be loaded')}
-        {...failureAsText(model.catalogError)}
+        text={problem.message}
+        hint={problem.hint}
       >
-        <TextButton onClick={() => actions.openCreateForm()}>
+        <TextButton onClick={() => void actions.openCreateForm()}>
           {trans.__('Try Again')}
         </TextButton>
       </EmptyState>
@@ -83,7 +61,6 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
 
   const { fields, type } = form;
   const nameProblem = form.nameProblem();
-  const open = view.isOpen(ADVANCED);
   const grant = coveringGrant(grants ?? [], type, {
     zone: fields.zone,
     tier: fields.tier,
@@ -91,7 +68,6 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
   });
   return (
     <FormPage
-      actions={actions}
       form={form}
       label={trans.__('New TPU')}
       first={first}
@@ -165,7 +141,7 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
         )}
       </Field>
       <FormFields form={form} fields={placeFields(form)} />
-      {fields.tier === 'reserved' && <ReservationField actions={actions} />}
+      {fields.tier === 'reserved' && <ReservationField />}
       <p className="jp-tpu-Price" role="status">
         <Price cost={{ ...form.cost, grant }} tier={fields.tier} />
         {billed && (
@@ -176,7 +152,7 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
                 {trans.__('In a grant, only network traffic is billed.')}
               </small>
             )}
-            <TextButton onClick={() => actions.openGrants()}>
+            <TextButton onClick={() => void actions.openPage('grants')}>
               {trans.__('Grants…')}
             </TextButton>
           </>
@@ -208,78 +184,32 @@ export function CreatePage({ actions }: { actions: Actions }): JSX.Element {
           }
         ]}
       />
-      <UnattendedFields actions={actions} />
-      <Disclosure
-        open={open}
-        controls={advanced}
-        onToggle={() => view.toggle(ADVANCED)}
-      >
-        {trans.__('Advanced')}
-      </Disclosure>
-      {open && (
-        <div id={advanced} className="jp-tpu-Form-advanced">
-          <datalist id={`${advanced}versions`}>
-            {form.catalog.versions.map(version => (
-              <option key={version} value={version} />
-            ))}
-          </datalist>
-          <FormFields
-            form={form}
-            fields={[
-              {
-                name: 'version',
-                label: trans.__('Runtime version'),
-                help: trans.__('OS image of the hosts'),
-                list: `${advanced}versions`
-              },
-              {
-                name: 'diskGB',
-                label: trans.__('Boot disk size'),
-                help: trans.__('GB for each host; Compute Engine only'),
-                placeholder: '200'
-              },
-              {
-                name: 'api',
-                label: trans.__('Control plane'),
-                help: trans.__(
-                  'Where both can make this type, your quota decides'
-                ),
-                kind: 'select',
-                choices: [
-                  ['', trans.__('Automatic')],
-                  ['tpu', trans.__('Cloud TPU')],
-                  ['compute', trans.__('Compute Engine')]
-                ]
-              },
-              packagesField({ rows: 2, disabled: !fields.connect })
-            ]}
-          />
-          <FormFields form={form} fields={setupFieldList(!fields.connect)} />
-          <FormFields
-            form={form}
-            fields={[
-              {
-                name: 'network',
-                label: trans.__('Network'),
-                placeholder: USUAL_NETWORK
-              },
-              {
-                name: 'subnetwork',
-                label: trans.__('Subnetwork'),
-                placeholder: USUAL_NETWORK
-              }
-            ]}
-          />
-          <FormFields form={form} fields={nodeOptionFieldList()} />
-        </div>
-      )}
+      <FoldedFields
+        form={form}
+        part="form#unattended"
+        label={trans.__('Run a command, stop automatically')}
+        fields={unattendedFields(form)}
+        chosen={unattendedChoices(form)}
+      />
+      <datalist id={versions}>
+        {form.catalog.versions.map(version => (
+          <option key={version} value={version} />
+        ))}
+      </datalist>
+      <FoldedFields
+        form={form}
+        part="form#advanced"
+        label={trans.__('Advanced')}
+        fields={advancedFields(form, versions)}
+      />
     </FormPage>
   );
 }
 
 /** Which reservation is used; those that can be are offered, with their dates. */
-function ReservationField(props: { actions: Actions }): JSX.Element {
-  const { createForm: form, model } = props.actions;
+function ReservationField() {
+  const { forms, model } = useActions();
+  const form = forms.create;
   const [reservations, setReservations] = useState<IReservationView[]>([]);
   const id = useId();
   useEffect(() => {
@@ -289,106 +219,33 @@ function ReservationField(props: { actions: Actions }): JSX.Element {
       .then(setReservations, () => setReservations([]));
   }, [model]);
   const day = (time: string) => new Date(time).toLocaleDateString(language);
-  const coming = reservations.filter(one => one.future && !one.use);
+  const coming = reservations
+    .filter(one => one.future && !one.use)
+    .map(one => trans.__('%1 from %2', one.name, day(one.start)));
   return (
     <>
-      <TextField
-        label={trans.__('Reservation')}
-        help={
-          coming.length
-            ? trans.__(
-                'Still to come: %1',
-                coming
-                  .map(one => trans.__('%1 from %2', one.name, day(one.start)))
-                  .join(', ')
-              )
-            : trans.__('Required by Compute Engine')
-        }
-        problem={form.problemOf('reservation')}
-        list={id}
-        value={form.fields.reservation}
-        onChange={value => form.set('reservation', value)}
+      <FormFields
+        form={form}
+        fields={[
+          {
+            name: 'reservation',
+            label: trans.__('Reservation'),
+            help: coming.length
+              ? trans.__('Still to come: %1', coming.join(', '))
+              : trans.__('Required by Compute Engine'),
+            list: id
+          }
+        ]}
       />
       <datalist id={id}>
         {reservations
           .filter(one => one.use)
           .map(one => (
             <option key={`${one.zone}/${one.use}`} value={one.use}>
-              {[one.zone, one.type, one.end && day(one.end)]
-                .filter(Boolean)
-                .join(' · ')}
+              {facts(one.zone, one.type, one.end && day(one.end))}
             </option>
           ))}
       </datalist>
     </>
   );
-}
-
-/** Where it is created, how it is paid, and for how long a flex-start TPU runs. */
-function placeFields(form: CreateForm): FieldList<IFields> {
-  const { zone } = form.fields;
-  const home = form.catalog?.default_zone ?? '';
-  return [
-    {
-      name: 'zone',
-      label: trans.__('Zone'),
-      help: !form.awayFromHome
-        ? undefined
-        : zone === form.nearestZone
-          ? trans.__(
-              'Your default zone, %1, does not offer this type. %2 is the nearest zone that does.',
-              home,
-              zone
-            )
-          : trans.__('Your default zone, %1, does not offer this type.', home),
-      kind: 'select',
-      choices: [...new Set([...form.zones, ...(zone ? [zone] : [])])].map(
-        one => [one, one]
-      )
-    },
-    {
-      name: 'tier',
-      label: trans.__('Tier'),
-      kind: 'radio',
-      choices: [
-        [
-          'on-demand',
-          trans.__('On demand'),
-          trans.__('Runs until you stop or delete it')
-        ],
-        [
-          'spot',
-          trans.__('Spot'),
-          trans.__('Cheaper, but Google can preempt it at any time')
-        ],
-        [
-          'reserved',
-          trans.__('Reserved'),
-          trans.__('From a reservation of your project')
-        ],
-        [
-          'flex-start',
-          trans.__('Flex-start'),
-          trans.__(
-            'Runs for a limited time. Waits in Google’s queue until there is capacity'
-          )
-        ]
-      ]
-    },
-    form.limited && {
-      name: 'runFor',
-      label: trans.__('Flex-start runs for'),
-      help: trans.__('Google then deletes it with its disk.'),
-      kind: 'select',
-      choices: form.runChoices.map(seconds => [seconds, durationLabel(seconds)])
-    }
-  ];
-}
-
-function failureAsText(failure: Parameters<typeof failureText>[0]): {
-  text: string;
-  hint: string;
-} {
-  const { message, hint } = failureText(failure);
-  return { text: message, hint };
 }

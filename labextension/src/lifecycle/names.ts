@@ -11,3 +11,23 @@ export function nameRule(): string {
     '1–40 lower-case letters, digits and hyphens. Starts with a letter, ends with a letter or digit.'
   );
 }
+
+/** Why a name is invalid; "" if it is valid. */
+export function nameProblem(name: string): string {
+  if (!name) {
+    return trans.__('Enter a name.');
+  }
+  if (!/^[a-z]/.test(name)) {
+    return trans.__('Start with a lower-case letter.');
+  }
+  if (/[^-a-z0-9]/.test(name)) {
+    return trans.__('Use lower-case letters, digits and hyphens only.');
+  }
+  if (name.length > 40) {
+    return trans.__('Use at most 40 characters, not %1.', name.length);
+  }
+  if (!new RegExp(NAME_PATTERN).test(name)) {
+    return trans.__('End with a letter or a digit.');
+  }
+  return '';
+}

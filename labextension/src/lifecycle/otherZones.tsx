@@ -2,8 +2,8 @@
 
 import React from 'react';
 
-import { usd } from '../money/costLabels';
-import { ICreateTPU } from '../rest/api';
+import { catalogCost, usd } from '../money/costLabels';
+import { ICatalog, ICost, ICreateTPU, ITPU } from '../rest/api';
 import { Link } from '../ui/elements';
 import { trans } from '../ui/translation';
 import { CreateForm } from './createForm';
@@ -15,10 +15,10 @@ export function OtherZones(props: {
   form: CreateForm;
   request: Pick<ICreateTPU, 'type' | 'zone' | 'tier'>;
   onPick: (zone: string) => void;
-}): JSX.Element | null {
+}) {
   const { form, onPick, request } = props;
   const { tier = 'on-demand', type, zone } = request;
-  const zones = form.elsewhere(type, zone ?? '', tier).slice(0, SHOWN);
+  const zones = elsewhere(form.catalog, type, zone ?? '', tier).slice(0, SHOWN);
   return zones.length === 0 ? null : (
     <div className="jp-tpu-OtherZones">
       {trans.__('Other zones with %1:', type)}{' '}
@@ -39,4 +39,23 @@ export function OtherZones(props: {
       ))}
     </div>
   );
+}
+
+/** The zones beside *zone* that offer the type *name*, with what it costs there; the cheapest first. */
+function elsewhere(
+  catalog: ICatalog | null,
+  name: string,
+  zone: string,
+  tier: ITPU['tier']
+): { zone: string; cost: ICost }[] {
+  const type = catalog?.types.find(one => one.name === name);
+  const price = ({ cost }: { cost: ICost }) =>
+    cost.list_usd_per_hour ?? Infinity;
+  return (type?.zones ?? [])
+    .filter(one => one !== zone)
+    .map(one => ({
+      zone: one,
+      cost: catalogCost(type, one, tier, !!catalog?.emulated)
+    }))
+    .sort((one, other) => price(one) - price(other));
 }

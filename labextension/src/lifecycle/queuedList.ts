@@ -1,51 +1,27 @@
 // The queued resources of the project, and what can be done to them.
 
-import { IProblem, IQueuedResource } from '../rest/api';
+import { IQueuedResource, IQueuedResources } from '../rest/api';
 import { TPUClient } from '../rest/client';
 import { Failure } from '../rest/failure';
-import { Store } from '../ui/store';
+import { Loaded } from '../ui/loaded';
 
-export class QueuedList extends Store {
+export class QueuedList extends Loaded<IQueuedResources> {
   constructor(private _requests: TPUClient['queued']) {
-    super();
-  }
-
-  /** The oldest first; null until that is known. */
-  get items(): IQueuedResource[] | null {
-    return this._items;
-  }
-
-  /** Why the list could not be loaded, or may be incomplete. */
-  get problem(): IProblem | Failure | null {
-    return this._problem;
+    super(() => _requests.list({ fresh: this._asked || undefined }));
   }
 
   /** Why the last deletion or reset was refused; it stays until the next one. */
-  get refusal(): Failure | null {
-    return this._refusal;
-  }
+  refusal: Failure | null = null;
 
   /** Whether a request is on its way. */
   get busy(): boolean {
-    return this._busy > 0;
+    return this.loading || this._acting > 0;
   }
 
   /** asked: somebody looks, and Google is asked now. */
-  async load(asked = true): Promise<void> {
-    const load = (this._loads += 1);
-    const answer = await this._send(() =>
-      this._requests.list({ fresh: asked || undefined })
-    );
-    if (load !== this._loads) {
-      return; // a later one knows better
-    }
-    if (answer instanceof Failure) {
-      this._problem = answer;
-    } else {
-      this._items = answer.queued;
-      this._problem = answer.problem;
-    }
-    this.changed();
+  load(asked = true): Promise<void> {
+    this._asked = asked;
+    return super.load();
   }
 
   /**
@@ -66,34 +42,25 @@ export class QueuedList extends Store {
     await this._act(() =>
       this._requests.reset(one, name ? { confirm_name: name } : {})
     );
-    if (!this._refusal) {
+    if (!this.refusal) {
       await this.load();
     }
   }
 
   private async _act(request: () => Promise<object>): Promise<void> {
-    this._refusal = null;
-    const answer = await this._send(request);
-    this._refusal = answer instanceof Failure ? answer : null;
-    this.changed();
-  }
-
-  private async _send<T>(request: () => Promise<T>): Promise<T | Failure> {
-    this._busy += 1;
+    this._acting += 1;
+    this.refusal = null;
     this.changed();
     try {
-      return await request();
+      await request();
     } catch (error) {
-      return Failure.from(error);
+      this.refusal = Failure.from(error);
     } finally {
-      this._busy -= 1;
+      this._acting -= 1;
       this.changed();
     }
   }
 
-  private _busy = 0;
-  private _items: IQueuedResource[] | null = null;
-  private _loads = 0;
-  private _problem: IProblem | Failure | null = null;
-  private _refusal: Failure | null = null;
+  private _acting = 0;
+  private _asked = true;
 }

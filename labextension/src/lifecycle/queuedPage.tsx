@@ -2,7 +2,8 @@
 
 import React, { useEffect } from 'react';
 
-import { Actions } from '../actions/actions';
+import { useActions } from '../actions/useActions';
+import { keyOf } from '../model/resources';
 import { tierLabel } from '../panel/tpuLabels';
 import { IQueuedResource } from '../rest/api';
 import { Alert, StateLabel, TextButton } from '../ui/elements';
@@ -10,6 +11,7 @@ import { failureText } from '../ui/failures';
 import { Listed, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
+import { facts, problemLine } from '../ui/text';
 import { clock, Tone, trans } from '../ui/translation';
 import { queuedState } from './queuedLabels';
 
@@ -26,8 +28,9 @@ const TONES: { [state: string]: Tone } = {
   SUSPENDED: 'bad'
 };
 
-export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
-  const list = useStore(actions.queuedList);
+export function QueuedPage() {
+  const actions = useActions();
+  const list = useStore(actions.forms.queued);
   useEffect(() => {
     const timer = setInterval(
       () => void (document.hidden || list.load(false)),
@@ -44,21 +47,16 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
       </p>
       {list.refusal && <Alert {...failureText(list.refusal)} />}
       <Listed
-        items={list.items}
-        failure={list.problem}
-        busy={list.busy}
+        list={list}
+        items={list.value?.queued ?? null}
+        problem={list.value?.problem}
         loading={trans.__('Loading queued resources…')}
         none={trans.__('There are no queued resources.')}
-        onRetry={() => list.load()}
       >
         {items => (
           <Rows title={trans.__('Queued Resources')}>
             {items.map(one => (
-              <Queued
-                key={`${one.zone}/${one.name}`}
-                queued={one}
-                actions={actions}
-              />
+              <Queued key={keyOf(one)} queued={one} />
             ))}
           </Rows>
         )}
@@ -69,7 +67,7 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
         )}
       </p>
       <div className="jp-tpu-Buttons">
-        <TextButton main onClick={() => actions.openQueueForm()}>
+        <TextButton main onClick={() => void actions.openQueueForm()}>
           {trans.__('Wait for a TPU…')}
         </TextButton>
       </div>
@@ -81,12 +79,9 @@ export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
   );
 }
 
-function Queued(props: {
-  queued: IQueuedResource;
-  actions: Actions;
-}): JSX.Element {
-  const { actions, queued } = props;
-  const { queuedList: list } = actions;
+function Queued({ queued }: { queued: IQueuedResource }) {
+  const actions = useActions();
+  const list = actions.forms.queued;
   const { name, problem, state, tier, tpus, type, valid_until, zone } = queued;
   return (
     <Row
@@ -102,18 +97,16 @@ function Queued(props: {
             {queuedState(state)}
           </StateLabel>
           <br />
-          {[
+          {facts(
             type,
             zone,
             tierLabel(tier),
             queued.emulated && trans.__('emulated'),
             tpus.length > 1 && tpus.join(', '),
             valid_until && trans.__('until %1', clock(valid_until))
-          ]
-            .filter(Boolean)
-            .join(' · ')}
+          )}
           <br />
-          {problem ? `${problem.message} ${problem.hint}` : queued.meaning}
+          {problemLine(problem) || queued.meaning}
           {queued.can_reset && (
             <TextButton
               disabled={list.busy}

@@ -86,14 +86,16 @@ export async function reportFault(tpu: ITPU, model: TPUModel): Promise<void> {
   const title = trans.__('Report a host of %1 to Google?', tpu.name);
   const name = await askName(tpu, title, trans.__('Report'));
   if (name !== null) {
-    await model.reportFault(tpu, {
-      host: Number(input.host),
-      fault: input.fault as IReportFault['fault'],
-      about: input.about,
-      end_kernels: true,
-      end_jobs: true,
-      ...(name && { confirm_name: name })
-    });
+    await model.send(tpu, client =>
+      client.reportFault(tpu, {
+        host: Number(input.host),
+        fault: input.fault as IReportFault['fault'],
+        about: input.about,
+        end_kernels: true,
+        end_jobs: true,
+        ...(name && { confirm_name: name })
+      })
+    );
   }
 }
 

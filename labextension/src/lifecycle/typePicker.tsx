@@ -35,7 +35,7 @@ export function TypePicker(props: {
   /** What a type costs, in a word or two; "" where that is not known. */
   price: (type: IAcceleratorType) => string;
   onPick: (type: string) => void;
-}): JSX.Element {
+}) {
   const { attributes, groups, onPick, price, value } = props;
   const id = useId();
   const [open, setOpen] = useState(false);

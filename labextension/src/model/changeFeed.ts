@@ -81,27 +81,21 @@ export class ServerChangeFeed implements IChangeFeed {
     this._sockets.changed.connect(this._onSocket, this);
   }
 
-  get changed(): ISignal<this, IChange> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, IChange>(this);
 
   get connected(): boolean {
     return this._sockets.open;
   }
 
-  get connectedChanged(): ISignal<this, boolean> {
-    return this._connectedChanged;
-  }
+  readonly connectedChanged = new Signal<this, boolean>(this);
 
-  get isDisposed(): boolean {
-    return this._isDisposed;
-  }
+  isDisposed = false;
 
   dispose(): void {
-    if (this._isDisposed) {
+    if (this.isDisposed) {
       return;
     }
-    this._isDisposed = true;
+    this.isDisposed = true;
     this._events.stream.disconnect(this._onEvent, this);
     this._sockets.changed.disconnect(this._onSocket, this);
     this._own?.dispose();
@@ -110,18 +104,15 @@ export class ServerChangeFeed implements IChangeFeed {
 
   private _onEvent(_: Event.IManager, event: Event.Emission): void {
     if (event.schema_id === CHANGE_SCHEMA) {
-      this._changed.emit(withSentences({ ...event } as unknown as IChange));
+      this.changed.emit(withSentences({ ...event } as unknown as IChange));
     }
   }
 
   private _onSocket(_: unknown, open: boolean): void {
-    this._connectedChanged.emit(open);
+    this.connectedChanged.emit(open);
   }
 
-  private _changed = new Signal<this, IChange>(this);
-  private _connectedChanged = new Signal<this, boolean>(this);
   private _events: Event.IManager;
-  private _isDisposed = false;
   private _own?: EventManager;
   private _sockets: EventSockets;
 }

@@ -69,68 +69,33 @@ export class Resources {
     this._kernels.set(keyOf(tpu), kernels);
   }
 
-  /** The oldest first, as `apps`. */
+  /** By their ids; the oldest first, as in what follows. */
+  readonly allTunnels = new Map<string, ITunnel>();
+  readonly allApps = new Map<string, IApp>();
+  readonly allJobs = new Map<string, IJob>();
+  /** By the ids of their operations. */
+  readonly hunts = new Map<string, IHunt>();
+
   tunnels(tpu: TPURef): ITunnel[] {
-    return [...this._tunnels.values()].filter(one => isOf(one, tpu));
+    return [...this.allTunnels.values()].filter(one => isOf(one, tpu));
   }
 
   apps(tpu: TPURef): IApp[] {
-    return [...this._apps.values()].filter(one => isOf(one, tpu));
+    return [...this.allApps.values()].filter(one => isOf(one, tpu));
   }
 
-  hasApp(id: string): boolean {
-    return this._apps.has(id);
+  jobs(tpu: TPURef): IJob[] {
+    return [...this.allJobs.values()].filter(one => isOf(one, tpu));
   }
 
-  setPorts(tunnels: ITunnel[], apps: IApp[]): void {
-    this._tunnels = new Map(tunnels.map(one => [one.id, one]));
-    this._apps = new Map(apps.map(one => [one.id, one]));
-  }
-
-  putTunnel(tunnel: ITunnel): void {
-    this._tunnels.set(tunnel.id, tunnel);
-  }
-
-  putApp(app: IApp): void {
-    this._apps.set(app.id, app);
-  }
-
+  /** A tunnel or an app was closed. */
   dropPort(id: string): void {
-    this._tunnels.delete(id);
-    this._apps.delete(id);
+    this.allTunnels.delete(id);
+    this.allApps.delete(id);
   }
 
   hunt(id: string): IHunt | undefined {
-    return this._hunts.get(id);
-  }
-
-  setHunts(hunts: IHunt[]): void {
-    this._hunts = new Map(hunts.map(one => [one.id, one]));
-  }
-
-  putHunt(hunt: IHunt): void {
-    this._hunts.set(hunt.id, hunt);
-  }
-
-  get allJobs(): IJob[] {
-    return [...this._jobs.values()];
-  }
-
-  /** The oldest first. */
-  jobs(tpu: TPURef): IJob[] {
-    return this.allJobs.filter(one => isOf(one, tpu));
-  }
-
-  setJobs(jobs: IJob[]): void {
-    this._jobs = new Map(jobs.map(one => [one.id, one]));
-  }
-
-  putJob(job: IJob): void {
-    this._jobs.set(job.id, job);
-  }
-
-  dropJob(id: string): void {
-    this._jobs.delete(id);
+    return this.hunts.get(id);
   }
 
   /** A text that differs when the server has other kernelspecs. */
@@ -172,40 +137,43 @@ export class Resources {
 
   /** Applies an event; returns the same as `replace`. */
   apply(change: IChange): IOperation[] {
-    if (change.what === 'tpu') {
-      if (change.gone) {
-        this._tpus.delete(change.id);
-        this._kernels.delete(change.id);
-      } else if (change.tpu) {
-        this._tpus.set(change.id, change.tpu);
+    const { gone, id, operation } = change;
+    const put = <T>(all: Map<string, T>, one: T | null) => {
+      if (gone) {
+        all.delete(id);
+      } else if (one) {
+        all.set(id, one);
       }
-    } else if (change.what === 'operation') {
-      if (change.gone) {
-        this._operations.delete(change.id);
-        this._dismissed.delete(change.id);
-      } else if (change.operation) {
-        return this.put(change.operation);
-      }
-    } else if (change.what === 'kernel') {
-      this._applyKernel(change);
-    } else if (change.what === 'job') {
-      if (change.gone) {
-        this.dropJob(change.id);
-      } else if (change.job) {
-        this.putJob(change.job);
-      }
-    } else if (change.what === 'hunt') {
-      if (change.gone) {
-        this._hunts.delete(change.id);
-      } else if (change.hunt) {
-        this.putHunt(change.hunt);
-      }
-    } else if (change.gone) {
-      this.dropPort(change.id);
-    } else if (change.tunnel) {
-      this.putTunnel(change.tunnel);
-    } else if (change.app) {
-      this.putApp(change.app);
+    };
+    switch (change.what) {
+      case 'operation':
+        if (operation && !gone) {
+          return this.put(operation);
+        }
+        put(this._operations, null);
+        this._dismissed.delete(id);
+        break;
+      case 'tpu':
+        put(this._tpus, change.tpu);
+        if (gone) {
+          this._kernels.delete(id);
+        }
+        break;
+      case 'kernel':
+        this._applyKernel(change);
+        break;
+      case 'job':
+        put(this.allJobs, change.job);
+        break;
+      case 'hunt':
+        put(this.hunts, change.hunt);
+        break;
+      case 'tunnel':
+        put(this.allTunnels, change.tunnel);
+        break;
+      case 'app':
+        put(this.allApps, change.app);
+        break;
     }
     return [];
   }
@@ -280,16 +248,21 @@ export class Resources {
     }
   }
 
-  private _apps = new Map<string, IApp>();
   /** There was no complete answer yet. */
   private _isFirst = true;
-  private _hunts = new Map<string, IHunt>();
-  private _jobs = new Map<string, IJob>();
   /** Only of TPUs whose kernels were requested. */
   private _kernels = new Map<string, IKernel[]>();
   private _operations = new Map<string, IOperation>();
   private _tpus = new Map<string, ITPU>();
-  private _tunnels = new Map<string, ITunnel>();
+}
+
+/** Makes *map* have *items* only. */
+export function fill<T extends { id: string }>(
+  map: Map<string, T>,
+  items: T[]
+): void {
+  map.clear();
+  items.forEach(item => map.set(item.id, item));
 }
 
 /** Whether two messages say the same. */

@@ -1,18 +1,15 @@
 // A set of ids that the browser keeps, so that it is there when the page is loaded again: operations
 // that the user has dismissed, jobs whose end is news.
 
-/** As much of localStorage as is needed. */
-export type KeyValueStorage = Pick<Storage, 'getItem' | 'setItem'>;
+import { KeyValueStorage, Stored } from './stored';
 
 /** As many are kept, the newest: not all are forgotten by `retain`. */
 const KEPT = 500;
 
 export class StoredIds {
   /** *storage* is null where the browser keeps nothing. */
-  constructor(
-    private _storage: KeyValueStorage | null = null,
-    private _key = ''
-  ) {
+  constructor(storage: KeyValueStorage | null = null, key = '') {
+    this._stored = new Stored(storage, key);
     this._ids = this._load();
   }
 
@@ -49,24 +46,14 @@ export class StoredIds {
   }
 
   private _load(): Set<string> {
-    try {
-      const stored = JSON.parse(this._storage?.getItem(this._key) ?? '[]');
-      return new Set(Array.isArray(stored) ? stored.map(String) : []);
-    } catch {
-      return new Set(); // no access, or not ours
-    }
+    const ids = this._stored.load();
+    return new Set(Array.isArray(ids) ? ids.map(String) : []);
   }
 
   private _save(): void {
-    try {
-      this._storage?.setItem(
-        this._key,
-        JSON.stringify([...this._ids].slice(-KEPT))
-      );
-    } catch {
-      // No access, or no space: they come back with the next page.
-    }
+    this._stored.save([...this._ids].slice(-KEPT));
   }
 
   private _ids: Set<string>;
+  private _stored: Stored;
 }

@@ -1,7 +1,7 @@
 // Keeps the page's resources up to date: by the server's events or, while they don't arrive, by polling.
 
 import { Poll } from '@lumino/polling';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import {
   IChange,
@@ -14,7 +14,7 @@ import { Failure } from '../rest/failure';
 import { FleetRequests } from '../rest/requests';
 import { Store } from '../ui/observable';
 import { IChangeFeed } from './changeFeed';
-import { Resources } from './resources';
+import { fill, Resources } from './resources';
 
 /**
  * loading: no answer yet; ready: there is a list; missing: the server extension is not enabled;
@@ -33,7 +33,7 @@ export class Synchronizer extends Store {
   /** Disposes of *changes* with itself. */
   constructor(
     readonly resources: Resources,
-    private _client: FleetRequests,
+    private _requests: FleetRequests,
     private _changes: IChangeFeed
   ) {
     super();
@@ -64,66 +64,38 @@ export class Synchronizer extends Store {
     this._onConnectedChanged(this._changes, this._changes.connected);
   }
 
-  get phase(): Phase {
-    return this._phase;
-  }
+  phase: Phase = 'loading';
+  /** Whether the server is asked again and again, since its events don't arrive. */
+  polling = false;
+  /** What does not work in the server's own loops; null while that is not known. */
+  status: IFleetStatus | null = null;
+  /** Whether the list is being loaded because the user asked for it. */
+  refreshing = false;
+  /** The server's kernelspecs may have changed. To be emitted when a request has changed them. */
+  readonly kernelspecsChanged = new Signal<this, void>(this);
+  /** An operation has ended. */
+  readonly operationEnded = new Signal<this, IOperation>(this);
+  /** What the model does not keep has changed. */
+  readonly unlistedChanged = new Signal<this, IChange>(this);
+  /** A kernel died unexpectedly, or it holds the chips that another one needs (`CHIPS_HELD`). */
+  readonly kernelProblem = new Signal<this, IKernel>(this);
 
   /** Why there is no list, or why it may be incomplete. */
   get problem(): IProblem | Failure | null {
     return this._failure ?? this._problem;
   }
 
-  /** Whether the server is asked again and again, since its events don't arrive. */
-  get polling(): boolean {
-    return this._polling;
-  }
-
-  /** The health of the server's loops; null while it is not known. */
-  get status(): IFleetStatus | null {
-    return this._status;
-  }
-
-  /** Whether the list is being loaded because the user asked for it. */
-  get refreshing(): boolean {
-    return this._refreshing;
-  }
-
-  /** The server's kernelspecs may have changed. */
-  get kernelspecsChanged(): ISignal<this, void> {
-    return this._kernelspecsChanged;
-  }
-
-  /** To be called when a request has changed them. */
-  noteKernelspecs(): void {
-    this._kernelspecsChanged.emit();
-  }
-
-  /** An operation has ended. */
-  get operationEnded(): ISignal<this, IOperation> {
-    return this._operationEnded;
-  }
-
-  /** What the model does not keep has changed. */
-  get unlistedChanged(): ISignal<this, IChange> {
-    return this._unlistedChanged;
-  }
-
-  /** A kernel died unexpectedly, or it holds the chips that another one needs (`CHIPS_HELD`). */
-  get kernelProblem(): ISignal<this, IKernel> {
-    return this._kernelProblem;
-  }
-
   /** Loads everything again; *asked* by the user, who sees it. */
   async refresh(asked = true): Promise<void> {
-    this._refreshing = asked;
-    this.changed();
+    this.refreshing = asked;
+    this.updated();
     try {
       await this._fetch(asked);
     } catch {
       // `problem` says why.
     } finally {
-      this._refreshing = false;
-      this.changed();
+      this.refreshing = false;
+      this.updated();
     }
   }
 
@@ -134,24 +106,25 @@ export class Synchronizer extends Store {
     try {
       const [list, operations, hunts, jobs, tunnels, apps, status] =
         await Promise.all([
-          this._client.tpus({ fresh: fresh || undefined }),
-          this._client.operations.list(),
-          this._client.hunts.list(),
-          this._client.jobs.all(),
-          this._client.tunnels.all(),
-          this._client.apps.list(),
+          this._requests.tpus({ fresh: fresh || undefined }),
+          this._requests.operations.list(),
+          this._requests.hunts.list(),
+          this._requests.jobs.all(),
+          this._requests.tunnels.all(),
+          this._requests.apps.list(),
           // The list is worth showing without it.
-          this._client.status().catch(() => null)
+          this._requests.status().catch(() => null)
         ]);
       if (fetch === this._fetches && !this.isDisposed) {
-        this.resources.setPorts(tunnels, apps);
-        this.resources.setHunts(hunts);
-        this.resources.setJobs(jobs);
+        fill(this.resources.allTunnels, tunnels);
+        fill(this.resources.allApps, apps);
+        fill(this.resources.hunts, hunts);
+        fill(this.resources.allJobs, jobs);
         this._emitEnded(this.resources.replace(list.tpus, operations));
         this._problem = list.problem;
-        this._status = status;
+        this.status = status;
         this._failure = null;
-        this._phase = 'ready';
+        this.phase = 'ready';
         this._pendingChanges.forEach(change => this._apply(change));
       }
     } catch (error) {
@@ -159,9 +132,9 @@ export class Synchronizer extends Store {
         this._failure = Failure.from(error);
         // An old list is better than none.
         if (this._failure.reason === 'MISSING') {
-          this._phase = 'missing';
-        } else if (this._phase !== 'ready') {
-          this._phase = 'failed';
+          this.phase = 'missing';
+        } else if (this.phase !== 'ready') {
+          this.phase = 'failed';
         }
       }
       throw error;
@@ -170,7 +143,7 @@ export class Synchronizer extends Store {
         this._pendingChanges = null;
         this._setPollInterval();
         this._checkKernelspecs();
-        this.changed();
+        this.updated();
       }
     }
   }
@@ -178,32 +151,27 @@ export class Synchronizer extends Store {
   private _onConnectedChanged(_: IChangeFeed, connected: boolean): void {
     clearTimeout(this._eventTimer);
     if (connected) {
-      this._polling = false;
+      this.polling = false;
       void this._poll.stop();
       // Events from before the socket opened are missing.
       void this.refresh(false);
     } else {
       this._eventTimer = setTimeout(() => {
-        this._polling = true;
+        this.polling = true;
         void this._poll.start();
-        this.changed();
+        this.updated();
       }, EVENT_TIMEOUT);
     }
   }
 
   private _onChange(_: IChangeFeed, change: IChange): void {
     const { kernel, what } = change;
-    if (
-      what === 'budgets' ||
-      what === 'grant' ||
-      what === 'prices' ||
-      what === 'queued'
-    ) {
-      this._unlistedChanged.emit(change);
+    if (['budgets', 'grant', 'prices', 'queued'].includes(what)) {
+      this.unlistedChanged.emit(change);
       return;
     }
     if (kernel?.problem && !change.gone) {
-      this._kernelProblem.emit(kernel);
+      this.kernelProblem.emit(kernel);
       if (kernel.problem.reason === 'CHIPS_HELD') {
         return; // a notification only: the kernel's state is unchanged
       }
@@ -211,13 +179,18 @@ export class Synchronizer extends Store {
     this._pendingChanges?.push(change);
     this._apply(change);
     this._checkKernelspecs();
-    this.changed();
+    this.updated();
   }
 
   /** Adds or updates one operation, such as a call's answer. */
   putOperation(operation: IOperation): void {
     this._emitEnded(this.resources.put(operation));
     this._setPollInterval();
+    this.updated();
+  }
+
+  /** The resources, or what is said of them, have changed. */
+  protected updated(): void {
     this.changed();
   }
 
@@ -229,8 +202,8 @@ export class Synchronizer extends Store {
   private _emitEnded(ended: IOperation[]): void {
     for (const operation of ended) {
       // A TPU may disappear a moment before its kernelspecs do.
-      this._kernelspecsChanged.emit();
-      this._operationEnded.emit(operation);
+      this.kernelspecsChanged.emit();
+      this.operationEnded.emit(operation);
     }
   }
 
@@ -239,7 +212,7 @@ export class Synchronizer extends Store {
     const now = this.resources.kernelspecs;
     if (now !== this._kernelspecs) {
       this._kernelspecs = now;
-      this._kernelspecsChanged.emit();
+      this.kernelspecsChanged.emit();
     }
   }
 
@@ -253,18 +226,10 @@ export class Synchronizer extends Store {
 
   /** Changes since the current fetch began. */
   private _pendingChanges: IChange[] | null = null;
-  private _unlistedChanged = new Signal<this, IChange>(this);
   private _failure: Failure | null = null;
   private _fetches = 0;
-  private _kernelProblem = new Signal<this, IKernel>(this);
   private _kernelspecs = '';
-  private _kernelspecsChanged = new Signal<this, void>(this);
-  private _operationEnded = new Signal<this, IOperation>(this);
   private _eventTimer?: ReturnType<typeof setTimeout>;
-  private _phase: Phase = 'loading';
   private _poll: Poll;
-  private _polling = false;
   private _problem: IProblem | null = null;
-  private _refreshing = false;
-  private _status: IFleetStatus | null = null;
 }

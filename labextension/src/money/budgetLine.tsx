@@ -2,15 +2,16 @@
 
 import React, { useEffect } from 'react';
 
-import { Actions } from '../actions/actions';
+import { useActions } from '../actions/useActions';
 import { Alert, Link, TextButton } from '../ui/elements';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 
-export function BudgetLine(props: { actions: Actions }): JSX.Element | null {
-  const { budgetsForm } = props.actions;
-  const { overview } = useStore(budgetsForm);
-  useEffect(() => void budgetsForm.load(), [budgetsForm]);
+export function BudgetLine() {
+  const actions = useActions();
+  const { budgets } = actions.forms;
+  const { overview } = useStore(budgets);
+  useEffect(() => void budgets.list.load(), [budgets]);
   if (!overview) {
     return null;
   }
@@ -28,17 +29,17 @@ export function BudgetLine(props: { actions: Actions }): JSX.Element | null {
           )}
           hint={`${plan.outside} ${plan.guard}`}
         >
-          <TextButton onClick={() => void budgetsForm.answer(plan.id, true)}>
+          <TextButton onClick={() => void budgets.answer(plan.id, true)}>
             {trans.__('Allow')}
           </TextButton>
-          <TextButton onClick={() => void budgetsForm.answer(plan.id, false)}>
+          <TextButton onClick={() => void budgets.answer(plan.id, false)}>
             {trans.__('Refuse')}
           </TextButton>
         </Alert>
       ))}
       {overview.budgets.map(({ budget, text }) => (
         <div key={budget.who} className="jp-tpu-Project" title={text}>
-          <Link onClick={() => props.actions.openBudgets()}>
+          <Link onClick={() => void actions.openPage('budgets')}>
             {budget.who === 'agent'
               ? trans.__('Agents: %1', text)
               : trans.__('%1: %2', budget.who, text)}

@@ -2,79 +2,56 @@
 
 import { IBudgetOverview, IBudgetUse } from '../rest/api';
 import { TPUClient } from '../rest/client';
-import { ListForm } from '../ui/listForm';
+import { ListForm, namesIn } from '../ui/listForm';
 
 /** The input; types and zones are separated by commas or spaces. */
-export interface IBudgetFields {
-  who: string;
-  day: string;
-  total: string;
-  types: string;
-  zones: string;
-  until: string;
-}
+const EMPTY = {
+  who: 'agent',
+  day: '',
+  total: '',
+  types: '',
+  zones: '',
+  until: ''
+};
 
-export class BudgetsForm extends ListForm<IBudgetFields, IBudgetUse> {
+export class BudgetsForm extends ListForm<typeof EMPTY, IBudgetUse> {
   constructor(private _client: Pick<TPUClient, 'budgets' | 'plans'>) {
     super({
-      who: 'agent',
-      day: '',
-      total: '',
-      types: '',
-      zones: '',
-      until: ''
+      empty: EMPTY,
+      complete: ({ day, total, who }) =>
+        !!who.trim() && (+day > 0 || +total > 0),
+      list: async () => this._take(await _client.budgets.show()),
+      add: async ({ day, total, types, until, who, zones }) =>
+        this._take(
+          await _client.budgets.set({
+            who: who.trim(),
+            day: +day || null,
+            total: +total || null,
+            types: namesIn(types),
+            zones: namesIn(zones),
+            until
+          })
+        ),
+      remove: who => _client.budgets.remove(who)
     });
   }
 
   /** All of it; null until that is known. */
-  get overview(): IBudgetOverview | null {
-    return this._overview;
-  }
-
-  get complete(): boolean {
-    const { day, total, who } = this.filled;
-    return !!who.trim() && (+day > 0 || +total > 0);
-  }
+  overview: IBudgetOverview | null = null;
 
   /** An event has brought it. */
   update(overview: IBudgetOverview): void {
-    this._overview = overview;
-    this.changed();
+    this.list.put(this._take(overview));
   }
 
   /** Answers the question whether a plan outside of its budget may be carried out. */
   async answer(plan: string, approve: boolean): Promise<void> {
     await this.send(() => this._client.plans.answer(plan, { approve }));
-    await this.load();
-  }
-
-  protected async list(): Promise<IBudgetUse[]> {
-    return this._take(await this._client.budgets.show());
-  }
-
-  protected async add(): Promise<IBudgetUse[]> {
-    const { day, total, types, until, who, zones } = this.filled;
-    const listed = (text: string) => text.split(/[\s,]+/).filter(Boolean);
-    return this._take(
-      await this._client.budgets.set({
-        who: who.trim(),
-        day: +day || null,
-        total: +total || null,
-        types: listed(types),
-        zones: listed(zones),
-        until
-      })
-    );
-  }
-
-  protected drop(who: string): Promise<void> {
-    return this._client.budgets.remove(who);
+    await this.list.load();
   }
 
   private _take(overview: IBudgetOverview): IBudgetUse[] {
-    this._overview = overview;
+    this.overview = overview;
     return overview.budgets;
   }
-
-  private _overview: IBudgetOverview | null = null;
 }

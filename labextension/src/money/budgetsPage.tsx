@@ -2,16 +2,17 @@
 
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { useActions } from '../actions/useActions';
 import { IBudgetUse } from '../rest/api';
 import { ListPage, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
+import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
 import { limitFields } from './limitFields';
 
-export function BudgetsPage({ actions }: { actions: Actions }): JSX.Element {
-  const form = useStore(actions.budgetsForm);
+export function BudgetsPage() {
+  const form = useStore(useActions().forms.budgets);
   const { emulated, spending = [] } = form.overview ?? {};
   return (
     <ListPage
@@ -35,7 +36,7 @@ export function BudgetsPage({ actions }: { actions: Actions }): JSX.Element {
       }
       loading={trans.__('Loading budgets…')}
       none={trans.__('There are no budgets.')}
-      row={use => <Budget key={use.budget.who} use={use} actions={actions} />}
+      row={use => <Budget key={use.budget.who} use={use} />}
       fields={[
         {
           name: 'who',
@@ -62,7 +63,7 @@ export function BudgetsPage({ actions }: { actions: Actions }): JSX.Element {
               name={tpu}
               more={
                 <>
-                  {[who, type, zone].join(' · ')}
+                  {facts(who, type, zone)}
                   <br />
                   {trans.__(
                     '$%1 of at most $%2',
@@ -79,12 +80,9 @@ export function BudgetsPage({ actions }: { actions: Actions }): JSX.Element {
   );
 }
 
-function Budget(props: { use: IBudgetUse; actions: Actions }): JSX.Element {
-  const {
-    actions: { budgetsForm: form },
-    use: { budget, committed, expired, text }
-  } = props;
-  const scope = [...(budget.types ?? []), ...(budget.zones ?? [])];
+function Budget({ use }: { use: IBudgetUse }) {
+  const form = useActions().forms.budgets;
+  const { budget, committed, expired, text } = use;
   const more = trans.__('running TPUs may cost $%1 more', committed.toFixed(2));
   return (
     <Row
@@ -97,11 +95,13 @@ function Budget(props: { use: IBudgetUse; actions: Actions }): JSX.Element {
       }}
       more={
         <>
-          {committed > 0 ? `${text} · ${more}` : text}
+          {facts(text, committed > 0 && more)}
           <br />
-          {[...scope, budget.until && trans.__('until %1', budget.until)]
-            .filter(Boolean)
-            .join(' · ')}
+          {facts(
+            ...(budget.types ?? []),
+            ...(budget.zones ?? []),
+            budget.until && trans.__('until %1', budget.until)
+          )}
         </>
       }
     />

@@ -2,7 +2,7 @@
 
 import { IGrant, IGrantUse } from '../rest/api';
 import { TPUClient } from '../rest/client';
-import { ListForm } from '../ui/listForm';
+import { ListForm, namesIn } from '../ui/listForm';
 
 /** The input; types and zones are separated by commas or spaces. */
 export interface IGrantFields {
@@ -15,40 +15,29 @@ export interface IGrantFields {
 }
 
 export class GrantsForm extends ListForm<IGrantFields, IGrantUse> {
-  constructor(private _requests: TPUClient['grants']) {
+  constructor(requests: TPUClient['grants']) {
     super({
-      name: '',
-      types: '',
-      zones: '',
-      tier: 'spot',
-      chips: '',
-      until: ''
+      empty: {
+        name: '',
+        types: '',
+        zones: '',
+        tier: 'spot',
+        chips: '',
+        until: ''
+      },
+      complete: ({ chips, name, types, zones }) =>
+        [name, types, zones].every(text => text.trim()) && +chips >= 1,
+      list: () => requests.list(),
+      add: ({ chips, name, tier, types, until, zones }) =>
+        requests.add({
+          name: name.trim(),
+          types: namesIn(types),
+          zones: namesIn(zones),
+          tiers: [tier],
+          chips: Number(chips),
+          until
+        }),
+      remove: name => requests.remove(name)
     });
-  }
-
-  get complete(): boolean {
-    const { chips, name, types, zones } = this.filled;
-    return [name, types, zones].every(text => text.trim()) && +chips >= 1;
-  }
-
-  protected list(): Promise<IGrantUse[]> {
-    return this._requests.list();
-  }
-
-  protected add(): Promise<IGrantUse[]> {
-    const { chips, name, tier, types, until, zones } = this.filled;
-    const listed = (text: string) => text.split(/[\s,]+/).filter(Boolean);
-    return this._requests.add({
-      name: name.trim(),
-      types: listed(types),
-      zones: listed(zones),
-      tiers: [tier],
-      chips: Number(chips),
-      until
-    });
-  }
-
-  protected drop(name: string): Promise<void> {
-    return this._requests.remove(name);
   }
 }

@@ -2,11 +2,12 @@
 
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { useActions } from '../actions/useActions';
 import { tierLabel } from '../panel/tpuLabels';
 import { IGrantUse } from '../rest/api';
 import { ListPage } from '../ui/listed';
 import { Row } from '../ui/rows';
+import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
 import { IGrantFields } from './grantsForm';
 import { limitFields } from './limitFields';
@@ -20,14 +21,15 @@ const TIERS: IGrantFields['tier'][] = [
   'flex-start'
 ];
 
-export function GrantsPage({ actions }: { actions: Actions }): JSX.Element {
+export function GrantsPage() {
+  const { forms } = useActions();
   const [types, zones, until] = limitFields(
     '',
     trans.__('Types such as v5litepod-8, or generations such as v5e')
   );
   return (
     <ListPage
-      form={actions.grantsForm}
+      form={forms.grants}
       title={trans.__('Grants')}
       about={
         <p>
@@ -38,7 +40,7 @@ export function GrantsPage({ actions }: { actions: Actions }): JSX.Element {
       }
       loading={trans.__('Loading grants…')}
       none={trans.__('There are no grants.')}
-      row={use => <Grant key={use.grant.name} use={use} actions={actions} />}
+      row={use => <Grant key={use.grant.name} use={use} />}
       fields={[
         {
           name: 'name',
@@ -68,11 +70,9 @@ export function GrantsPage({ actions }: { actions: Actions }): JSX.Element {
   );
 }
 
-function Grant(props: { use: IGrantUse; actions: Actions }): JSX.Element {
-  const {
-    actions: { grantsForm: form },
-    use: { expired, grant, used }
-  } = props;
+function Grant({ use }: { use: IGrantUse }) {
+  const form = useActions().forms.grants;
+  const { expired, grant, used } = use;
   const tiers = grant.tiers.map(tier => tierLabel(tier)).join(', ');
   return (
     <Row
@@ -85,7 +85,7 @@ function Grant(props: { use: IGrantUse; actions: Actions }): JSX.Element {
       }}
       more={
         <>
-          {[grant.types.join(', '), grant.zones.join(', '), tiers].join(' · ')}
+          {facts(grant.types.join(', '), grant.zones.join(', '), tiers)}
           <br />
           {used === null
             ? trans._n('%1 chip', '%1 chips', grant.chips)

@@ -7,8 +7,7 @@ import { trans } from '../ui/translation';
 import { PRICES, priceSource, priceText } from './costLabels';
 
 /** "About $9.60 an hour (us-west4, on demand, list price of …)", or why it costs nothing. */
-export function Price(props: { cost: ICost; tier: ITPU['tier'] }): JSX.Element {
-  const { cost, tier } = props;
+export function Price({ cost, tier }: { cost: ICost; tier: ITPU['tier'] }) {
   const source = priceSource(cost, tier);
   const text = priceText(cost);
   return (

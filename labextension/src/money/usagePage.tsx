@@ -3,9 +3,8 @@
 import { ellipsesIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { useActions } from '../actions/useActions';
 import { keyOf } from '../model/resources';
-import { TPUMenu } from '../panel/menu';
 import { IUsedTPU } from '../rest/api';
 import { Alert, EmptyState, IconButton, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
@@ -13,18 +12,13 @@ import { Fields } from '../ui/fields';
 import { PanelForm, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
+import { facts } from '../ui/text';
 import { ago, trans } from '../ui/translation';
 import { ownerLabel, ownerSummary, usedCost, usedStatus } from './usageLabels';
 
-interface IUsageProps {
-  actions: Actions;
-  menu: TPUMenu;
-}
-
-export function UsagePage(props: IUsageProps): JSX.Element {
-  const { actions } = props;
-  const list = useStore(actions.usageList);
-  const { failure, usage } = list;
+export function UsagePage() {
+  const list = useStore(useActions().forms.usage);
+  const { failure, value: usage } = list;
   return (
     <PanelForm label={trans.__('TPU Usage')} onSubmit={() => list.load()}>
       {failure && <Alert {...failureText(failure)} />}
@@ -51,13 +45,13 @@ export function UsagePage(props: IUsageProps): JSX.Element {
               <Used
                 key={`${used.kind}/${used.project}/${used.zone}/${used.name}`}
                 used={used}
-                {...props}
               />
             ))}
           </Rows>
         </>
       )}
       <Fields
+        values={list.fields}
         fields={[
           {
             name: 'projects',
@@ -69,11 +63,10 @@ export function UsagePage(props: IUsageProps): JSX.Element {
             autoComplete: 'off'
           }
         ]}
-        values={{ projects: list.projects }}
-        onChange={(_, value) => (list.projects = value)}
+        onChange={(_, projects) => list.set(projects)}
       />
       <div className="jp-tpu-Buttons">
-        <TextButton type="submit" disabled={list.busy}>
+        <TextButton type="submit" disabled={list.loading}>
           {trans.__('Refresh')}
         </TextButton>
       </div>
@@ -81,8 +74,8 @@ export function UsagePage(props: IUsageProps): JSX.Element {
   );
 }
 
-function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
-  const { actions, menu, used } = props;
+function Used({ used }: { used: IUsedTPU }) {
+  const actions = useActions();
   const { model } = actions;
   const { label, tone } = usedStatus(used);
   const tpu =
@@ -102,9 +95,7 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
             icon={ellipsesIcon}
             label={trans.__('Actions for %1', used.name)}
             hasPopup
-            onClick={event =>
-              menu.openFor(event.currentTarget, actions.available(tpu), tpu)
-            }
+            onClick={event => actions.openMenu(event.currentTarget, tpu)}
           />
         ) : (
           used.kind === 'queued' &&
@@ -112,22 +103,20 @@ function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
             <IconButton
               icon={ellipsesIcon}
               label={trans.__('Show the queued resource %1', used.name)}
-              onClick={() => actions.openQueued()}
+              onClick={() => void actions.openPage('queued')}
             />
           )
         )
       }
       more={
         <>
-          {[
+          {facts(
             used.kind === 'queued' && trans.__('queued resource'),
             used.type,
             used.zone,
             ownerLabel(used),
             ago(used.created, Date.now())
-          ]
-            .filter(Boolean)
-            .join(' · ')}
+          )}
           <br />
           {cost && used.advice
             ? trans.__('%1. %2', cost, used.advice)

@@ -23,10 +23,11 @@ import { startableEnvironments } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { StoredIds } from '../model/storedIds';
 import { maintenanceText } from '../panel/tpuLabels';
-import { IInterruption, IOperation, ITPU } from '../rest/api';
+import { IInterruption, ITPU } from '../rest/api';
 import { ITPUActions } from '../tokens';
+import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { SUCCESS_TIMEOUT } from '../ui/wait';
+import { problemLine } from '../ui/text';
 import { operationTitle } from './operationLabels';
 
 /** What the checkpoints have led to: "" until all of them have ended. */
@@ -47,10 +48,7 @@ function notifyOfEnded(
   told: Map<string, string[]>,
   actions: Actions
 ): void {
-  const show = {
-    label: trans.__('Show TPU'),
-    callback: () => actions.openPanel()
-  };
+  const show = actions.showTPU;
   const open = [...told].filter(([id]) => Notification.manager.has(id));
   const names = [
     ...open.flatMap(([, all]) => all),
@@ -63,23 +61,16 @@ function notifyOfEnded(
       names.length,
       names.join(', ')
     );
-    told.set(
-      Notification.error(text, { autoClose: false, actions: [show] }),
-      names
-    );
+    told.set(notify.error(text, show), names);
     return;
   }
   for (const tpu of ended) {
-    const { message, hint } = tpu.problem!;
     const end = {
       label: trans.__('Delete…'),
       callback: () =>
         void actions.act('delete', actions.model.tpu(keyOf(tpu)) ?? tpu)
     };
-    const id = Notification.error(`${message} ${hint}`.trim(), {
-      autoClose: false,
-      actions: [end, show]
-    });
+    const id = notify.error(problemLine(tpu.problem), end, show);
     told.set(id, [tpu.name]);
   }
 }
@@ -96,7 +87,7 @@ export function addNotifications(
   announced = new StoredIds()
 ): void {
   const { model } = actions;
-  const onEnd = (_: unknown, operation: IOperation) => {
+  model.operationEnded.connect((_, operation) => {
     if (!isWanted() || actions.view.visible) {
       return;
     }
@@ -107,29 +98,18 @@ export function addNotifications(
     };
     if (operation.state === 'failed') {
       const why = operation.problem?.message ?? operation.message;
-      Notification.error(trans.__('%1: %2', title, why), {
-        autoClose: false,
-        actions: [show]
-      });
+      notify.error(trans.__('%1: %2', title, why), show);
     } else if (operation.state === 'done') {
-      const key = keyOf({ name: operation.tpu, zone: operation.zone });
-      const tpu = model.tpu(key);
+      const tpu = model.tpuOf(operation);
+      const startable = tpu && startableEnvironments(tpu).length > 0;
       const notebook = {
         label: trans.__('New Notebook'),
-        callback: () => {
-          if (tpu) {
-            void actions.open.notebook(model.tpu(key) ?? tpu);
-          }
-        }
+        callback: () =>
+          tpu && void actions.open.notebook(model.tpuOf(operation) ?? tpu)
       };
-      Notification.success(title, {
-        autoClose: SUCCESS_TIMEOUT,
-        actions:
-          tpu && startableEnvironments(tpu).length > 0 ? [notebook] : [show]
-      });
+      notify.success(title, startable ? notebook : show);
     }
-  };
-  model.operationEnded.connect(onEnd);
+  });
   model.jobs.ended.connect((_, job) => {
     if (!isWanted() || job.stopped) {
       return; // somebody stopped it
@@ -158,10 +138,7 @@ export function addNotifications(
   model.stateChanged.connect(() => {
     const ended: ITPU[] = [];
     for (const tpu of model.tpus) {
-      const show = {
-        label: trans.__('Show TPU'),
-        callback: () => actions.openPanel()
-      };
+      const show = actions.showTPU;
       const end = {
         label: trans.__('Delete…'),
         callback: () => void actions.act('delete', model.tpu(keyOf(tpu)) ?? tpu)
@@ -172,7 +149,7 @@ export function addNotifications(
         ? `${id} ${interruption.kind} ${interruption.noticed} ${howItWent(interruption)}`
         : `${id} ${maintenance?.start} ${maintenance?.ongoing}`;
       if (coming && isNews(news)) {
-        const message = `${coming.message} ${coming.hint}`;
+        const message = problemLine(coming);
         const options = { autoClose: false as const, actions: [show] };
         const before = interrupted.get(id) ?? '';
         if (interruption && Notification.manager.has(before)) {
@@ -193,16 +170,17 @@ export function addNotifications(
           label: trans.__('Show Usage'),
           callback: () => {
             actions.openPanel();
-            actions.openUsage();
+            void actions.openPage('usage');
           }
         };
-        Notification.warning(
+        notify.warning(
           trans.__(
             '%1 has been ready for hours, and is not connected here. %2',
             tpu.name,
             tpu.advice
           ),
-          { autoClose: false, actions: [usage, end] }
+          usage,
+          end
         );
       }
     }
@@ -218,16 +196,16 @@ export function addNotifications(
         label: trans.__('Show Queued Resources'),
         callback: () => {
           actions.openPanel();
-          actions.openQueued();
+          void actions.openPage('queued');
         }
       };
-      Notification.warning(
+      notify.warning(
         trans.__(
           'Queued resource %1: %2. It uses quota until you delete it.',
           name,
           queuedState(state)
         ),
-        { autoClose: false, actions: [show] }
+        show
       );
     }
   });

@@ -88,18 +88,13 @@ export function stepLabel(step: IStep): string {
 }
 
 export function stepStateLabel(state: IStep['state']): string {
-  switch (state) {
-    case 'done':
-      return trans.__('done');
-    case 'failed':
-      return trans.__('failed');
-    case 'running':
-      return trans.__('running');
-    case 'skipped':
-      return trans.__('skipped');
-    default:
-      return trans.__('waiting');
-  }
+  return {
+    done: trans.__('done'),
+    failed: trans.__('failed'),
+    running: trans.__('running'),
+    skipped: trans.__('skipped'),
+    waiting: trans.__('waiting')
+  }[state];
 }
 
 /** The step that a running operation is at. */

@@ -8,7 +8,7 @@ import {
 } from '@jupyterlab/ui-components';
 import React, { useId, useLayoutEffect, useRef } from 'react';
 
-import { Actions } from '../actions/actions';
+import { useActions } from '../actions/useActions';
 import { CopiedFiles } from '../files/copyView';
 import {
   copyResult,
@@ -32,11 +32,12 @@ import {
   stepLabel
 } from './operationLabels';
 
-export function Operation(props: {
+interface IProps {
   operation: IOperation;
-  actions: Actions;
-}): JSX.Element {
-  const { operation, actions } = props;
+}
+
+export function Operation({ operation }: IProps) {
+  const actions = useActions();
   const { model, view } = actions;
   const details = useId();
   const open = view.isOpen(operation.id);
@@ -79,17 +80,11 @@ export function Operation(props: {
             disabled={cancelling}
             onClick={() => void actions.cancel(operation)}
           />
-        ) : running ? (
-          // Google goes on with it, whoever waits.
-          <IconButton
-            icon={closeIcon}
-            label={trans.__('Stop waiting')}
-            onClick={() => model.dismiss(operation.id)}
-          />
         ) : (
+          // Google goes on with what runs, whoever waits.
           <IconButton
             icon={closeIcon}
-            label={trans.__('Dismiss')}
+            label={running ? trans.__('Stop waiting') : trans.__('Dismiss')}
             onClick={() => model.dismiss(operation.id)}
           />
         )}
@@ -128,54 +123,44 @@ export function Operation(props: {
               ? trans.__('Overwrite')
               : operation.kind !== 'environment'
                 ? trans.__('Try Again')
-                : actions.packagesForm.isOf(operation)
+                : actions.forms.packages.isOf(operation)
                   ? trans.__('Packages…')
                   : trans.__('Show Environments')}
           </TextButton>
           {operation.kind === 'create' &&
             operation.problem?.reason === 'NO_CAPACITY' && (
               <>
-                <TextButton onClick={() => actions.huntFor(operation)}>
+                <TextButton onClick={() => void actions.huntFor(operation)}>
                   {trans.__('Hunt in More Zones…')}
                 </TextButton>
-                <ElsewhereLinks operation={operation} actions={actions} />
+                <ElsewhereLinks operation={operation} />
               </>
             )}
         </Alert>
       )}
-      {synced && (
-        <SyncSummary operation={operation} result={synced} actions={actions} />
-      )}
-      {!over && <OperationDetails operation={operation} actions={actions} />}
-      {over && open && (
-        <Lines id={details} operation={operation} actions={actions} />
-      )}
+      {synced && <SyncSummary operation={operation} result={synced} />}
+      {!over && <OperationDetails operation={operation} />}
+      {over && open && <Lines id={details} operation={operation} />}
     </section>
   );
 }
 
 /** Leads back to the form with another zone, if the request is known in this page. */
-function ElsewhereLinks(props: {
-  operation: IOperation;
-  actions: Actions;
-}): JSX.Element | null {
-  const { actions, operation } = props;
+function ElsewhereLinks({ operation }: IProps) {
+  const actions = useActions();
   const request = actions.model.createRequest(operation);
   return request ? (
     <OtherZones
-      form={actions.createForm}
+      form={actions.forms.create}
       request={request}
-      onPick={zone => actions.createIn(zone, operation)}
+      onPick={zone => void actions.createIn(zone, operation)}
     />
   ) : null;
 }
 
 /** An operation's steps and log, folded until the user wants them. */
-export function OperationDetails(props: {
-  operation: IOperation;
-  actions: Actions;
-}): JSX.Element {
-  const { operation, actions } = props;
+export function OperationDetails({ operation }: IProps) {
+  const actions = useActions();
   const { view } = actions;
   const details = useId();
   const open = view.isOpen(operation.id);
@@ -189,18 +174,13 @@ export function OperationDetails(props: {
       >
         {open ? trans.__('Hide details') : trans.__('Show details')}
       </Disclosure>
-      {open && <Lines id={details} operation={operation} actions={actions} />}
+      {open && <Lines id={details} operation={operation} />}
     </>
   );
 }
 
-function Lines(props: {
-  id: string;
-  operation: IOperation;
-  actions: Actions;
-}): JSX.Element {
-  const { actions, id, operation } = props;
-  const { model } = actions;
+function Lines({ id, operation }: IProps & { id: string }) {
+  const { model } = useActions();
   const copied = copyResult(operation);
   const hunt = model.hunt(operation.id);
   const shared = shareResult(operation);
@@ -215,7 +195,7 @@ function Lines(props: {
   );
 }
 
-function EndIcon(props: { operation: IOperation }): JSX.Element | null {
+function EndIcon(props: { operation: IOperation }) {
   const icons: { [state in IOperation['state']]?: LabIcon } = {
     done: checkIcon,
     failed: errorIcon
@@ -230,8 +210,7 @@ function EndIcon(props: { operation: IOperation }): JSX.Element | null {
   ) : null;
 }
 
-function Progress(props: { value: number | null; label: string }): JSX.Element {
-  const { value, label } = props;
+function Progress({ value, label }: { value: number | null; label: string }) {
   const percent = value === null ? undefined : Math.round(value * 100);
   return (
     <div
@@ -250,7 +229,7 @@ function Progress(props: { value: number | null; label: string }): JSX.Element {
   );
 }
 
-function Steps({ steps }: { steps: IStep[] }): JSX.Element | null {
+function Steps({ steps }: { steps: IStep[] }) {
   if (steps.length === 0) {
     return null;
   }
@@ -273,7 +252,7 @@ function Steps({ steps }: { steps: IStep[] }): JSX.Element | null {
   );
 }
 
-function Log({ lines }: { lines: string[] }): JSX.Element {
+function Log({ lines }: { lines: string[] }) {
   const node = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
   // New lines are shown, unless the reader has scrolled up.

@@ -2,12 +2,14 @@
 
 import React from 'react';
 
-import { Actions, ITPUProps } from '../actions/actions';
+import type { Actions } from '../actions/actions';
+import { ITPUProps, useActions } from '../actions/useActions';
 import { EnvironmentAlert } from '../environments/environments';
 import { isSame } from '../model/resources';
 import { IEnvironment, IOperation, ITPU } from '../rest/api';
 import { Alert, TextButton } from '../ui/elements';
 import { failureText, problemText } from '../ui/failures';
+import { Terms } from '../ui/listSection';
 import { clock, trans } from '../ui/translation';
 import { endingOf } from './ending';
 import { maintenanceText } from './tpuLabels';
@@ -18,34 +20,27 @@ export function isUrgent({ state }: IOperation): boolean {
 }
 
 /** A TPU that does not run: who ended that, when, why, and what can be done now. */
-export function WhyEnded({ actions, tpu }: ITPUProps): JSX.Element | null {
-  const ending = endingOf(tpu, actions.model.allOperationsOf(tpu));
+export function WhyEnded({ tpu }: ITPUProps) {
+  const { model } = useActions();
+  const ending = endingOf(tpu, model.allOperationsOf(tpu));
   return (
     ending && (
       <section className="jp-tpu-Ending" aria-label={ending.title}>
         <h3>{ending.title}</h3>
-        <dl>
-          <dt>{trans.__('By')}</dt>
-          <dd>{ending.who}</dd>
-          {ending.when && (
-            <>
-              <dt>{trans.__('When')}</dt>
-              <dd title={ending.when}>
-                {ending.seen
-                  ? trans.__('Seen at %1', clock(ending.when))
-                  : clock(ending.when)}
-              </dd>
-            </>
-          )}
-          {ending.why && (
-            <>
-              <dt>{trans.__('Why')}</dt>
-              <dd className="jp-mod-wrap">{ending.why}</dd>
-            </>
-          )}
-          <dt>{trans.__('Now')}</dt>
-          <dd className="jp-mod-wrap">{ending.now}</dd>
-        </dl>
+        <Terms
+          terms={[
+            [trans.__('By'), ending.who],
+            ending.when && [
+              trans.__('When'),
+              ending.seen
+                ? trans.__('Seen at %1', clock(ending.when))
+                : clock(ending.when),
+              ending.when
+            ],
+            ending.why && [trans.__('Why'), ending.why],
+            [trans.__('Now'), ending.now]
+          ]}
+        />
       </section>
     )
   );
@@ -65,9 +60,9 @@ export function hasAlerts(tpu: ITPU, { model }: Actions): boolean {
 /** explained: whether `WhyEnded` stands above. */
 export function Alerts({
   tpu,
-  actions,
   explained
-}: ITPUProps & { explained?: boolean }): JSX.Element {
+}: ITPUProps & { explained?: boolean }) {
+  const actions = useActions();
   const { model } = actions;
   const failure = model.failure(tpu);
   const refused = model
@@ -99,7 +94,6 @@ export function Alerts({
           key={environment.name}
           environment={environment}
           tpu={tpu}
-          actions={actions}
         />
       ))}
       {failure && (

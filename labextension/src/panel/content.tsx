@@ -6,22 +6,16 @@ import {
   ellipsesIcon,
   refreshIcon
 } from '@jupyterlab/ui-components';
-import React, {
-  lazy,
-  RefObject,
-  Suspense,
-  useEffect,
-  useRef,
-  useState
-} from 'react';
+import React, { lazy, Suspense, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
+import { useActions } from '../actions/useActions';
 import { keyOf } from '../model/resources';
 import { BudgetLine } from '../money/budgetLine';
 import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
 import { POLL } from '../model/synchronizer';
-import { ICatalog, IOperation, ITPU } from '../rest/api';
+import { ICatalog, IOperation } from '../rest/api';
 import { VERSION } from '../rest/version';
 import {
   Alert,
@@ -37,24 +31,18 @@ import { CheckSetup } from '../ui/formPage';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 import { Alerts, hasAlerts, isUrgent } from './alerts';
-import { TPUMenu } from './menu';
-import { TPU } from './tpu';
-import { tpuStatus } from './tpuLabels';
-
-export interface IPanelProps {
-  actions: Actions;
-  menu: TPUMenu;
-}
+import { TPUList, useFocus } from './tpuList';
 
 /** The pages beside the list, which is what most people see. */
 const Form = lazy(() => import('./pages'));
 
-export default function Panel(props: IPanelProps): JSX.Element {
-  const { actions, menu } = props;
+export default function Panel() {
+  const actions = useActions();
   const model = useStore(actions.model);
   const view = useStore(actions.view);
   const usable = model.phase === 'ready';
   const page = usable ? view.page : 'list';
+  const title = pageTitle(actions);
   const toList = () => view.show('list');
   return (
     <>
@@ -66,16 +54,16 @@ export default function Panel(props: IPanelProps): JSX.Element {
               label={trans.__('Back to the list')}
               onClick={toList}
             />
-            <h2 title={pageTitle(actions)}>{pageTitle(actions)}</h2>
+            <h2 title={title}>{title}</h2>
           </>
         ) : (
           <>
-            <h2>{trans.__('TPU')}</h2>
+            <h2>{title}</h2>
             <IconButton
               icon={addIcon}
               label={trans.__('New TPU')}
               disabled={!usable}
-              onClick={() => actions.openCreateForm()}
+              onClick={() => void actions.openCreateForm()}
             />
             <IconButton
               icon={refreshIcon}
@@ -87,7 +75,7 @@ export default function Panel(props: IPanelProps): JSX.Element {
               label={trans.__('More')}
               hasPopup
               disabled={!usable}
-              onClick={event => menu.openForAll(event.currentTarget)}
+              onClick={event => actions.openMenu(event.currentTarget)}
             />
           </>
         )}
@@ -103,10 +91,10 @@ export default function Panel(props: IPanelProps): JSX.Element {
         }}
       >
         {page === 'list' ? (
-          <List {...props} />
+          <List />
         ) : (
           <Suspense fallback={<EmptyState busy title={trans.__('Loading…')} />}>
-            <Form page={page} actions={actions} menu={menu} />
+            <Form page={page} />
           </Suspense>
         )}
       </div>
@@ -119,14 +107,11 @@ export default function Panel(props: IPanelProps): JSX.Element {
   );
 }
 
-function Project(props: { catalog: ICatalog }): JSX.Element {
-  const {
-    catalog: { emulated, project }
-  } = props;
-  const text = emulated
+function Project({ catalog }: { catalog: ICatalog }) {
+  const text = catalog.emulated
     ? trans.__('Emulator: no real TPUs, no costs')
-    : project
-      ? trans.__('Project %1', project)
+    : catalog.project
+      ? trans.__('Project %1', catalog.project)
       : trans.__('No project');
   return (
     <div className="jp-tpu-Project" title={text}>
@@ -135,32 +120,28 @@ function Project(props: { catalog: ICatalog }): JSX.Element {
   );
 }
 
-function pageTitle({ connectForm, packagesForm, view }: Actions): string {
-  switch (view.page) {
-    case 'create':
-      return trans.__('New TPU');
-    case 'packages':
-      return trans.__('Packages of %1', packagesForm.environment?.name ?? '');
-    case 'budgets':
-      return trans.__('Budgets');
-    case 'grants':
-      return trans.__('Grants');
-    case 'queued':
-      return trans.__('Queued Resources');
-    case 'tokens':
-      return trans.__('Tokens');
-    case 'usage':
-      return trans.__('TPU Usage');
-    default:
-      return connectForm.environment
-        ? trans.__('Environment %1', connectForm.environment.name)
-        : trans.__('New Environment');
-  }
+function pageTitle({ forms, view }: Actions): string {
+  const environment = forms.connect.environment?.name;
+  return {
+    budgets: trans.__('Budgets'),
+    connect: environment
+      ? trans.__('Environment %1', environment)
+      : trans.__('New Environment'),
+    create: trans.__('New TPU'),
+    grants: trans.__('Grants'),
+    list: trans.__('TPU'),
+    packages: trans.__(
+      'Packages of %1',
+      forms.packages.environment?.name ?? ''
+    ),
+    queued: trans.__('Queued Resources'),
+    tokens: trans.__('Tokens'),
+    usage: trans.__('TPU Usage')
+  }[view.page];
 }
 
-function List(props: IPanelProps): JSX.Element {
-  const { actions } = props;
-  const { model } = actions;
+function List() {
+  const { model } = useActions();
   const again = (
     <TextButton
       disabled={model.refreshing}
@@ -170,36 +151,35 @@ function List(props: IPanelProps): JSX.Element {
     </TextButton>
   );
   const problem = model.problem && failureText(model.problem);
-  if (model.phase === 'loading') {
-    return <EmptyState busy title={trans.__('Loading TPUs…')} />;
+  switch (model.phase) {
+    case 'loading':
+      return <EmptyState busy title={trans.__('Loading TPUs…')} />;
+    case 'ready':
+      return <Loaded again={again} problem={problem} />;
+    default:
+      return (
+        <EmptyState
+          title={
+            model.phase === 'missing'
+              ? trans.__('No TPUs available')
+              : trans.__('The list of TPUs could not be loaded')
+          }
+          text={problem?.message}
+          hint={problem?.hint}
+        >
+          {again}
+        </EmptyState>
+      );
   }
-  if (model.phase === 'missing' || model.phase === 'failed') {
-    return (
-      <EmptyState
-        title={
-          model.phase === 'missing'
-            ? trans.__('No TPUs available')
-            : trans.__('The list of TPUs could not be loaded')
-        }
-        text={problem?.message}
-        hint={problem?.hint}
-      >
-        {again}
-      </EmptyState>
-    );
-  }
-
-  return <Found {...props} again={again} problem={problem} />;
 }
 
 /** The list, when it was loaded. */
-function Found(
-  props: IPanelProps & {
-    again: JSX.Element;
-    problem: { message: string; hint: string } | null;
-  }
-): JSX.Element {
-  const { actions, again, menu, problem } = props;
+function Loaded(props: {
+  again: JSX.Element;
+  problem: { message: string; hint: string } | null;
+}) {
+  const { again, problem } = props;
+  const actions = useActions();
   const { model } = actions;
   const { operations } = model;
   const list = useRef<HTMLDivElement>(null);
@@ -213,10 +193,10 @@ function Found(
   const urgent = operations.filter(isUrgent);
   const alerted = tpus.filter(tpu => hasAlerts(tpu, actions));
   const ended = operations.filter(one => !isUrgent(one));
-  useFocus(list, [...hunted, ...tpus.map(keyOf)].join(), actions);
+  useFocus(list, [...hunted, ...tpus.map(keyOf)].join());
   return (
     <div ref={list}>
-      <StalePage actions={actions} />
+      <StalePage />
       {model.polling && !problem && (
         <Alert
           kind="warning"
@@ -236,19 +216,15 @@ function Found(
           {again}
         </Alert>
       )}
-      <BudgetLine actions={actions} />
+      <BudgetLine />
       {(urgent.length > 0 || alerted.length > 0) && (
         <section className="jp-tpu-Urgent" aria-label={trans.__('Now')}>
-          <Some id="urgent" actions={actions} label={trans.__('operations')}>
-            {urgent.map(operation => (
-              <Operation
-                key={operation.id}
-                operation={operation}
-                actions={actions}
-              />
+          <Some id="urgent" label={trans.__('operations')}>
+            {urgent.map(one => (
+              <Operation key={one.id} operation={one} />
             ))}
           </Some>
-          <Some id="alerted" actions={actions} label={trans.__('problems')}>
+          <Some id="alerted" label={trans.__('problems')}>
             {alerted.map(tpu => (
               <section
                 key={keyOf(tpu)}
@@ -259,7 +235,7 @@ function Found(
                     {tpu.name}
                   </Link>
                 )}
-                <Alerts tpu={tpu} actions={actions} />
+                <Alerts tpu={tpu} />
               </section>
             ))}
           </Some>
@@ -284,16 +260,16 @@ function Found(
           {problem ? (
             again
           ) : (
-            <TextButton main onClick={() => actions.openCreateForm()}>
+            <TextButton main onClick={() => void actions.openCreateForm()}>
               <addIcon.react tag="span" elementSize="normal" />
               {trans.__('New TPU')}
             </TextButton>
           )}
-          <CheckSetup actions={actions} />
+          <CheckSetup />
         </EmptyState>
       )}
-      {tpus.length > 0 && <Rows tpus={tpus} actions={actions} menu={menu} />}
-      {ended.length > 0 && <Ended operations={ended} actions={actions} />}
+      {tpus.length > 0 && <TPUList tpus={tpus} />}
+      {ended.length > 0 && <Ended operations={ended} />}
     </div>
   );
 }
@@ -306,10 +282,10 @@ function Some(props: {
   /** Where the view keeps whether all are shown. */
   id: string;
   label: string;
-  actions: Actions;
   children: JSX.Element[];
-}): JSX.Element {
-  const { actions, children, id, label } = props;
+}) {
+  const { children, id, label } = props;
+  const actions = useActions();
   const all = `some#${id}`;
   const hidden = children.length - SHOWN;
   return (
@@ -331,7 +307,8 @@ function Some(props: {
 }
 
 /** What to do where this page and the server are of two versions: after one of them was updated. */
-function StalePage({ actions }: { actions: Actions }): JSX.Element | null {
+function StalePage() {
+  const actions = useActions();
   const server = actions.model.status?.version;
   if (!server || server === VERSION) {
     return null;
@@ -360,113 +337,10 @@ function StalePage({ actions }: { actions: Actions }): JSX.Element | null {
   );
 }
 
-/** So many are found at a glance; above that there is a field to search in. */
-const FILTERED_ABOVE = 10;
-
-function Rows(props: IPanelProps & { tpus: ITPU[] }): JSX.Element {
-  const { actions, menu, tpus } = props;
-  const { model } = actions;
-  const [query, setQuery] = useState('');
-  const words = query.toLowerCase().split(/\s+/);
-  const many = tpus.length > FILTERED_ABOVE;
-  const shown = many
-    ? tpus.filter(tpu => {
-        const { label } = tpuStatus(tpu);
-        const text = `${tpu.name} ${tpu.type} ${tpu.zone} ${label}`;
-        return words.every(word => text.toLowerCase().includes(word));
-      })
-    : tpus;
-  return (
-    <>
-      {many && (
-        <div className="jp-tpu-Filter">
-          <input
-            type="search"
-            className="jp-mod-styled"
-            aria-label={trans.__('Filter TPUs')}
-            placeholder={trans.__('Filter: name, type, zone or state')}
-            spellCheck={false}
-            value={query}
-            onChange={event => setQuery(event.target.value)}
-          />
-        </div>
-      )}
-      <ul className="jp-tpu-List" aria-label={trans.__('TPUs')}>
-        {shown.map(tpu => (
-          <TPU
-            key={keyOf(tpu)}
-            tpu={tpu}
-            able={actions.available(tpu)}
-            marked={tpu.emulated && !model.catalog?.emulated}
-            actions={actions}
-            menu={menu}
-          />
-        ))}
-      </ul>
-      {shown.length === 0 && (
-        <p className="jp-tpu-Filter-none" role="status">
-          {trans.__('No TPU matches.')}
-        </p>
-      )}
-    </>
-  );
-}
-
-/**
- * Moves the focus to the row of what was created, or to its hunt; from a row that is gone to what says
- * why, or to its neighbor.
- */
-function useFocus(
-  list: RefObject<HTMLDivElement>,
-  shown: string,
-  { view }: Actions
-): void {
-  const focused = useRef({ row: -1, tpu: '' });
-  useEffect(() => {
-    const rows = [
-      ...(list.current?.querySelectorAll<HTMLElement>('.jp-tpu-TPU') ?? [])
-    ];
-    const operations = [
-      ...(list.current?.querySelectorAll<HTMLElement>('[data-kind]') ?? [])
-    ];
-    const hunts = operations.filter(one => one.dataset.kind === 'hunt');
-    const failed = operations.filter(one =>
-      one.classList.contains('jp-mod-failed')
-    );
-    const { row, tpu } = focused.current;
-    const focus = (row: HTMLElement | undefined) => {
-      const first =
-        row?.querySelector<HTMLElement>('.jp-tpu-Alert button') ??
-        row?.querySelector('button');
-      first?.focus();
-      row?.scrollIntoView?.({ block: 'nearest' });
-    };
-    const awaited = [...rows, ...hunts].find(
-      row => row.dataset.tpu === view.awaited
-    );
-    const { activeElement } = document;
-    const lost = activeElement === document.body || activeElement === null;
-    if (awaited) {
-      view.awaited = '';
-      focus(awaited);
-    } else if (lost && row >= 0) {
-      focus(
-        failed.find(one => one.dataset.tpu === tpu) ??
-          rows[Math.min(row, rows.length - 1)]
-      );
-    }
-    const now = rows.findIndex(one => one.contains(document.activeElement));
-    focused.current = { row: now, tpu: rows[now]?.dataset.tpu ?? '' };
-  }, [shown]);
-}
-
 /** Operations that have ended. */
-function Ended(props: {
-  operations: IOperation[];
-  actions: Actions;
-}): JSX.Element {
-  const { operations, actions } = props;
-  const { model, view } = actions;
+function Ended(props: { operations: IOperation[] }) {
+  const { operations } = props;
+  const { model, view } = useActions();
   const closed = view.isOpen('ended#closed');
   return (
     <section className="jp-tpu-Ended" aria-label={trans.__('Recent')}>
@@ -485,13 +359,9 @@ function Ended(props: {
       </div>
       {!closed && (
         <div id="jp-tpu-ended">
-          <Some id="ended" actions={actions} label={trans.__('operations')}>
-            {operations.map(operation => (
-              <Operation
-                key={operation.id}
-                operation={operation}
-                actions={actions}
-              />
+          <Some id="ended" label={trans.__('operations')}>
+            {operations.map(one => (
+              <Operation key={one.id} operation={one} />
             ))}
           </Some>
         </div>

@@ -8,19 +8,14 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import {
-  ICommandPalette,
-  MainAreaWidget,
-  WidgetTracker
-} from '@jupyterlab/apputils';
+import { ICommandPalette } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
-import { TabPanel } from '@lumino/widgets';
 
 import { Actions } from '../actions/actions';
-import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
+import { CommandIDs, describe, NO_ARGUMENTS } from '../actions/commandIDs';
 import { ITPUActions } from '../tokens';
-import type { TPUPage } from '../tpuPage/page';
 import { tpuIcon } from '../ui/icons';
+import { addTabs } from '../ui/tabs';
 import { trans } from '../ui/translation';
 import { TPUPanel } from './panel';
 
@@ -39,7 +34,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     launcher: ILauncher | null
   ) => {
     const { commands, shell } = app;
-    const panel = new TPUPanel(actions, commands);
+    const panel = new TPUPanel(actions);
     shell.add(panel, 'left', { rank: 550, type: 'TPU' });
     restorer?.add(panel, panel.id);
 
@@ -58,78 +53,27 @@ const plugin: JupyterFrontEndPlugin<void> = {
       args: { isPalette: true }
     });
     launcher?.add({ command, category: trans.__('Other'), rank: 10 });
-    addPages(app, actions, labShell, restorer);
+    addTabs<{ readonly tpu: string }>(app, labShell, restorer, {
+      command: CommandIDs.showTPU,
+      type: 'TPU',
+      label: trans.__('Show a TPU'),
+      describedBy: describe(
+        { tpu: ['string', trans.__('The TPU, as zone/name')] },
+        'tpu'
+      ),
+      namespace: 'jupyter-tpu-pages',
+      argsOf: ({ tpu }) => ({ tpu: tpu as string }),
+      keyOf: ({ tpu }) => tpu,
+      create: async ({ tpu }) => {
+        const [{ pageTab }] = await Promise.all([
+          import('../tpuPage/page'),
+          actions.loadForms()
+        ]);
+        return pageTab(tpu, actions);
+      },
+      onFirstPage: true
+    });
   }
 };
-
-/** The command that shows the page of a TPU: one tab for each, which the layout keeps. */
-function addPages(
-  app: JupyterFrontEnd,
-  actions: Actions,
-  labShell: ILabShell | null,
-  restorer: ILayoutRestorer | null
-): void {
-  const { commands, shell } = app;
-  const tracker = new WidgetTracker<MainAreaWidget<TPUPage>>({
-    namespace: 'jupyter-tpu-pages'
-  });
-  const open = async (tpu: string) => {
-    const { TPUPage } = await import('../tpuPage/page');
-    const content = new TPUPage(tpu, actions, commands);
-    const tab = new MainAreaWidget({ content });
-    const [zone, name] = tpu.split('/');
-    tab.id = `jp-tpu-page-${tpu.replace('/', '-')}`;
-    tab.title.label = name;
-    tab.title.caption = trans.__('TPU %1 in %2', name, zone);
-    tab.title.icon = tpuIcon;
-    tab.title.closable = true;
-    void tracker.add(tab);
-    addTab(tab);
-    return tab;
-  };
-  /** Jupyter Notebook has tabs on its first page only; a document's page shows it below. */
-  const tabs = () =>
-    [...shell.widgets('main')].find(one => one instanceof TabPanel) as
-      TabPanel | undefined;
-  const addTab = (tab: MainAreaWidget) => {
-    const first = labShell ? undefined : tabs();
-    if (first) {
-      first.addWidget(tab);
-    } else {
-      shell.add(tab, labShell ? 'main' : 'down', { type: 'TPU' });
-    }
-  };
-  commands.addCommand(CommandIDs.showTPU, {
-    label: trans.__('Show a TPU'),
-    describedBy: {
-      args: {
-        type: 'object',
-        required: ['tpu'],
-        properties: {
-          tpu: {
-            type: 'string',
-            description: trans.__('The TPU, as zone/name')
-          }
-        }
-      }
-    },
-    execute: async args => {
-      const tpu = args.tpu as string;
-      const known = tracker.find(one => one.content.tpu === tpu);
-      const tab = known ?? (await open(tpu));
-      const first = labShell ? undefined : tabs();
-      if (first?.widgets.includes(tab)) {
-        first.currentWidget = tab;
-      } else {
-        shell.activateById(tab.id);
-      }
-    }
-  });
-  void restorer?.restore(tracker, {
-    command: CommandIDs.showTPU,
-    args: tab => ({ tpu: tab.content.tpu }),
-    name: tab => tab.content.tpu
-  });
-}
 
 export default [plugin];

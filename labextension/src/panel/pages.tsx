@@ -2,7 +2,6 @@
 
 import React from 'react';
 
-import { Actions } from '../actions/actions';
 import { PackagesPage } from '../environments/packagesPage';
 import { ConnectPage } from '../lifecycle/connectPage';
 import { CreatePage } from '../lifecycle/createPage';
@@ -11,19 +10,11 @@ import { BudgetsPage } from '../money/budgetsPage';
 import { GrantsPage } from '../money/grantsPage';
 import { UsagePage } from '../money/usagePage';
 import { TokensPage } from '../setup/tokensPage';
-import { TPUMenu } from './menu';
 import { Page } from './panelState';
-
-interface IProps {
-  actions: Actions;
-  menu: TPUMenu;
-}
 
 type Shown = Exclude<Page, 'list'>;
 
-const PAGES: {
-  [page in Shown]: (props: IProps) => JSX.Element;
-} = {
+const PAGES: { [page in Shown]: () => JSX.Element } = {
   budgets: BudgetsPage,
   connect: ConnectPage,
   create: CreatePage,
@@ -34,8 +25,7 @@ const PAGES: {
   usage: UsagePage
 };
 
-export default function Form(props: IProps & { page: Shown }): JSX.Element {
-  const { page, ...others } = props;
+export default function Form({ page }: { page: Shown }) {
   const Shown = PAGES[page];
-  return <Shown {...others} />;
+  return <Shown />;
 }

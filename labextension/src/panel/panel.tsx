@@ -1,28 +1,22 @@
 // The sidebar panel: a frame, whose content is loaded when it is seen.
 
 import { ReactWidget } from '@jupyterlab/ui-components';
-import { CommandRegistry } from '@lumino/commands';
 import { Message } from '@lumino/messaging';
 import { Poll } from '@lumino/polling';
-import React, { lazy, Suspense } from 'react';
+import React from 'react';
 
 import { Actions } from '../actions/actions';
+import { ActionsProvider } from '../actions/useActions';
+import { attempt } from '../ui/attempt';
 import { tpuIcon } from '../ui/icons';
 import { trans } from '../ui/translation';
-import { TPUMenu } from './menu';
-
-const Content = lazy(() => import('./content'));
 
 /** Seconds between two looks at the server while the panel is visible. */
 const REFRESH = 120;
 
 export class TPUPanel extends ReactWidget {
-  constructor(
-    private _actions: Actions,
-    commands: CommandRegistry
-  ) {
+  constructor(private _actions: Actions) {
     super();
-    this._menu = new TPUMenu(commands);
     this.id = 'jp-tpu-panel';
     this.addClass('jp-tpu-Panel');
     this.title.icon = tpuIcon;
@@ -33,18 +27,17 @@ export class TPUPanel extends ReactWidget {
 
   dispose(): void {
     this._poll.dispose();
-    this._menu.dispose();
     super.dispose();
   }
 
   protected onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
-    this._load();
+    void attempt(this._load());
   }
 
   protected onAfterShow(message: Message): void {
     super.onAfterShow(message);
-    this._load();
+    void attempt(this._load());
     const { model, view } = this._actions;
     view.visible = true;
     void model.loadCatalog();
@@ -58,25 +51,27 @@ export class TPUPanel extends ReactWidget {
   }
 
   protected render(): JSX.Element {
-    return this._shown ? (
-      <Suspense fallback={null}>
-        <Content actions={this._actions} menu={this._menu} />
-      </Suspense>
-    ) : (
-      <></>
+    const Content = this._content;
+    return (
+      <ActionsProvider value={this._actions}>
+        {Content && <Content />}
+      </ActionsProvider>
     );
   }
 
   /** Its content is loaded when somebody looks at it. */
-  private _load(): void {
-    if (this.isVisible && !this._shown) {
-      this._shown = true;
+  private async _load(): Promise<void> {
+    if (this.isVisible && !this._content) {
+      const [content] = await Promise.all([
+        import('./content'),
+        this._actions.loadForms()
+      ]);
+      this._content = content.default;
       this.update();
     }
   }
 
-  private _shown = false;
-  private _menu: TPUMenu;
+  private _content?: () => JSX.Element;
 
   // Events say what changes; somebody who looks keeps the server looking at what it costs.
   private _poll = new Poll({

@@ -28,12 +28,10 @@ export class PanelState extends Store {
   /** Whether the panel itself is visible. */
   visible = false;
 
-  get page(): Page {
-    return this._page;
-  }
+  page: Page = 'list';
 
   show(page: Page): void {
-    this._page = page;
+    this.page = page;
     this.changed();
   }
 
@@ -41,12 +39,10 @@ export class PanelState extends Store {
   awaited = '';
 
   /** What colours the chips in the map of a slice. */
-  get shade(): Shade {
-    return this._shade;
-  }
+  shade: Shade = 'duty';
 
   colorBy(shade: Shade): void {
-    this._shade = shade;
+    this.shade = shade;
     this.changed();
   }
 
@@ -74,16 +70,19 @@ export class PanelState extends Store {
   }
 
   open(id: string): void {
-    this._setOf(id).add(id);
-    this.changed();
+    this.fold(id, false);
   }
 
   toggle(id: string): void {
-    const all = this._setOf(id);
-    if (all.has(id)) {
-      all.delete(id);
+    this.fold(id, this.isOpen(id));
+  }
+
+  /** Hides a part, or shows it. */
+  fold(id: string, folded: boolean): void {
+    if (folded) {
+      this._setOf(id).delete(id);
     } else {
-      all.add(id);
+      this._setOf(id).add(id);
     }
     this.changed();
   }
@@ -94,6 +93,4 @@ export class PanelState extends Store {
 
   private _open = new Set<string>();
   private _sorts = new Map<string, { by: string; down: boolean }>();
-  private _shade: Shade = 'duty';
-  private _page: Page = 'list';
 }

@@ -17,6 +17,7 @@ import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
 import { ITPUActions } from '../tokens';
 import { tpuIcon } from '../ui/icons';
+import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
 import { tpuStatus } from './tpuLabels';
 
@@ -44,9 +45,10 @@ export function addRunning(
     label: () => tpu.name,
     labelTitle: () => `${tpu.type} · ${tpu.zone}`,
     detail: () =>
-      [tpuStatus(tpu).label, tpu.kernels > 0 && kernelCountLabel(tpu.kernels)]
-        .filter(Boolean)
-        .join(' · '),
+      facts(
+        tpuStatus(tpu).label,
+        tpu.kernels > 0 && kernelCountLabel(tpu.kernels)
+      ),
     icon: () => tpuIcon,
     open: () => actions.openPanel(),
     shutdown: () => void actions.act('disconnect', tpu)

@@ -7,7 +7,6 @@ import {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { IStatusBar } from '@jupyterlab/statusbar';
-import { ITranslator } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React from 'react';
 
@@ -19,7 +18,7 @@ import { StateLabel } from '../ui/stateLabel';
 import { failureText, isUnreachable } from '../ui/failures';
 import { tpuIcon } from '../ui/icons';
 import { useStore } from '../ui/store';
-import { loadTranslation, Tone, trans } from '../ui/translation';
+import { Tone, trans } from '../ui/translation';
 
 export interface IStatus {
   text: string;
@@ -94,10 +93,7 @@ export class StatusItem extends ReactWidget {
   }
 }
 
-function Status(props: {
-  model: TPUModel;
-  onClick: () => void;
-}): JSX.Element | null {
+function Status(props: { model: TPUModel; onClick: () => void }) {
   const model = useStore(props.model);
   const status = statusOf(model);
   return (
@@ -122,14 +118,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows the state of TPUs in the status bar.',
   autoStart: true,
   requires: [ITPUModel],
-  optional: [IStatusBar, ITranslator],
+  optional: [IStatusBar],
   activate: (
     app: JupyterFrontEnd,
     model: TPUModel,
-    statusBar: IStatusBar | null,
-    translator: ITranslator | null
+    statusBar: IStatusBar | null
   ) => {
-    loadTranslation(translator);
     const { commands } = app;
     const open = () => {
       if (commands.hasCommand(CommandIDs.open)) {

@@ -3,7 +3,7 @@
 import { addIcon, ellipsesIcon } from '@jupyterlab/ui-components';
 import React, { memo } from 'react';
 
-import { Actions, ITPUProps } from '../actions/actions';
+import { ITPUProps, useActions } from '../actions/useActions';
 import { ACTIONS, actionLabel } from '../actions/table';
 import { dutyLabel, latest, together } from '../chips/loadLabels';
 import { EVERY_IN_LIST } from '../chips/loads';
@@ -15,7 +15,6 @@ import { costNow, priceSource, tpuCost } from '../money/costLabels';
 import { ITPU } from '../rest/api';
 import { IconButton, StateLabel, TextButton } from '../ui/elements';
 import { trans } from '../ui/translation';
-import { TPUMenu } from './menu';
 import { tpuStatus } from './tpuLabels';
 
 interface IProps {
@@ -24,8 +23,6 @@ interface IProps {
   able: Action[];
   /** Whether it is the only thing that is emulated, so that its row has to say so. */
   marked: boolean;
-  actions: Actions;
-  menu: TPUMenu;
 }
 
 export const TPU = memo(
@@ -36,7 +33,8 @@ export const TPU = memo(
     before.able.join() === now.able.join()
 );
 
-function Row({ tpu, able, marked, actions, menu }: IProps): JSX.Element {
+function Row({ tpu, able, marked }: IProps) {
+  const actions = useActions();
   const main = primaryAction(able);
   const status = tpuStatus(tpu);
   const cost = costNow(tpu);
@@ -54,13 +52,13 @@ function Row({ tpu, able, marked, actions, menu }: IProps): JSX.Element {
           {tpu.name}
         </button>
         {marked && <Emulated />}
-        {main && <MainButton action={main} tpu={tpu} actions={actions} short />}
+        {main && <MainButton action={main} tpu={tpu} short />}
         <IconButton
           icon={ellipsesIcon}
           label={trans.__('Actions for %1', tpu.name)}
           hasPopup
           disabled={able.length === 0}
-          onClick={event => menu.openFor(event.currentTarget, able, tpu)}
+          onClick={event => actions.openMenu(event.currentTarget, tpu)}
         />
       </div>
       <div className="jp-tpu-TPU-place" title={`${place}\n${tpu.meaning}`}>
@@ -79,7 +77,7 @@ function Row({ tpu, able, marked, actions, menu }: IProps): JSX.Element {
             {cost}
           </span>
         )}
-        {hasLoad(tpu) && <LoadBar tpu={tpu} actions={actions} />}
+        {hasLoad(tpu) && <LoadBar tpu={tpu} />}
       </div>
       {tpu.state !== 'READY' && !tpu.problem && tpu.advice && (
         <div className="jp-tpu-TPU-advice">{tpu.advice}</div>
@@ -89,9 +87,9 @@ function Row({ tpu, able, marked, actions, menu }: IProps): JSX.Element {
 }
 
 /** How busy its chips are together: "which of my TPUs is idle?" */
-function LoadBar({ tpu, actions }: ITPUProps): JSX.Element | null {
-  const { view } = actions;
-  const { load } = useLoad(tpu, actions, () => view.visible, EVERY_IN_LIST);
+function LoadBar({ tpu }: ITPUProps) {
+  const { view } = useActions();
+  const { load } = useLoad(tpu, () => view.visible, EVERY_IN_LIST);
   const all = together(
     (load?.hosts ?? []).flatMap(host => latest(host)?.chips ?? [])
   );
@@ -111,7 +109,7 @@ function LoadBar({ tpu, actions }: ITPUProps): JSX.Element | null {
   ) : null;
 }
 
-export function Emulated(): JSX.Element {
+export function Emulated() {
   return (
     <span
       className="jp-tpu-Badge"
@@ -129,8 +127,9 @@ export function MainButton(
     /** In as few words as there is room for. */
     short?: boolean;
   }
-): JSX.Element {
-  const { action, tpu, actions, short } = props;
+) {
+  const { action, tpu, short } = props;
+  const actions = useActions();
   // The notebook icon is orange, which is not readable on the button.
   const Icon = action === 'notebook' ? addIcon : ACTIONS[action].icon;
   const label = actionLabel(action);

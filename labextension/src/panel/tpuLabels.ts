@@ -16,43 +16,29 @@ export function stateLabel(tpu: {
   if (tpu.api === 'compute' && word !== 'PENDING' && tpu.state !== 'UNKNOWN') {
     word = tpu.state;
   }
-  switch (word) {
-    case 'PENDING':
-      return trans.__('Waiting for capacity');
-    case 'CREATING':
-      return trans.__('Creating');
-    case 'DELETING':
-      return trans.__('Deleting');
-    case 'FAILED':
-    case 'UNKNOWN':
-      return tpu.state === 'FAILED'
-        ? trans.__('Failed')
-        : trans.__('Unknown state');
-    case 'HIDDEN':
-    case 'HIDING':
-    case 'UNHIDING':
-      return trans.__('Hidden');
-    case 'PREEMPTED':
-      return trans.__('Preempted');
-    case 'READY':
-      return trans.__('Ready to connect');
-    case 'REIMAGING':
-      return trans.__('Reimaging');
-    case 'REPAIRING':
-      return trans.__('Repairing');
-    case 'RESTARTING':
-      return trans.__('Restarting');
-    case 'STARTING':
-      return trans.__('Starting');
-    case 'STOPPED':
-      return trans.__('Stopped');
-    case 'STOPPING':
-      return trans.__('Stopping');
-    case 'TERMINATED':
-      return trans.__('Terminated');
-    default:
-      return word; // one that is newer than this program
-  }
+  const hidden = trans.__('Hidden');
+  const unknown =
+    tpu.state === 'FAILED' ? trans.__('Failed') : trans.__('Unknown state');
+  const labels: { [word: string]: string } = {
+    PENDING: trans.__('Waiting for capacity'),
+    CREATING: trans.__('Creating'),
+    DELETING: trans.__('Deleting'),
+    FAILED: unknown,
+    UNKNOWN: unknown,
+    HIDDEN: hidden,
+    HIDING: hidden,
+    UNHIDING: hidden,
+    PREEMPTED: trans.__('Preempted'),
+    READY: trans.__('Ready to connect'),
+    REIMAGING: trans.__('Reimaging'),
+    REPAIRING: trans.__('Repairing'),
+    RESTARTING: trans.__('Restarting'),
+    STARTING: trans.__('Starting'),
+    STOPPED: trans.__('Stopped'),
+    STOPPING: trans.__('Stopping'),
+    TERMINATED: trans.__('Terminated')
+  };
+  return labels[word] ?? word; // one that is newer than this program
 }
 
 /** "train.ipynb: save() finished after 3 s." */
@@ -162,13 +148,20 @@ export function tpuStatus(tpu: ITPU): { label: string; tone: Tone } {
 
 /** Why a host is not connected; "" if it is, or need not be. */
 export function linkLabel(host: IHost): string {
-  const labels: { [state: string]: string } = {
+  const { state } = host.link;
+  return ['up', 'down'].includes(state) ? '' : linkWord(state);
+}
+
+/** The state of a host's link in a word. */
+export function linkWord(state: IHost['link']['state']): string {
+  return {
     connecting: trans.__('connecting'),
+    down: trans.__('not connected'),
     'needs-attention': trans.__('needs attention'),
     silent: trans.__('not responding'),
+    up: trans.__('connected'),
     waiting: trans.__('retrying')
-  };
-  return labels[host.link.state] ?? '';
+  }[state];
 }
 
 export function tierLabel(tier: ITPU['tier']): string {

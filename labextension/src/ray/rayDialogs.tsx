@@ -1,6 +1,6 @@
 // Ray on the hosts of a TPU: the question before it is started, and what can be done while it runs.
 
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { Dialog, showDialog } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { IAppTarget, rayTarget, targetOf } from '../forwarding/target';
@@ -8,8 +8,9 @@ import { startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IRay, IStartRay, ITPU } from '../rest/api';
 import { ask } from '../ui/formDialog';
+import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { SUCCESS_TIMEOUT, waitToEnd } from '../ui/wait';
+import { waitToEnd } from '../ui/wait';
 
 /** Asks to start Ray, or shows the cluster that there is. */
 export async function openRay(
@@ -41,9 +42,7 @@ export async function openRay(
       model.client.ray.stop(tpu)
     );
     if (stopped) {
-      Notification.success(trans.__('Ray on %1 is stopping.', tpu.name), {
-        autoClose: SUCCESS_TIMEOUT
-      });
+      notify.success(trans.__('Ray on %1 is stopping.', tpu.name));
     }
   }
 }
@@ -115,8 +114,7 @@ async function askRunning(
   return result.button.displayType === 'warn' ? 'stop' : 'open';
 }
 
-function Cluster(props: { cluster: IRay }): JSX.Element {
-  const { cluster } = props;
+function Cluster({ cluster }: { cluster: IRay }) {
   return (
     <>
       <p>{stateText(cluster)}</p>

@@ -77,7 +77,7 @@ export async function checkSetup(
   }
 }
 
-function Found({ findings }: { findings: IFinding[] }): JSX.Element {
+function Found({ findings }: { findings: IFinding[] }) {
   const many = findings.some(({ host }) => (host ?? 0) > 0);
   return (
     <Findings

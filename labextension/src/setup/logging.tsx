@@ -1,14 +1,14 @@
 // Whether Cloud Logging stores what the hosts of a TPU log: shown first with its price, then changed.
 
-import { Notification } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
 import { usd } from '../money/costLabels';
 import { ITPU, ITPULogging } from '../rest/api';
 import { confirm } from '../ui/confirm';
+import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { SUCCESS_TIMEOUT, wait, waitToEnd } from '../ui/wait';
+import { wait, waitToEnd } from '../ui/wait';
 
 /** Shows whether the logs of a TPU are stored, and changes that if the user agrees. */
 export async function chooseLogging(tpu: ITPU, model: TPUModel): Promise<void> {
@@ -34,9 +34,7 @@ export async function chooseLogging(tpu: ITPU, model: TPUModel): Promise<void> {
     model.client.logs.set(tpu, { enabled: !now.enabled })
   );
   if (changed) {
-    Notification.success(stateOf(changed), {
-      autoClose: SUCCESS_TIMEOUT
-    });
+    notify.success(stateOf(changed));
   }
 }
 
@@ -46,7 +44,7 @@ function stateOf({ enabled, tpu }: ITPULogging): string {
     : trans.__('Cloud Logging does not store the logs of %1.', tpu);
 }
 
-function Logging({ now }: { now: ITPULogging }): JSX.Element {
+function Logging({ now }: { now: ITPULogging }) {
   return (
     <>
       <p>

@@ -9,8 +9,10 @@ import { confirm, show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
 import { failureLine } from '../ui/failures';
 import { ask } from '../ui/formDialog';
+import { namesIn } from '../ui/listForm';
+import { SUCCESS_TIMEOUT } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { SUCCESS_TIMEOUT, wait } from '../ui/wait';
+import { wait } from '../ui/wait';
 
 /** Asks whom to let in, shows what a network lacks, and creates that if the user agrees. */
 export async function setUpNetwork(
@@ -34,7 +36,7 @@ export async function setUpNetwork(
   if (!asked) {
     return;
   }
-  const named = asked.sources.split(/[\s,]+/).filter(Boolean);
+  const named = namesIn(asked.sources);
   const plan = await wait(trans.__('Checking the network.'), signal =>
     model.client.networks.setUp(
       { ...request, sources: named, dry_run: true },
@@ -81,7 +83,7 @@ export async function setUpNetwork(
   });
 }
 
-function Plan({ plan }: { plan: INetworkSetup }): JSX.Element {
+function Plan({ plan }: { plan: INetworkSetup }) {
   const rows = [
     ...plan.blocked.map(text => ['problem', trans.__('Problem'), text]),
     ...plan.changes.map(text => ['change', trans.__('Change'), text]),

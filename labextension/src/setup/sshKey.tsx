@@ -1,12 +1,12 @@
 // The SSH key for TPUs where OS Login decides who logs in: shown first, then added.
 
-import { Notification } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
 import { confirm } from '../ui/confirm';
+import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { SUCCESS_TIMEOUT, wait, waitToEnd } from '../ui/wait';
+import { wait, waitToEnd } from '../ui/wait';
 
 /** Adds the key to the user's Google account, or to the project, if the user agrees. */
 export async function addSSHKey(model: TPUModel): Promise<void> {
@@ -35,9 +35,8 @@ export async function addSSHKey(model: TPUModel): Promise<void> {
   );
   const place = added?.in_account ?? added?.in_project;
   if (place) {
-    Notification.success(
-      trans.__('The SSH key is added. You log in to hosts as %1.', place.user),
-      { autoClose: SUCCESS_TIMEOUT }
+    notify.success(
+      trans.__('The SSH key is added. You log in to hosts as %1.', place.user)
     );
   }
 }

@@ -2,27 +2,16 @@
 
 import { IToken } from '../rest/api';
 import { TPUClient } from '../rest/client';
-import { ListForm } from '../ui/listForm';
+import { ListForm, namesIn } from '../ui/listForm';
 
 export class TokensForm extends ListForm<{ name: string }, IToken> {
-  constructor(private _requests: TPUClient['tokens']) {
-    super({ name: '' });
-  }
-
-  get complete(): boolean {
-    return !!this.filled.name.trim();
-  }
-
-  protected list(): Promise<IToken[]> {
-    return this._requests.list();
-  }
-
-  protected add(): Promise<IToken[]> {
-    const names = this.filled.name.split(/[\s,]+/).filter(Boolean);
-    return this._requests.passOn({ names });
-  }
-
-  protected drop(name: string): Promise<void> {
-    return this._requests.remove(name);
+  constructor(requests: TPUClient['tokens']) {
+    super({
+      empty: { name: '' },
+      complete: ({ name }) => !!name.trim(),
+      list: () => requests.list(),
+      add: ({ name }) => requests.passOn({ names: namesIn(name) }),
+      remove: name => requests.remove(name)
+    });
   }
 }

@@ -2,7 +2,7 @@
 
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { useActions } from '../actions/useActions';
 import { TextWithCode } from '../ui/elements';
 import { ListPage } from '../ui/listed';
 import { Row } from '../ui/rows';
@@ -11,8 +11,8 @@ import { trans } from '../ui/translation';
 /** A name, so not translated. */
 const EXAMPLE = 'HF_TOKEN';
 
-export function TokensPage({ actions }: { actions: Actions }): JSX.Element {
-  const { tokensForm: form } = actions;
+export function TokensPage() {
+  const form = useActions().forms.tokens;
   return (
     <ListPage
       form={form}

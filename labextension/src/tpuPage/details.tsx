@@ -1,15 +1,10 @@
 // The parts of a TPU's page: kernels, environments, jobs, files, ports, load, hosts, costs, details.
 
-import {
-  addIcon,
-  closeIcon,
-  stopIcon,
-  terminalIcon
-} from '@jupyterlab/ui-components';
+import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { ITPUProps } from '../actions/actions';
 import { ACTIONS, actionLabel } from '../actions/table';
+import { ITPUProps, useActions } from '../actions/useActions';
 import { IKnownLoad } from '../chips/loads';
 import { hasLoad, Load } from '../chips/loadView';
 import { Environment } from '../environments/environments';
@@ -32,7 +27,7 @@ import { keyOf } from '../model/resources';
 import { usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { linkLabel, tierLabel } from '../panel/tpuLabels';
-import { IHost, IKernel, ITPU } from '../rest/api';
+import { IHost, IKernel } from '../rest/api';
 import {
   Alert,
   HOSTS_SHOWN,
@@ -43,8 +38,10 @@ import {
 } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { filesIcon, traceIcon } from '../ui/icons';
-import { Row, SortableList } from '../ui/rows';
+import { ListSection, Term, Terms } from '../ui/listSection';
+import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
+import { facts, joined, problemLine } from '../ui/text';
 import { ago, clock, Tone, trans } from '../ui/translation';
 
 const KERNEL_TONES: { [state: string]: Tone } = {
@@ -54,114 +51,85 @@ const KERNEL_TONES: { [state: string]: Tone } = {
 };
 
 /** The parts of a TPU's page below its map: the most used first, what is rarely needed last. */
-export function Details(props: ITPUProps & { load: IKnownLoad }): JSX.Element {
-  const { tpu, load, actions } = props;
-  const ready = tpu.state === 'READY';
+export function Details({ tpu, load }: ITPUProps & { load: IKnownLoad }) {
+  const { view } = useActions();
   return (
     <div className="jp-tpu-Details">
-      <Kernels tpu={tpu} actions={actions} />
-      <Environments tpu={tpu} actions={actions} />
-      <Jobs tpu={tpu} actions={actions} />
-      {ready && <Files tpu={tpu} actions={actions} />}
-      <Ports tpu={tpu} actions={actions} />
-      {hasLoad(tpu) && <Load tpu={tpu} known={load} actions={actions} />}
-      <Hosts tpu={tpu} actions={actions} />
-      {!tpu.attached && <Costs tpu={tpu} actions={actions} />}
-      <Section id="about" view={actions.view} title={trans.__('Details')}>
-        <dl>
-          {tpu.attached ? (
-            <Attached tpu={tpu} />
-          ) : (
-            <About tpu={tpu} actions={actions} />
-          )}
-        </dl>
+      <Kernels tpu={tpu} />
+      <Environments tpu={tpu} />
+      <Jobs tpu={tpu} />
+      {tpu.state === 'READY' && <Files tpu={tpu} />}
+      <Ports tpu={tpu} />
+      {hasLoad(tpu) && <Load tpu={tpu} known={load} />}
+      <Hosts tpu={tpu} />
+      {!tpu.attached && <Costs tpu={tpu} />}
+      <Section id="about" view={view} title={trans.__('Details')}>
+        {tpu.attached ? <Attached tpu={tpu} /> : <About tpu={tpu} />}
       </Section>
     </div>
   );
 }
 
-function Kernels({ tpu, actions }: ITPUProps): JSX.Element {
-  const { model } = actions;
-  const kernels = model.kernels(tpu);
+function Kernels({ tpu }: ITPUProps) {
+  const { model } = useActions();
   const failure = tpu.connection === 'connected' && model.kernelsFailure(tpu);
   return (
-    <Section
+    <ListSection
       id="kernels"
-      view={actions.view}
       title={trans.__('Kernels')}
-      none={
-        kernels.length === 0 &&
-        !failure &&
-        trans.__('Notebooks and consoles that run here')
-      }
-    >
-      {failure && <Alert {...failureText(failure)} />}
-      <SortableList
-        id="kernels"
-        view={actions.view}
-        items={kernels}
-        sorts={[
-          ['name', trans.__('Name'), kernel => kernelName(kernel)],
-          ['state', trans.__('State'), ({ state }) => kernelStateLabel(state)],
-          ['host', trans.__('Host'), ({ host }) => host]
-        ]}
-      >
-        {kernel => (
-          <Kernel key={kernel.id} kernel={kernel} tpu={tpu} actions={actions} />
-        )}
-      </SortableList>
-    </Section>
+      none={!failure && trans.__('Notebooks and consoles that run here')}
+      above={failure && <Alert {...failureText(failure)} />}
+      items={model.kernels(tpu)}
+      sorts={[
+        ['name', trans.__('Name'), kernel => kernelName(kernel)],
+        ['state', trans.__('State'), ({ state }) => kernelStateLabel(state)],
+        ['host', trans.__('Host'), ({ host }) => host]
+      ]}
+      row={kernel => <Kernel key={kernel.id} kernel={kernel} tpu={tpu} />}
+    />
   );
 }
 
-function Environments({ tpu, actions }: ITPUProps): JSX.Element | null {
+function Environments({ tpu }: ITPUProps) {
+  const actions = useActions();
   const ready = tpu.state === 'READY';
   if (!ready && tpu.environments.length === 0) {
     return null;
   }
   return (
-    <Section
+    <ListSection
       id="environments"
-      view={actions.view}
       title={trans.__('Environments')}
-      aside={
-        <IconButton
-          icon={addIcon}
-          label={trans.__('New environment on %1', tpu.name)}
-          disabled={!actions.available(tpu).includes('environment')}
-          onClick={() => {
-            actions.openPanel();
-            void actions.act('environment', tpu);
-          }}
+      add={{
+        label: trans.__('New environment on %1', tpu.name),
+        disabled: !actions.available(tpu).includes('environment'),
+        run: () => {
+          actions.openPanel();
+          return actions.act('environment', tpu);
+        }
+      }}
+      items={tpu.environments}
+      sorts={[
+        ['name', trans.__('Name'), ({ name }) => name],
+        ['python', trans.__('Python'), ({ python }) => python ?? ''],
+        ['jax', trans.__('JAX'), ({ jax }) => jax ?? '']
+      ]}
+      row={environment => (
+        <Environment
+          key={environment.name}
+          environment={environment}
+          tpu={tpu}
         />
-      }
+      )}
     >
-      <SortableList
-        id="environments"
-        view={actions.view}
-        items={tpu.environments}
-        sorts={[
-          ['name', trans.__('Name'), ({ name }) => name],
-          ['python', trans.__('Python'), ({ python }) => python ?? ''],
-          ['jax', trans.__('JAX'), ({ jax }) => jax ?? '']
-        ]}
-      >
-        {environment => (
-          <Environment
-            key={environment.name}
-            environment={environment}
-            tpu={tpu}
-            actions={actions}
-          />
-        )}
-      </SortableList>
-      {ready && <FoundPythons tpu={tpu} actions={actions} />}
-    </Section>
+      {ready && <FoundPythons tpu={tpu} />}
+    </ListSection>
   );
 }
 
 /** What is synced and shared, and what can be done with files. */
-function Files({ tpu, actions }: ITPUProps): JSX.Element {
+function Files({ tpu }: ITPUProps) {
+  const actions = useActions();
   const able = actions.available(tpu);
   const offered = (['browse', 'copy', 'sync', 'share'] as const).filter(one =>
     able.includes(one)
@@ -184,182 +152,149 @@ function Files({ tpu, actions }: ITPUProps): JSX.Element {
         </span>
       }
     >
-      <Projects tpu={tpu} actions={actions} />
-      <SharedFolders tpu={tpu} actions={actions} />
+      <Projects tpu={tpu} />
+      <SharedFolders tpu={tpu} />
     </Section>
   );
 }
 
 /** What it costs, and when it stops by itself. */
-function Costs({ tpu, actions }: ITPUProps): JSX.Element {
-  const since = ago(tpu.cost.since, Date.now());
+function Costs({ tpu }: ITPUProps) {
+  const { view } = useActions();
+  const { cost, run_ends, run_for } = tpu;
+  const since = ago(cost.since, Date.now());
+  const soFar =
+    cost.usd === null
+      ? trans.__('Unknown')
+      : trans.__('About %1', usd(cost.usd));
+  const terms: (Term | false | '')[] = [
+    [trans.__('Price'), <Price cost={cost} tier={tpu.tier} />],
+    !tpu.emulated && [trans.__('Cost so far'), soFar],
+    since && [trans.__('Ready since'), since, cost.since],
+    run_for !== null && [
+      trans.__('Runs for'),
+      run_ends
+        ? trans.__(
+            '%1, until about %2. Google then deletes it.',
+            durationLabel(run_for),
+            clock(run_ends)
+          )
+        : durationLabel(run_for)
+    ],
+    tpu.state === 'READY' && [trans.__('Guard'), <Guard tpu={tpu} />]
+  ];
   return (
-    <Section id="costs" view={actions.view} title={trans.__('Costs')}>
-      <dl>
-        <dt>{trans.__('Price')}</dt>
-        <dd className="jp-mod-wrap">
-          <Price cost={tpu.cost} tier={tpu.tier} />
-        </dd>
-        {!tpu.emulated && (
-          <>
-            <dt>{trans.__('Cost so far')}</dt>
-            <dd>
-              {tpu.cost.usd === null
-                ? trans.__('Unknown')
-                : trans.__('About %1', usd(tpu.cost.usd))}
-            </dd>
-          </>
-        )}
-        {since && (
-          <>
-            <dt>{trans.__('Ready since')}</dt>
-            <dd title={tpu.cost.since}>{since}</dd>
-          </>
-        )}
-        {tpu.run_for !== null && (
-          <>
-            <dt>{trans.__('Runs for')}</dt>
-            <dd className="jp-mod-wrap">
-              {tpu.run_ends
-                ? trans.__(
-                    '%1, until about %2. Google then deletes it.',
-                    durationLabel(tpu.run_for),
-                    clock(tpu.run_ends)
-                  )
-                : durationLabel(tpu.run_for)}
-            </dd>
-          </>
-        )}
-        {tpu.state === 'READY' && <Guard tpu={tpu} actions={actions} />}
-      </dl>
+    <Section id="costs" view={view} title={trans.__('Costs')}>
+      <Terms terms={terms} />
     </Section>
   );
 }
 
-function About({ tpu, actions }: ITPUProps): JSX.Element {
+function About({ tpu }: ITPUProps) {
+  const actions = useActions();
   const created = ago(tpu.created, Date.now());
+  const runtime = (
+    <span title={trans.__('Runtime version')}>{trans.__('Runtime')}</span>
+  );
+  const logs = (
+    <Link
+      label={trans.__('Cloud Logging of %1…', tpu.name)}
+      onClick={() => void actions.chooseLogging(tpu)}
+    >
+      {trans.__('Cloud Logging…')}
+    </Link>
+  );
   return (
-    <>
-      <dt title={trans.__('Runtime version')}>{trans.__('Runtime')}</dt>
-      <dd title={tpu.version}>{tpu.version}</dd>
-      <dt>{trans.__('Tier')}</dt>
-      <dd>{tierLabel(tpu.tier)}</dd>
-      <dt>{trans.__('Made by')}</dt>
-      <dd>
-        {tpu.api === 'compute'
-          ? trans.__('Compute Engine')
-          : trans.__('Cloud TPU API')}
-      </dd>
-      {created && (
-        <>
-          <dt>{trans.__('Created')}</dt>
-          <dd title={tpu.created}>{created}</dd>
-        </>
-      )}
-      <dt>{trans.__('Project')}</dt>
-      <dd title={tpu.project}>{tpu.project}</dd>
-      <dt>{trans.__('Logs')}</dt>
-      <dd>
-        <Link
-          label={trans.__('Cloud Logging of %1…', tpu.name)}
-          onClick={() => void actions.chooseLogging(tpu)}
-        >
-          {trans.__('Cloud Logging…')}
-        </Link>
-      </dd>
-    </>
+    <Terms
+      terms={[
+        [runtime, tpu.version, tpu.version],
+        [trans.__('Tier'), tierLabel(tpu.tier)],
+        [
+          trans.__('Made by'),
+          tpu.api === 'compute'
+            ? trans.__('Compute Engine')
+            : trans.__('Cloud TPU API')
+        ],
+        created && [trans.__('Created'), created, tpu.created],
+        [trans.__('Project'), tpu.project, tpu.project],
+        [trans.__('Logs'), logs]
+      ]}
+    />
   );
 }
 
 /** What there is to know about machines that are reached by SSH alone. */
-function Attached({ tpu }: { tpu: ITPU }): JSX.Element {
+function Attached({ tpu }: ITPUProps) {
   const aliases = (tpu.details.ssh ?? []) as string[];
+  const ways = aliases.map(alias => <div key={alias}>{`ssh ${alias}`}</div>);
   return (
-    <>
-      <dt>{trans.__('Reached by')}</dt>
-      <dd className="jp-mod-wrap">
-        {aliases.map(alias => (
-          <div key={alias}>{`ssh ${alias}`}</div>
-        ))}
-      </dd>
-      <dt>{trans.__('Attached')}</dt>
-      <dd title={tpu.created}>{ago(tpu.created, Date.now())}</dd>
-    </>
+    <Terms
+      terms={[
+        [trans.__('Reached by'), ways],
+        [trans.__('Attached'), ago(tpu.created, Date.now()), tpu.created]
+      ]}
+    />
   );
 }
 
 /** When the TPU stops or deletes itself. */
-function Guard({ tpu, actions }: ITPUProps): JSX.Element {
+function Guard({ tpu }: ITPUProps) {
+  const actions = useActions();
   const { guard } = tpu;
   const stops = whyNotStoppable(tpu) === null;
   return (
     <>
-      <dt>{trans.__('Guard')}</dt>
-      <dd className="jp-mod-wrap">
-        {guard && `${guardLabel(guard)} `}
-        {guard?.ends && (
-          <>
-            <Link
-              label={trans.__('Keep it for an hour')}
-              onClick={() => void actions.keep(tpu)}
-            >
-              {trans.__('Keep it for an hour')}
-            </Link>{' '}
-          </>
-        )}
-        <Link
-          label={
-            stops
-              ? trans.__('Stop %1 automatically…', tpu.name)
-              : trans.__('Delete %1 automatically…', tpu.name)
-          }
-          onClick={() => void actions.act('guard', tpu)}
-        >
-          {guard
-            ? trans.__('Change…')
-            : stops
-              ? trans.__('Stop automatically…')
-              : trans.__('Delete automatically…')}
-        </Link>
-        {guard?.google_deletes && (
-          <>
-            {' '}
-            {trans.__(
-              'Google deletes it at %1, even if the guard does not run.',
-              clock(guard.google_deletes)
-            )}
-          </>
-        )}
-        {guard?.google_problem && (
-          <> {`${guard.google_problem.message} ${guard.google_problem.hint}`}</>
-        )}
-        {guard?.problem && (
-          <>
-            {' '}
-            {trans.__(
-              'The TPU can’t stop or delete itself. %1 %2',
-              guard.problem.message,
-              guard.problem.hint
-            )}
-          </>
-        )}
-      </dd>
+      {guard && `${guardLabel(guard)} `}
+      {guard?.ends && (
+        <>
+          <Link onClick={() => void actions.keep(tpu)}>
+            {trans.__('Keep it for an hour')}
+          </Link>{' '}
+        </>
+      )}
+      <Link
+        label={
+          stops
+            ? trans.__('Stop %1 automatically…', tpu.name)
+            : trans.__('Delete %1 automatically…', tpu.name)
+        }
+        onClick={() => void actions.act('guard', tpu)}
+      >
+        {guard
+          ? trans.__('Change…')
+          : stops
+            ? trans.__('Stop automatically…')
+            : trans.__('Delete automatically…')}
+      </Link>{' '}
+      {joined(
+        ' ',
+        guard?.google_deletes &&
+          trans.__(
+            'Google deletes it at %1, even if the guard does not run.',
+            clock(guard.google_deletes)
+          ),
+        problemLine(guard?.google_problem),
+        guard?.problem &&
+          trans.__(
+            'The TPU can’t stop or delete itself. %1 %2',
+            guard.problem.message,
+            guard.problem.hint
+          )
+      )}
     </>
   );
 }
 
-function Hosts({ tpu, actions }: ITPUProps): JSX.Element | null {
-  const { view } = actions;
+function Hosts({ tpu }: ITPUProps) {
+  const { view } = useActions();
   const all = `${keyOf(tpu)}#all-hosts`;
-  const hosts = view.isOpen(all) ? tpu.hosts : tpu.hosts.slice(0, HOSTS_SHOWN);
   if (tpu.hosts.length === 0) {
     return null;
   }
   const up = tpu.hosts.filter(host => host.link.state === 'up').length;
   return (
-    <Section
+    <ListSection
       id="hosts"
-      view={view}
       title={trans.__('Hosts')}
       aside={
         tpu.connection !== 'disconnected' && (
@@ -368,72 +303,62 @@ function Hosts({ tpu, actions }: ITPUProps): JSX.Element | null {
           </span>
         )
       }
+      items={view.isOpen(all) ? tpu.hosts : tpu.hosts.slice(0, HOSTS_SHOWN)}
+      sorts={[
+        ['number', trans.__('Number'), ({ index }) => index],
+        ['address', trans.__('Address'), addressOf],
+        // What is not connected comes first.
+        ['state', trans.__('State'), host => linkLabel(host) || '~']
+      ]}
+      row={host => <Host key={host.index} host={host} tpu={tpu} />}
     >
-      <SortableList
-        id="hosts"
-        view={view}
-        items={hosts}
-        sorts={[
-          ['number', trans.__('Number'), ({ index }) => index],
-          [
-            'address',
-            trans.__('Address'),
-            host => host.external_address || host.internal_address
-          ],
-          // What is not connected comes first.
-          ['state', trans.__('State'), host => linkLabel(host) || '~']
-        ]}
-      >
-        {host => (
-          <Host key={host.index} host={host} tpu={tpu} actions={actions} />
-        )}
-      </SortableList>
       {tpu.hosts.length > HOSTS_SHOWN && (
         <ShowAll id={all} view={view} count={tpu.hosts.length} />
       )}
-    </Section>
+    </ListSection>
   );
 }
 
-function Host(props: ITPUProps & { host: IHost }): JSX.Element {
-  const { actions, host, tpu } = props;
-  const { problem } = host.link;
-  const label = linkLabel(host);
+function addressOf(host: IHost): string {
+  return host.external_address || host.internal_address;
+}
+
+function Host({ host, tpu }: ITPUProps & { host: IHost }) {
+  const actions = useActions();
+  const { index, link } = host;
   return (
     <Row
-      name={`${host.index} · ${host.external_address || host.internal_address}`}
-      title={[host.external_address, host.internal_address]
-        .filter(Boolean)
-        .join(' · ')}
+      name={`${index} · ${addressOf(host)}`}
+      title={facts(host.external_address, host.internal_address)}
       state={{
-        label,
-        tone: host.link.state === 'needs-attention' ? 'bad' : 'moving',
-        title: host.link.since
+        label: linkLabel(host),
+        tone: link.state === 'needs-attention' ? 'bad' : 'moving',
+        title: link.since
       }}
       buttons={
         tpu.state === 'READY' && (
           <>
             <IconButton
               icon={terminalIcon}
-              label={trans.__('Open a terminal on host %1', host.index)}
-              onClick={() => void actions.open.terminal(tpu, host.index)}
+              label={trans.__('Open a terminal on host %1', index)}
+              onClick={() => void actions.open.terminal(tpu, index)}
             />
             <IconButton
               icon={filesIcon}
-              label={trans.__('Browse the files of host %1', host.index)}
+              label={trans.__('Browse the files of host %1', index)}
               disabled={!actions.offers('browse')}
-              onClick={() => void actions.open.files(tpu, host.index)}
+              onClick={() => void actions.open.files(tpu, index)}
             />
           </>
         )
       }
-      more={problem && `${problem.message} ${problem.hint}`}
+      more={problemLine(link.problem)}
     />
   );
 }
 
-function Kernel(props: ITPUProps & { kernel: IKernel }): JSX.Element {
-  const { kernel, tpu, actions } = props;
+function Kernel({ kernel, tpu }: ITPUProps & { kernel: IKernel }) {
+  const actions = useActions();
   const here = useStore(actions.serverKernels);
   const name = kernelName(kernel);
   return (
@@ -469,12 +394,7 @@ function Kernel(props: ITPUProps & { kernel: IKernel }): JSX.Element {
           />
         </>
       }
-      more={[
-        kernel.problem && `${kernel.problem.message} ${kernel.problem.hint}`,
-        hostStates(kernel)
-      ]
-        .filter(Boolean)
-        .join(' ')}
+      more={joined(' ', problemLine(kernel.problem), hostStates(kernel))}
     >
       {kernel.state !== 'dead' && !here.has(kernel.id) && (
         <span className="jp-tpu-Row-more">

@@ -1,15 +1,16 @@
 // The page of one TPU, in the main area: what needs attention, a map of its slice, and its parts.
 
+import { MainAreaWidget } from '@jupyterlab/apputils';
 import {
   ellipsesIcon,
   ReactWidget,
   refreshIcon
 } from '@jupyterlab/ui-components';
-import { CommandRegistry } from '@lumino/commands';
 import { Message } from '@lumino/messaging';
 import React, { useEffect, useRef } from 'react';
 
-import { Actions, ITPUProps } from '../actions/actions';
+import { Actions } from '../actions/actions';
+import { ActionsProvider, ITPUProps, useActions } from '../actions/useActions';
 import { dutyLabel, latest, memoryLabel, together } from '../chips/loadLabels';
 import { IKnownLoad } from '../chips/loads';
 import { useLoad } from '../chips/loadView';
@@ -24,34 +25,42 @@ import { priceSource, tpuCost } from '../money/costLabels';
 import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
 import { Alerts, isUrgent, WhyEnded } from '../panel/alerts';
-import { TPUMenu } from '../panel/menu';
 import { Shade } from '../panel/panelState';
 import { Emulated, MainButton } from '../panel/tpu';
 import { notebookDevices, tpuStatus } from '../panel/tpuLabels';
 import { ITPU } from '../rest/api';
 import { EmptyState, IconButton, StateLabel, TextButton } from '../ui/elements';
+import { tpuIcon } from '../ui/icons';
 import { useStore } from '../ui/store';
+import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
 import { Visibility } from '../ui/visibility';
 import { Details } from './details';
 import { KernelLegend, SliceMap } from './sliceMap';
 
+/** The tab with the page of a TPU; *tpu*: its key. */
+export function pageTab(
+  tpu: string,
+  actions: Actions
+): MainAreaWidget<TPUPage> {
+  const tab = new MainAreaWidget({ content: new TPUPage(tpu, actions) });
+  const [zone, name] = tpu.split('/');
+  tab.id = `jp-tpu-page-${tpu.replace('/', '-')}`;
+  tab.title.label = name;
+  tab.title.caption = trans.__('TPU %1 in %2', name, zone);
+  tab.title.icon = tpuIcon;
+  return tab;
+}
+
 export class TPUPage extends ReactWidget {
   /** *tpu*: its key. */
   constructor(
     readonly tpu: string,
-    private _actions: Actions,
-    commands: CommandRegistry
+    private _actions: Actions
   ) {
     super();
-    this._menu = new TPUMenu(commands);
     this.addClass('jp-tpu-Panel');
     this.addClass('jp-tpu-Page');
-  }
-
-  dispose(): void {
-    this._menu.dispose();
-    super.dispose();
   }
 
   protected onAfterShow(message: Message): void {
@@ -71,27 +80,17 @@ export class TPUPage extends ReactWidget {
 
   protected render(): JSX.Element {
     return (
-      <Page
-        id={this.tpu}
-        actions={this._actions}
-        menu={this._menu}
-        seen={this._seen}
-      />
+      <ActionsProvider value={this._actions}>
+        <Page id={this.tpu} seen={this._seen} />
+      </ActionsProvider>
     );
   }
 
-  private _menu: TPUMenu;
   private _seen = new Visibility();
 }
 
-interface IProps {
-  actions: Actions;
-  menu: TPUMenu;
-  seen: Visibility;
-}
-
-function Page(props: IProps & { id: string }): JSX.Element {
-  const { actions, id, seen } = props;
+function Page({ id, seen }: { id: string; seen: Visibility }) {
+  const actions = useActions();
   const { on } = useStore(seen);
   const model = useStore(actions.model, on);
   useStore(actions.view, on);
@@ -99,7 +98,7 @@ function Page(props: IProps & { id: string }): JSX.Element {
   const tpu = model.tpu(id);
   known.current = tpu ?? known.current;
   if (tpu) {
-    return <Known {...props} tpu={tpu} />;
+    return <Known tpu={tpu} seen={seen} />;
   }
   if (model.phase === 'loading') {
     return <EmptyState busy title={trans.__('Loading TPUs…')} />;
@@ -126,7 +125,7 @@ function Page(props: IProps & { id: string }): JSX.Element {
       <TextButton
         onClick={() => {
           actions.openPanel();
-          actions.openUsage();
+          void actions.openPage('usage');
         }}
       >
         {trans.__('TPU Usage…')}
@@ -135,10 +134,10 @@ function Page(props: IProps & { id: string }): JSX.Element {
   );
 }
 
-function Known(props: IProps & { tpu: ITPU }): JSX.Element {
-  const { actions, menu, seen, tpu } = props;
+function Known({ seen, tpu }: ITPUProps & { seen: Visibility }) {
+  const actions = useActions();
   const { model } = actions;
-  const load = useLoad(tpu, actions, () => seen.on);
+  const load = useLoad(tpu, () => seen.on);
   const environments = tpu.environments.length > 0;
   useEffect(() => {
     if (seen.on && environments) {
@@ -150,11 +149,6 @@ function Known(props: IProps & { tpu: ITPU }): JSX.Element {
   const status = tpuStatus(tpu);
   const cost = tpuCost(tpu);
   const type = model.catalog?.types.find(one => one.name === tpu.type);
-  const facts = [
-    tpu.attached && !tpu.chips ? '' : tpu.type,
-    tpu.zone,
-    tpu.meaning
-  ];
   return (
     <>
       <div className="jp-tpu-Page-head">
@@ -163,7 +157,7 @@ function Known(props: IProps & { tpu: ITPU }): JSX.Element {
         <StateLabel tone={status.tone}>{status.label}</StateLabel>
         {tpu.kernels > 0 && <span>{kernelCountLabel(tpu.kernels)}</span>}
         <span className="jp-tpu-Page-buttons">
-          {main && <MainButton action={main} tpu={tpu} actions={actions} />}
+          {main && <MainButton action={main} tpu={tpu} />}
           <IconButton
             icon={refreshIcon}
             label={trans.__('Refresh')}
@@ -174,12 +168,12 @@ function Known(props: IProps & { tpu: ITPU }): JSX.Element {
             label={trans.__('Actions for %1', tpu.name)}
             hasPopup
             disabled={able.length === 0}
-            onClick={event => menu.openFor(event.currentTarget, able, tpu)}
+            onClick={event => actions.openMenu(event.currentTarget, tpu)}
           />
         </span>
       </div>
       <p className="jp-tpu-Page-facts">
-        {facts.filter(Boolean).join(' · ')}
+        {facts((!tpu.attached || tpu.chips) && tpu.type, tpu.zone, tpu.meaning)}
         {type && tpu.hosts.length > 1 && (
           <>
             <br />
@@ -194,27 +188,18 @@ function Known(props: IProps & { tpu: ITPU }): JSX.Element {
         )}
       </p>
       {tpu.cloud_state === 'PENDING' && <p>{tpu.advice}</p>}
-      <WhyEnded tpu={tpu} actions={actions} />
-      <Alerts tpu={tpu} actions={actions} explained />
+      <WhyEnded tpu={tpu} />
+      <Alerts tpu={tpu} explained />
       {model
         .operationsOf(tpu)
         .filter(isUrgent)
         .map(operation => (
-          <Operation
-            key={operation.id}
-            operation={operation}
-            actions={actions}
-          />
+          <Operation key={operation.id} operation={operation} />
         ))}
       {tpu.hosts.length > 0 && tpu.chips > 0 && (
-        <Slice
-          tpu={tpu}
-          load={load}
-          topology={type?.topology ?? ''}
-          actions={actions}
-        />
+        <Slice tpu={tpu} load={load} topology={type?.topology ?? ''} />
       )}
-      <Details tpu={tpu} load={load} actions={actions} />
+      <Details tpu={tpu} load={load} />
     </>
   );
 }
@@ -225,9 +210,9 @@ function Slice(
     load: IKnownLoad;
     topology: string;
   }
-): JSX.Element {
-  const { actions, load, topology, tpu } = props;
-  const { model, view } = actions;
+) {
+  const { load, topology, tpu } = props;
+  const { model, view } = useActions();
   const kernels = model.kernels(tpu);
   const hosts = load.load?.hosts ?? [];
   const { shade } = view;
@@ -322,5 +307,5 @@ function linksText(tpu: ITPU): JSX.Element | string {
 function totals({ load }: IKnownLoad): string {
   const chips = (load?.hosts ?? []).flatMap(host => latest(host)?.chips ?? []);
   const all = together(chips);
-  return [dutyLabel(all), memoryLabel(all)].filter(Boolean).join(' · ');
+  return facts(dutyLabel(all), memoryLabel(all));
 }

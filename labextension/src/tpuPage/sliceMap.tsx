@@ -10,7 +10,9 @@ import {
 } from '../chips/loadLabels';
 import { kernelName, kernelStateLabel } from '../kernels/kernelLabels';
 import { Shade } from '../panel/panelState';
+import { linkWord } from '../panel/tpuLabels';
 import { IChipLoad, IHost, IHostLoad, IKernel, ITPU } from '../rest/api';
+import { facts, joined } from '../ui/text';
 import { trans } from '../ui/translation';
 import { ILayout, IPlace, layoutOf } from './topology';
 
@@ -39,7 +41,7 @@ function Drawing(props: {
   load: IHostLoad[];
   kernels: IKernel[];
   shade: Shade;
-}): JSX.Element {
+}) {
   const { kernels, load, shade, topology, tpu } = props;
   const { hosts } = tpu;
   const perHost = Math.max(
@@ -109,7 +111,7 @@ function Drawing(props: {
 }
 
 /** The kernels by their colours; nothing for other shades. */
-export function KernelLegend({ kernels }: { kernels: IKernel[] }): JSX.Element {
+export function KernelLegend({ kernels }: { kernels: IKernel[] }) {
   return (
     <ul className="jp-tpu-Map-legend">
       {kernels.slice(0, COLORS).map((kernel, index) => (
@@ -214,31 +216,12 @@ function chipClass(chip: IChip, shade: Shade): string {
 function hostTitle(host: IHost, pod: IKernel | undefined): string {
   const { link } = host;
   const state = pod?.hosts[host.index];
-  return [
-    trans.__('Host %1: %2', host.index, linkWord(host)),
+  return joined(
+    '\n',
+    trans.__('Host %1: %2', host.index, linkWord(link.state)),
     link.problem?.message,
     state && `${kernelName(pod)}: ${kernelStateLabel(state)}`
-  ]
-    .filter(Boolean)
-    .join('\n');
-}
-
-/** The state of a host's link in a word. */
-export function linkWord(host: IHost): string {
-  switch (host.link.state) {
-    case 'connecting':
-      return trans.__('connecting');
-    case 'needs-attention':
-      return trans.__('needs attention');
-    case 'silent':
-      return trans.__('not responding');
-    case 'up':
-      return trans.__('connected');
-    case 'waiting':
-      return trans.__('retrying');
-    default:
-      return trans.__('not connected');
-  }
+  );
 }
 
 function chipTitle(
@@ -248,12 +231,10 @@ function chipTitle(
   kernels: IKernel[]
 ): string {
   const { load } = chip;
-  return [
+  return facts(
     trans.__('Host %1, chip %2', host, number),
     load && dutyLabel(load),
     load && memoryLabel(load),
     ...chip.kernels.map(index => kernelName(kernels[index]))
-  ]
-    .filter(Boolean)
-    .join(' · ');
+  );
 }

@@ -1,7 +1,6 @@
 // What the user has started and no part of the panel follows: a notification says why it failed.
 
-import { Notification } from '@jupyterlab/apputils';
-
+import { notify } from './notify';
 import { failureLine } from './failures';
 
 /** Never throws. */
@@ -9,6 +8,6 @@ export async function attempt(started: Promise<unknown>): Promise<void> {
   try {
     await started;
   } catch (error) {
-    Notification.error(failureLine(error), { autoClose: false });
+    notify.error(failureLine(error));
   }
 }

@@ -18,7 +18,7 @@ export function IconButton(props: {
   onClick: (event: React.MouseEvent<HTMLButtonElement>) => void;
   disabled?: boolean;
   hasPopup?: boolean;
-}): JSX.Element {
+}) {
   const { icon, label, onClick, disabled, hasPopup } = props;
   return (
     <Button
@@ -43,7 +43,7 @@ export function TextButton(
     main?: boolean;
     children: React.ReactNode;
   } & React.ButtonHTMLAttributes<HTMLButtonElement>
-): JSX.Element {
+) {
   const { main, ...others } = props;
   return (
     <Button
@@ -63,7 +63,7 @@ export function Link(props: {
   label?: string;
   onClick: () => void;
   children: React.ReactNode;
-}): JSX.Element {
+}) {
   return (
     <button
       type="button"
@@ -83,7 +83,7 @@ export function ShowAll(props: {
   view: IView;
   count: number;
   label?: string;
-}): JSX.Element {
+}) {
   const { count, id, label, view } = props;
   return (
     <Link label={label} onClick={() => view.toggle(id)}>
@@ -102,7 +102,7 @@ export function Findings(props: {
     label: string;
     children: React.ReactNode;
   }[];
-}): JSX.Element {
+}) {
   return (
     <ul className="jp-tpu-Findings">
       {props.findings.map(({ key, state, label, children }) => (
@@ -122,7 +122,7 @@ export function Disclosure(props: {
   onToggle: () => void;
   className?: string;
   children: React.ReactNode;
-}): JSX.Element {
+}) {
   const Caret = props.open ? caretDownIcon : caretRightIcon;
   return (
     <button
@@ -155,7 +155,7 @@ export function Section(props: {
   /** What to say in its only line where there is nothing. */
   none?: string | false;
   children: React.ReactNode;
-}): JSX.Element {
+}) {
   const { aside, children, id, none, title, view } = props;
   const content = useId();
   const folded = `${id}#folded`;
@@ -200,7 +200,7 @@ export function Section(props: {
 const ADDRESS = /(https:\/\/[^\s"'<>()`]*[^\s"'<>()`.,:;])/;
 
 /** Text with `code` in it, which a click selects, and with addresses, which are links. */
-export function TextWithCode(props: { text: string }): JSX.Element {
+export function TextWithCode(props: { text: string }) {
   return (
     <>
       {props.text.split('`').map((part, index) =>
@@ -228,7 +228,7 @@ export function Alert(props: {
   hint?: string;
   kind?: 'error' | 'warning';
   children?: React.ReactNode;
-}): JSX.Element {
+}) {
   const { message, hint, kind = 'error', children } = props;
   return (
     // Not jp-mod-error: a dialog that has one when something is typed disables its button.
@@ -256,7 +256,7 @@ export function EmptyState(props: {
   hint?: string;
   busy?: boolean;
   children?: React.ReactNode;
-}): JSX.Element {
+}) {
   return (
     <div className="jp-tpu-EmptyState" role={props.busy ? 'status' : undefined}>
       {props.busy && <span className="jp-tpu-Spinner" aria-hidden="true" />}

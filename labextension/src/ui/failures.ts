@@ -2,6 +2,7 @@
 
 import { IFleetStatus, IProblem } from '../rest/api';
 import { Failure } from '../rest/failure';
+import { joined, problemLine } from './text';
 import { trans } from './translation';
 
 /** What stands in the way of something that is tried again without the user. */
@@ -11,7 +12,7 @@ export function problemText(problem: IProblem): {
 } {
   const { message, hint, retry_after: seconds } = problem;
   const again = seconds && trans.__('Trying again in %1.', inSeconds(seconds));
-  return { message, hint: [hint, again].filter(Boolean).join(' ') };
+  return { message, hint: joined(' ', hint, again) };
 }
 
 /** What does not work in the server's own loops, and goes on being tried. */
@@ -48,46 +49,43 @@ export function failureText(
     retry_after?: number | null;
   }
 ): { message: string; hint: string } {
-  switch (failure.reason) {
-    case 'NETWORK':
-      return {
-        message: trans.__('The Jupyter server is not responding.'),
-        hint: trans.__('Check that it is running and that you are online.')
-      };
-    case 'MISSING':
-      return {
-        message: trans.__(
-          'The TPU extension is not enabled on the Jupyter server.'
-        ),
-        hint: trans.__(
-          'Run `jupyter server extension enable jupyter_tpu` in a terminal and restart the server.'
-        )
-      };
-    case 'DENIED':
-      return {
-        message: trans.__('The Jupyter server refused the request.'),
-        hint: trans.__('Check that you are logged in.')
-      };
-    case 'STATUS':
-      return {
-        message: trans.__(
-          'The Jupyter server answered with an error: %1',
-          failure.message
-        ),
-        hint: ''
-      };
-    case 'CLOSED':
-      return { message: trans.__('It was closed while it opened.'), hint: '' };
+  const texts: { [reason: string]: { message: string; hint: string } } = {
+    NETWORK: {
+      message: trans.__('The Jupyter server is not responding.'),
+      hint: trans.__('Check that it is running and that you are online.')
+    },
+    MISSING: {
+      message: trans.__(
+        'The TPU extension is not enabled on the Jupyter server.'
+      ),
+      hint: trans.__(
+        'Run `jupyter server extension enable jupyter_tpu` in a terminal and restart the server.'
+      )
+    },
+    DENIED: {
+      message: trans.__('The Jupyter server refused the request.'),
+      hint: trans.__('Check that you are logged in.')
+    },
+    STATUS: {
+      message: trans.__(
+        'The Jupyter server answered with an error: %1',
+        failure.message
+      ),
+      hint: ''
+    },
+    CLOSED: { message: trans.__('It was closed while it opened.'), hint: '' }
+  };
+  if (failure.reason in texts) {
+    return texts[failure.reason];
   }
   const { message, hint, retry_after: seconds } = failure;
   const again = seconds && trans.__('Try again in %1.', inSeconds(seconds));
-  return { message, hint: [hint, again].filter(Boolean).join(' ') };
+  return { message, hint: joined(' ', hint, again) };
 }
 
 /** Why a request failed, and what to do, in one line. */
 export function failureLine(error: unknown): string {
-  const { message, hint } = failureText(Failure.from(error));
-  return `${message} ${hint}`.trim();
+  return problemLine(failureText(Failure.from(error)));
 }
 
 /** "30 s", "5 min". */

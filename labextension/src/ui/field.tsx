@@ -1,23 +1,21 @@
 // A field of a form.
 
-import React, {
-  InputHTMLAttributes,
-  RefObject,
-  TextareaHTMLAttributes,
-  useId
-} from 'react';
+import React, { useId } from 'react';
+
+/** What connects an input with its label and its help. */
+export interface IFieldIds {
+  id: string;
+  'aria-describedby': string;
+  'aria-invalid': boolean;
+}
 
 /** A label, its field, and a line of help or why the input is invalid. */
 export function Field(props: {
   label: string;
   help?: React.ReactNode;
   problem?: string;
-  children: (attributes: {
-    id: string;
-    'aria-describedby': string;
-    'aria-invalid': boolean;
-  }) => JSX.Element;
-}): JSX.Element {
+  children: (ids: IFieldIds) => JSX.Element;
+}) {
   const { label, help, problem, children } = props;
   const id = useId();
   return (
@@ -54,10 +52,12 @@ export function Check(props: {
   group?: string;
   label: string;
   help?: string;
+  problem?: string;
   disabled?: boolean;
   onChange: (on: boolean) => void;
-}): JSX.Element {
-  const { checked, disabled, group, help, label, onChange } = props;
+}) {
+  const { checked, disabled, group, label, onChange, problem } = props;
+  const help = problem || props.help;
   return (
     <label className="jp-tpu-Check">
       <input
@@ -65,6 +65,7 @@ export function Check(props: {
         name={group}
         disabled={disabled}
         checked={checked}
+        aria-invalid={!!problem || undefined}
         onChange={event => onChange(event.target.checked)}
       />
       <span>
@@ -72,58 +73,5 @@ export function Check(props: {
         {help && <small>{help}</small>}
       </span>
     </label>
-  );
-}
-
-/** A field for one line of text. */
-export function TextField(
-  props: {
-    label: string;
-    help?: string;
-    problem?: string;
-    input?: RefObject<HTMLInputElement>;
-    onChange: (value: string) => void;
-  } & Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange'>
-): JSX.Element {
-  const { help, input, label, onChange, problem, ...others } = props;
-  return (
-    <Field label={label} help={help} problem={problem}>
-      {attributes => (
-        // JupyterLab disables a dialog's button while a field is invalid.
-        <input
-          {...attributes}
-          ref={input}
-          className="jp-mod-styled"
-          spellCheck={false}
-          {...others}
-          onChange={event => onChange(event.target.value)}
-        />
-      )}
-    </Field>
-  );
-}
-
-/** A field for lines of text that are not prose. */
-export function TextArea(
-  props: {
-    label: string;
-    help?: string;
-    problem?: string;
-    onChange: (value: string) => void;
-  } & Omit<TextareaHTMLAttributes<HTMLTextAreaElement>, 'onChange'>
-): JSX.Element {
-  const { help, label, onChange, problem, ...others } = props;
-  return (
-    <Field label={label} help={help} problem={problem}>
-      {attributes => (
-        <textarea
-          {...attributes}
-          className="jp-mod-styled"
-          spellCheck={false}
-          {...others}
-          onChange={event => onChange(event.target.value)}
-        />
-      )}
-    </Field>
   );
 }

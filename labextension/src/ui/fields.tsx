@@ -5,7 +5,7 @@ import React, { InputHTMLAttributes, isValidElement, RefObject } from 'react';
 
 import { ITPU } from '../rest/api';
 import { TextButton } from './elements';
-import { Check, Field, TextArea, TextField } from './field';
+import { Check, Field, IFieldIds } from './field';
 import { trans } from './translation';
 
 /** A value, its label, and a line of help. */
@@ -19,17 +19,22 @@ export interface IPlace {
   folder?: boolean;
 }
 
+/** What a field's input has as it is. */
+const ATTRIBUTES = [
+  'autoComplete',
+  'autoFocus',
+  'disabled',
+  'list',
+  'max',
+  'min',
+  'placeholder',
+  'required',
+  'step'
+] as const;
+
 type Attributes = Pick<
   InputHTMLAttributes<HTMLInputElement>,
-  | 'autoComplete'
-  | 'autoFocus'
-  | 'disabled'
-  | 'list'
-  | 'max'
-  | 'min'
-  | 'placeholder'
-  | 'required'
-  | 'step'
+  (typeof ATTRIBUTES)[number]
 >;
 
 /** A field for a value of *T* with this name. */
@@ -69,6 +74,18 @@ export type FieldList<T extends object> = readonly (
   IField<T> | JSX.Element | false | '' | null | undefined
 )[];
 
+/** Whether it is a field, and no element between fields. */
+function isField<T extends object>(
+  field: FieldList<T>[number]
+): field is IField<T> {
+  return !!field && !isValidElement(field);
+}
+
+/** The names of the fields in a list. */
+export function namesOf<T extends object>(fields: FieldList<T>): (keyof T)[] {
+  return fields.filter(isField).map(({ name }) => name);
+}
+
 /** Draws fields. */
 export function Fields<T extends object>(props: {
   fields: FieldList<T>;
@@ -78,27 +95,22 @@ export function Fields<T extends object>(props: {
   problemOf?: (name: keyof T) => string;
   /** Looks a path up; without it there is no button for that. */
   onBrowse?: (field: IField<T>) => void;
-}): JSX.Element {
+}) {
   const { fields, onBrowse, onChange, problemOf, values } = props;
   return (
     <>
       {fields.map((field, index) =>
-        !field ? null : isValidElement(field) ? (
-          <React.Fragment key={index}>{field}</React.Fragment>
-        ) : (
+        isField(field) ? (
           <Drawn
-            key={(field as IField<T>).name}
-            field={field as IField<T> as IField<object>}
-            value={values[(field as IField<T>).name]}
-            problem={
-              (field as IField<T>).problem ||
-              problemOf?.((field as IField<T>).name)
-            }
-            onChange={value =>
-              onChange((field as IField<T>).name, value as T[keyof T])
-            }
-            onBrowse={onBrowse && (() => onBrowse(field as IField<T>))}
+            key={field.name}
+            field={field as IField<object>}
+            value={values[field.name]}
+            problem={field.problem || problemOf?.(field.name)}
+            onChange={value => onChange(field.name, value as T[keyof T])}
+            onBrowse={onBrowse && (() => onBrowse(field))}
           />
+        ) : (
+          <React.Fragment key={index}>{field}</React.Fragment>
         )
       )}
     </>
@@ -111,23 +123,9 @@ function Drawn(props: {
   problem?: string;
   onChange: (value: unknown) => void;
   onBrowse?: () => void;
-}): JSX.Element {
+}) {
   const { field, onBrowse, onChange, problem, value } = props;
-  const {
-    choices = [],
-    help,
-    input,
-    kind,
-    label,
-    name,
-    rows,
-    shown,
-    ...others
-  } = field;
-  // eslint-disable-next-line @typescript-eslint/no-unused-vars -- They are not of the input.
-  const { place, problem: own, ...attributes } = others;
-  const chosen = (text: string) =>
-    onChange(typeof value === 'number' ? Number(text) : text);
+  const { choices = [], disabled, help, kind, label, name, shown } = field;
   switch (kind) {
     case 'check':
       return (
@@ -135,7 +133,8 @@ function Drawn(props: {
           checked={(shown ?? value) as boolean}
           label={label}
           help={help as string}
-          disabled={attributes.disabled}
+          problem={problem}
+          disabled={disabled}
           onChange={onChange}
         />
       );
@@ -146,7 +145,7 @@ function Drawn(props: {
       ) : (
         <fieldset>
           <legend>{label}</legend>
-          {choices.map(([one, text, more]) => (
+          {choices.map(([one, text, more], index) => (
             <Check
               key={one}
               group={kind === 'radio' ? `jp-tpu-${name}` : undefined}
@@ -157,6 +156,7 @@ function Drawn(props: {
               }
               label={text}
               help={more}
+              problem={index === 0 ? problem : undefined}
               onChange={on =>
                 onChange(
                   kind === 'radio'
@@ -170,90 +170,15 @@ function Drawn(props: {
           ))}
         </fieldset>
       );
-    case 'select':
-      return (
-        <Field label={label} help={help} problem={problem}>
-          {ids => (
-            <HTMLSelect
-              {...ids}
-              disabled={attributes.disabled}
-              value={(shown ?? value) as string}
-              onChange={event => chosen(event.target.value)}
-            >
-              {choices.map(([one, text]) => (
-                <option key={one} value={one}>
-                  {text}
-                </option>
-              ))}
-            </HTMLSelect>
-          )}
-        </Field>
-      );
-    case 'area':
-      return (
-        <TextArea
-          label={label}
-          help={help as string}
-          problem={problem}
-          rows={rows}
-          disabled={attributes.disabled}
-          placeholder={attributes.placeholder}
-          autoFocus={attributes.autoFocus}
-          value={value as string}
-          onChange={onChange}
-        />
-      );
-    case 'files':
-      return (
-        <Field label={label} help={help} problem={problem}>
-          {ids => (
-            <input
-              {...ids}
-              {...attributes}
-              type="file"
-              multiple
-              onChange={event => onChange([...(event.target.files ?? [])])}
-            />
-          )}
-        </Field>
-      );
-    case 'port':
-      return (
-        <Field label={label} help={help} problem={problem}>
-          {ids => (
-            // JupyterLab disables the dialog's button while a field is invalid.
-            <input
-              {...ids}
-              {...attributes}
-              className="jp-mod-styled"
-              type="number"
-              min={1}
-              max={65535}
-              defaultValue={value as string}
-              onChange={({ target }) =>
-                // What is no number has no value, but is no empty field either.
-                onChange(target.validity.badInput ? '?' : target.value.trim())
-              }
-            />
-          )}
-        </Field>
-      );
     default: {
-      const text = (
-        <TextField
-          label={label}
-          help={help as string}
-          problem={problem}
-          input={input}
-          type={kind === 'path' ? 'text' : kind}
-          {...attributes}
-          value={value as string}
-          onChange={onChange}
-        />
+      const control = (
+        <Field label={label} help={help} problem={problem}>
+          {ids => <Control {...{ field, ids, onChange, value }} />}
+        </Field>
       );
       return kind === 'path' && onBrowse ? (
         <div className="jp-tpu-PathField">
-          {text}
+          {control}
           <TextButton
             aria-label={trans.__('Browse: %1', label)}
             onClick={onBrowse}
@@ -262,9 +187,102 @@ function Drawn(props: {
           </TextButton>
         </div>
       ) : (
-        text
+        control
       );
     }
+  }
+}
+
+/** What a field with a label above it is filled in with. */
+function Control(props: {
+  field: IField<object>;
+  ids: IFieldIds;
+  value: unknown;
+  onChange: (value: unknown) => void;
+}) {
+  const { field, ids, onChange, value } = props;
+  const {
+    choices = [],
+    disabled,
+    input,
+    kind,
+    placeholder,
+    rows,
+    shown
+  } = field;
+  const common = { ...ids, className: 'jp-mod-styled', spellCheck: false };
+  const attributes: Attributes = Object.fromEntries(
+    ATTRIBUTES.map(name => [name, field[name]])
+  );
+  switch (kind) {
+    case 'select':
+      return (
+        <HTMLSelect
+          {...ids}
+          disabled={disabled}
+          value={(shown ?? value) as string}
+          onChange={({ target }) =>
+            onChange(
+              typeof value === 'number' ? Number(target.value) : target.value
+            )
+          }
+        >
+          {choices.map(([one, text]) => (
+            <option key={one} value={one}>
+              {text}
+            </option>
+          ))}
+        </HTMLSelect>
+      );
+    case 'area':
+      return (
+        <textarea
+          {...common}
+          rows={rows}
+          disabled={disabled}
+          placeholder={placeholder}
+          autoFocus={field.autoFocus}
+          value={value as string}
+          onChange={({ target }) => onChange(target.value)}
+        />
+      );
+    case 'files':
+      return (
+        <input
+          {...ids}
+          {...attributes}
+          type="file"
+          multiple
+          onChange={({ target }) => onChange([...(target.files ?? [])])}
+        />
+      );
+    case 'port':
+      return (
+        <input
+          {...common}
+          {...attributes}
+          type="number"
+          min={1}
+          max={65535}
+          defaultValue={value as string}
+          onChange={({ target }) =>
+            // What is no number has no value, but is no empty field either.
+            onChange(target.validity.badInput ? '?' : target.value.trim())
+          }
+        />
+      );
+    default:
+      // JupyterLab disables a dialog's button while a field is invalid.
+      return (
+        <input
+          {...common}
+          {...attributes}
+          ref={input}
+          type={kind === 'path' ? 'text' : kind}
+          value={value as string}
+          onChange={({ target }) => onChange(target.value)}
+        />
+      );
   }
 }
 
@@ -279,7 +297,7 @@ export interface IFieldForm<T extends object> {
 export function FormFields<T extends object>(props: {
   form: IFieldForm<T>;
   fields: FieldList<T>;
-}): JSX.Element {
+}) {
   const { fields, form } = props;
   return (
     <Fields

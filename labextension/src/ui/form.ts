@@ -5,11 +5,17 @@ import { Store } from './store';
 
 /** A form with fields *F* keeps its input until the server has accepted it and answered *T*. */
 export abstract class Form<F extends object, T> extends Store {
-  /** Its fields are *empty*'s. */
+  /** Its fields are *empty*'s, with the names that the server has for them. */
   constructor(private _empty: F) {
     super();
     this.filled = { ..._empty };
   }
+
+  /** Why the server refused the last request. */
+  failure: Failure | null = null;
+  submitting = false;
+  /** The input. */
+  protected filled: F;
 
   /** What is shown. */
   get fields(): F {
@@ -18,30 +24,22 @@ export abstract class Form<F extends object, T> extends Store {
 
   set<K extends keyof F>(field: K, value: F[K]): void {
     if (field === this.refused) {
-      this._failure = null;
+      this.failure = null;
     }
     this.filled = { ...this.filled, [field]: value };
     this.edited(field);
     this.changed();
   }
 
-  /** Why the server refused the last request. */
-  get failure(): Failure | null {
-    return this._failure;
-  }
-
   /** The field that the server refused; null if its refusal is about no single one. */
   get refused(): keyof F | null {
-    return this.serverFields[this._failure?.field ?? ''] ?? null;
+    const field = this.failure?.field ?? '';
+    return field in this.filled ? (field as keyof F) : null;
   }
 
   /** Why the server refused *field*; "" if it did not, or if the field was changed since. */
   problemOf(field: keyof F): string {
-    return field === this.refused ? (this._failure?.message ?? '') : '';
-  }
-
-  get submitting(): boolean {
-    return this._submitting;
+    return field === this.refused ? (this.failure?.message ?? '') : '';
   }
 
   /** Sends the request; null, with a failure and all input kept, if the server refuses it. */
@@ -55,26 +53,26 @@ export abstract class Form<F extends object, T> extends Store {
 
   /** Asks the server; null, with a failure, if it refuses. One request at a time. */
   protected async send<A>(request: () => Promise<A>): Promise<A | null> {
-    if (this._submitting) {
+    if (this.submitting) {
       return null;
     }
-    this._submitting = true;
-    this._failure = null;
+    this.submitting = true;
+    this.failure = null;
     this.changed();
     try {
       return await request();
     } catch (error) {
-      this._failure = Failure.from(error);
+      this.failure = Failure.from(error);
       return null;
     } finally {
-      this._submitting = false;
+      this.submitting = false;
       this.changed();
     }
   }
 
   /** Empties the form. */
   reset(): void {
-    this._failure = null;
+    this.failure = null;
     this.clear();
     this.changed();
   }
@@ -88,12 +86,4 @@ export abstract class Form<F extends object, T> extends Store {
   protected clear(): void {
     this.filled = { ...this._empty };
   }
-
-  /** The fields by the server's names, where they are shown with what is wrong. */
-  protected serverFields: { [name: string]: keyof F } = {};
-
-  /** The input. */
-  protected filled: F;
-  private _failure: Failure | null = null;
-  private _submitting = false;
 }

@@ -138,7 +138,7 @@ function Body<T extends object>(props: {
   question: IQuestion<T>;
   answer: Answer<T>;
   onBrowse: (field: IField<T>) => void;
-}): JSX.Element {
+}) {
   const { onBrowse, question } = props;
   const answer = useStore(props.answer);
   // Rendered at once also before the store is followed: what is typed must not be taken back.

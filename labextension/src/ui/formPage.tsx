@@ -2,7 +2,7 @@
 
 import React, { RefObject, useEffect, useRef } from 'react';
 
-import { Actions } from '../actions/actions';
+import { useActions } from '../actions/useActions';
 import { ConnectForm } from '../lifecycle/connectForm';
 import { CreateForm } from '../lifecycle/createForm';
 import { OtherZones } from '../lifecycle/otherZones';
@@ -10,15 +10,11 @@ import { Alert, TextButton } from './elements';
 import { failureText } from './failures';
 import { reportHalfTyped } from './field';
 import { IField } from './fields';
-import { Form } from './form';
 import { trans } from './translation';
 
 /** Checks what can keep a TPU from being created. */
-export function CheckSetup(props: {
-  actions: Actions;
-  form?: CreateForm;
-}): JSX.Element {
-  const { actions, form } = props;
+export function CheckSetup({ form }: { form?: CreateForm }) {
+  const actions = useActions();
   return (
     <TextButton onClick={() => void actions.checkSetup(form)}>
       {trans.__('Check Setup…')}
@@ -26,22 +22,8 @@ export function CheckSetup(props: {
   );
 }
 
-/** Opens a folded part of a form when the server refuses one of the *fields* in it. */
-export function useUnfolding<F extends object, T>(
-  form: Form<F, T>,
-  fields: readonly (keyof F)[],
-  unfold: () => void
-): void {
-  useEffect(() => {
-    if (form.refused !== null && fields.includes(form.refused)) {
-      unfold();
-    }
-  }, [form.failure]);
-}
-
 /** A form: its fields, why the server refused it, and the buttons. */
 export function FormPage(props: {
-  actions: Actions;
   form: CreateForm | ConnectForm;
   label: string;
   /** The field with the name, and why that is invalid; "" if it is valid. */
@@ -50,9 +32,9 @@ export function FormPage(props: {
   /** The label of the submit button. */
   send: string;
   children: React.ReactNode;
-}): JSX.Element {
-  const { actions, children, first, form, label, nameProblem, send } = props;
-  const { view } = actions;
+}) {
+  const { children, first, form, label, nameProblem, send } = props;
+  const actions = useActions();
   const node = useRef<HTMLFormElement>(null);
   const alert = useRef<HTMLDivElement>(null);
   const seen = useRef(form.failure);
@@ -98,7 +80,7 @@ export function FormPage(props: {
                   {form.failure.reason === 'NO_CAPACITY' && (
                     <NoCapacity form={form} />
                   )}
-                  <CheckSetup actions={actions} form={form} />
+                  <CheckSetup form={form} />
                 </>
               )}
             </Alert>
@@ -108,7 +90,7 @@ export function FormPage(props: {
           <TextButton main type="submit" disabled={form.submitting}>
             {send}
           </TextButton>
-          <TextButton onClick={() => view.show('list')}>
+          <TextButton onClick={() => actions.view.show('list')}>
             {trans.__('Cancel')}
           </TextButton>
         </div>
@@ -118,7 +100,7 @@ export function FormPage(props: {
 }
 
 /** What else to try where Google has no capacity: all else of the form stays. */
-function NoCapacity({ form }: { form: CreateForm }): JSX.Element {
+function NoCapacity({ form }: { form: CreateForm }) {
   return (
     <>
       <OtherZones

@@ -1,57 +1,49 @@
 // A form that adds to a list which is shown with it, and removes from it.
 
-import { Failure } from '../rest/failure';
 import { Form } from './form';
+import { Loaded } from './loaded';
 
-export abstract class ListForm<F extends object, T> extends Form<F, T[]> {
-  /** What there is; null until that is known. */
-  get items(): T[] | null {
-    return this._items;
+/** How a list is loaded and changed. The functions throw `Failure`. */
+export interface IListRequests<F, T> {
+  /** The empty form. */
+  empty: F;
+  /** Whether all is filled in that the server needs. */
+  complete: (fields: F) => boolean;
+  list: () => Promise<T[]>;
+  /** The answer is the whole list. */
+  add: (fields: F) => Promise<T[]>;
+  remove: (name: string) => Promise<void>;
+}
+
+export class ListForm<F extends object, T> extends Form<F, T[]> {
+  constructor(private _requests: IListRequests<F, T>) {
+    super(_requests.empty);
+    this.list = new Loaded(_requests.list);
+    this.list.stateChanged.connect(() => this.changed());
   }
 
-  /** Why the list could not be loaded. */
-  get loadFailure(): Failure | null {
-    return this._loadFailure;
-  }
+  /** What there is. */
+  readonly list: Loaded<T[]>;
 
   /** Whether all is filled in that the server needs. */
-  abstract get complete(): boolean;
-
-  async load(): Promise<void> {
-    const asked = (this._asked += 1);
-    this._loadFailure = null;
-    this.changed();
-    try {
-      const items = await this.list();
-      if (asked === this._asked) {
-        this._items = items;
-      }
-    } catch (error) {
-      if (asked === this._asked) {
-        this._loadFailure = Failure.from(error);
-      }
-    }
-    this.changed();
+  get complete(): boolean {
+    return this._requests.complete(this.filled);
   }
 
   /** Removes one, and loads the list again. */
   async remove(name: string): Promise<void> {
-    await this.send(() => this.drop(name));
-    await this.load();
+    await this.send(() => this._requests.remove(name));
+    await this.list.load();
   }
 
   protected async ask(): Promise<T[]> {
-    const items = await this.add();
-    this._asked += 1; // what is still loading is older
-    return (this._items = items);
+    const items = await this._requests.add(this.filled);
+    this.list.put(items);
+    return items;
   }
+}
 
-  /** All three throw `Failure`. The answer of `add` is the whole list. */
-  protected abstract list(): Promise<T[]>;
-  protected abstract add(): Promise<T[]>;
-  protected abstract drop(name: string): Promise<void>;
-
-  private _asked = 0;
-  private _loadFailure: Failure | null = null;
-  private _items: T[] | null = null;
+/** The names in a text, separated by commas, spaces or lines. */
+export function namesIn(text: string): string[] {
+  return text.split(/[\s,]+/).filter(Boolean);
 }

@@ -3,35 +3,34 @@
 import React from 'react';
 
 import { IProblem } from '../rest/api';
-import { Failure } from '../rest/failure';
 import { Alert, EmptyState, Link, TextButton } from './elements';
 import { failureText } from './failures';
 import { reportHalfTyped } from './field';
 import { FieldList, FormFields } from './fields';
 import { ListForm } from './listForm';
+import { Loaded } from './loaded';
 import { useStore } from './store';
 import { trans } from './translation';
 
 /** What was loaded; or that it is loading, that there is none, or why it could not be loaded. */
 export function Listed<T>(props: {
-  /** null until they are known. They stay when loading them again fails. */
+  list: Loaded<unknown>;
   items: readonly T[] | null;
-  failure: Failure | IProblem | null;
-  /** Whether it can't be loaded again now. */
-  busy?: boolean;
+  /** Why the list may not be complete. */
+  problem?: IProblem | null;
   /** What to say until they are known. */
   loading: string;
   /** What to say of an empty list; without it, the children show that. */
   none?: string;
-  onRetry: () => Promise<void>;
   children: (items: readonly T[]) => React.ReactNode;
-}): JSX.Element {
-  const { busy, children, failure, items, loading, none, onRetry } = props;
+}) {
+  const { children, items, list, loading, none } = props;
+  const failure = list.failure ?? props.problem;
   return (
     <>
       {failure && (
         <Alert {...failureText(failure)}>
-          <TextButton disabled={busy} onClick={() => void onRetry()}>
+          <TextButton disabled={list.loading} onClick={() => void list.load()}>
             {trans.__('Try Again')}
           </TextButton>
         </Alert>
@@ -52,7 +51,7 @@ export function Rows(props: {
   title: string;
   count?: number;
   children: React.ReactNode;
-}): JSX.Element {
+}) {
   const { children, count, title } = props;
   return (
     <section className="jp-tpu-Packages" aria-label={title}>
@@ -72,7 +71,7 @@ export function PanelForm(props: {
   label: string;
   onSubmit: () => Promise<unknown>;
   children: React.ReactNode;
-}): JSX.Element {
+}) {
   const { children, label, onSubmit } = props;
   return (
     <form
@@ -105,18 +104,17 @@ export function ListPage<F extends object, T>(props: {
   add: string;
   /** Below the form. */
   children?: React.ReactNode;
-}): JSX.Element {
+}) {
   const { about, add, children, fields, loading, none, row, title } = props;
   const form = useStore(props.form);
   return (
     <PanelForm label={title} onSubmit={() => form.submit()}>
       {about}
       <Listed
-        items={form.items}
-        failure={form.loadFailure}
+        list={form.list}
+        items={form.list.value}
         loading={loading}
         none={none}
-        onRetry={() => form.load()}
       >
         {items => <Rows title={title}>{items.map(row)}</Rows>}
       </Listed>
@@ -139,30 +137,30 @@ export function ListPage<F extends object, T>(props: {
 /** What the hosts are asked for when the user wants it: a list, once it is known. */
 export function LookedUp<T>(props: {
   title: string;
-  lookup: { loading: boolean; failure: Failure | null } | undefined;
+  lookup: Loaded<unknown>;
   /** What is known; null or undefined before that. */
   items: readonly T[] | null | undefined;
   problems: readonly string[] | undefined;
   none: string;
   /** What the link says before and after, to a screen reader, and while the hosts are asked. */
   ask: { first: string; again: string; label: string; busy: string };
-  onAsk: () => Promise<unknown>;
   children: (item: T) => JSX.Element;
-}): JSX.Element {
-  const { ask, children, items, lookup, none, onAsk, problems = [] } = props;
+}) {
+  const { ask, children, items, none, problems = [] } = props;
+  const lookup = useStore(props.lookup);
   return (
     <>
       {items && <h4>{props.title}</h4>}
-      {lookup?.failure && <Alert {...failureText(lookup.failure)} />}
+      {lookup.failure && <Alert {...failureText(lookup.failure)} />}
       {problems.map(problem => (
         <Alert key={problem} message={problem} />
       ))}
       {items && <ul>{items.map(children)}</ul>}
       {items?.length === 0 && problems.length === 0 && <p>{none}</p>}
-      {lookup?.loading ? (
+      {lookup.loading ? (
         <span role="status">{ask.busy}</span>
       ) : (
-        <Link label={ask.label} onClick={() => void onAsk()}>
+        <Link label={ask.label} onClick={() => void lookup.load()}>
           {items ? ask.again : ask.first}
         </Link>
       )}

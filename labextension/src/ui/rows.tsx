@@ -26,7 +26,7 @@ interface IRow {
 }
 
 /** One row. */
-export function Row(props: IRow & { children?: React.ReactNode }): JSX.Element {
+export function Row(props: IRow & { children?: React.ReactNode }) {
   const { buttons, children, more, name, remove, state } = props;
   const title = props.title ?? (typeof name === 'string' ? name : undefined);
   return (
@@ -76,7 +76,7 @@ export function SortableList<T>(props: {
   sorts: Sorts<T>;
   label?: string;
   children: (item: T) => JSX.Element;
-}): JSX.Element {
+}) {
   const { children, id, items, label, sorts, view } = props;
   const sort = view.sortOf(id);
   const value = sorts.find(([one]) => one === sort?.by)?.[2];

@@ -9,7 +9,7 @@ export function StateLabel(props: {
   tone: Tone;
   children: React.ReactNode;
   title?: string;
-}): JSX.Element {
+}) {
   return (
     <span className={`jp-tpu-State jp-mod-${props.tone}`} title={props.title}>
       <span className={`jp-tpu-Dot jp-mod-${props.tone}`} aria-hidden="true" />

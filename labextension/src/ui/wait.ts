@@ -2,11 +2,9 @@
 
 import { Notification } from '@jupyterlab/apputils';
 
+import { notify } from './notify';
 import { failureLine } from './failures';
 import { trans } from './translation';
-
-/** Milliseconds for which a success is shown. */
-export const SUCCESS_TIMEOUT = 8000;
 
 /** Shows that something takes a while, and can be cancelled; null if it failed. */
 export function wait<T>(
@@ -33,7 +31,7 @@ export async function waitToEnd<T>(
     return await request;
   } catch (error) {
     if (!aborter?.signal.aborted) {
-      Notification.error(failureLine(error), { autoClose: false });
+      notify.error(failureLine(error));
     }
     return null;
   } finally {

@@ -1,6 +1,8 @@
 """What both ends of a copy need: messages, their checks, failures, paths."""
 
+import contextlib
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -231,3 +233,49 @@ def checked_numbers(needed, entries):
     if len({number for number, _ in needed}) < len(needed):
         raise CopyFailure("PROTOCOL", message="it asks for the same file twice")
     return needed
+
+
+def same(entry, info, path):
+    """Whether what is there is the entry, by its size and time, as rsync compares."""
+    if entry.kind == "link":
+        return stat.S_ISLNK(info.st_mode) and os.readlink(path) == encoded(entry.link)
+    coarse = info.st_mtime_ns % 10**9 == 0  # some file systems keep whole seconds
+    unit = 10**9 if coarse else 1
+    return (
+        stat.S_ISREG(info.st_mode)
+        and info.st_size == entry.size
+        and info.st_mtime_ns // unit == entry.mtime // unit
+    )
+
+
+def is_file(path, info):
+    try:
+        return os.path.samestat(os.lstat(path), info)
+    except FileNotFoundError:
+        return False
+
+
+def remove(path):
+    with contextlib.suppress(FileNotFoundError):  # another copy was quicker
+        os.unlink(path)
+
+
+def part_name(path, what):
+    """The name under which a file is written, the same for each copy of the same file."""
+    folder, name = os.path.split(path)
+    key = hashlib.sha256(name + b"\0" + encoded(what)).hexdigest()[:16]
+    return os.path.join(folder, PART + key.encode())
+
+
+def move_new(part, path):
+    """Renames *part*, unless *path* exists."""
+    try:
+        os.link(part, path, follow_symlinks=False)
+        os.unlink(part)
+    except FileExistsError:
+        os.unlink(part)
+        raise
+    except (OSError, NotImplementedError):  # a file system without hard links
+        if os.path.lexists(path):
+            raise OSError(errno.EEXIST, "exists") from None
+        os.rename(part, path)

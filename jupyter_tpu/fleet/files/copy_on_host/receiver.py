@@ -20,7 +20,6 @@ import stat
 from .protocol import (
     CHUNK,
     NAMED,
-    PART,
     CopyEntry,
     CopyFailure,
     check_entries,
@@ -30,8 +29,13 @@ from .protocol import (
     encoded,
     failure,
     from_home,
+    is_file,
     kind_of,
+    move_new,
+    part_name,
     problem,
+    remove,
+    same,
 )
 from .sender import save_list
 
@@ -266,6 +270,14 @@ class Receiver:
 
     # ---- writing
 
+    @contextlib.contextmanager
+    def _noting_problem(self, entry):
+        """What fails with one file is a problem of that file only."""
+        try:
+            yield
+        except OSError as error:
+            self._problems.append(problem(error, encoded(self._shown(entry))))
+
     def _make_folders(self):
         for entry in self._entries:
             if entry.kind == "dir":
@@ -298,8 +310,8 @@ class Receiver:
         digest = hashlib.sha256()
         try:
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-            if not offset and os.path.lexists(part):
-                os.unlink(part)
+            if not offset:
+                remove(part)
             handle = os.open(part, flags | getattr(os, "O_BINARY", 0), 0o600)
             file = os.fdopen(handle, "r+b", 0)
             left = offset
@@ -337,15 +349,12 @@ class Receiver:
         if message["sha256"] != digest.hexdigest():
             remove(part)
             return False
-        try:
+        with self._noting_problem(entry):
             if is_file(part, mine):
                 self._put_in_place(part, entry)
             elif not self._is_in_place(entry, mine):
                 self._problems.append([self._shown(entry), "BUSY", ""])
                 return True
-        except OSError as error:
-            self._problems.append(problem(error, encoded(self._shown(entry))))
-        else:
             self._written += 1
             self._bytes += entry.size
         return True
@@ -380,13 +389,10 @@ class Receiver:
 
     def _make_link(self, entry):
         part = self._part(entry)
-        try:
-            if os.path.lexists(part):
-                os.unlink(part)
+        with self._noting_problem(entry):
+            remove(part)
             os.symlink(encoded(entry.link), part)
             self._rename(part, entry)
-        except OSError as error:
-            self._problems.append(problem(error, encoded(self._shown(entry))))
 
     def _finish_folders(self):
         """Their modes and times, from below, and the names of those that are new."""
@@ -394,11 +400,9 @@ class Receiver:
             if entry.kind != "dir":
                 continue
             path = self._path_of(entry)
-            try:
+            with self._noting_problem(entry):
                 os.chmod(path, entry.mode & self._rights)
                 os.utime(path, ns=(entry.mtime, entry.mtime))
-            except OSError as error:
-                self._problems.append(problem(error, encoded(self._shown(entry))))
         for root, base in enumerate(self._bases):
             if self._is_new(root):
                 self._check_whole(root)
@@ -416,49 +420,3 @@ class Receiver:
             expected = entry.root == root and self._shown(entry) not in known
             if expected and not os.path.lexists(self._path_of(entry)):
                 raise CopyFailure("BUSY", decoded(self._targets[root]))
-
-
-def same(entry, info, path):
-    """Whether what is there is the entry, by its size and time, as rsync compares."""
-    if entry.kind == "link":
-        return stat.S_ISLNK(info.st_mode) and os.readlink(path) == encoded(entry.link)
-    coarse = info.st_mtime_ns % 10**9 == 0  # some file systems keep whole seconds
-    unit = 10**9 if coarse else 1
-    return (
-        stat.S_ISREG(info.st_mode)
-        and info.st_size == entry.size
-        and info.st_mtime_ns // unit == entry.mtime // unit
-    )
-
-
-def is_file(path, info):
-    try:
-        return os.path.samestat(os.lstat(path), info)
-    except FileNotFoundError:
-        return False
-
-
-def remove(path):
-    with contextlib.suppress(FileNotFoundError):  # another copy was quicker
-        os.unlink(path)
-
-
-def part_name(path, what):
-    """The name under which a file is written, the same for each copy of the same file."""
-    folder, name = os.path.split(path)
-    key = hashlib.sha256(name + b"\0" + encoded(what)).hexdigest()[:16]
-    return os.path.join(folder, PART + key.encode())
-
-
-def move_new(part, path):
-    """Renames *part*, unless *path* exists."""
-    try:
-        os.link(part, path, follow_symlinks=False)
-        os.unlink(part)
-    except FileExistsError:
-        os.unlink(part)
-        raise
-    except (OSError, NotImplementedError):  # a file system without hard links
-        if os.path.lexists(path):
-            raise OSError(errno.EEXIST, "exists") from None
-        os.rename(part, path)

@@ -1,0 +1,20 @@
+// The actions, for all components of a widget.
+
+import { createContext, useContext } from 'react';
+
+import { ITPU } from '../rest/api';
+import type { Actions } from './actions';
+
+/** Most components are about one TPU. */
+export interface ITPUProps {
+  tpu: ITPU;
+}
+
+const Context = createContext<Actions | null>(null);
+
+/** Gives the components in it the actions. */
+export const ActionsProvider = Context.Provider;
+
+export function useActions(): Actions {
+  return useContext(Context)!;
+}

@@ -1,0 +1,148 @@
+// The fields of the form for a new TPU, as tables.
+
+import { durationLabel, guardLimits } from '../guard/guardLabels';
+import { guardFieldList } from '../guard/guardForm';
+import { FieldList } from '../ui/fields';
+import { packagesField } from '../ui/formPage';
+import { facts } from '../ui/text';
+import { trans } from '../ui/translation';
+import { CreateForm, IFields } from './createForm';
+import { nodeOptionFieldList, setupFieldList } from './hostOptions';
+
+/** The network that every project has; a name, so not translated. */
+const USUAL_NETWORK = 'default';
+
+/** A command to type, so not translated. */
+const COMMAND = 'python train.py';
+
+/** Where it is created, how it is paid, and for how long a flex-start TPU runs. */
+export function placeFields(form: CreateForm): FieldList<IFields> {
+  const { zone } = form.fields;
+  const home = form.catalog?.default_zone ?? '';
+  return [
+    {
+      name: 'zone',
+      label: trans.__('Zone'),
+      help: !form.awayFromHome
+        ? undefined
+        : zone === form.nearestZone
+          ? trans.__(
+              'Your default zone, %1, does not offer this type. %2 is the nearest zone that does.',
+              home,
+              zone
+            )
+          : trans.__('Your default zone, %1, does not offer this type.', home),
+      kind: 'select',
+      choices: [...new Set([...form.zones, ...(zone ? [zone] : [])])].map(
+        one => [one, one]
+      )
+    },
+    {
+      name: 'tier',
+      label: trans.__('Tier'),
+      kind: 'radio',
+      choices: [
+        [
+          'on-demand',
+          trans.__('On demand'),
+          trans.__('Runs until you stop or delete it')
+        ],
+        [
+          'spot',
+          trans.__('Spot'),
+          trans.__('Cheaper, but Google can preempt it at any time')
+        ],
+        [
+          'reserved',
+          trans.__('Reserved'),
+          trans.__('From a reservation of your project')
+        ],
+        [
+          'flex-start',
+          trans.__('Flex-start'),
+          trans.__(
+            'Runs for a limited time. Waits in Google’s queue until there is capacity'
+          )
+        ]
+      ]
+    },
+    form.limited && {
+      name: 'run_for',
+      label: trans.__('Flex-start runs for'),
+      help: trans.__('Google then deletes it with its disk.'),
+      kind: 'select',
+      choices: form.runChoices.map(seconds => [seconds, durationLabel(seconds)])
+    }
+  ];
+}
+
+/** What it runs while nobody is there, and when it stops. */
+export function unattendedFields(form: CreateForm): FieldList<IFields> {
+  const { fields } = form;
+  return [
+    {
+      name: 'then_run',
+      label: trans.__('Command'),
+      // What begins by itself is in the TPU's metadata, which others can read.
+      help: form.unattended
+        ? trans.__(
+            'Starts as a job on all hosts, even while this computer is off. Others in the project can read it: do not enter secrets.'
+          )
+        : trans.__('Starts as a job on all hosts when it is connected.'),
+      placeholder: COMMAND,
+      disabled: !fields.connect
+    },
+    ...guardFieldList(fields, form.deletes)
+  ];
+}
+
+/** What is chosen in `unattendedFields`. */
+export function unattendedChoices({ fields }: CreateForm): string {
+  const command = fields.connect && fields.then_run.trim();
+  return facts(command, ...guardLimits(fields));
+}
+
+/** What few people change. *versions*: the id of a list of images. */
+export function advancedFields(
+  { fields }: CreateForm,
+  versions: string
+): FieldList<IFields> {
+  return [
+    {
+      name: 'version',
+      label: trans.__('Runtime version'),
+      help: trans.__('OS image of the hosts'),
+      list: versions
+    },
+    {
+      name: 'disk_gb',
+      label: trans.__('Boot disk size'),
+      help: trans.__('GB for each host; Compute Engine only'),
+      placeholder: '200'
+    },
+    {
+      name: 'api',
+      label: trans.__('Control plane'),
+      help: trans.__('Where both can make this type, your quota decides'),
+      kind: 'select',
+      choices: [
+        ['', trans.__('Automatic')],
+        ['tpu', trans.__('Cloud TPU')],
+        ['compute', trans.__('Compute Engine')]
+      ]
+    },
+    packagesField({ rows: 2, disabled: !fields.connect }),
+    ...setupFieldList(!fields.connect),
+    {
+      name: 'network',
+      label: trans.__('Network'),
+      placeholder: USUAL_NETWORK
+    },
+    {
+      name: 'subnetwork',
+      label: trans.__('Subnetwork'),
+      placeholder: USUAL_NETWORK
+    },
+    ...nodeOptionFieldList()
+  ];
+}

@@ -1,0 +1,88 @@
+// Commands that show something in a tab: one tab for each thing, which is opened again with the layout.
+
+import {
+  ILabShell,
+  ILayoutRestorer,
+  JupyterFrontEnd
+} from '@jupyterlab/application';
+import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
+import { ReadonlyJSONObject } from '@lumino/coreutils';
+import { TabPanel } from '@lumino/widgets';
+
+import { describe } from '../actions/commandIDs';
+
+export interface ITabs<A extends ReadonlyJSONObject> {
+  command: string;
+  /** Of the tabs, for layouts. */
+  type: string;
+  label: string;
+  describedBy: ReturnType<typeof describe>;
+  /** Of the tabs, among those of other extensions. */
+  namespace: string;
+  /** The arguments of the command as they are kept. */
+  argsOf: (args: ReadonlyJSONObject) => A;
+  /** The same for two tabs that show the same. */
+  keyOf: (args: A) => string;
+  create: (args: A) => Promise<MainAreaWidget>;
+  /** Jupyter Notebook has tabs on its first page only: whether it is shown there. */
+  onFirstPage?: boolean;
+  /** What shows it where there are no tabs; without it, it is shown below the document. */
+  elsewhere?: (args: A) => Promise<void>;
+}
+
+/** Adds the command. */
+export function addTabs<A extends ReadonlyJSONObject>(
+  { commands, shell }: JupyterFrontEnd,
+  labShell: ILabShell | null,
+  restorer: ILayoutRestorer | null,
+  tabs: ITabs<A>
+): void {
+  const { argsOf, command, create, describedBy, elsewhere, keyOf, label } =
+    tabs;
+  const tracker = new WidgetTracker<MainAreaWidget>({
+    namespace: tabs.namespace
+  });
+  const shown = new WeakMap<MainAreaWidget, A>();
+  const firstPage = () =>
+    labShell || !tabs.onFirstPage
+      ? undefined
+      : ([...shell.widgets('main')].find(one => one instanceof TabPanel) as
+          TabPanel | undefined);
+  const open = async (args: A) => {
+    const tab = await create(args);
+    tab.title.closable = true;
+    shown.set(tab, args);
+    void tracker.add(tab);
+    const page = firstPage();
+    if (page) {
+      page.addWidget(tab);
+    } else {
+      shell.add(tab, labShell ? 'main' : 'down', { type: tabs.type });
+    }
+    return tab;
+  };
+  commands.addCommand(command, {
+    label,
+    describedBy,
+    execute: async given => {
+      const args = argsOf(given as ReadonlyJSONObject);
+      if (elsewhere && !labShell) {
+        await elsewhere(args);
+        return;
+      }
+      const known = tracker.find(one => keyOf(shown.get(one)!) === keyOf(args));
+      const tab = known ?? (await open(args));
+      const page = firstPage();
+      if (page?.widgets.includes(tab)) {
+        page.currentWidget = tab;
+      } else {
+        shell.activateById(tab.id);
+      }
+    }
+  });
+  void restorer?.restore(tracker, {
+    command,
+    args: tab => shown.get(tab)!,
+    name: tab => keyOf(shown.get(tab)!)
+  });
+}

@@ -1,0 +1,262 @@
+"""Commands and servers in processes of their own, whose imports were done once.
+
+`Forks` keeps a process that has imported what they import, which is most of what their start costs.
+For each it forks another, which becomes the program as ``python -m`` would: with its own arguments,
+variables, folder and standard streams. Starts that import for themselves are tested, too: in
+terminals, by users' programs, and where a start's time or its imports are measured.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+#: What commands and servers import, with all modules below.
+PACKAGES = (
+    *(f"jupyter_tpu.{name}" for name in ("cli", "commands", "fleet", "cloud", "links", "ssh")),
+    *("jupyter_tpu.kernels", "jupyter_tpu.server", "jupyter_server.services"),
+)
+LIBRARIES = (
+    *("asyncssh", "google.cloud.tpu_v2", "grpc.aio", "sqlite3", "urllib.request"),
+    *("jupyter_server.serverapp", "jupyter_server.gateway.managers"),
+)
+#: Of the numbers that are sent, in characters.
+WIDTH = 20
+
+
+class Forks:
+    """The process that others are forked from; it ends with this one."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._address = str(Path(self._folder.name, "forks"))
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, self._address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            raise RuntimeError("no process to fork commands from")
+
+    def run(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        timeout: float,
+        cwd: Path | None = None,
+        input: str | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """As `subprocess.run` of ``python -m MODULE``, with its output as text."""
+        pipes = [os.pipe() for _ in range(3)]
+        theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+        ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
+        process = self._fork([module, *arguments], env, cwd, theirs, session=False)
+        for end in theirs:
+            os.close(end)
+        to, output, errors = (os.fdopen(end, mode) for end, mode in zip(ours, "wrr", strict=True))
+        killer = threading.Timer(timeout, process.kill)
+        killer.start()
+        with ThreadPoolExecutor(1) as pool, output, errors:
+            said = pool.submit(errors.read)
+            with contextlib.suppress(BrokenPipeError), to:
+                to.write(input or "")
+            text = output.read()
+            code = process.wait()
+            if not killer.is_alive():
+                raise subprocess.TimeoutExpired(module, timeout, text, said.result())
+            killer.cancel()
+            return subprocess.CompletedProcess([module, *arguments], code, text, said.result())
+
+    def start(
+        self, module: str, arguments: Sequence[str], *, env: Mapping[str, str], log: int
+    ) -> ForkedProcess:
+        """As `subprocess.Popen` of ``python -m MODULE`` in a session of its own.
+
+        *log*: the descriptor of what it says.
+        """
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        try:
+            words = [module, *arguments]
+            return self._fork(words, env, None, [nothing, log, log], session=True)
+        finally:
+            os.close(nothing)
+
+    def _fork(
+        self,
+        words: list[str],
+        env: Mapping[str, str],
+        cwd: Path | None,
+        streams: list[int],
+        *,
+        session: bool,
+    ) -> ForkedProcess:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(self._address)
+        asked = {
+            "words": words,
+            "env": dict(env),
+            "cwd": str(cwd or Path.cwd()),
+            "session": session,
+        }
+        with tempfile.TemporaryFile() as file:  # more than a packet may carry
+            file.write(json.dumps(asked).encode())
+            file.flush()
+            socket.send_fds(connection, [b"fork"], [file.fileno(), *streams])
+        return ForkedProcess(connection)
+
+
+class ForkedProcess:
+    """One of them, with what tests use of `subprocess.Popen`."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.pid = _number(connection)
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, if it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._connection], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+            self.returncode = _number(self._connection)
+            self._connection.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _number(connection: socket.socket) -> int:
+    return int(connection.recv(WIDTH, socket.MSG_WAITALL))
+
+
+@functools.cache
+def forks() -> Forks:
+    """The one of this process."""
+    return Forks()
+
+
+# ---- in the process that is forked from ---------------------------------------------------------
+
+
+def _import_all() -> None:
+    for name in PACKAGES:
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    for name in LIBRARIES:
+        importlib.import_module(name)
+
+
+def _serve(address: str) -> None:
+    """Forks a process for each connection, until standard input ends."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(address)
+    listener.listen(64)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how those end
+    gc.freeze()
+    print("ready", flush=True)
+    while True:
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in ready:
+            return
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            _supervise(connection)
+        connection.close()
+
+
+def _supervise(connection: socket.socket) -> None:
+    """Forks the command, and reports its process and its exit code."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _, descriptors, _, _ = socket.recv_fds(connection, 100, 4)
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        _become(*descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    connection.send(b"%*d" % (WIDTH, pid))
+    connection.send(b"%*d" % (WIDTH, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+    os._exit(0)
+
+
+def _become(description: int, *streams: int) -> None:
+    """The command, up to its end."""
+    with open(description, encoding="utf-8") as file:
+        file.seek(0)
+        asked = json.load(file)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(
+        2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False
+    )
+    if asked["session"]:
+        os.setsid()
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    os.chdir(asked["cwd"])
+    module, *arguments = asked["words"]
+    sys.argv = ["", *arguments]
+    code: Any = 1
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as end:
+        code = end.code
+        if isinstance(code, str):
+            print(code, file=sys.stderr)
+            code = 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        with contextlib.suppress(OSError, io.UnsupportedOperation):
+            sys.stdout.flush()
+        os._exit(code or 0)
+
+
+if __name__ == "__main__":
+    _import_all()
+    _serve(sys.argv[1])
