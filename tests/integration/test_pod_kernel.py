@@ -283,12 +283,11 @@ def test_a_warm_pod_kernel_becomes_the_restarted_one_and_one_that_was_killed_doe
     code = f"import jax; {total}\nprint(int(m.process_allgather(jax.process_index()).sum()))"
     assert notebook.text(code) == "1\n"
     # Where a host's has been killed, all are started again.
-    running = set(pids(emulator, pod, 1))
     core_thread().wait(keep_warm(emulator, pod, warm=True))
-    [other] = set(pids(emulator, pod, 1)) - running
+    [other] = set(pids(emulator, pod, 1)) - warm[1]
     os.kill(other, signal.SIGKILL)
     restart(notebook)
-    assert not set(pids(emulator, pod, 1)) & {*running, other}
+    assert not set(pids(emulator, pod, 1)) & {*warm[1], other}
     assert notebook.text(code) == "1\n"
     core_thread().wait(keep_warm(emulator, pod, warm=False))
 

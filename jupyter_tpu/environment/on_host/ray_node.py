@@ -24,8 +24,8 @@ from .paths import private_dir, write_file
 
 #: Seconds for host 0 to start; its disk may be slow, or its system may still be starting.
 HEAD_LIMIT = 300
-#: So often Ray is started on a host where it ended by itself, with a pause in seconds: on a busy
-#: host its 30 seconds for a start are too few.
+#: So often Ray is started on a host where it ended by itself, with a pause in seconds that doubles:
+#: on a busy host its 30 seconds for a start are too few, and others end before the head is ready.
 STARTS, PAUSE = 5, 5
 #: A head that ends within so many seconds of its start did not get enough of a busy host: it is
 #: started again, once. Later it takes tasks with it, and that is not to go unnoticed.
@@ -73,7 +73,7 @@ def main():
                 after = " %d s after its start, perhaps because this host is busy" % seconds
             print("Ray ended with exit code %d%s. Starting it again" % (code, after), flush=True)
             _end_leftovers()
-            time.sleep(PAUSE)
+            time.sleep(PAUSE << (STARTS - 1 - left))
     finally:
         forget_address(addresses[0], port)
 
