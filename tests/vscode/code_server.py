@@ -203,7 +203,7 @@ class Window:
     def __init__(self, page: Page, server: CodeServer) -> None:
         self.page = page
         self.server = server
-        self.tree = page.get_by_role("tree", name="TPUs")
+        self.tree = page.get_by_role("tree", name="TPU")  # "TPUs", in English
         self.view = page.locator("#workbench\\.view\\.extension\\.jupyterTpu")
         self.picker = page.locator(".quick-input-widget:visible")
         self.toasts = page.locator(".notification-toast")
