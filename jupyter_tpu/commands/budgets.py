@@ -66,7 +66,7 @@ def spending_table(spending: list[Spending]) -> str:
             state_text(line.state),
             usd(line.usd),
             usd(line.most),
-            "" if line.state == "ended" else local_time(line.ends),
+            local_time(line.ends) if line.ends and line.state != "ended" else "",
         )
         for line in spending
     ]

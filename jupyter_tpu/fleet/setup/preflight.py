@@ -15,6 +15,7 @@ from ...cloud import Cloud, preflight, uses_os_login
 from ...cloud.compute import ANYWHERE, IAP_RANGE, SSH, Networks, ProjectMetadata
 from ...cloud.google_apis import GoogleAPIs
 from ...environment import Finding, Report, healthy
+from ...environment.diagnosis.findings import Check
 from ...errors import Reason, TPUError
 from ...links import logins
 from ...retired import TPU_NODE_VARIABLES, is_tpu_node_address
@@ -105,7 +106,7 @@ class Preflight:
         return findings
 
     async def _api(self, project: str, api: API) -> Finding:
-        check = "api" if api == "tpu" else "compute-api"
+        check: Check = "api" if api == "tpu" else "compute-api"
         try:
             zones = await self._cloud.of_api(api).locations()
         except TPUError as error:
@@ -120,7 +121,7 @@ class Preflight:
 
     async def _permissions(self, apis: GoogleAPIs, project: str, api: API) -> Finding:
         of_compute = api == "compute"
-        check = "compute-permission" if of_compute else "permission"
+        check: Check = "compute-permission" if of_compute else "permission"
         missing = await _answer_or_finding(
             check,
             "Whether your account may create TPUs with Compute Engine is not known."
@@ -269,7 +270,7 @@ class Preflight:
     ) -> Finding:
         zone, hint = str(request.zone), f"Look at the quotas: {_QUOTAS}"
         of_compute = api == "compute"
-        check = "compute-quota" if of_compute else "quota"
+        check: Check = "compute-quota" if of_compute else "quota"
         finding = await _answer_or_finding(
             check,
             "Compute Engine's quota is not known." if of_compute else "The quota is not known.",
@@ -307,7 +308,7 @@ class Preflight:
         return _REPORT.ok(check, text)
 
 
-async def _answer_or_finding(check: str, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:
+async def _answer_or_finding(check: Check, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:
     """The answer, or the finding that there is none."""
     try:
         return await question
