@@ -306,7 +306,7 @@ def test_chips_are_listed_and_freed_from_the_command_line(shell, tpu):
         assert "command of `jupyter tpu run`" in line
     refused = shell.complaint("chips", "free", tpu)
     assert "Add --yes to end them without asking." in refused
-    assert "Host 1: the command of `jupyter tpu run` (process" in refused
+    assert "Host 1: command of `jupyter tpu run` (process" in refused
 
     # One host first, with what is run there afterwards.
     alone = shell.run("run", "-c", "--yes", tpu, "--worker", "1", "--", "echo", "free now")
