@@ -40,7 +40,7 @@ jupyter_tpu/labextension/package.json: .venv/installed node_modules/.package-loc
 	$(BIN)/jupyter-builder develop . --overwrite
 	@touch $@
 
-jupyter_tpu/locale/compiled: .venv/installed scripts/compile_catalogues.py \
+jupyter_tpu/locale/compiled: .venv/installed scripts/compile_catalogues.py vscode/package.nls.json \
 		$(wildcard jupyter_tpu/locale/*/LC_MESSAGES/*.po)
 	$(BIN)/python scripts/compile_catalogues.py
 	@touch $@
@@ -55,7 +55,8 @@ dist: .venv/bin/uv node_modules/.package-lock.json docs
 # The extension for VS Code. `vsce` is Microsoft's own tool for packing it.
 VSIX ?= $(CURDIR)/dist/jupyter-tpu.vsix
 
-vsix: node_modules/.package-lock.json vscode/node_modules/.package-lock.json
+vsix: node_modules/.package-lock.json vscode/node_modules/.package-lock.json \
+		jupyter_tpu/locale/compiled
 	mkdir -p $(dir $(VSIX))
 	cp LICENSE vscode/LICENSE
 	cd vscode && node_modules/.bin/vsce package --no-dependencies --out $(VSIX)
@@ -193,4 +194,5 @@ screenshots: setup
 clean:
 	rm -rf .venv .venv-oldest .venv-newest node_modules jupyter_tpu/labextension labextension/lib \
 		jupyter_tpu/locale/compiled jupyter_tpu/locale/*/LC_MESSAGES/*.json \
+		vscode/l10n vscode/package.nls.*.json \
 		.lab dist site vscode/node_modules vscode/out .code-server

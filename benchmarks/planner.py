@@ -1,11 +1,13 @@
 """The planner beside MaxText's published training runs: TFLOP/s a chip, predicted and measured.
 
-    python benchmarks/planner.py [--only 16B:v5e,32B:v5p-128] [--timeout 900]
+    python benchmarks/planner.py [--only 16B:v5e,32B:v5p-128] [--timeout 900] [--from-cache]
 
 Rebuilds the published configurations (see _maxtext.py), compiles each with libtpu for the published
 topology, without a TPU, and prints what `jaxkit.plan` predicts beside what MaxText's README files
 say. Then the order of all pairs of two generations, by the time and by the price of the same work.
-The figures are also written to benchmarks/out/planner.json.
+The figures are also written to benchmarks/out/planner.json, and the compiler's reports to
+planner-compiled/NAME.json beside it: `--from-cache` judges those, in seconds, when the roofline has
+changed.
 """
 
 from __future__ import annotations
@@ -16,13 +18,30 @@ import os
 from importlib.util import find_spec
 from typing import Any
 
+import msgspec
 from _maxtext import CONFIGS, Config, step_of
-from _results import write
+from _results import OUT, write
 from msgspec import Struct, structs, to_builtins
+
+from jupyter_tpu.catalog import accelerator_type, usd_per_hour
+from jupyter_tpu.errors import TPUError
+from jupyter_tpu.jaxkit.compile.compiler import compile_for
+from jupyter_tpu.jaxkit.compile.models import CompileLimits, CompileReport
+from jupyter_tpu.jaxkit.compile.planner import row_of
+from jupyter_tpu.jaxkit.topology import topology
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 WITHIN = 0.25
+_COMPILED = OUT / "planner-compiled"
+
+
+class Compiled(Struct, kw_only=True):
+    """A rebuilt step as its compiler describes it, without its buffers."""
+
+    #: Sequences a device.
+    batch: int
+    report: CompileReport
 
 
 class Result(Struct, kw_only=True):
@@ -38,7 +57,7 @@ class Result(Struct, kw_only=True):
     bound: str = ""
     #: FLOPs of the compiled program, for one of the model.
     executed: float | None = None
-    ms: dict[str, float | None] = {}
+    ms: dict[str, float] = {}
     needed_gib: float | None = None
     usd_per_chip_hour: float | None = None
     reason: str = ""
@@ -49,37 +68,61 @@ class Result(Struct, kw_only=True):
         return None if self.predicted is None else self.predicted / self.published - 1
 
 
-def judge(config: Config, seconds: float) -> Result:
-    """What the planner says about a published run.
+def compiled(config: Config, seconds: float) -> Compiled:
+    """Compiles a published run, and keeps the report. Raises `TPUError`.
 
     Plain attention needs more memory than the flash attention of the published run: where that does
-    not fit, one sequence a device less is tried, and the result says so.
+    not fit, fewer sequences a device are tried.
     """
-    from jupyter_tpu import jaxkit
-    from jupyter_tpu.jaxkit.topology import topology
-
     devices = topology(config.type).devices
-    result = Result(name=config.name, type=config.type, published=config.tflops)
-    for batch in range(config.batch, max(0, config.batch - 3), -1):
-        tried = structs.replace(config, batch=batch)
-        step, args, options = step_of(tried, devices)
-        plan = jaxkit.plan(
-            step,
-            args,
-            types=[config.type],
-            seconds=seconds,
-            limits=jaxkit.CompileLimits(seconds=min(seconds, 3600.0)),
-            **options,
-        )
-        (row,) = plan.rows
-        if row.fits is not False:
+    limits = CompileLimits(seconds=min(seconds, 3600.0))
+    batch = config.batch
+    while True:
+        step, args, options = step_of(structs.replace(config, batch=batch), devices)
+        report = compile_for(config.type, step, *args, limits=limits, **options)
+        report.buffers = []
+        if report.fits or batch == 1:
             break
-    remarks = [f"batch {batch} instead of {config.batch}"] if batch != config.batch else []
-    result.reason = "; ".join(filter(None, (*remarks, row.reason, *row.notes)))
+        batch = _smaller(batch, report)
+    made = Compiled(batch=batch, report=report)
+    _COMPILED.mkdir(parents=True, exist_ok=True)
+    _file(config).write_bytes(msgspec.json.encode(made))
+    return made
+
+
+def _smaller(batch: int, report: CompileReport) -> int:
+    """The batch to try next, since this one does not fit: what it needs beside the arguments grows
+    with the batch.
+    """
+    fixed = report.argument_bytes or 0
+    free, used = report.hbm_bytes - fixed, (report.needed_bytes or 0) - fixed
+    return max(1, min(batch - 1, int(batch * free / used) if used > 0 else 1))
+
+
+def cached(config: Config) -> Compiled | None:
+    """What `compiled` has kept."""
+    try:
+        return msgspec.json.decode(_file(config).read_bytes(), type=Compiled)
+    except FileNotFoundError:
+        return None
+
+
+def _file(config: Config) -> Any:
+    return _COMPILED / f"{config.name}-{config.type}.json"
+
+
+def judge(config: Config, made: Compiled) -> Result:
+    """What the planner says about a published run."""
+    hourly = usd_per_hour(accelerator_type(config.type))
+    row = row_of(made.report, hourly, None)
+    tried = structs.replace(config, batch=made.batch)
+    result = Result(name=config.name, type=config.type, published=config.tflops)
+    smaller = f"batch {tried.batch} instead of {config.batch}" if tried != config else ""
+    result.reason = "; ".join(filter(None, (smaller, row.reason, *row.notes)))
     if row.needed_bytes is not None:
         result.needed_gib = round(row.needed_bytes / 2**30, 2)
-    if row.usd_per_hour is not None:
-        result.usd_per_chip_hour = round(row.usd_per_hour / devices, 3)
+    if hourly is not None:
+        result.usd_per_chip_hour = round(hourly / row.devices, 3)
     if row.time is None or row.flops is None:
         return result
 
@@ -93,7 +136,7 @@ def judge(config: Config, seconds: float) -> Result:
     result.ms = {
         "compute": round(row.time.compute_ms),
         "HBM": round(row.time.hbm_ms),
-        "ICI": None if row.time.ici_ms is None else round(row.time.ici_ms),
+        "ICI": round(row.time.ici_ms),
     }
     return result
 
@@ -142,8 +185,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="NAMES", help="runs, such as 16B:v5e,32B:v5p-128")
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for each of them")
+    parser.add_argument(
+        "--from-cache", action="store_true", help="compile nothing: judge what was compiled before"
+    )
     options = parser.parse_args()
-    if find_spec("libtpu") is None:
+    if not options.from_cache and find_spec("libtpu") is None:
         print("Needs libtpu: pip install 'jupyter-tpu[compile]'.")
         return
     keys = options.only.split(",") if options.only else [""]
@@ -152,7 +198,14 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|---|")
     results = []
     for config in chosen:
-        result = judge(config, options.timeout)
+        try:
+            made = cached(config) if options.from_cache else compiled(config, options.timeout)
+        except TPUError as error:
+            print(f"| {config.name} | {config.type} | {config.tflops:g} | – | {error.message} |")
+            continue
+        if made is None:
+            continue
+        result = judge(config, made)
         results.append(result)
         print(line(result), flush=True)
         write("planner", results=[to_builtins(done) for done in results])

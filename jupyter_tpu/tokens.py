@@ -74,6 +74,13 @@ def passed_variables() -> dict[str, str]:
     return {name: token.value for name, token in token_values.items() if token is not None}
 
 
+def known_secrets() -> dict[str, str]:
+    """The values that processes on hosts get, with their names: what to mask in their output. What
+    is shorter than 8 characters may be any word.
+    """
+    return {value: name for name, value in passed_variables().items() if len(value) >= 8}
+
+
 def find(name: str) -> TokenValue | None:
     """The value of a variable: this process's, or what its own program has stored here."""
     if value := os.environ.get(name):

@@ -20,6 +20,7 @@ import concurrent.futures.thread  # noqa: F401 – before `close` is registered:
 import contextlib
 import functools
 import inspect
+import io
 import sys
 import textwrap
 import threading
@@ -235,24 +236,34 @@ def _call(requested_tpu: OnceTPU, call: tuple[Any, ...]) -> Any:
 
 def _require_sendable(function: Callable[..., Any]) -> None:
     """Raises InvalidInput that names what a function uses and can't be sent, such as a lock."""
+    values: dict[str, object] = {}
+    with contextlib.suppress(TypeError, ValueError):  # not a plain function, or not complete yet
+        used = inspect.getclosurevars(function)
+        values = {**used.nonlocals, **used.globals}
+    problem, what = _why_not_sendable(function), "something"
+    for name, value in values.items():
+        # cloudpickle sends the text of an open file, which is not what the function has here.
+        is_file = isinstance(value, io.IOBase)
+        if is_file or (problem and _why_not_sendable(value)):
+            problem = problem or "it is an open file"
+            what = f"{name} ({value.__class__.__name__})"
+            break
+    if problem:
+        raise InvalidInput(
+            f"{function.__name__} uses {what}, which can't be sent to a TPU: {problem}.",
+            "Make it inside the function, or pass what it is made of as an argument.",
+        )
+
+
+def _why_not_sendable(value: object) -> str:
+    """The reason; "" for what can be sent."""
     import cloudpickle
 
     try:
-        cloudpickle.dumps(function)
+        cloudpickle.dumps(value)
     except Exception as error:
-        used = inspect.getclosurevars(function)
-        for name, value in {**used.nonlocals, **used.globals}.items():
-            try:
-                cloudpickle.dumps(value)
-            except Exception:
-                what = f"{name} ({value.__class__.__name__})"
-                break
-        else:
-            what = "something"
-        raise InvalidInput(
-            f"{function.__name__} uses {what}, which can't be sent to a TPU: {error}.",
-            "Make it inside the function, or pass what it is made of as an argument.",
-        ) from None
+        return str(error) or error.__class__.__name__
+    return ""
 
 
 def _source(function: Callable[..., Any]) -> tuple[list[str], dict[str, Any]]:

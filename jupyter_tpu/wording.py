@@ -23,6 +23,11 @@ def _visible(match: re.Match[str]) -> str:
     return "" if len(match[0]) > 1 else f"\\u{ord(match[0]):04x}"
 
 
+def phrase(text: str) -> str:
+    """*text*. Marks a text that is no sentence, so that the catalogues have it, too."""
+    return text
+
+
 def count(number: int, what: str) -> str:
     """ "1 host", "2 hosts"; *what* has an s where there are several."""
     return f"{number} {what}{'' if number == 1 else 's'}"

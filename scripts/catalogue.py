@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,10 +33,23 @@ TOP = Path(__file__).parent.parent
 CATALOGUES = TOP / "jupyter_tpu" / "locale"
 #: In this order they are in a catalogue. "frontend": with %1, %2 … as parameters; "sentence" and
 #: "label": what the panel and the command line show; "terminal": what only the command line and
-#: the magics show; "help": of their --help.
-GROUPS = ("frontend", "sentence", "label", "terminal", "help")
+#: the magics show; "help": of their --help; "vscode": what only the extension for VS Code has.
+GROUPS = ("frontend", "sentence", "label", "terminal", "help", "vscode")
 _TERMINAL = ("jupyter_tpu/cli/", "jupyter_tpu/commands/", "jupyter_tpu/magics/")
 LANGUAGES = ("zh_CN", "ko_KR", "ja_JP")
+MANIFEST_TEXTS = TOP / "vscode" / "package.nls.json"
+_SHOWN = {
+    "category",
+    "contents",
+    "contextualTitle",
+    "description",
+    "displayName",
+    "markdownDescription",
+    "name",
+    "title",
+}
+#: The same in every language.
+NAMES = {"jupyter-tpu", "Cloud TPU", "Jupyter TPU", "TPU"}
 #: Like enough that a translation may only need a look.
 _SIMILAR = 0.85
 
@@ -56,25 +70,28 @@ def skeleton(text: str) -> str:
 def entries() -> list[Entry]:
     """What the code has, in the order of the catalogues; each text once."""
     result: dict[str, Entry] = {}
-    gathered = [
-        Entry(string["text"], "frontend", string.get("plural", ""))
-        for string in _frontend_strings()
-    ]
+    gathered = _frontend_entries()
     for text in texts(TOP / "jupyter_tpu"):
         in_terminal = text.group != "help" and text.file.startswith(_TERMINAL)
         gathered.append(Entry(text.text, "terminal" if in_terminal else text.group))
+    gathered += [Entry(text, "vscode") for text in _manifest_texts()]
     for group in GROUPS:
         for entry in gathered:
             if entry.group != group:
                 continue
             key = skeleton(entry.text)
+            if group == "vscode" and key in result and result[key].text != entry.text:
+                key = entry.text  # it looks up its own texts, with the names of their parameters
             before = result.setdefault(key, entry)
-            if group == "frontend" and before.plural != entry.plural:
+            if before.group == "help" and group == "vscode":
+                result[key] = before._replace(group="terminal")  # VS Code has no help
+            if group in ("frontend", "vscode") and before.plural != entry.plural:
                 sys.exit(f"{entry.text!r} stands with and without a plural.")
     return list(result.values())
 
 
-def _frontend_strings() -> list[dict[str, str]]:
+def _frontend_entries() -> list[Entry]:
+    """What the panel and the extension for VS Code pass to `trans`."""
     sources = [
         path.relative_to(TOP).as_posix()
         for folder in ("labextension/src", "vscode/src")
@@ -83,8 +100,40 @@ def _frontend_strings() -> list[dict[str, str]]:
     ]
     command = ["node", "scripts/frontend_strings.mjs", *sources]
     answer = subprocess.run(command, cwd=TOP, check=True, capture_output=True, text=True)
-    strings: list[dict[str, str]] = json.loads(answer.stdout)
-    return strings
+    return [
+        Entry(
+            string["text"],
+            "vscode" if string["file"].startswith("vscode/") else "frontend",
+            string.get("plural", ""),
+        )
+        for string in json.loads(answer.stdout)
+    ]
+
+
+def _manifest_texts() -> list[str]:
+    """What VS Code shows of the extension without running it: package.json has their keys."""
+    texts: dict[str, str] = json.loads(MANIFEST_TEXTS.read_text(encoding="utf-8"))
+    manifest = json.loads(MANIFEST_TEXTS.with_name("package.json").read_text(encoding="utf-8"))
+    used = set()
+    for name, value in _shown(manifest):
+        key = value.removeprefix("%").removesuffix("%")
+        if value == f"%{key}%" and key in texts:
+            used.add(key)
+        elif value not in NAMES:
+            sys.exit(f"vscode/package.json: {name} {value!r} is no key of package.nls.json.")
+    if unused := texts.keys() - used:
+        sys.exit(f"vscode/package.nls.json: not used: {', '.join(sorted(unused))}")
+    return list(texts.values())
+
+
+def _shown(part: object) -> Iterator[tuple[str, str]]:
+    """The fields of VS Code's manifest that users read."""
+    for name, value in part.items() if isinstance(part, dict) else ():
+        if name in _SHOWN and isinstance(value, str):
+            yield name, value
+        yield from _shown(value)
+    for value in part if isinstance(part, list) else ():
+        yield from _shown(value)
 
 
 # ---- catalogues ----------------------------------------------------------------------------------
@@ -156,7 +205,7 @@ def _is_translated(entry: polib.POEntry) -> bool:
 def _renamed(translation: str, before: str, now: str) -> str:
     """A translation with the names that parameters have *now*."""
     names = dict(zip(_parameters(before), _parameters(now), strict=True))
-    return re.sub(r"\{\w+\}", lambda name: names.get(name[0], name[0]), translation)
+    return re.sub(r"%\d|\{\w+\}", lambda name: names.get(name[0], name[0]), translation)
 
 
 def _parameters(text: str) -> list[str]:
@@ -192,9 +241,9 @@ def _translation_problems(entry: polib.POEntry) -> list[str]:
         parameters = set(_parameters(translation))
         if not forms[0] & forms[1] <= parameters <= forms[0] | forms[1]:
             result.append(f"other parameters: {original} → {translation}")
-        code = re.compile(r"`[^`]*`")
-        if Counter(code.findall(translation)) != Counter(code.findall(original)):
-            result.append(f"other code in backticks: {original} → {translation}")
+        for kind, form in (("code in backticks", r"`[^`]*`"), ("links", r"\]\([^)]*\)")):
+            if Counter(re.findall(form, translation)) != Counter(re.findall(form, original)):
+                result.append(f"other {kind}: {original} → {translation}")
         if translation != translation.strip() and original == original.strip():
             result.append(f"blanks at an end: {translation!r}")
     return result

@@ -1,8 +1,10 @@
 """Makes from each catalogue what programs read: jupyter_tpu/locale/LANGUAGE/LC_MESSAGES/*.json.
 
 jupyter_tpu.json is what JupyterLab gives to the panel; terminal.json has what only the command line
-and the magics show. Texts without a translation, or with a fuzzy one, are left out: they stay in
-English. Called by ``make setup`` and by hatch_build.py; nothing of it is in git.
+and the magics show. VS Code reads vscode/l10n/bundle.l10n.LANGUAGE.json for what its extension
+shows, and package.nls.LANGUAGE.json for what its package.json has. Texts without a translation, or
+with a fuzzy one, are left out: they stay in English. Called by ``make setup`` and by
+hatch_build.py; nothing of it is in git.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ from typing import Any
 import polib
 
 DOMAIN = "jupyter_tpu"  # the frontend's translator.load(…), and the name of the entry point
-#: The groups of scripts/catalogue.py that the panel never shows.
+#: Groups of scripts/catalogue.py.
+PANEL = ("frontend", "sentence", "label")
 TERMINAL = ("terminal", "help")
+#: VS Code's names for the languages.
+VSCODE = {"zh_CN": "zh-cn", "ko_KR": "ko", "ja_JP": "ja"}
 
 
 def compile_catalogues(locale: Path) -> list[Path]:
@@ -32,18 +37,42 @@ def compile_catalogues(locale: Path) -> list[Path]:
             "plural_forms": plurals,
             "pluralForms": plurals,
         }
-        panel = [entry for entry in entries if entry.comment not in TERMINAL]
+        panel = [entry for entry in entries if entry.comment in PANEL]
         terminal = [entry for entry in entries if entry.comment in TERMINAL]
         for name, content in (
             (f"{DOMAIN}.json", {"": head, **_translations(panel)}),
             ("terminal.json", _translations(terminal)),
         ):
-            target = path.with_name(name)
-            target.write_text(
-                json.dumps(content, ensure_ascii=False, separators=(",", ":")), encoding="utf-8"
-            )
-            made.append(target)
+            _write(path.with_name(name), content)
+            made.append(path.with_name(name))
     return made
+
+
+def compile_for_vscode(locale: Path, extension: Path) -> None:
+    """Writes the texts of VS Code's extension, whose folder is *extension*.
+
+    It also shows what the server and `jupyter tpu server` say, but no help.
+    """
+    manifest = json.loads((extension / "package.nls.json").read_text(encoding="utf-8"))
+    bundles = extension / "l10n"
+    bundles.mkdir(exist_ok=True)
+    for path in sorted(locale.glob(f"*/LC_MESSAGES/{DOMAIN}.po")):
+        entries = [entry for entry in polib.pofile(str(path)) if entry.translated()]
+        shown = {
+            text: forms[0]
+            for text, forms in _translations(
+                entry for entry in entries if entry.comment != "help"
+            ).items()
+        }
+        language = VSCODE[path.parts[-3]]
+        texts = {key: shown[text] for key, text in manifest.items() if text in shown}
+        _write(extension / f"package.nls.{language}.json", texts)
+        _write(bundles / f"bundle.l10n.{language}.json", shown)
+
+
+def _write(path: Path, content: object) -> None:
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    path.write_text(text, encoding="utf-8")
 
 
 def _translations(entries: Iterable[polib.POEntry]) -> dict[str, Any]:
@@ -55,4 +84,6 @@ def _translations(entries: Iterable[polib.POEntry]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    compile_catalogues(Path(__file__).parent.parent / "jupyter_tpu" / "locale")
+    TOP = Path(__file__).parent.parent
+    compile_catalogues(TOP / "jupyter_tpu" / "locale")
+    compile_for_vscode(TOP / "jupyter_tpu" / "locale", TOP / "vscode")

@@ -265,8 +265,7 @@ def settings() -> str:
         if schema.get("properties"):
             parts.append(f"### {schema['title']}\n\n{schema['description']}")
             parts.append(_settings(schema["properties"]))
-    package = json.loads((ROOT / "vscode" / "package.json").read_text(encoding="utf-8"))
-    contributed = package["contributes"]
+    contributed = _manifest()["contributes"]
     parts.append("## VS Code\n\n*File* → *Preferences* → *Settings*.")
     parts.append(_settings(contributed["configuration"]["properties"]))
     parts.append("### Commands of VS Code\n\nIn the command palette (F1).")
@@ -276,6 +275,14 @@ def settings() -> str:
     )
     parts.append(tables._table(("Command", "ID"), rows))
     return "\n\n".join(parts)
+
+
+def _manifest() -> Any:
+    """The package.json of the extension for VS Code, with its texts."""
+    folder = ROOT / "vscode"
+    texts = json.loads((folder / "package.nls.json").read_text(encoding="utf-8"))
+    manifest = (folder / "package.json").read_text(encoding="utf-8")
+    return json.loads(re.sub(r'"%([\w.]+)%"', lambda key: json.dumps(texts[key[1]]), manifest))
 
 
 def _settings(properties: Mapping[str, Mapping[str, Any]]) -> str:

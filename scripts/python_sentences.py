@@ -1,10 +1,12 @@
 """The texts in the Python code that a person may read: sentences, labels, and the help of commands.
 
 A sentence is found by its form, wherever it stands: it begins like one, has two words or more, and
-ends with a full stop, a question mark or an exclamation mark. Labels have no such form; they are
-known by where they stand, see `_Collector.visit_Call`. The values of an f-string become parameters
-that are named after their expressions: ``f"{self.tpu.name} is gone."`` is "{tpu_name} is gone.".
-Used by scripts/catalogue.py.
+ends with a full stop, a question mark, an exclamation mark or a colon, which a parameter or a
+command may follow: "Start it: jupyter tpu start NAME" is "Start it: {command}". A parameter behind
+the end of a sentence is another sentence. Labels have no such form; they are known by where they
+stand, see `_Collector.visit_Call`. The values of an f-string become parameters that are named after
+their expressions: ``f"{self.tpu.name} is gone."`` is "{tpu_name} is gone.". Used by
+scripts/catalogue.py.
 """
 
 from __future__ import annotations
@@ -32,7 +34,14 @@ SKIPPED = (
     "labextension/",
 )
 
-_SENTENCE = re.compile(r"[A-Z0-9`\"'(~\x00].* .*[.?!][`\")\x00]?", re.DOTALL)
+_START = r"[A-Z0-9`\"'(~\x00]|--[a-z]|(?:apt|exit|jupyter-tpu|libtpu|mosh|pip|tmux|uv)\b"
+_SENTENCE = re.compile(rf"(?:{_START}).* .*(?:[.?!][`\")\x00]?|:|: \x00)", re.DOTALL)
+#: What a user may copy, at the end of a text.
+_COMMAND = re.compile(
+    r"(?<=\w: )(?:(?:jupyter tpu|gcloud|%tpu|pip install|sudo|sky|python -c|import|PROJECT=\S+) .*"
+    r"|\{program\} .*|https://\S+|--\w.*)$",
+    re.DOTALL,
+)
 #: Calls whose strings no person sees, or that are examples of commands.
 _NOT_SHOWN = {"AssertionError", "NotImplementedError", "compile", "Meta", "examples", "execute"}
 _LOGS = {"debug", "info", "warning", "error", "exception", "critical"}
@@ -90,7 +99,7 @@ class _Collector(ast.NodeVisitor):
         labels: list[tuple[ast.expr, Group | None]] = []
         if name == "StepPlan":
             labels += [(argument, "label") for argument in arguments[1:2]]
-        elif name in ("log", "set_message"):
+        elif name in ("log", "set_message", "phrase"):
             labels += [(argument, "label") for argument in arguments[:1]]
         elif name in ("count", "_count", "each_of") and len(arguments) == 2:
             self._add_count(arguments[1], name)
@@ -175,8 +184,10 @@ class _Collector(ast.NodeVisitor):
         for text in variants:
             if group == "help":
                 self._add_help(text)
-            elif (group and re.search(_WORD, text)) or _is_sentence(text):
-                self.texts.append((" ".join(text.split()), group or "sentence"))
+            elif group and re.search(_WORD, text):
+                self.texts.append((" ".join(text.split()), group))
+            elif _is_sentence(sentence := _without_tail(text)):
+                self.texts.append((" ".join(sentence.split()), "sentence"))
 
     def _add_help(self, text: str) -> None:
         """The paragraphs of a help, without examples, which the backspace marks."""
@@ -206,6 +217,14 @@ def _makes_command(decorator: ast.expr) -> bool:
         "group",
         "magic_command",
     )
+
+
+def _without_tail(text: str) -> str:
+    """A command at the end as a parameter, and no parameter that is a sentence of its own."""
+    text = text.strip()
+    if not text.endswith((".", "?", "!")):
+        text = _COMMAND.sub("{command2}" if "{command}" in text else "{command}", text)
+    return re.sub(r"(?<=[a-z)}][.?!]) ?\{\w+\}$", "", text)
 
 
 def _is_sentence(text: str) -> bool:

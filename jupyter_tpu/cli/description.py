@@ -10,6 +10,7 @@ from ..commands.doctor import numbered
 from ..commands.guard import countdown
 from ..commands.tables import Styled, problem_text, state_text, table, type_and_meaning
 from ..commands.times import run_text
+from ..wording import phrase
 from .share import shares_text
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _facts(tpu: TPU) -> str:
         ("project", "" if tpu.attached else tpu.project),
         ("state", state_text(tpu.state).append(_state_details(tpu))),
         ("", tpu.advice),
-        ("owner", f"{tpu.owner}{' (not you)' if tpu.not_yours else ''}"),
+        ("owner", phrase(f"{tpu.owner} (not you)") if tpu.not_yours else tpu.owner),
         ("connection", state_text(tpu.connection.value)),
         ("version", tpu.version),
         ("made by", "" if tpu.attached else _MADE_BY[tpu.api]),
@@ -124,20 +125,28 @@ def _maintenance(tpu: TPU) -> str:
     coming = tpu.maintenance
     if coming is None:
         return ""
-    end = f" to {coming.end}" if coming.end else ""
+    parts = []
     if coming.ongoing:
-        return f"in progress{end and f', until {coming.end}'}; what ran there may have ended"
-    when = f"from {coming.start}{end}" if coming.start else "soon"
-    return f"announced by Google {when}; everything that runs there will end"
+        parts.append(phrase("in progress; what ran there may have ended"))
+    else:
+        parts.append(phrase("announced by Google; everything that runs there will end"))
+        if coming.start:
+            parts.append(phrase(f"from {coming.start}"))
+    if coming.end:
+        parts.append(phrase(f"until {coming.end}"))
+    return " · ".join(parts)
 
 
 def _interruption(tpu: TPU) -> Iterator[str]:
     coming = tpu.interruption
     if coming is None:
         return
-    does = {"preemption": "preempt it", "maintenance": "restart it for maintenance"}[coming.kind]
-    noticed = f"announced to {numbered(coming.hosts)} at {coming.noticed}"
-    yield f"Google is about to {does} ({noticed}); this ends everything that runs there"
+    yield (
+        "Google is about to preempt it. This ends everything that runs there."
+        if coming.kind == "preemption"
+        else "Google is about to restart it for maintenance. This ends everything that runs there."
+    )
+    yield phrase(f"announced to {numbered(coming.hosts)} at {coming.noticed}")
     for run in coming.checkpoints:
         where = f"{run.notebook} on host {run.host}" if run.notebook else f"host {run.host}"
         why = f": {run.error}" if run.error else ""
@@ -154,18 +163,18 @@ def _versions(environment: Environment) -> Iterator[str]:
     last = environment.versions
     if last is None:
         return
-    checked = f"(checked at {last.time})"
+    name, checked = environment.name, last.time
     for difference in last.different:
-        where = f"{environment.name} differs on host {difference.host}"
-        yield f"{where}: {difference.versions} {checked}"
+        host, versions = difference.host, difference.versions
+        yield f"{name} differs on host {host} (checked at {checked}): {versions}"
     if last.different and not environment.python_path:
         sync = f"jupyter tpu env sync {environment.tpu} {environment.name}"
         yield f"To give all hosts the same: {sync}"
     if last.unchecked:
         hosts = ", ".join(map(str, last.unchecked))
-        yield f"{environment.name} was not checked on hosts {hosts} {checked}"
+        yield phrase(f"{name} was not checked on hosts {hosts} (checked at {checked})")
     if not last.different and not last.unchecked:
-        yield f"{environment.name} has the same versions on all hosts {checked}"
+        yield phrase(f"{name} has the same versions on all hosts (checked at {checked})")
 
 
 def _warm(kernel: WarmKernel) -> str:

@@ -85,7 +85,7 @@ def hunt_for(
 ) -> None:
     """Starts a hunt after the user has agreed to its prices, and waits for its end."""
     if no_wait:
-        require_server(session, "continues the hunt")
+        require_server(session)
     request = _approved(session, request, yes=yes, as_json=as_json)
     hunt = session.call(session.fleet.hunts.start(request))
     if hunt.queued and not as_json:

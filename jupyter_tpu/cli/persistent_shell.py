@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,8 @@ def keep_shell(
     ssh, destination: the words of the command before and from the host's name on. jupyterlab: the
     terminal is one of JupyterLab's, which takes a session that none shows.
     """
+    # Jupyter ends a terminal by closing it, which a program ignores that `nohup` has started.
+    signal.signal(signal.SIGHUP, _end)
     with tempfile.TemporaryDirectory(prefix="jupyter-tpu-") as folder:
         # ssh says nothing else about whether it was connected.
         connected = Path(folder, "connected")
@@ -88,6 +91,10 @@ def keep_shell(
             code = subprocess.call([*command, again])
             pause = PAUSES.first if connected.exists() else PAUSES.next(pause)
     return code
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)  # ends ssh, too, and deletes the folder
 
 
 def _script(session: str, *, adopt: bool = False, jupyterlab: bool = False) -> str:

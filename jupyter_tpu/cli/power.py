@@ -51,7 +51,7 @@ def start(
     with open_session() as session:
         tpus = _find(session, names, "started")
         approve_start(tpus, yes=yes or limited, as_json=as_json)
-        typed = confirmed_names(tpus, confirmed, "start it")
+        typed = confirmed_names(tpus, confirmed)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             # What was said is what may be paid, also if the price changes; None: it is not known.
@@ -81,7 +81,7 @@ def stop(
         running = running_on(session, tpus)
         if not yes:
             _confirm(running, "Stop")
-        typed = confirmed_names(tpus, confirmed, "stop it")
+        typed = confirmed_names(tpus, confirmed)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             name = tpu.name if tpu.name in typed else ""
@@ -166,7 +166,7 @@ def delete(
                 f"{_queued(tpus)}",
                 "Add --yes to delete without asking.",
             )
-        typed = confirmed_names(tpus, confirmed, "delete it")
+        typed = confirmed_names(tpus, confirmed)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             name = tpu.name if tpu.name in typed else ""

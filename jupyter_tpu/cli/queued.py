@@ -177,7 +177,7 @@ def delete(
             confirm(
                 f"Delete {queued_resource.name}{what}?", "Add --yes to delete it without asking."
             )
-        names = confirmed_names([queued_resource], confirmed, "delete it")
+        names = confirmed_names([queued_resource], confirmed)
         options = DeleteQueued(
             force=force, confirm_name=queued_resource.name if queued_resource.name in names else ""
         )
@@ -200,7 +200,7 @@ def reset(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
 
     with open_session() as session:
         queued_resource = session.call(session.fleet.queued.get(name))
-        names = confirmed_names([queued_resource], confirmed, "reset it")
+        names = confirmed_names([queued_resource], confirmed)
         options = ResetQueued(
             confirm_name=queued_resource.name if queued_resource.name in names else ""
         )
@@ -212,7 +212,7 @@ def reset(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
 
 def _state_line(request: QueuedResource) -> str:
     emulated = " (emulated)" if request.emulated else ""
-    return f"{request.name}{emulated} is {request.state}. {request.meaning}"
+    return f"The queued resource {request.name}{emulated} is {request.state}. {request.meaning}"
 
 
 def _table(listed: Sequence[QueuedResource]) -> str:

@@ -40,7 +40,7 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
 
     with open_session() as session:
         if no_wait:
-            require_server(session, "continues to replace the TPU")
+            require_server(session)
         tpu = session.call(session.fleet.tpu(name))
         ref = tpu_ref(tpu)
         plan = session.call(session.fleet.hunts.replacement(ref))
@@ -105,7 +105,7 @@ def report_fault(
                 f"Report host {request.host} of {tpu.name} to Google? It ends at once.{ends}",
                 "Add --yes to report it without asking.",
             )
-        typed = confirmed_names([tpu], confirmed, "report it")
+        typed = confirmed_names([tpu], confirmed)
         request = structs.replace(
             request,
             **running[tpu_ref(tpu)].may_end(yes),
@@ -134,7 +134,7 @@ def adopt(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
 
     with open_session() as session:
         tpu = session.call(session.fleet.tpu(name))
-        names = confirmed_names([tpu], confirmed, "adopt it")
+        names = confirmed_names([tpu], confirmed)
         request = AdoptTPU(confirm_name=tpu.name if tpu.name in names else "")
         used_tpu = session.call(session.fleet.usage.adopt(tpu_ref(tpu), request))
     if as_json:

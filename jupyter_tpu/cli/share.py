@@ -92,8 +92,8 @@ def share(
     elif dry_run:
         print(plan_text(result))
     else:
-        done = "no longer shared" if request.remove else "shared"
-        print(f"{result.path} is {done} ({count(len(result.hosts), 'host')}).")
+        where = f"{result.path} ({count(len(result.hosts), 'host')})"
+        print(f"No longer shared: {where}" if request.remove else f"Shared: {where}")
 
 
 def _change(session: Session, name: str, request: ShareFolder, *, as_json: bool) -> ShareResult:

@@ -12,6 +12,7 @@ from ..commands.field_options import options_of
 from ..commands.grammar import Group, examples
 from ..commands.parameters import project_option
 from ..commands.session import Session, fleet_call, open_session
+from ..wording import phrase
 from .console import confirm, json_option, print_json, print_result, yes_option
 
 if TYPE_CHECKING:
@@ -109,23 +110,31 @@ def _change(
 def describe_key(status: SSHKeyStatus) -> str:
     """The key, where it is known, and what hosts accept."""
     emulated = " (emulated)" if status.emulated else ""
-    rule = "Google accounts (OS Login)" if status.os_login else "keys in metadata"
+    rule = phrase("hosts accept keys in metadata")
+    if status.os_login:
+        rule = phrase("hosts accept Google accounts (OS Login)")
     rows = [
         ("key", f"{status.fingerprint} ({status.path})"),
-        ("project", f"{status.project}{emulated}: hosts accept {rule}"),
+        ("project", f"{status.project}{emulated}: {rule}"),
         (
             "account",
-            _location_text(status.in_account, status.account) if status.account else "not used",
+            _location_text(status.in_account, status.account)
+            if status.account
+            else phrase("not used"),
         ),
         ("metadata", _location_text(status.in_project, f"of {status.project}")),
     ]
     if not status.os_login:
-        rows.append(("TPUs", f"get the key when they are created or connected: user {status.user}"))
+        user = status.user
+        rows.append(
+            ("TPUs", phrase(f"get the key when they are created or connected: user {user}"))
+        )
     lines = [f"{name:9} {text}" for name, text in rows]
     return "\n".join([*lines, *(f"WARNING   {text}" for text in status.warnings)])
 
 
 def _location_text(place: SSHKeyPlace | None, where: str) -> str:
     if place is None:
-        return f"{where}: the key is not there"
-    return f"{where}: user {place.user}, {f'until {place.until}' if place.until else 'no end'}"
+        return f"{where}: {phrase('the key is not there')}"
+    until = phrase(f"until {place.until}" if place.until else "no end")
+    return f"{where}: {phrase(f'user {place.user}')} · {until}"

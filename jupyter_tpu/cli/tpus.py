@@ -185,8 +185,7 @@ def create(
             hunt = StartHunt(tpu=request, zones=zones, queued=queued)
             return hunt_for(session, hunt, yes=yes, no_wait=no_wait, as_json=as_json)
         if no_wait and (then_connect or guard is not None):
-            after = "connect the TPU" if then_connect else "set its guard"
-            require_server(session, f"continues to {after}")
+            require_server(session)
         quote = session.call(session.fleet.quote(request))
         approve_cost(quote, yes=yes or max_price is not None, as_json=as_json)
         # What was said is what is created, also if gcloud's default zone or a price changes.
@@ -290,7 +289,7 @@ def connect_with(
     """Connects, and prints the kernel. tokens: names to pass on to what is started there."""
     with open_session() as session:
         if no_wait:
-            require_server(session, "continues to connect the TPU")
+            require_server(session)
         if tokens:
             _pass_on(session, tokens)
         operation = session.call(session.fleet.connect(name, request))

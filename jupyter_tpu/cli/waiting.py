@@ -84,8 +84,8 @@ class Interrupts:
         return False
 
 
-#: What follows on a create or hunt, as a verb.
-_FOLLOWING = {"guard": "set its guard", "connect": "connect it"}
+#: What follows on a create or hunt.
+_FOLLOWING = ("guard", "connect")
 #: States of a TPU in which Google has not begun yet.
 _BEFORE = {
     "start": ("STOPPED",),
@@ -222,9 +222,10 @@ def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operat
             try:
                 finish(session, other, stream)
             except TPUError as error:
-                what = _FOLLOWING[other.kind]
                 raise TPUError(
-                    f"Created {operation.tpu}, but could not {what}: {error.message}",
+                    f"Created {operation.tpu}, but could not set its guard: {error.message}"
+                    if other.kind == "guard"
+                    else f"Created {operation.tpu}, but could not connect it: {error.message}",
                     error.reason,
                     error.hint,
                     retry_after=error.retry_after,
@@ -277,11 +278,11 @@ def _choice(operation: Operation, has_ended: Callable[[], bool], interrupts: Int
     return answer if cancellable or answer == "s" else ""
 
 
-def require_server(session: Session, task: str) -> None:
-    """Raises CONFLICT if nothing would continue after this command. *task*: what a server does."""
+def require_server(session: Session) -> None:
+    """Raises CONFLICT if nothing would continue after this command."""
     if session.server is None:
         raise TPUError(
-            f"--no-wait needs a running Jupyter server, which {task}.",
+            "--no-wait needs a running Jupyter server, which continues what comes next.",
             Reason.CONFLICT,
             "Omit --no-wait, or start `jupyter lab` first.",
         )

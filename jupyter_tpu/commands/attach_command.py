@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..wording import count
+from ..wording import count, phrase
 from .field_options import options_of
 from .grammar import argument, command, examples, parameters, program
 from .printing import json_option, print_result
@@ -31,11 +31,13 @@ machine_options = parameters(
 
 def describe_attached(tpu: TPU) -> str:
     """What was attached, and the command that connects it."""
-    chips = f"{count(tpu.chips, 'TPU chip')}: {tpu.type}" if tpu.chips else "no TPU chips"
-    note = "" if tpu.chips else " JAX uses its CPU."
-    what = f"{count(len(tpu.hosts), 'host')}, {chips}" if len(tpu.hosts) > 1 else chips
-    connect = f"{program()} connect {tpu.name}"
-    return f"{tpu.name} is attached ({what}).{note} To use it in notebooks: {connect}"
+    chips = f"{count(tpu.chips, 'TPU chip')}: {tpu.type}" if tpu.chips else phrase("no TPU chips")
+    what = f"{count(len(tpu.hosts), 'host')} · {chips}" if len(tpu.hosts) > 1 else chips
+    sentences = [f"{tpu.name} is attached ({what})."]
+    if not tpu.chips:
+        sentences.append("JAX uses its CPU.")
+    sentences.append(f"To use it in notebooks: {program()} connect {tpu.name}")
+    return " ".join(sentences)
 
 
 @command(

@@ -66,7 +66,7 @@ def spending_table(spending: list[Spending]) -> str:
             state_text(line.state),
             usd(line.usd),
             usd(line.most),
-            "" if line.state == "ended" else local_time(line.ends),
+            local_time(line.ends) if line.ends and line.state != "ended" else "",
         )
         for line in spending
     ]
@@ -219,7 +219,7 @@ def allow(name: str, off: bool, confirmed: tuple[str, ...]) -> None:
 
     with open_session() as session:
         tpu = session.call(session.fleet.tpu(name))
-        typed = confirmed_names([tpu], confirmed, "open it to coding agents")
+        typed = confirmed_names([tpu], confirmed)
         request = AllowAgents(allowed=not off, confirm_name=tpu.name if tpu.name in typed else "")
         shown = session.call(session.fleet.budgets.allow(f"{tpu.zone}~{tpu.name}", request))
     allowed = shown.agents_may_use

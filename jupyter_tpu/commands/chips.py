@@ -13,7 +13,7 @@ import click
 
 from ..agent.protocol.chosen_chips import named, numbers
 from ..errors import Reason, TPUError
-from ..wording import container_text
+from ..wording import container_text, phrase
 from .doctor import numbered
 from .field_options import options_of
 from .grammar import Group, command, examples
@@ -37,19 +37,11 @@ if TYPE_CHECKING:
 
 _HEADS = "HOST", "USED BY", "PROCESS", "USER", "SINCE", "COMMAND"
 _LOCKS = {
-    "deleted": "was deleted",
-    "gone": "was already deleted",
-    "held": "was not deleted: a process holds the lock now",
-    "refused": "belongs to another user, and sudo asks for a password on the host",
-    "unknown": "may still be there",
-}
-_OUTCOMES = {
-    "ended": "ended",
-    "killed": "did not end in time, and was killed",
-    "gone": "no longer used them",
-    "held": "still uses them",
-    "refused": "belongs to another user, and sudo asks for a password on the host",
-    "unknown": "may still use them",
+    "deleted": "libtpu's lock file was deleted.",
+    "gone": "libtpu's lock file was already deleted.",
+    "held": "libtpu's lock file was not deleted, because a process holds the lock now.",
+    "refused": "libtpu's lock file belongs to another user, and sudo asks for a password there.",
+    "unknown": "libtpu's lock file may still be there.",
 }
 
 
@@ -68,11 +60,16 @@ def use_table(use: ChipUse) -> str:
     ]
     lines = [table(_HEADS, rows)] if rows else []
     many = len(use.hosts) > 1
-    lines += [f"{_first(_lock(lock, many))} blocks your programs." for lock in left_over_locks(use)]
+    for lock in left_over_locks(use):
+        owner = lock.lock_owner
+        line = f"A lock file of libtpu, left over from {owner}, blocks your programs."
+        lines.append(_on_host(lock.host, line, many))
     lines += [_booked(host.host, booking, many) for host in use.hosts for booking in host.bookings]
     if free := [host.host for host in use.hosts if not host.holders and host.problem is None]:
-        where = f" of {numbered(free)}" if len(use.hosts) > 1 else ""
-        lines.append(f"The chips{where} are not in use.")
+        where = numbered(free)
+        lines.append(
+            f"The chips of {where} are not in use." if many else "The chips are not in use."
+        )
     return "\n".join([*lines, *containers(use), *unseen(use)])
 
 
@@ -94,17 +91,21 @@ def left_over_locks(use: ChipUse) -> list[HostChips]:
     return [host for host in use.hosts if host.lock_owner]
 
 
-def _lock(host: HostChips, many: bool) -> str:
-    where = f" on host {host.host}" * many
-    return f"a lock file of libtpu{where}, left over from {host.lock_owner},"
+def _on_host(host: int, line: str, many: bool) -> str:
+    return f"Host {host}: {line}" if many else line
 
 
 def _booked(host: int, booking: ChipBooking, many: bool) -> str:
-    where = f" of host {host}" * many
-    name = f"{named(booking.chips)}{where}"
-    verb = "belongs" if len(booking.chips) == 1 else "belong"
-    whose = f"kernel of {booking.notebook}" if booking.notebook else f"kernel {booking.kernel}"
-    return f"{_first(name)} {verb} to the {whose}."
+    name, notebook = _first(named(booking.chips)), booking.notebook
+    if len(booking.chips) == 1:
+        line = f"{name} belongs to the kernel {booking.kernel}."
+        if notebook:
+            line = f"{name} belongs to the kernel of {notebook}."
+    else:
+        line = f"{name} belong to the kernel {booking.kernel}."
+        if notebook:
+            line = f"{name} belong to the kernel of {notebook}."
+    return _on_host(host, line, many)
 
 
 def unseen(use: ChipUse) -> list[str]:
@@ -165,23 +166,24 @@ def free_chips(
     freed = session.call(chips.free(ref, request))
     names = {(holder.host, holder.pid): _name(holder, many) for holder in holders}
     for holder in freed.ended:
-        outcome = f"{_OUTCOMES[holder.outcome]}{_because(holder.problem)}"
-        note(f"{names[holder.host, holder.pid]} {outcome}")
+        who = names[holder.host, holder.pid]
+        note(_with_problem(_outcome(who, holder.outcome), holder.problem))
     for lock in freed.locks:
         if lock.outcome in ("gone", "unknown") and lock.host not in {lock.host for lock in locks}:
             continue  # no one knows that there was one
-        where = f" on host {lock.host}" * many
-        note(f"libtpu's lock file{where} {_LOCKS[lock.outcome]}{_because(lock.problem)}")
+        note(_on_host(lock.host, _with_problem(_LOCKS[lock.outcome], lock.problem), many))
     for line in [*containers(freed.use), *unseen(freed.use)]:
         note(line)
     if not freed.free:
         left = [_name(holder, many) for holder in holders_of(freed.use)]
         left += [
-            _lock(left_over_lock, many).rstrip(",") for left_over_lock in left_over_locks(freed.use)
+            _on_host(lock.host, phrase(f"a lock file of libtpu from {lock.lock_owner}"), many)
+            for lock in left_over_locks(freed.use)
         ]
-        who = f"in use by: {'; '.join(left)}" if left else "perhaps still in use"
         raise TPUError(
-            f"The chips of {name} are {who}.",
+            f"The chips of {name} are in use by: {' · '.join(left)}."
+            if left
+            else f"The chips of {name} may still be in use.",
             Reason.CHIPS_HELD,
             f"`jupyter tpu chips list {name}` shows what uses them.",
         )
@@ -194,39 +196,56 @@ def _question(holders: Sequence[ChipHolder], locks: Sequence[HostChips], many: b
     lines += [f"  {_name(holder, many)}: {holder.command}" for holder in holders]
     if any(holder.kernel for holder in holders):
         lines.append("The variables of the kernels will be lost.")
-    lines += [f"{_first(_lock(lock, many))} is deleted if no process holds it." for lock in locks]
+    for lock in locks:
+        owner = lock.lock_owner
+        line = f"A lock file of libtpu from {owner} is deleted if no process holds it."
+        lines.append(_on_host(lock.host, line, many))
     return "\n".join([*lines, "Continue?"])
 
 
-def _because(problem: Problem | None) -> str:
-    """The end of a sentence about what failed."""
-    return f": {problem.message} {problem.hint}".rstrip() if problem else "."
+def _outcome(who: str, outcome: str) -> str:
+    return {
+        "ended": f"{who} ended.",
+        "killed": f"{who} did not end in time, and was killed.",
+        "gone": f"{who} no longer used them.",
+        "held": f"{who} still uses them.",
+        "refused": f"{who} belongs to another user, and sudo asks for a password on the host.",
+        "unknown": f"{who} may still use them.",
+    }[outcome]
+
+
+def _with_problem(sentence: str, problem: Problem | None) -> str:
+    return f"{sentence} {problem.message} {problem.hint}".rstrip() if problem else sentence
 
 
 def _name(holder: ChipHolder, many: bool) -> str:
     """ "Host 1: the job 1a2b (process 77 of root, since 2026-11-22 14:02)"."""
-    process = f"process {holder.pid} of {holder.user}"
+    parts = [phrase(f"process {holder.pid} of {holder.user}")]
     if holder.container:
-        process += f" in {container_text(holder.container)}"
+        parts.append(container_text(holder.container))
     if holder.since:
-        process += f", since {_local(holder.since)}"
-    owner = _owner(holder)
-    text = f"the {owner} ({process})" if owner else process
+        parts.append(phrase(f"since {_local(holder.since)}"))
+    process, owner = " · ".join(parts), _owner(holder)
+    text = f"{owner} ({process})" if owner else process
     return f"Host {holder.host}: {text}" if many else _first(text)
 
 
 def _owner(holder: ChipHolder) -> str:
     """The kernel, job or command that it belongs to; "" for none of ours."""
+    if holder.kernel and holder.notebook:
+        return phrase(f"kernel of {holder.notebook}")
     if holder.kernel:
-        return f"kernel of {holder.notebook}" if holder.notebook else f"kernel {holder.kernel}"
+        return phrase(f"kernel {holder.kernel}")
     if holder.job:
-        return f"job {holder.job}"
-    return "command of `jupyter tpu run`" if holder.run else ""
+        return phrase(f"job {holder.job}")
+    return phrase("command of `jupyter tpu run`") if holder.run else ""
 
 
 def _other(holder: ChipHolder) -> str:
     """A process that is none of ours."""
-    return f"another Jupyter: {holder.notebook}" if holder.notebook else "another program"
+    if holder.notebook:
+        return phrase(f"another Jupyter: {holder.notebook}")
+    return phrase("another program")
 
 
 def _first(text: str) -> str:

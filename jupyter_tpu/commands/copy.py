@@ -95,9 +95,8 @@ async def copy_files(
 
     node, cloud = await find_node(tpu, target)
     if not node.endpoints:
-        raise TPUError(
-            f"{node.name.node} is {node.state}.", Reason.CONFLICT, "This needs a READY TPU."
-        )
+        state = f"The TPU {node.name.node} is {node.state}."
+        raise TPUError(state, Reason.CONFLICT, "This needs a READY TPU.")
     hosts = host_numbers(request.hosts, len(node.endpoints), node.name.node)
     if request.download and len(hosts) > 1:
         raise InvalidInput(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..wording import phrase
 from .times import age
 
 if TYPE_CHECKING:
@@ -18,17 +19,22 @@ def hourly(cost: Cost, tier: Tier) -> str:
 
     listed = cost.list_usd_per_hour
     if listed is None:
-        tiers = {"on-demand": "", "reserved": " for reservations"}
-        price = f"price{tiers.get(tier, f' for {tier}')} not known, see {PRICES}"
+        price = phrase(
+            f"price not known, see {PRICES}"
+            if tier == "on-demand"
+            else f"price for {tier} not known, see {PRICES}"
+        )
     else:
-        shown = "on demand" if tier == "on-demand" else tier
-        price = f"about {usd(listed)} an hour ({cost.region}, {shown}, list price of {cost.date})"
+        shown = phrase("on demand") if tier == "on-demand" else tier
+        price = phrase(
+            f"about {usd(listed)} an hour ({cost.region}, {shown}, list price of {cost.date})"
+        )
     if cost.usd_per_hour == 0:
-        if cost.grant:
-            return (
-                f"in the grant {cost.grant}: $0.00 an hour plus network traffic. Otherwise {price}"
-            )
-        return f"emulated: costs nothing. A real one: {price}"
+        return phrase(
+            f"in the grant {cost.grant}: $0.00 an hour plus network traffic. Otherwise {price}"
+            if cost.grant
+            else f"emulated: costs nothing. A real one: {price}"
+        )
     return price
 
 
@@ -38,7 +44,7 @@ def so_far(tpu: TPU) -> str:
         return ""
     from ..catalog import usd
 
-    return "not known" if tpu.cost.usd is None else f"about {usd(tpu.cost.usd)}"
+    return phrase("not known" if tpu.cost.usd is None else f"about {usd(tpu.cost.usd)}")
 
 
 def running_for(cost: Cost) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ..wording import phrase
 from .language import in_language
 from .translated_help import TranslatedHelp, help_text
 
@@ -287,8 +288,10 @@ class Group(TranslatedHelp, click.Group):
 
 def usage_line(error: click.UsageError) -> str:
     """What is wrong with a command line, as one line that says where its help is."""
-    command = f" (see `{error.ctx.command_path} --help`)" if error.ctx is not None else ""
-    return " ".join(error.format_message().split()) + command
+    line = " ".join(error.format_message().split())
+    if error.ctx is None:
+        return line
+    return f"{line} ({phrase(f'see `{error.ctx.command_path} --help`')})"
 
 
 def program() -> str:

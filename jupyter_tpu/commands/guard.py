@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import InvalidInput
+from ..wording import phrase
 from .field_options import options_of
 from .grammar import Group, examples
 from .parameters import tpu_argument
@@ -19,13 +20,6 @@ from .times import local_time
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard
-
-_REASONS = {
-    "idle": "it is idle",
-    "time": "its time limit is reached",
-    "cost": "its cost limit is reached",
-}
-_ACTS = {"stop": "stops", "delete": "is deleted"}
 
 
 def guard_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,21 +43,29 @@ def _guard(fields: dict[str, Any]) -> SetGuard | None:
 
 
 def countdown(guard: Guard) -> str:
-    """What happens next, and when: "Stops at 2026-11-23 02:10:00 because it is idle"."""
-    act = _ACTS[guard.action]
+    """What happens next, and when: "stops at 2026-11-23 02:10:00 (it is idle)"."""
+    stops = guard.action == "stop"
     if guard.phase == "ending":
-        return f"{act} now"
+        return phrase("stops now" if stops else "is deleted now")
     if guard.ends:
-        return f"{act} at {local_time(guard.ends)} because {_REASONS[guard.reason]}"
+        time = local_time(guard.ends)
+        act = phrase(f"stops at {time}" if stops else f"is deleted at {time}")
+        reasons = {
+            "idle": phrase("it is idle"),
+            "time": phrase("its time limit is reached"),
+            "cost": phrase("its cost limit is reached"),
+        }
+        return f"{act} ({reasons[guard.reason]})"
     if guard.busy:
-        return f"busy with {', '.join(guard.busy)}"
-    return "no report from the host yet" if guard.busy is None else "no limit is near"
+        return phrase(f"busy with {', '.join(guard.busy)}")
+    if guard.busy is None:
+        return phrase("no report from the host yet")
+    return phrase("no limit is near")
 
 
 def guard_text(name: str, guard: Guard) -> str:
     """Its limits and its state, and what to do about a problem."""
-    limits = ", or ".join(_limits(guard))
-    lines = [f"{name} {_ACTS[guard.action]} {limits}.", f"Now: {countdown(guard)}."]
+    lines = [*_limits(name, guard), f"State: {countdown(guard)}."]
     if guard.problem is not None:
         why = f"{guard.problem.message} {guard.problem.hint}".rstrip()
         lines += [
@@ -85,15 +87,25 @@ def guard_text(name: str, guard: Guard) -> str:
     return "\n".join(lines)
 
 
-def _limits(guard: Guard) -> list[str]:
-    limits = []
+def _limits(name: str, guard: Guard) -> Iterator[str]:
+    stops = guard.action == "stop"
     if guard.idle is not None:
-        limits.append(f"after {_duration(guard.idle)} without work")
+        idle = _duration(guard.idle)
+        yield (
+            f"{name} stops after {idle} without work."
+            if stops
+            else f"{name} is deleted after {idle} without work."
+        )
     if guard.max_cost is not None:
-        limits.append(f"when it has cost ${guard.max_cost:.2f}")
+        cost = f"${guard.max_cost:.2f}"
+        yield (
+            f"{name} stops when it has cost {cost}."
+            if stops
+            else f"{name} is deleted when it has cost {cost}."
+        )
     if guard.until:
-        limits.append(f"at {local_time(guard.until)}")
-    return limits
+        time = local_time(guard.until)
+        yield f"{name} stops at {time}." if stops else f"{name} is deleted at {time}."
 
 
 def _duration(length: float) -> str:
@@ -176,7 +188,7 @@ def remove(name: str, confirmed: tuple[str, ...]) -> None:
 def _confirmed(session: Session, name: str, confirmed: tuple[str, ...]) -> tuple[str, str]:
     """What names exactly this TPU, and its name if that was confirmed, else ""."""
     tpu = session.call(session.fleet.tpu(name))
-    names = confirmed_names([tpu], confirmed, "change its guard")
+    names = confirmed_names([tpu], confirmed)
     return tpu_ref(tpu), tpu.name if tpu.name in names else ""
 
 

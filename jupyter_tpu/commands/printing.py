@@ -230,7 +230,7 @@ def list_text(answer: Any, text: Callable[[Any], str], items: str = "") -> str:
     if current_format().name != "text":
         return formatted(chosen, items)
     if _listed(answer, items) and not _listed(chosen, items):
-        note("Nothing in the list fulfils --filter.")
+        note("Nothing in the list matches --filter.")
         return ""
     return text(chosen)
 

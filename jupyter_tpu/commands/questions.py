@@ -63,17 +63,17 @@ confirm_name_option = click.option(
 )
 
 
-def confirmed_names(
-    things: Sequence[TPU | QueuedResource], confirmed: Collection[str], act: str
-) -> set[str]:
-    """The names that were given as *confirmed* or are typed now; *act*: "delete it".
+def confirmed_names(things: Sequence[TPU | QueuedResource], confirmed: Collection[str]) -> set[str]:
+    """The names that were given as *confirmed* or are typed now.
 
     Raises CANCELLED if another name is typed. Without a terminal, the fleet refuses the rest.
     """
     names = set(confirmed)
     for thing in things:
         if thing.not_yours and thing.name not in names and can_ask():
-            typed = ask(f'{thing.name} belongs to {thing.owner}. To {act}, type "{thing.name}": ')
+            typed = ask(
+                f'{thing.name} belongs to {thing.owner}. To continue, type "{thing.name}": '
+            )
             if typed.strip() != thing.name:
                 raise TPUError("Nothing was changed.", Reason.CANCELLED)
             names.add(thing.name)

@@ -139,7 +139,8 @@ def tpu_table(listed: TPUList) -> str:
     for tpu in listed.tpus:
         name = tpu.name if names.count(tpu.name) == 1 else f"{tpu.zone}~{tpu.name}"
         if tpu.problem:
-            lines.append(f"{name}: {problem_text(tpu.problem)}")
+            text = problem_text(tpu.problem)
+            lines.append(text if text.startswith(f"{name} ") else f"{name}: {text}")
         elif tpu.guard_stop:
             lines.append(f"{name}: {tpu.advice}")
     if any(not (tpu.emulated or tpu.attached) for tpu in listed.tpus):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -43,7 +44,8 @@ class CleanStream:
 
     def write(self, text: str) -> int:
         with explained(self.plain):
-            self.plain.write(_in_language(printable(text)).replace(_ESCAPE, "\x1b"))
+            shown = _in_language(printable(_masked(text)))
+            self.plain.write(shown.replace(_ESCAPE, "\x1b"))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -56,6 +58,24 @@ class CleanStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plain, name)
+
+
+def _masked(text: str) -> str:
+    """*text* for a coding agent: with the names of the tokens that TPUs get in place of values."""
+    for value, name in _secrets().items():
+        text = text.replace(value, f"[{name}]")
+    return text
+
+
+@functools.cache
+def _secrets() -> dict[str, str]:
+    from ..agent_token import acts_as_agent
+
+    if not acts_as_agent():
+        return {}
+    from ..tokens import known_secrets
+
+    return known_secrets()
 
 
 def _in_language(text: str) -> str:
@@ -98,10 +118,19 @@ def plain(stream: TextIO) -> TextIO:
 
 
 def write_plain(stream: TextIO, data: str | bytes) -> None:
-    """Writes what the user's own programs have written, as it is, and flushes."""
+    """Writes what the user's own programs have written, as it is, and flushes.
+
+    For a coding agent it is masked, piece by piece.
+    """
     below: Any = plain(stream)
     with explained(below):
-        if isinstance(data, bytes):
+        if isinstance(data, str):
+            data = _masked(data)
+        else:
+            if _secrets():
+                data = _masked(data.decode("utf-8", "surrogateescape")).encode(
+                    "utf-8", "surrogateescape"
+                )
             below.flush()
             below = below.buffer
         below.write(data)

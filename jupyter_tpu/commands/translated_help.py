@@ -22,8 +22,9 @@ _FILLER = "\0"
 _WIDE = re.compile(
     "([\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60])"
 )
-#: Headings of click, and what it says of a wrong command line.
+#: Headings of click and of ours, and what click says of a wrong command line.
 _HEADING = re.compile(r"^(Usage|Options|Commands)(?=:)", re.MULTILINE)
+_EXAMPLES = re.compile(r"^Examples?:$", re.MULTILINE)
 _MESSAGES = (
     "Show this message and exit.",
     "Missing argument {name}.",
@@ -73,12 +74,17 @@ class TranslatedHelp(_Base):
 
 
 def help_text(text: str) -> str:
-    """The paragraphs of a help in the language in use; examples, behind a backspace, stay."""
+    """The paragraphs of a help in the language in use; of examples, behind a backspace, only the
+    heading is translated.
+    """
     if not catalogue_name():
         return text
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(text))
+    heading = in_language("Examples")
     return "\n\n".join(
-        paragraph if "\b" in paragraph else _WIDE.sub(rf"\1{_FILLER}", _in_one_line(paragraph))
+        _EXAMPLES.sub(f"{heading}:", paragraph)
+        if "\b" in paragraph
+        else _WIDE.sub(rf"\1{_FILLER}", _in_one_line(paragraph))
         for paragraph in paragraphs
     )
 

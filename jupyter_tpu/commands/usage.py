@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..wording import count
+from ..wording import count, phrase
 from .grammar import command, examples
 from .parameters import project_option
 from .printing import list_options, note, print_list
@@ -96,20 +96,24 @@ def _owner(used: UsedTPU) -> str:
 
 
 def _owner_line(owner: OwnerUsage, chips: int) -> str:
-    """ "ana holds 32 of 64 chips: 2 TPUs, about $19.20 an hour, about $60.00 so far." """
+    """ "ana: 32 of 64 chips · 2 TPUs · about $19.20 an hour · about $60.00 so far" """
     from ..catalog import usd
 
-    who = "You" if owner.mine else owner.owner or "Unknown owners"
-    one = bool(owner.owner) and not owner.mine
-    verb = ("holds" if one else "hold") if owner.chips else ("has" if one else "have")
-    held = f"{owner.chips} of {count(chips, 'chip')}" if owner.chips else "no chips"
-    parts = [count(owner.tpus, "TPU")] if owner.tpus else []
+    parts = [phrase(f"{owner.chips} of {count(chips, 'chip')}")]
+    if not owner.chips:
+        parts = [phrase("no chips")]
+    if owner.tpus:
+        parts.append(count(owner.tpus, "TPU"))
     if owner.usd_per_hour:
-        parts.append(f"about {usd(owner.usd_per_hour)} an hour")
+        parts.append(phrase(f"about {usd(owner.usd_per_hour)} an hour"))
     if owner.usd:
-        parts.append(f"about {usd(owner.usd)} so far")
+        parts.append(phrase(f"about {usd(owner.usd)} so far"))
     if owner.unpriced:
-        parts.append(f"{owner.unpriced} without a known price")
+        parts.append(phrase(f"{owner.unpriced} without a known price"))
     if owner.blocked_chips:
-        parts.append(f"failed queued resources use quota for {count(owner.blocked_chips, 'chip')}")
-    return f"{who} {verb} {held}{': ' if parts else ''}{', '.join(parts)}."
+        blocked = count(owner.blocked_chips, "chip")
+        parts.append(phrase(f"failed queued resources use quota for {blocked}"))
+    line = " · ".join(parts)
+    if owner.mine:
+        return f"Your TPUs: {line}"
+    return f"{owner.owner}: {line}" if owner.owner else f"Unknown owners: {line}"

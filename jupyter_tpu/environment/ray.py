@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..concurrency import gather_or_cancel
 from ..errors import Reason, TPUError
 from ..ssh.host_program import argument
-from ..wording import hosts_text
+from ..wording import hosts_text, phrase
 from .host_answers import RayOnHost, RayState
 from .models import RemoteHost
 from .on_host.ray_node import known_addresses
@@ -55,10 +55,12 @@ def require_ray(hosts: Sequence[RayOnHost], tpu: str, environment: str) -> None:
         raise TPUError(f"Ray is not installed in {where}.", Reason.ENVIRONMENT, install)
     if missing := missing_on(hosts):
         one = hosts[missing[0]].version
-        has = f"Ray {one}" if one else "no Ray"
+        ours, others = hosts[0].version, hosts_text(missing)
+        has = phrase(f"Ray {one}" if one else "no Ray")
         raise TPUError(
-            f"Host 0 has Ray {hosts[0].version}, and {hosts_text(missing)} "
-            f"{'has' if len(missing) == 1 else 'have'} {has}.",
+            f"Host 0 has Ray {ours}, and {others} has {has}."
+            if len(missing) == 1
+            else f"Host 0 has Ray {ours}, and {others} have {has}.",
             Reason.ENVIRONMENT,
             install.replace("Install it", "Install the same on all hosts"),
         )

@@ -20,6 +20,7 @@ from msgspec import Meta, Struct
 
 from ..errors import InvalidInput
 from ..ssh.host_values import Address, Count, Line, Word
+from ..wording import phrase
 from .on_host.shares import MARK
 
 EXPORTS = "/etc/exports.d/jupyter-tpu-{}.exports"
@@ -119,31 +120,32 @@ def check_folder(folder: str) -> str:
 
 def why_not(host: SharingHost, *, server: bool) -> tuple[str, str]:
     """Why a host can't share, and what to do; ("", "") if it can."""
-    lacking = []
-    if not host.systemd:
-        lacking.append("it has no systemd")
+    both = "TPU VMs have both. Emulated hosts have neither."
     if not (host.server_kernel if server else host.client_kernel):
-        lacking.append("its kernel has no NFS")
-    if lacking:
-        return " and ".join(lacking), "TPU VMs have both. Emulated hosts have neither."
+        if host.systemd:
+            return phrase("its kernel has no NFS"), both
+        return phrase("it has no systemd and its kernel has no NFS"), both
+    if not host.systemd:
+        return phrase("it has no systemd"), both
     if not host.root:
         return (
-            f"the user {host.user} may not use sudo",
+            phrase(f"the user {host.user} may not use sudo"),
             "Log in as a user that may, or ask for that right.",
         )
     if not (host.server_tools if server else host.client_tools) and not host.apt:
-        return "its NFS programs are missing, and it has no apt-get", "Install them there."
+        why = phrase("its NFS programs are missing, and it has no apt-get")
+        return why, "Install them there."
     if host.state in ("other", "denied"):
-        return f"{host.path} is not a folder of {host.user}", "Name another folder."
+        return phrase(f"{host.path} is not a folder of {host.user}"), "Name another folder."
     if server and host.mounted.startswith("nfs"):
-        return f"{host.path} is itself on another host", "Share it from there."
+        return phrase(f"{host.path} is itself on another host"), "Share it from there."
     if not server and host.state == "folder" and not host.mounted:
         return (
-            f"{host.path} has files there, which the shared folder would hide",
+            phrase(f"{host.path} has files there, which the shared folder would hide"),
             "Move them away, or name another folder.",
         )
     if not server and host.mounted and not host.mounted.startswith(("nfs", "autofs")):
-        return f"something else is mounted at {host.path}", "Name another folder."
+        return phrase(f"something else is mounted at {host.path}"), "Name another folder."
     return "", ""
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from msgspec import UNSET, Struct, UnsetType
 
 from ..errors import Reason, TPUError
-from ..wording import age_text, container_text, count
+from ..wording import age_text, container_text, count, phrase
 from .models import ExpectedHardware
 
 #: Which chips a program uses, and the x, y, z bounds of them; in their new and old names.
@@ -192,8 +192,11 @@ def _require_devices(
     if not expected.emulated:
         if chips_in_use(check):
             # No reason to refuse. A kernel is refused while they are.
-            who = f" by {check.hardware.holders[0]}" if check.hardware.holders else ""
-            log(f"host {index}: the chips are in use{who}. So JAX was not checked there")
+            if check.hardware.holders:
+                who = check.hardware.holders[0]
+                log(f"host {index}: the chips are in use by {who}. So JAX was not checked there")
+            else:
+                log(f"host {index}: the chips are in use. So JAX was not checked there")
             return
         if check.platform != "tpu":
             why = fallback_cause(check)
@@ -235,31 +238,38 @@ def fallback_cause(check: HostCheck) -> Fallback:
     hardware = check.hardware
     platforms = hardware.variables.get("JAX_PLATFORMS", "")
     if platforms and "tpu" not in platforms.split(","):
-        return _because_of("JAX_PLATFORMS", f"the host sets JAX_PLATFORMS={platforms}")
+        return _because_of("JAX_PLATFORMS", phrase(f"the host sets JAX_PLATFORMS={platforms}"))
     if not hardware.chips and not hardware.device_files:
-        return Fallback(cause="the host has no TPU chips", hint=CREATE_AGAIN)
+        return Fallback(cause=phrase("the host has no TPU chips"), hint=CREATE_AGAIN)
     if not hardware.device_files:
         return Fallback(
-            cause=f"its {count(len(hardware.chips), 'chip')} have no device files, because the "
-            "runtime version has no TPU driver",
+            cause=phrase(
+                f"its {count(len(hardware.chips), 'chip')} have no device files, because the "
+                "runtime version has no TPU driver"
+            ),
             hint="Create the TPU again with its type's default runtime version.",
         )
     if hardware.no_library:
         return _because_of(
             "TPU_LIBRARY_PATH",
-            f"the host sets TPU_LIBRARY_PATH to {hardware.no_library}, which does not exist",
+            phrase(
+                f"the host sets TPU_LIBRARY_PATH to {hardware.no_library}, which does not exist"
+            ),
         )
     if not check.libtpu:
-        return _without_package("the package libtpu is not installed", check)
+        return _without_package(phrase("the package libtpu is not installed"), check)
     if hardware.holders:
         return Fallback(
-            cause=f"its chips are in use by {hardware.holders[0]}",
+            cause=phrase(f"its chips are in use by {hardware.holders[0]}"),
             hint="Stop that process on the host, or wait until it ends.",
         )
     if not check.libtpu_fits:
-        needs = f"JAX {check.jax} needs libtpu{check.libtpu_wanted}"
-        return _without_package(f"{needs}, but {check.libtpu} is installed", check)
-    why = first_line(check.backend_error) or f"it chose {check.platform or 'no device'}"
+        libtpu, needed = check.libtpu, f"libtpu{check.libtpu_wanted}"
+        cause = phrase(f"JAX {check.jax} needs {needed}, but {libtpu} is installed")
+        return _without_package(cause, check)
+    why = first_line(check.backend_error) or (
+        phrase(f"it chose {check.platform}") if check.platform else phrase("it chose no device")
+    )
     return Fallback(cause=why.rstrip("."), hint="The log has details.")
 
 

@@ -291,8 +291,10 @@ class RayService:
                 last = line.text.strip(". \n") or last
         problem = host.problem or _problem(job)
         message = problem.message if problem else "Ray has ended."
+        if last and not last.endswith(("?", "!")):
+            last += "."
         return TPUError(
-            f"{message} {last}.".strip() if last else message,
+            f"{message} {last}".strip(),
             Reason(problem.reason) if problem else Reason.ENVIRONMENT,
             f"Its whole output: jupyter tpu job logs {name.node} {job.id} --worker {host.host}",
         )

@@ -124,6 +124,8 @@ ROUTES = (
            "What is installed in it"),
     _fleet("GET tpus/{tpu}/environments/{environment}/lock", "environments.get_lock",
            "The exact versions in it"),
+    _fleet("GET tpus/{tpu}/environments/{environment}/kernelspec", "environments.get_kernelspec",
+           "The kernelspec by which a kernel is started in it"),
     _fleet("POST tpus/{tpu}/environments/{environment}/packages", "environments.change_packages",
            "Add and remove packages"),
     _fleet("POST tpus/{tpu}/environments/{environment}/sync", "environments.sync_packages",

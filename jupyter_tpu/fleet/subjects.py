@@ -170,9 +170,8 @@ class Jobs:
         self.service = JobService(core)
         self.profiles = ProfileService(core, kernels.service, forwarding.tensorboard)
         self.guard_stops = GuardStops(core)
-        self.guards = Guards(
-            core, money.owners, self.guard_stops, GoogleEnds(core.cloud, core.observer)
-        )
+        ends = GoogleEnds(core.cloud, core.observer)
+        self.guards = Guards(core, money.owners, self.guard_stops, ends, money.ledger)
         self.guard_setting = GuardService(core, self.guards)
         core.observer.polled.add(lambda nodes: self.guard_stops.observe(nodes, time.time()))
         core.shared.reloaded.add(lambda snapshot: self.guard_stops.reload(snapshot.guards))

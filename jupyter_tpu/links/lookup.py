@@ -397,16 +397,17 @@ def _check_state(node: Node, host: HostName) -> None:
     if node.retired:
         raise tpu_node_error(name)
     if node.state.gone:
-        why = "was preempted" if node.state is NodeState.PREEMPTED else "was terminated by Google"
+        preempted = node.state is NodeState.PREEMPTED
         raise HostGone(
-            f"{name} {why}.",
+            f"{name} was preempted." if preempted else f"{name} was terminated by Google.",
             Reason.CONFLICT,
             "It can't be used any more. Delete it and create another.",
         )
     if node.state in _STOPPED:
-        raise HostGone(f"{name} is {node.state.lower()}.", Reason.CONFLICT, "Start it first.")
+        message = f"The TPU {name} is {node.state.lower()}."
+        raise HostGone(message, Reason.CONFLICT, "Start it first.")
     if node.state in _GOING:
-        raise TPUError(f"{name} is {node.state.lower()}.", Reason.UNREACHABLE)
+        raise TPUError(f"The TPU {name} is {node.state.lower()}.", Reason.UNREACHABLE)
     if node.state in _COMING and host.worker >= len(node.endpoints):
         raise TPUError(
             f"{name} is {node.state.lower()} and has no address yet.",
@@ -421,5 +422,7 @@ def no_such_host(
     tpu: str, host: int | str, count: int, reason: Reason = Reason.INVALID
 ) -> TPUError:
     """The error for a *host* that *tpu*, which has *count* hosts, does not have."""
-    has = f"the hosts 0 to {count - 1}" if count > 1 else "host 0 only" if count else "no hosts now"
-    return error_for(f"{tpu} has no host {host}.", reason, f"It has {has}.")
+    hint = "It has host 0 only." if count else "It has no hosts now."
+    if count > 1:
+        hint = f"It has the hosts 0 to {count - 1}."
+    return error_for(f"{tpu} has no host {host}.", reason, hint)

@@ -15,6 +15,7 @@ from ..commands.questions import confirm, yes_option
 from ..commands.session import open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
+from ..wording import phrase
 from .kernels import Key, kernelspec_of
 from .show import wait_for
 
@@ -306,7 +307,9 @@ def _auto_state(kernels: NotebookKernels) -> str:
     if kernels.auto is None:
         return "Automatic running is off: cells that begin with %%tpu run on a TPU."
     key = kernels.auto
-    where = ("all hosts of " if key.all_hosts else "") + key.ref.partition("~")[2]
+    where = key.ref.partition("~")[2]
+    if key.all_hosts:
+        where = phrase(f"all hosts of {where}")
     return (
         f"Automatic running is on: every cell runs on {where} (environment "
         f"{key.environment}), except those that begin with %%local. To end it: %tpu auto off"

@@ -78,9 +78,9 @@ def masked(value: Any) -> Any:
 
     Whatever a program prints gets into output, but also into errors and the results of operations.
     """
-    from ..tokens import passed_variables
+    from ..tokens import known_secrets
 
-    secrets = {secret: name for name, secret in passed_variables().items() if len(secret) >= 8}
+    secrets = known_secrets()
 
     def mask(part: Any) -> Any:
         if isinstance(part, str):

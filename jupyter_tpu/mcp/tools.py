@@ -7,7 +7,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from ..errors import InvalidInput, Reason, TPUError
+from ..errors import InvalidInput
 from .connection import connection, on_core
 from .results import LONGEST, clean, output, plain, tool
 
@@ -191,21 +191,11 @@ async def tpu_execute(name: str, code: str, environment: str = "default") -> dic
 
     Answers the id of the cell; read its output with tpu_output. The TPU has to be connected.
     """
-    tpu = await connection.call("tpu", name)
-    if not tpu.agents_may_use:
-        raise TPUError(
-            f"{tpu.name} was not created by an agent, so an agent can't run code on it.",
-            Reason.PERMISSION,
-            f"A person can allow it for this TPU: jupyter tpu budget allow {tpu.name}",
-        )
-    ref = f"{tpu.zone}~{tpu.name}"
-    spec = next((entry.kernelspec for entry in tpu.environments if entry.name == environment), "")
-    if not spec:
-        raise TPUError(
-            f"{tpu.name} has no environment {environment}.", Reason.NOT_FOUND, "tpu_connect it."
-        )
+    # For each cell: a person may have changed what agents are allowed.
+    spec = await connection.call("environments.get_kernelspec", name, environment)
+    ref = f"{spec.zone}~{spec.tpu}"
     kernels = await on_core(_own_kernels())
-    return {"cell": await on_core(kernels.execute(ref, spec, code)), "tpu": ref}
+    return {"cell": await on_core(kernels.execute(ref, spec.kernelspec, code)), "tpu": ref}
 
 
 @tool("read-only")

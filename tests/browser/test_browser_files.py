@@ -92,7 +92,7 @@ def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
         page.get_by_role("button", name="Sync", exact=True).click()
 
     sync()
-    expect(page.get_by_text("Copied 1 file (1 byte) to 1 host, 1 left out")).to_be_visible()
+    expect(page.get_by_text("Copied 1 file (1 byte) to 1 host · 1 left out")).to_be_visible()
 
     # Somebody else changes it there.
     request = {"folder": str(other), "remote": "from the panel", "overwrite": True}
@@ -104,7 +104,7 @@ def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
     conflict = page.get_by_text("1 file was not copied: both sides have changed it.")
     expect(conflict).to_be_visible()
     page.get_by_role("button", name="Use the TPU’s").click()
-    expect(page.get_by_text("Copied 1 file (3 bytes) to here")).to_be_visible()
+    expect(page.get_by_text("Copied 1 file (3 bytes) to this computer")).to_be_visible()
     expect(conflict).to_be_hidden()
     assert (here / "train.py").read_text() == "333"
 

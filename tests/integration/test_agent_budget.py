@@ -1,28 +1,24 @@
-"""Budgets in a real server: what the agents' token may do, and what is spent by it."""
+"""Budgets in a real server: what agents may spend, and what is spent by them."""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tornado.httpclient import HTTPClientError
+from agent_client import ZONE, Client, delete_nodes, tpu_request
 from waiting import eventually
 
 from jupyter_tpu.agent_token import agent_token
 from jupyter_tpu.fleet.agents import budgets
-from jupyter_tpu.fleet.agents.budgets import FREE, OF_OWN_OPERATION, ON_OPEN_TPU, ON_OWN_TPU
+from jupyter_tpu.fleet.models.core import timestamp
 from jupyter_tpu.fleet.money import ledger
-from jupyter_tpu.fleet.routes import ROOT, ROUTES
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
-
-ZONE = "us-west4-a"
-TYPE = "v5litepod-1"  # $1.20 an hour
 
 
 @pytest.fixture(autouse=True)
@@ -37,36 +33,6 @@ def jp_server_config(emulator: Any, own_data: None) -> dict[str, Any]:
         "ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}},
         "JupyterTPU": {"emulator": str(emulator.state_file)},
     }
-
-
-class Client:
-    """Requests with a token of its own."""
-
-    def __init__(self, fetch: Callable[..., Any], token: str | None) -> None:
-        self._fetch = fetch
-        self._headers = {"headers": {"Authorization": f"token {token}"}} if token else {}
-
-    async def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        options: dict[str, Any] = {**self._headers, "params": {}}
-        if method == "POST":
-            options.update(body=json.dumps(body or {}), allow_nonstandard_methods=True)
-        try:
-            response = await self._fetch(*f"{ROOT}/{path}".split("/"), method=method, **options)
-        except HTTPClientError as error:
-            return error.code, json.loads(error.response.body if error.response else "null")
-        return response.code, json.loads(response.body or "null")
-
-    async def done(self, operation: str) -> dict[str, Any]:
-        async def ended() -> Any:
-            _, now = await self("GET", f"operations/{operation}")
-            return now if now["state"] != "running" else None
-
-        ended_operation: dict[str, Any] = await eventually(ended, 120)
-        return ended_operation
-
-    async def plan(self, name: str, **fields: Any) -> tuple[int, Any]:
-        tpu = {"name": name, "type": TYPE, "zone": ZONE, **fields.pop("tpu", {})}
-        return await self("POST", "plans", {"tpu": tpu, **fields})
 
 
 @pytest.fixture
@@ -89,63 +55,7 @@ def name(emulator: Any, faults: Callable[..., Any]) -> Iterator[Callable[[], str
         return names[-1]
 
     yield new
-    nodes = f"/v2/projects/emulated/locations/{ZONE}/nodes"
-    for node in emulator.request("GET", nodes).get("nodes", []):
-        if node["name"].rpartition("/")[2] in names and node["state"] != "DELETING":
-            emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
-
-
-def test_every_route_is_decided_on_and_what_changes_limits_is_for_people() -> None:
-    calls = {route.call for route in ROUTES}
-    for_agents = FREE | ON_OWN_TPU.keys() | ON_OPEN_TPU.keys() | OF_OWN_OPERATION
-    assert for_agents <= calls
-    for_people = calls - for_agents
-    assert for_people >= {
-        *("create", "start", "hunts.start", "queued.create", "queued.delete"),
-        *("budgets.set", "budgets.remove", "budgets.allow", "plans.answer"),
-        *("grants.add", "grants.remove", "prices.refresh"),
-        *("guards.set", "guards.keep", "guards.remove"),
-        *("tokens.pass_on", "usage.adopt", "networks.set_up", "ssh_key.add"),
-    }
-    writing = {route.call for route in ROUTES if route.method != "GET"}
-    assert FREE & writing == {
-        *("quote", "hunts.quote", "plans.make", "plans.carry_out"),
-        *("doctor.check", "doctor.preflight"),
-    }
-
-
-async def test_no_other_token_passes_as_an_agents_nor_an_agents_as_a_persons(
-    person: Client, agent: Client, jp_fetch: Callable[..., Any], name: Callable[[], str]
-) -> None:
-    for wrong in ("wrong", agent_token() + "x", agent_token()[:-1]):
-        status, answer = await Client(jp_fetch, wrong)("GET", "tpus")
-        assert (status, answer["reason"]) == (403, "PERMISSION")
-    # What a request says of itself is not believed.
-    _, plan = await person("POST", "plans", {"who": "agent", "tpu": _tpu(name())})
-    assert plan["who"] != "agent"
-    _, plan = await agent("POST", "plans", {"who": "somebody", "tpu": _tpu(name())})
-    assert plan["who"] == "agent"
-    for method, path, body in (
-        ("POST", "budgets", {"who": "agent", "day": 1000}),
-        ("DELETE", "budgets/agent", None),
-        ("POST", f"plans/{plan['id']}/answer", {"approve": True}),
-        ("POST", "tpus", {**_tpu(name()), "confirm_price": True}),
-        ("POST", "grants", {"name": "g", "types": ["v5e"], "zones": [ZONE],
-                            "tiers": ["on-demand"], "chips": 9}),
-    ):  # fmt: skip
-        status, answer = await agent(method, path, body)
-        assert (status, answer["reason"]) == (403, "PERMISSION"), (path, answer)
-        assert "Only a person" in answer["message"]
-    # It is no token of Jupyter: nothing else of the server can be had with it.
-    for path in ("api/kernels", "api/contents", "api/terminals", f"{ROOT}/openapi.json"):
-        headers = {"Authorization": f"token {agent_token()}"}
-        with pytest.raises(HTTPClientError) as refused:
-            await jp_fetch(*path.split("/"), headers=headers)
-        assert refused.value.code == 403
-
-
-def _tpu(name: str) -> dict[str, str]:
-    return {"name": name, "type": TYPE, "zone": ZONE}
+    delete_nodes(emulator, names)
 
 
 async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
@@ -153,7 +63,7 @@ async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
 ) -> None:
     await person("POST", "budgets", {"who": "agent", "day": 2})
     own, others = name(), name()
-    _, operation = await person("POST", "tpus", _tpu(others))
+    _, operation = await person("POST", "tpus", tpu_request(others))
     assert (await person.done(operation["id"]))["state"] == "done"
 
     status, plan = await agent.plan(own, max_cost=1.0)
@@ -206,37 +116,53 @@ async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
     assert use["committed"] == 0
 
 
-async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowed(
-    person: Client, agent: Client, name: Callable[[], str]
+async def test_a_person_who_keeps_a_tpu_moves_its_end_in_the_ledger_which_is_the_bill_to_a_cent(
+    person: Client, agent: Client, name: Callable[[], str], emulator: Any
 ) -> None:
-    others = name()
-    _, operation = await person("POST", "tpus", _tpu(others))
-    assert (await person.done(operation["id"]))["state"] == "done"
-    command = {"command": ["echo", "hello"]}
-    for path, body in (
-        ("connect", {}),
-        ("runs", command),
-        ("jobs", {**command, "name": "hello"}),
-        ("copies", {"sources": ["."], "destination": ""}),
+    await person("POST", "budgets", {"who": "agent", "total": 1})
+    own = name()
+    _, plan = await agent.plan(own, time=300)
+    _, begun = await agent("POST", f"plans/{plan['id']}/create")
+    assert (await agent.done(begun["operation"]))["state"] == "done"
+
+    async def line() -> Any:
+        _, overview = await person("GET", "budgets")
+        return next(line for line in overview["spending"] if line["tpu"] == own)
+
+    async def kept() -> Any:
+        status, guard = await person("POST", f"tpus/{own}/guard/keep", {"seconds": 1800})
+        return guard if status == 200 else None
+
+    planned = await line()
+    guard = await eventually(kept, 60)
+    now = await line()
+    assert guard["ends"] > planned["ends"]
+    assert now["ends"] >= guard["ends"]
+    assert now["most"] == pytest.approx(1.2 * (1800 + 120) / 3600, abs=0.1)
+    for method, path, body in (
+        ("POST", "guard/keep", {"seconds": 5 * 3600}),
+        ("POST", "guard", {"idle": 3600}),
+        ("DELETE", "guard", None),
     ):
-        status, answer = await agent("POST", f"tpus/{others}/{path}", body)
-        assert (status, answer["reason"]) == (403, "PERMISSION"), path
-        assert "was not created by an agent" in answer["message"]
-        assert answer["hint"].endswith(f"jupyter tpu budget allow {others}")
-    status, answer = await agent("POST", f"tpus/{others}/agents", {"allowed": True})
-    assert (status, answer["reason"]) == (403, "PERMISSION")
+        status, answer = await person(method, f"tpus/{own}/{path}", body)
+        assert (status, answer["reason"]) == (409, "BUDGET"), answer
+        assert (await line())["ends"] == now["ends"]
+    sooner = {"action": "delete", "until": timestamp("seconds", at=time.time() + 600)}
+    status, guard = await person("POST", f"tpus/{own}/guard", sooner)
+    assert status == 200, guard
+    assert (await line())["ends"] == guard["ends"]
+    assert (await line())["most"] < now["most"]
+    _, deleting = await person("DELETE", f"tpus/{own}")
+    assert (await person.done(deleting["id"]))["state"] == "done"
 
-    status, tpu = await person("POST", f"tpus/{others}/agents", {"allowed": True})
-    assert (status, tpu["agents_may_use"]) == (200, True)
-    status, run = await agent("POST", f"tpus/{others}/runs", command)
-    assert status == 201, run
-    status, answer = await agent("DELETE", f"tpus/{others}")
-    assert (status, answer["reason"]) == (403, "PERMISSION")
+    async def ended() -> Any:
+        now = await line()
+        return now if now["state"] == "ended" else None
 
-    status, tpu = await person("POST", f"tpus/{others}/agents", {"allowed": False})
-    assert (status, tpu["agents_may_use"]) == (200, False)
-    status, _ = await agent("POST", f"tpus/{others}/runs", command)
-    assert status == 403
+    spent = await eventually(ended, 60)
+    bill = emulator.request("GET", "/emulator/v1/bill")["lines"]
+    billed = next(one for one in bill if one["node"].endswith(f"/{own}"))
+    assert round(spent["usd"], 2) == pytest.approx(round(billed["usd"], 2), abs=0.01)
 
 
 async def test_a_budget_that_is_lowered_ends_a_running_tpu_by_its_guard_which_tells_before(
@@ -342,6 +268,11 @@ async def test_a_price_that_is_not_known_needs_the_most_that_an_hour_may_cost(
     assert "--max-price" in answer["hint"]
     status, plan = await agent.plan(name(), tpu={**reserved, "max_price": 3})
     assert (status, plan["usd_per_hour"]) == (201, 3)
+    # An agent does not say what something costs: a person is asked, whatever the budget is.
+    await person("POST", "budgets", {"who": "agent", "day": 100})
+    status, answer = await agent("POST", f"plans/{plan['id']}/create")
+    assert (status, answer["reason"]) == (409, "BUDGET"), answer
+    assert "is not known" in answer["message"]
     status, answer = await agent.plan(name(), tpu={"max_price": 1})
     assert (status, answer["reason"]) == (409, "PRICE")
     assert "$1.20 an hour. You allowed at most $1.00" in answer["message"]

@@ -81,7 +81,7 @@ def test_two_attached_machines_are_used_as_one_tpu(
     hostnames = [ssh(shell, alias, "hostname") for alias in aliases]
     assert "need a name" in shell.complaint("attach", *aliases)
     output = shell.out("attach", *aliases, "--name", "pair")
-    assert output.startswith("pair is attached (2 hosts, no TPU chips).")
+    assert output.startswith("pair is attached (2 hosts · no TPU chips).")
     described = shell.out("describe", "pair")
     assert f"ssh {aliases[0]}, ssh {aliases[1]}" in described
     assert re.search(r"type +2 SSH hosts without a TPU\n", described)

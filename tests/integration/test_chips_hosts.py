@@ -267,7 +267,7 @@ async def test_the_doctor_names_containers_and_a_lock_that_is_left_over_and_what
     use = await pod.fleet.chips.list(pod.tpu)
     assert [host.lock_owner for host in use.hosts] == ["root", ""]
     assert f"--command 'sudo docker stop {container}'" in use_table(use)
-    assert "A lock file of libtpu on host 0, left over from root, blocks" in use_table(use)
+    assert "Host 0: A lock file of libtpu, left over from root, blocks" in use_table(use)
     holding = await detached(pod, 0, HOLD, "sudo -n ")
 
     async def locked() -> bool:

@@ -115,11 +115,11 @@ def test_whose_a_tpu_is_is_shown_and_another_persons_needs_its_name(
     text = alone.out("usage")
     (row,) = [line for line in text.splitlines() if line.startswith(name)]
     assert re.split(r"  +", row)[2:6] == ["v5litepod-1", "1", "bob", "READY"]
-    assert re.search(r"^bob holds 1 of \d+ chips?: 1 TPU\.$", text, re.M)
+    assert re.search(r"^bob: 1 of \d+ chips? · 1 TPU$", text, re.M)
     assert f"{name} belongs to bob" in alone.complaint("delete", name, "--yes")
-    assert f"To stop it, confirm its name: --confirm-name {name}" in alone.complaint("stop", name)
+    assert f"To continue, confirm its name: --confirm-name {name}" in alone.complaint("stop", name)
     refused = alone.run("guard", "set", name, "--max-idle", "2h").stderr
-    assert f"To change its guard, confirm its name: --confirm-name {name}" in refused
+    assert f"To continue, confirm its name: --confirm-name {name}" in refused
     named = ("--confirm-name", name)
     assert "stops after 2 h" in alone.run("guard", "set", name, "--max-idle", "2h", *named).stdout
     assert "belongs to bob" in alone.complaint("guard", "keep", name)
@@ -129,7 +129,7 @@ def test_whose_a_tpu_is_is_shown_and_another_persons_needs_its_name(
     assert f"{name} belongs to bob" in alone.complaint("start", name, "--yes")
     assert f"Started {name}." in alone.out("start", name, "--yes", "--confirm-name", name)
     terminal = Terminal(alone, "adopt", name)
-    terminal.expect(f'To adopt it, type "{name}": ')
+    terminal.expect(f'To continue, type "{name}": ')
     terminal.type(f"not-{name}\n")
     assert terminal.end() == 1
     assert "Nothing was changed." in terminal.text
@@ -215,7 +215,7 @@ def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
     fault = {"kind": "announce-maintenance", "node": name}
     emulator.request("POST", "/emulator/v1/faults", fault)
     assert main(["describe", name]) == 0
-    assert "announced by Google from 20" in capsys.readouterr().out
+    assert re.search("announced by Google; .* · from 20", capsys.readouterr().out)
 
 
 def test_a_network_is_set_up_after_a_question_that_shows_each_change(

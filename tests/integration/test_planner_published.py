@@ -1,6 +1,7 @@
-"""The planner's prediction for training runs whose results MaxText has published.
+"""The planner's prediction for a training run whose result MaxText has published.
 
-All of them: benchmarks/planner.py, which takes an hour.
+It compiles one program, which takes a minute or two of processor time. All of them:
+benchmarks/planner.py. What their programs do is in unit/test_jaxkit_plan.py.
 """
 
 from __future__ import annotations
@@ -15,15 +16,22 @@ pytest.importorskip("flatbuffers", reason="pip install 'jupyter-tpu[compile]'")
 
 
 @pytest.mark.long
-def test_a_rebuilt_run_is_predicted_within_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rebuilt_run_is_predicted_within_a_quarter(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     monkeypatch.setitem(sys.modules, "_maxtext", None)
     monkeypatch.delitem(sys.modules, "_maxtext")
     import _maxtext
     import planner
 
+    monkeypatch.setattr(planner, "_COMPILED", tmp_path)
     config = next(one for one in _maxtext.CONFIGS if one.name == "16B")
-    result = planner.judge(config, 1500.0)
+    planner.compiled(config, 3000.0)
+    made = planner.cached(config)  # as `--from-cache` reads it
+    assert made is not None
+    assert made.batch == config.batch
+    result = planner.judge(config, made)
     assert result.error is not None, result.reason
     assert abs(result.error) <= planner.WITHIN
     assert result.least is not None

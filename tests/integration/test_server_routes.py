@@ -6,12 +6,14 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
@@ -201,8 +203,27 @@ async def test_of_two_requests_for_one_name_at_once_one_is_a_conflict(
     assert (await ended(call, operation))["problem"]["reason"] == "NO_CAPACITY"
 
 
-async def test_a_terminal_of_the_server_is_a_shell_on_the_host(
-    call: Callable[..., Any], create_tpu: Callable[..., Any], jp_ws_fetch: Any
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.fixture
+def ignored_hangups() -> Iterator[None]:
+    """As for a server that `nohup` has started."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+async def test_a_terminal_of_the_server_is_a_shell_on_the_host_and_ends_when_it_is_closed(
+    call: Callable[..., Any],
+    create_tpu: Callable[..., Any],
+    jp_fetch: Any,
+    jp_ws_fetch: Any,
+    ignored_hangups: None,
 ) -> None:
     name = create_tpu(type="v5litepod-16")["name"].rpartition("/")[2]
     status, answer = await call("POST", f"tpus/{name}/hosts/4/terminals")
@@ -219,6 +240,11 @@ async def test_a_terminal_of_the_server_is_a_shell_on_the_host(
         assert kind != "disconnect", shown
         shown += "".join(map(str, texts)) if kind == "stdout" else ""
     socket.close()
+    [shell] = [one for one in psutil.Process().children() if "--in-jupyterlab" in one.cmdline()]
+    processes = [shell, *shell.children(recursive=True)]
+    assert any(process.name() == "ssh" for process in processes)
+    await jp_fetch("api", "terminals", terminal["name"], method="DELETE")
+    await eventually(lambda: not any(map(_runs, processes)))
 
 
 async def test_a_terminal_needs_permission_for_terminals_too(

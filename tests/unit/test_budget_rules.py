@@ -55,6 +55,23 @@ class Model:
         else:
             self.lines.append(structs.replace(asked, node_id="n", since=self.now))
 
+    def keep(self, seconds: float) -> None:
+        """A person keeps the newest TPU for so long from now."""
+        running = [one for one in self.lines if one.since is not None]
+        if not running:
+            return
+        before = running[-1]
+        ends = max(before.ends or 0.0, self.now + seconds)
+        most = rules.usd_of(before, self.now)[0] + rules.most_for(3.6, ends - self.now)
+        after = structs.replace(before, ends=ends, most=most)
+        others = [one for one in self.lines if one.id != before.id]
+        try:
+            rules.require_later_end(before, after, [self.budget], others, self.now)
+        except TPUError as error:
+            self.reasons.add(error.reason)
+        else:
+            self.lines[self.lines.index(before)] = after
+
     def pass_time(self, seconds: float) -> None:
         """Guards act in time: at most MARGIN seconds late."""
         self.now += seconds
@@ -128,6 +145,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("ask"), st.floats(0.2, 8.0)),
         st.tuples(st.just("pass_time"), st.floats(1.0, 2 * DAY)),
+        st.tuples(st.just("keep"), st.floats(60.0, DAY)),
         st.tuples(st.just("delete"), st.integers(0, 20)),
     ),
     max_size=30,

@@ -56,6 +56,45 @@ def test_a_catalogue_is_compiled_without_what_is_not_translated(tmp_path):
     assert terminal == {"Print JSON.": ["打印 JSON。"]}
 
 
+def test_vs_code_gets_a_bundle_and_the_texts_of_its_manifest(tmp_path):
+    from compile_catalogues import compile_for_vscode
+
+    path = tmp_path / "ja_JP" / "LC_MESSAGES" / "jupyter_tpu.po"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n'
+        '"Plural-Forms: nplurals=1; plural=0;\\n"\n\n'
+        '#. frontend\nmsgid "%1 host"\nmsgid_plural "%1 hosts"\nmsgstr[0] "ホスト %1 台"\n\n'
+        '#. vscode\nmsgid "Stop Job"\nmsgstr "ジョブを停止"\n\n'
+        '#. help\nmsgid "Print JSON."\nmsgstr "JSON を出力します。"\n'
+    )
+    extension = tmp_path / "vscode"
+    extension.mkdir()
+    keys = {"command.stopJob": "Stop Job", "command.new": "Not translated"}
+    (extension / "package.nls.json").write_text(json.dumps(keys))
+    compile_for_vscode(tmp_path, extension)
+    manifest, bundle = (
+        json.loads((extension / name).read_text(encoding="utf-8"))
+        for name in ("package.nls.ja.json", "l10n/bundle.l10n.ja.json")
+    )
+    assert manifest == {"command.stopJob": "ジョブを停止"}  # VS Code fills in English
+    assert bundle == {"%1 host": "ホスト %1 台", "Stop Job": "ジョブを停止"}
+
+
+def test_what_vs_code_shows_of_the_manifest_has_a_key(tmp_path, monkeypatch):
+    import catalogue as script
+
+    (tmp_path / "package.nls.json").write_text('{"title": "Stop Job"}')
+    manifest = {"displayName": "Cloud TPU", "contributes": {"commands": [{"title": "%title%"}]}}
+    (tmp_path / "package.json").write_text(json.dumps(manifest))
+    monkeypatch.setattr(script, "MANIFEST_TEXTS", tmp_path / "package.nls.json")
+    assert script._manifest_texts() == ["Stop Job"]
+    manifest["contributes"]["commands"].append({"title": "Follow Job"})
+    (tmp_path / "package.json").write_text(json.dumps(manifest))
+    with pytest.raises(SystemExit, match="'Follow Job' is no key"):
+        script._manifest_texts()
+
+
 def test_an_update_keeps_translations_and_marks_those_of_changed_texts():
     import catalogue as script
     import polib
@@ -113,6 +152,10 @@ def test_sentences_and_labels_are_found_in_python_code(tmp_path):
         '    raise E("The host has no %s." % cause)\n'
         '    progress.log(f"Connected to host {n}")\n'
         '    return count(n, "host"), "key", "SELECT a FROM b WHERE c = ?"\n'
+        'HINT = f"Start it: jupyter tpu start {name}"\n'
+        'GONE = f"It is gone. {HINT}"\n'
+        'FAILED = f"The host did not answer: {error}"\n'
+        'PART = phrase(f"{n} left out")\n'
     )
     (package / "commands" / "group.py").write_text(
         '@command("stop")\n@click.option("--yes", help="Do not ask")\ndef stop():\n'
@@ -131,4 +174,8 @@ def test_sentences_and_labels_are_found_in_python_code(tmp_path):
         ("Connected to host {n}", "label"),
         ("{number} hosts", "label"),
         ("{number} host", "label"),
+        ("Start it: {command}", "sentence"),
+        ("It is gone.", "sentence"),
+        ("The host did not answer: {error}", "sentence"),
+        ("{n} left out", "label"),
     ]

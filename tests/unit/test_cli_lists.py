@@ -161,7 +161,7 @@ def test_a_list_is_printed_in_the_format_that_was_asked_for(
     heads = next(csv.reader(io.StringIO(shown(capsys, "--format", "csv"))))
     assert {"name", "zone", "state", "chips"} <= {*heads}
     assert "hosts" not in heads
-    assert shown(capsys, "--filter", "name=x") == "Nothing in the list fulfils --filter.\n"
+    assert shown(capsys, "--filter", "name=x") == "Nothing in the list matches --filter.\n"
     assert json.loads(shown(capsys, "--filter", "name=x", "--json"))["tpus"] == []
     assert shown(capsys, "--filter", "name=x", "--format", "value(name)") == ""
 

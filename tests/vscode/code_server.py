@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, TimeoutError, expect
 from ports import free_port
 from waiting import until
 
@@ -48,6 +48,7 @@ class CodeServer:
     variables: environment variables, for it and what it starts.
     trusting: whether every workspace is trusted without a question.
     jupyter: whether Microsoft's extension is among them.
+    language: VS Code's display language; "": English.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class CodeServer:
         variables: Mapping[str, str],
         trusting: bool = True,
         jupyter: bool = False,
+        language: str = "",
     ) -> None:
         self.workspace = folder / "workspace"
         self.home = folder / "home"
@@ -83,6 +85,8 @@ class CodeServer:
         machine.mkdir()
         (user / "settings.json").write_text(json.dumps(quiet))
         (machine / "settings.json").write_text(json.dumps(settings))
+        if language:
+            _add_language(folder / "user", language)
         self.environment = environment(self.home, variables)
         self.port = free_port()
         command = [
@@ -94,6 +98,7 @@ class CodeServer:
             *("--disable-getting-started-override",),
             *(["--disable-workspace-trust"] if trusting else []),
             *(["--enable-proposed-api", JUPYTER_ID] if jupyter else []),
+            *(["--locale", language] if language else []),
         ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -166,6 +171,17 @@ def install_extensions(folder: Path, *packages: Path) -> Path:
     return folder / "extensions"
 
 
+def _add_language(user: Path, language: str) -> None:
+    """What VS Code has of an installed language pack, here one without texts: VS Code itself stays
+    English, and extensions have *language*.
+    """
+    texts = user / "no-texts.json"
+    texts.write_text(json.dumps({"version": "1.0.0", "contents": {}}))
+    extension = {"extensionIdentifier": {"id": f"test.{language}"}, "version": "1.0.0"}
+    pack = {"hash": "0", "extensions": [extension], "translations": {"vscode": str(texts)}}
+    (user / "languagepacks.json").write_text(json.dumps({language: {**pack, "label": language}}))
+
+
 def build_vsix(folder: Path) -> Path:
     """The extension as users get it, from this checkout."""
     path = folder / "jupyter-tpu.vsix"
@@ -187,7 +203,7 @@ class Window:
     def __init__(self, page: Page, server: CodeServer) -> None:
         self.page = page
         self.server = server
-        self.tree = page.get_by_role("tree", name="TPUs")
+        self.tree = page.get_by_role("tree", name="TPU")  # "TPUs", in English
         self.view = page.locator("#workbench\\.view\\.extension\\.jupyterTpu")
         self.picker = page.locator(".quick-input-widget:visible")
         self.toasts = page.locator(".notification-toast")
@@ -262,16 +278,15 @@ class Window:
         # Not a selected kernel's own row, which names its collection behind the kernel.
         first = self.picker.get_by_role("option", name=re.compile(f"^{re.escape(path[0])}"))
 
+        # Where a kernel is selected already, also by the Jupyter extension itself.
+        others = self.picker.get_by_role("option", name="Select Another Kernel")
+
         def offered() -> bool:
             self.page.keyboard.press("Escape")  # the list is not renewed while it is shown
             self.page.locator(".kernel-label:visible").click()
-            self.page.wait_for_timeout(1000)  # ms
-            # Where a kernel is selected already, also by the Jupyter extension itself.
-            others = self.picker.get_by_role("option", name="Select Another Kernel")
-            if first.count() == 0 and others.count() > 0:
+            if comes(first.or_(others)) and first.count() == 0:
                 others.click()
-                self.page.wait_for_timeout(1000)
-            return first.count() > 0
+            return comes(first)
 
         until(offered, 120, self.picker.inner_text)
         first.first.click()
@@ -290,6 +305,15 @@ class Window:
         """What the terminal shows."""
         rows = self.page.locator(".terminal-wrapper.active .xterm-rows")
         return rows.inner_text().replace("\xa0", " ") if rows.count() else ""
+
+
+def comes(locator: Locator, limit: float = 5.0) -> bool:
+    """Whether something that *locator* finds is shown within *limit* seconds."""
+    try:
+        locator.first.wait_for(timeout=1000 * limit)
+    except TimeoutError:
+        return False
+    return True
 
 
 def notebook(path: Path, source: str) -> None:

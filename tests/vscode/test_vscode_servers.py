@@ -15,6 +15,7 @@ from code_server import (
     ROOT,
     CodeServer,
     Window,
+    comes,
     end_servers,
     jupyter_servers,
     jupyter_variables,
@@ -229,8 +230,7 @@ def test_a_notebook_whose_server_ended_runs_with_the_next_one(
         """Not while the Jupyter extension takes leave of the kernel that it had."""
         if window.page.locator(".codicon-notebook-execute-all:visible").count() > 0:
             window.run_all()
-        window.page.wait_for_timeout(5000)  # ms
-        return "process" in (window.output().all_inner_texts() or [""])[0]
+        return comes(window.output().get_by_text("process"))
 
     until(ran, 100, window.page.locator(".notebook-editor").inner_text)
     [other] = jupyter_servers(variables)

@@ -3,6 +3,7 @@
 import type { Jupyter, JupyterServer } from '@vscode/jupyter-extension';
 import * as vscode from 'vscode';
 
+import { trans } from '../../labextension/src/ui/translation';
 import { explanation } from './explanation';
 import { Session } from './session';
 
@@ -45,17 +46,24 @@ export class Collection implements vscode.Disposable {
     this._offered = true;
     try {
       const api = await extension.activate();
-      const collection = api.createJupyterServerCollection(ID, 'Cloud TPUs', {
-        onDidChangeServers: this._changed.event,
-        provideJupyterServers: () => this._servers(),
-        resolveJupyterServer: server => this._resolve(server)
-      });
+      const collection = api.createJupyterServerCollection(
+        ID,
+        trans.__('Cloud TPUs'),
+        {
+          onDidChangeServers: this._changed.event,
+          provideJupyterServers: () => this._servers(),
+          resolveJupyterServer: server => this._resolve(server)
+        }
+      );
       collection.documentation = vscode.Uri.parse(DOCUMENTATION);
       this._disposables.push(collection);
     } catch (error) {
       this._offered = false;
       void vscode.window.showErrorMessage(
-        `The Jupyter extension does not take servers of other extensions: ${(error as Error).message}. Update it.`
+        trans.__(
+          'The Jupyter extension does not take servers of other extensions: %1. Update it.',
+          (error as Error).message
+        )
       );
     }
   }
@@ -67,8 +75,8 @@ export class Collection implements vscode.Disposable {
     }
     const url = this._session.connection?.client.server.url;
     const label = url
-      ? `Jupyter server at ${new URL(url).host}`
-      : 'Start a Jupyter server';
+      ? trans.__('Jupyter server at %1', new URL(url).host)
+      : trans.__('Start a Jupyter server');
     return [{ id: ID, label }];
   }
 
@@ -83,7 +91,7 @@ export class Collection implements vscode.Disposable {
     const { token, url } = connection.client.server;
     return {
       ...server,
-      label: `Jupyter server at ${new URL(url).host}`,
+      label: trans.__('Jupyter server at %1', new URL(url).host),
       connectionInformation: { baseUrl: vscode.Uri.parse(url), token }
     };
   }
@@ -114,9 +122,11 @@ export class Collection implements vscode.Disposable {
  * again; if nothing answers there, it looks for its kernels there for minutes. It can't be told.
  */
 async function adviseReload(): Promise<void> {
-  const reload = 'Reload Window';
+  const reload = trans.__('Reload Window');
   const answer = await vscode.window.showWarningMessage(
-    'The Jupyter server has another address now. Open notebooks find it after you reload the window.',
+    trans.__(
+      'The Jupyter server has another address now. Open notebooks find it after you reload the window.'
+    ),
     reload
   );
   if (answer === reload) {

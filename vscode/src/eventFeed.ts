@@ -8,6 +8,7 @@ import {
   CHANGE_SCHEMA,
   KERNEL_REFUSED_SCHEMA
 } from '../../labextension/src/rest/changeSchema';
+import { withSentences } from '../../labextension/src/rest/sentences';
 import { IServer } from './client';
 
 /** Why the server has not started a kernel. */
@@ -95,9 +96,9 @@ export class EventFeed implements IChangeFeed {
       return; // not an event
     }
     if (event?.schema_id === CHANGE_SCHEMA) {
-      this._changed.emit(event as unknown as IChange);
+      this._changed.emit(withSentences(event) as unknown as IChange);
     } else if (event?.schema_id === KERNEL_REFUSED_SCHEMA) {
-      this._refused.emit(event as unknown as Refusal);
+      this._refused.emit(withSentences(event) as unknown as Refusal);
     }
   }
 

@@ -1,25 +1,38 @@
 // Why there is no server, and what to do, in a sentence or two.
 
+import { inLanguage, trans } from '../../labextension/src/ui/translation';
 import { Session } from './session';
 
 export function explanation({ message, python, state }: Session): string {
   switch (state) {
     case 'idle':
-      return 'Nothing is started in a workspace that you do not trust.';
+      return trans.__(
+        'Nothing is started in a workspace that you do not trust.'
+      );
     case 'searching':
-      return 'Looking for the Jupyter server …';
+      return trans.__('Looking for the Jupyter server …');
     case 'starting':
-      return 'Starting a Jupyter server …';
+      return trans.__('Starting a Jupyter server …');
     case 'stopped':
-      return 'No Jupyter server with jupyter-tpu is running.';
+      return trans.__('No Jupyter server with jupyter-tpu is running.');
     case 'missing':
-      return `jupyter-tpu is not installed in ${python}. Install it with: ${python} -m pip install jupyter-tpu`;
+      return trans.__(
+        'jupyter-tpu is not installed in %1. Install it with: %1 -m pip install jupyter-tpu',
+        python
+      );
     case 'old':
-      return `The jupyter-tpu of ${python} is older than this extension. Update it with: ${python} -m pip install --upgrade jupyter-tpu`;
+      return trans.__(
+        'The jupyter-tpu of %1 is older than this extension. Update it with: %1 -m pip install --upgrade jupyter-tpu',
+        python
+      );
     case 'broken':
-      return `${python} can’t be run (${message}). Choose a Python with jupyter-tpu.`;
+      return trans.__(
+        '%1 can’t be run (%2). Choose a Python with jupyter-tpu.',
+        python,
+        message
+      );
     case 'failed':
-      return message;
+      return inLanguage(message);
     case 'running':
       return '';
   }
@@ -35,9 +48,14 @@ export function windowObstacle(
   remote: string | undefined
 ): string {
   if (web) {
-    return 'VS Code in a browser can’t open a window on a host. Use VS Code for the desktop.';
+    return trans.__(
+      'VS Code in a browser can’t open a window on a host. Use VS Code for the desktop, or the command “TPU: Open Terminal on Host”.'
+    );
   }
   return remote
-    ? `This window is on another machine (${remote}), and so is the SSH configuration with your TPUs. Use a local window.`
+    ? trans.__(
+        'This window is on another machine (%1), and so is the SSH configuration with your TPUs. Use a local window, or the command “TPU: Open Terminal on Host”.',
+        remote
+      )
     : '';
 }

@@ -6,6 +6,7 @@ import { operationTitle } from '../../labextension/src/operations/operationLabel
 import { IOperation } from '../../labextension/src/rest/api';
 import { Failure } from '../../labextension/src/rest/failure';
 import { failureLine } from '../../labextension/src/ui/failures';
+import { trans } from '../../labextension/src/ui/translation';
 import { Collection, JUPYTER_EXTENSION } from './collection';
 import { Commands } from './commands/context';
 import { createTPU, startHunt } from './commands/create';
@@ -14,12 +15,16 @@ import * as lifecycle from './commands/lifecycle';
 import { runFile, runOnNewTPU } from './commands/runFile';
 import * as servers from './commands/servers';
 import { explanation } from './explanation';
+import { loadLanguage } from './language';
 import { INode, nameOf, remedyNodes, summary } from './nodes';
 import { IConnection, Session } from './session';
 import { Sources } from './source';
 import { Tree } from './tree';
 
-export function activate(context: vscode.ExtensionContext): void {
+export async function activate(
+  context: vscode.ExtensionContext
+): Promise<void> {
+  await loadLanguage();
   const sources = new Sources(context);
   // "Jupyter TPU" in the view Output: which server was found, by which Python.
   const log = vscode.window.createOutputChannel('Jupyter TPU', { log: true });
@@ -132,7 +137,7 @@ function showItem(session: Session, item: vscode.StatusBarItem): void {
   }
   const { text, tone } = summary(connection.resources);
   item.text = `$(${tone === 'moving' ? 'sync~spin' : 'server-environment'}) ${text}`;
-  item.tooltip = 'Cloud TPUs';
+  item.tooltip = trans.__('Cloud TPUs');
   item.backgroundColor =
     tone === 'bad'
       ? new vscode.ThemeColor('statusBarItem.warningBackground')
@@ -146,13 +151,18 @@ function observe({ events, sync }: IConnection): void {
   // The Jupyter extension only offers its kernel picker again, and says that a kernel is dead.
   events.refused.connect((_, { hint, message }) => {
     void vscode.window.showErrorMessage(
-      `The kernel could not be started. ${message} ${hint}`.trim()
+      trans.__(
+        'The kernel could not be started. %1',
+        `${message} ${hint}`.trim()
+      )
     );
   });
   sync.kernelProblem.connect((_, kernel) => {
     if (kernel.state === 'dead' && kernel.problem) {
       const why = failureLine(Failure.of(kernel.problem));
-      void vscode.window.showWarningMessage(`${nameOf(kernel)}: ${why}`);
+      void vscode.window.showWarningMessage(
+        trans.__('%1: %2', nameOf(kernel), why)
+      );
     }
   });
 }
@@ -171,10 +181,13 @@ function notifyEnd(operation: IOperation): void {
   const title = operationTitle(operation);
   const { id, kind, problem, state } = operation;
   if (state === 'failed') {
-    const log = 'Show Log';
+    const log = trans.__('Show Log');
     const why = problem ? failureLine(Failure.of(problem)) : '';
     void vscode.window
-      .showErrorMessage(`${title}. ${why}`, log)
+      .showErrorMessage(
+        why ? trans.__('%1. %2', title, why) : trans.__('%1.', title),
+        log
+      )
       .then(answer => {
         if (answer === log) {
           void vscode.commands.executeCommand('jupyterTpu.showLog', {
@@ -183,7 +196,7 @@ function notifyEnd(operation: IOperation): void {
         }
       });
   } else if (state === 'done' && NEWS.includes(kind)) {
-    void vscode.window.showInformationMessage(`${title}.`);
+    void vscode.window.showInformationMessage(trans.__('%1.', title));
   }
 }
 
@@ -199,9 +212,9 @@ function adviseJupyter(context: vscode.ExtensionContext): void {
       return;
     }
     await context.globalState.update(told, true);
-    const find = 'Find the Extension';
+    const find = trans.__('Find the Extension');
     const answer = await vscode.window.showInformationMessage(
-      'To run notebooks on TPUs, install the Jupyter extension.',
+      trans.__('To run notebooks on TPUs, install the Jupyter extension.'),
       find
     );
     if (answer === find) {

@@ -2,6 +2,7 @@
 
 import { spawn } from 'node:child_process';
 
+import { trans } from '../../labextension/src/ui/translation';
 import { IServer } from './client';
 
 /**
@@ -28,7 +29,9 @@ export async function findServer(
   environment: NodeJS.ProcessEnv,
   signal?: AbortSignal
 ): Promise<Finding> {
-  const args = [...CLI, 'server', '--json', ...(start ? ['--start'] : [])];
+  // In English, of which `judge` knows some: what is shown is translated here.
+  const args = [...CLI, 'server', '--json', '--lang', 'en'];
+  args.push(...(start ? ['--start'] : []));
   let result: IOutput;
   try {
     result = await output(python, args, environment, signal);
@@ -54,7 +57,10 @@ export function judge({ code, stderr, stdout }: IOutput): Finding {
       return { state: 'old' };
     }
     const message = stderr.trim().split('\n').slice(-2).join(' ');
-    return { state: 'failed', message: message || `Exit code ${code}` };
+    return {
+      state: 'failed',
+      message: message || trans.__('Exit code %1', code)
+    };
   }
   try {
     const server = JSON.parse(stdout) as IServer | null;
@@ -69,7 +75,7 @@ export function judge({ code, stderr, stdout }: IOutput): Finding {
   }
   return {
     state: 'failed',
-    message: 'The answer of Python is not understood.'
+    message: trans.__('The answer of Python is not understood.')
   };
 }
 
@@ -87,7 +93,10 @@ export function installer(
     return ['uv', ['pip', 'install', '--python', python, ...rest]];
   }
   throw new Error(
-    `${python} has no pip. Install pip in it, or install uv, and try again.`
+    trans.__(
+      '%1 has no pip. Install pip in it, or install uv, and try again.',
+      python
+    )
   );
 }
 

@@ -91,19 +91,23 @@ export function remedyNodes(state: State): INode[] {
     command
   });
   const install = (label: string) => remedy('install', label, 'cloud-download');
-  const choose = remedy('choosePython', 'Choose Another Python', 'snake');
+  const choose = remedy(
+    'choosePython',
+    trans.__('Choose Another Python'),
+    'snake'
+  );
   switch (state) {
     case 'missing':
-      return [install('Install It'), choose];
+      return [install(trans.__('Install It')), choose];
     case 'old':
-      return [install('Update It'), choose];
+      return [install(trans.__('Update It')), choose];
     case 'broken':
       return [choose];
     case 'failed':
       return [
-        remedy('refresh', 'Try Again', 'refresh'),
+        remedy('refresh', trans.__('Try Again'), 'refresh'),
         choose,
-        remedy('useServer', 'Use Another Jupyter Server', 'server')
+        remedy('useServer', trans.__('Use Another Jupyter Server'), 'server')
       ];
     default:
       return [];
@@ -127,7 +131,7 @@ function tpuNode(tpu: ITPU, resources: Resources, now: Date): INode {
     description: [
       status.label,
       tpu.type,
-      tpu.emulated && 'emulated',
+      tpu.emulated && trans.__('emulated'),
       price && hourlyCost(tpu.cost)
     ]
       .filter(Boolean)
@@ -164,7 +168,7 @@ function hostNode(tpu: ITPU, index: number): INode {
   const link = linkLabel(host);
   return {
     id: `${keyOf(tpu)} host ${index}`,
-    label: `Host ${index}`,
+    label: trans.__('Host %1', index),
     description: [link, host.external_address || host.internal_address]
       .filter(Boolean)
       .join(' · '),
@@ -217,7 +221,7 @@ function tunnelNode(tpu: ITPU, tunnel: ITunnel): INode {
   const { host, local_port, port, problem, state } = tunnel;
   return {
     id: `${keyOf(tpu)} tunnel ${tunnel.id}`,
-    label: `127.0.0.1:${local_port} → host ${host}:${port}`,
+    label: trans.__('127.0.0.1:%1 → host %2:%3', local_port, host, port),
     description: portLabel(state),
     tooltip: sentence(problem),
     icon: 'plug',
@@ -231,7 +235,7 @@ function tunnelNode(tpu: ITPU, tunnel: ITunnel): INode {
 function appNode(tpu: ITPU, app: IApp): INode {
   return {
     id: `${keyOf(tpu)} app ${app.id}`,
-    label: app.name || `Port ${app.port}`,
+    label: app.name || trans.__('Port %1', app.port),
     description: portLabel(app.state),
     tooltip: sentence(app.problem) || app.logdir,
     icon: app.kind === 'tensorboard' ? 'graph-line' : 'globe',
@@ -312,7 +316,7 @@ export function summary(resources: Resources): { text: string; tone: Tone } {
   const bad = tpus.some(tpu => tpu.connection === 'needs-attention');
   const count = trans._n('%1 TPU', '%1 TPUs', ready);
   return {
-    text: hunting ? `${count}, hunting` : count,
+    text: hunting ? trans.__('%1, hunting', count) : count,
     tone: bad ? 'bad' : running.length ? 'moving' : 'quiet'
   };
 }

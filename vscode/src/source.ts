@@ -2,6 +2,7 @@
 
 import * as vscode from 'vscode';
 
+import { trans } from '../../labextension/src/ui/translation';
 import { IServer } from './client';
 import { Source } from './session';
 
@@ -77,7 +78,9 @@ export class Sources {
         await this._context.secrets.store(server.url, server.token);
       } catch {
         void vscode.window.showWarningMessage(
-          'This computer can’t store secrets, so the token is kept until you close this window.'
+          trans.__(
+            'This computer can’t store secrets, so the token is kept until you close this window.'
+          )
         );
       }
     }
@@ -129,7 +132,10 @@ export class Sources {
     }
     if (token === undefined) {
       throw new Error(
-        `The token of ${url} is not stored. Run “TPU: Use Another Jupyter Server” again.`
+        trans.__(
+          'The token of %1 is not stored. Run “TPU: Use Another Jupyter Server” again.',
+          url
+        )
       );
     }
     return { url, token, pid: 0 };

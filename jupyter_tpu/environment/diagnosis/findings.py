@@ -6,15 +6,18 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+Check = Literal[
+    "connection", "agent", "chips", "holders", "lock", "login", "jax", "versions", "disk",
+    "clock", "ports", "storage", "project", "api", "permission", "firewall", "key", "type",
+    "image", "quota", "variables", "os-login", "numbers",
+    "compute-api", "compute-permission", "compute-quota",
+]  # fmt: skip
+
 
 class Finding(Struct, frozen=True, kw_only=True):
     """The result of one check."""
 
-    check: Literal[
-        "connection", "agent", "chips", "holders", "lock", "login", "jax", "versions", "disk",
-        "clock", "ports", "storage", "project", "api", "permission", "firewall", "key", "type",
-        "image", "quota", "variables", "os-login",
-    ]  # fmt: skip
+    check: Check
     #: None: of no host, but of the TPU; or of the project, where there is no TPU yet.
     host: int | None = None
     state: Literal["ok", "warning", "problem", "unknown"]
@@ -33,19 +36,19 @@ class Report:
         self.host = host
         self.tpu = tpu
 
-    def ok(self, check: str, message: str, hint: str = "") -> Finding:
+    def ok(self, check: Check, message: str, hint: str = "") -> Finding:
         return self._make(check, "ok", message, hint)
 
-    def warning(self, check: str, message: str, hint: str) -> Finding:
+    def warning(self, check: Check, message: str, hint: str) -> Finding:
         return self._make(check, "warning", message, hint)
 
-    def problem(self, check: str, message: str, hint: str) -> Finding:
+    def problem(self, check: Check, message: str, hint: str) -> Finding:
         return self._make(check, "problem", message, hint)
 
-    def unknown(self, check: str, message: str, hint: str) -> Finding:
+    def unknown(self, check: Check, message: str, hint: str) -> Finding:
         return self._make(check, "unknown", message, hint)
 
-    def _make(self, check: Any, state: Any, message: str, hint: str) -> Finding:
+    def _make(self, check: Check, state: Any, message: str, hint: str) -> Finding:
         return Finding(check=check, host=self.host, state=state, message=message, hint=hint)
 
     # ---- commands for hints ----

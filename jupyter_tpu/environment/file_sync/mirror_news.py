@@ -77,11 +77,12 @@ class MirrorNews:
             ["jupyter", "tpu", "sync", str(mirror.folder), f"{mirror.host.host.node.node}:{remote}",
              "--overwrite", *(word for path in paths[:_NAMED] for word in ("--only", path))]
         )  # fmt: skip
-        verb = "was" if len(paths) == 1 else "were"
+        names = _some(paths)
         return (
-            f"{_some(paths)} {verb} changed here and on {tpu}, and {verb} not copied. Decide in "
-            f"the TPU panel. To use what is here: {command}"
-        )
+            f"{names} was changed here and on {tpu}, and was not copied."
+            if len(paths) == 1
+            else f"{names} were changed here and on {tpu}, and were not copied."
+        ) + f" Decide in the TPU panel. To use what is here: {command}"
 
 
 class LineHistory:

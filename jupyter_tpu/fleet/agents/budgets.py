@@ -11,7 +11,7 @@ import logging
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...cloud import NodeName
 from ...errors import InvalidInput, Reason, TPUError
@@ -20,12 +20,13 @@ from ..core.records import SpendRecord
 from ..jobs.guard import Guards
 from ..lifecycle.power import PowerService
 from ..models import (
+    AGENT,
     TPU,
     AllowAgents,
     Budget,
     BudgetOverview,
     CopyFiles,
-    Operation,
+    PlanTPU,
     SetGuard,
     SyncProject,
 )
@@ -83,7 +84,7 @@ class BudgetService:
         node = self._observed.node(name)
         if node is None:
             raise TPUError(f"{name.node} does not exist yet.", Reason.CONFLICT, "Try again later.")
-        self._owners.require_consent(node, request.confirm_name, "open it to coding agents")
+        self._owners.require_consent(node, request.confirm_name)
         await self._ledger.allow_agents(node, request.allowed)
         return self._view(name)
 
@@ -146,6 +147,7 @@ class BudgetEnds:
     def shorten(self) -> None:
         """Has TPUs end sooner that can cost more than their budget has, and says so."""
         for line in self._ledger.shorten(time.time()):
+            assert line.ends is not None
             log.warning(
                 "The budget of %s does not cover %s any more: its guard deletes it at %s.",
                 whose(line.who),
@@ -177,7 +179,7 @@ class BudgetEnds:
 
     async def _set_guard(self, line: SpendRecord) -> None:
         node = self._observed.node(line.name)
-        if node is None or node.id != line.node_id or line.since is None:
+        if node is None or node.id != line.node_id or line.since is None or line.ends is None:
             return  # it costs nothing now
         guard = self._guards.last_known(node)
         until = seconds_of(guard.until, "until") if guard is not None and guard.until else None
@@ -205,9 +207,8 @@ class BudgetEnds:
 _FREE = """
     status catalog tpus tpu quote hunts.list hunts.get hunts.quote usage.show grants.list
     prices.list budgets.show plans.make plans.get plans.carry_out operations.list operations.get
-    environments.list environments.list_packages environments.get_lock pythons.list kernels.list
-    chips.list metrics.get metrics.list guards.get jobs.list jobs.all jobs.get jobs.log
-    profiles.memory runs.list runs.get runs.output doctor.check doctor.preflight queued.list
+    environments.list environments.list_packages kernels.list chips.list metrics.get metrics.list
+    guards.get jobs.list jobs.all jobs.get runs.list runs.get doctor.preflight queued.list
     queued.get tunnels.list tunnels.all shares.list tokens.list logs.show
 """
 FREE = frozenset(_FREE.split())
@@ -223,9 +224,17 @@ ON_OWN_TPU = {
     "kernels.shut_down": "shut down a kernel of",
     "environments.change_packages": "change the packages of",
 }
-#: On a TPU that an agent has created, or on which a person lets agents run commands.
+#: On a TPU that an agent has created, or on which a person lets agents run commands. Some of it
+#: only reads, but starts programs there, or shows what a person's programs have written.
 ON_OPEN_TPU = {
     "connect": "connect",
+    "environments.get_kernelspec": "run code on",
+    "runs.output": "read the output of commands on",
+    "jobs.log": "read the output of jobs on",
+    "environments.get_lock": "read how environments were made on",
+    "pythons.list": "look for Pythons on",
+    "profiles.memory": "look into programs on",
+    "doctor.check": "start JAX on",
     "runs.start": "run commands on",
     "jobs.start": "start jobs on",
     "profiles.start": "trace",
@@ -234,6 +243,19 @@ ON_OPEN_TPU = {
 }
 #: Only of an operation that an agent has begun, or that is on a TPU which an agent has created.
 OF_OWN_OPERATION = frozenset({"operations.cancel", "hunts.stop"})
+#: Operations that limit what a TPU costs: no agent cancels them.
+LIMITING = frozenset({"guard", "stop", "delete"})
+#: Of a TPU that an agent plans: they let others in, reach what is not the TPU's, or cost what no
+#: budget counts.
+_FOR_PEOPLE = ("service_account", "scopes", "data_disks", "tags", "metadata", "disk_gb")
+
+
+class BegunOperation(NamedTuple):
+    """An operation, and whether an agent has begun it by a plan."""
+
+    kind: str
+    tpu: NodeName
+    by_agent: bool
 
 
 class AgentAccess:
@@ -250,6 +272,8 @@ class AgentAccess:
     async def require(self, call: str, arguments: tuple[Any, ...]) -> None:
         """Raises PERMISSION for what an agent may not do."""
         if call in FREE:
+            for argument in arguments:
+                _require_plain(argument)
             return
         if call in ON_OPEN_TPU:
             name = await self._finder.find(arguments[0])
@@ -260,25 +284,48 @@ class AgentAccess:
             name = await self._finder.find(arguments[0])
             self._ledger.require_of_agent(name, ON_OWN_TPU[call])
         elif call in OF_OWN_OPERATION:
-            operation = self._operation(arguments[0])
-            if not self._is_begun_by_agent(operation.id):
-                name = NodeName(self._cloud.project, operation.zone, operation.tpu)
-                self._ledger.require_of_agent(name, "end an operation on")
+            operation = self._operation(call, arguments[0])
+            if operation.kind in LIMITING:
+                raise _for_people()
+            if not operation.by_agent:
+                self._ledger.require_of_agent(operation.tpu, "end an operation on")
         else:
+            raise _for_people()
+
+    def _operation(self, call: str, ref: str) -> BegunOperation:
+        """Looks for it as *call* does: for a hunt also by the name of its TPU, the newest first."""
+        named = (
+            candidate
+            for candidate in self._known.all()
+            if candidate.kind == "hunt" and ref in (candidate.id, candidate.tpu)
+        )
+        operation = (next(named, None) if call == "hunts.stop" else None) or self._known.get(ref)
+        name = NodeName(self._cloud.project, operation.zone, operation.tpu)
+        id = operation.id
+        by_agent = self._plans.began(id) == AGENT or self._ledger.is_of_agent(id)
+        return BegunOperation(operation.kind, name, by_agent)
+
+
+def _for_people() -> TPUError:
+    return TPUError(
+        "Only a person may do this, not a coding agent.",
+        Reason.PERMISSION,
+        "Ask a person to do it.",
+    )
+
+
+def _require_plain(request: Any) -> None:
+    """Raises PERMISSION for a plan with options that are for people only."""
+    if not isinstance(request, PlanTPU):
+        return
+    tpu = request.tpu
+    for option in _FOR_PEOPLE:
+        if getattr(tpu if option == "disk_gb" else tpu.options, option):
             raise TPUError(
-                "Only a person may do this, not a coding agent.",
+                f"Only a person may choose {option} of a TPU, not a coding agent.",
                 Reason.PERMISSION,
-                "Ask a person to do it.",
+                "Leave it out, or ask a person to create the TPU.",
             )
-
-    def _operation(self, id: str) -> Operation:
-        """The one with this id, or the newest on a TPU of this name."""
-        operations = self._known.all()
-        named = (operation for operation in operations if id in (operation.id, operation.tpu))
-        return next(named, None) or self._known.get(id)
-
-    def _is_begun_by_agent(self, id: str) -> bool:
-        return bool(self._plans.began(id)) or self._ledger.is_of_agent(id)
 
 
 def _require_files_in(folder: Path, request: Any) -> None:

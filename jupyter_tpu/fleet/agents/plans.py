@@ -182,8 +182,9 @@ class PlanService:
             choices = [(quote.type, quote.zone, quote.tier, quote.cost)]
             meaning = quote.meaning
             tpu = structs.replace(tpu, zone=quote.zone, version=quote.version, api=quote.api)
-        prices, costs = [], []
+        prices, costs, unknown = [], [], False
         for type, zone, tier, cost in choices:
+            unknown = unknown or self._grants.counted_price(cost, None) is None
             price = self._grants.counted_price(cost, tpu.max_price)
             if price is None:
                 raise TPUError(
@@ -229,6 +230,7 @@ class PlanService:
             hunt=hunted,
             emulated=self._cloud.emulated,
             usd_per_hour=max(prices),
+            price_unknown=unknown,
             most=round(max(costs), 4),
             guard=f"Deleted {duration(terms.time)} after its creation begins{limit}.",
         )
@@ -257,6 +259,8 @@ class PlanService:
         """Why it is outside of its budget now; "" if it is inside."""
         if plan.who != AGENT and self._ledger.budget(plan.who) is None:
             return "" if plan.usd_per_hour == 0 or plan.emulated else "It costs money."
+        if plan.who == AGENT and plan.price_unknown:  # else an agent would say what it costs
+            return f"The price of {plan.type} in {plan.zone} ({plan.tier}) is not known."
         request, now = plan.request, time.time()
         choices = [(plan.type, plan.zone)]
         if plan.hunt:

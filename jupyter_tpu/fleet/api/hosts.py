@@ -241,6 +241,9 @@ class EnvironmentsAPI(Protocol):
         is "default".
         """
 
+    async def get_kernelspec(self, ref: str, environment: str) -> models.EnvironmentKernelspec:
+        """By which a kernel is started in an environment. A coding agent asks before each cell."""
+
     async def change_packages(
         self, ref: str, environment: str, request: models.ChangePackages
     ) -> models.Operation:

@@ -276,11 +276,9 @@ class Database:
         records = self._read_all(db, "spending", SpendRecord)
         return sorted(records, key=lambda record: (record.asked, record.id))
 
-    def spending_change(
-        self, record: SpendRecord, operation: str, check: SpendCheck
-    ) -> list[Statement]:
-        """Has *check* look at all budgets, the ledger and the operations apart from *operation*, in
-        the transaction that adds *record* to the ledger. What it raises undoes that.
+    def spending_change(self, record: SpendRecord, check: SpendCheck) -> list[Statement]:
+        """Has *check* look at all budgets, the other lines of the ledger and the operations, in the
+        transaction that saves *record* there. What it raises undoes that.
         """
 
         def look(db: sqlite3.Connection) -> int:

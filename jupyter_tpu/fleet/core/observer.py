@@ -62,8 +62,11 @@ class ObservedState:
         """
         node = self.nodes.get(name)
         if node is None or node.state not in states:
+            state = f"The TPU {name.node} is not ready yet."
+            if node is not None:
+                state = f"The TPU {name.node} is {node.state}."
             raise TPUError(
-                f"{name.node} is {node.state if node else 'not ready yet'}. {allowed}",
+                f"{state} {allowed}",
                 Reason.CONFLICT,
                 if_stopped if node is not None and node.state is NodeState.STOPPED else "",
             )

@@ -236,7 +236,8 @@ class SpendRecord(Struct, kw_only=True):
     usd_per_hour: float
     most: float
     asked: float
-    ends: float
+    #: When its guard deletes it; None: a person without a budget has removed the guard.
+    ends: float | None
     #: A person has agreed to it, so it does not count for a budget.
     approved: bool = False
     #: Its budget was lowered, or is used up, so it ends sooner than was planned.

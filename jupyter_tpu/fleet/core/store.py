@@ -244,9 +244,7 @@ class Store:
         await self.flush()  # what this process has asked for before counts
         statements = [self._database.operation_check(record.operation.id, check)]
         if spending is not None:
-            line, may_spend = spending
-            id = record.operation.id
-            statements += self._database.spending_change(line, id, may_spend)
+            statements += self._database.spending_change(*spending)
         statements.append(saving_operation(record, self._identity))
         await self._retry_locked(lambda: self._database.write(statements))
 
@@ -335,6 +333,12 @@ class Store:
     def drop_agent_tpu(self, record: AgentTPURecord) -> None:
         sql, id = "DELETE FROM agent_tpus WHERE identity = ? AND id = ?", _agent_tpu(record)
         self._put(("agent_tpu", id), (sql, (self._identity, id)))
+
+    async def change_spending(self, record: SpendRecord, check: SpendCheck) -> None:
+        """Saves a line of the ledger unless *check* raises, which runs on the store's thread."""
+        await self.flush()
+        statements = self._database.spending_change(record, check)
+        await self._retry_locked(lambda: self._database.write(statements))
 
     async def change_plan(self, id: str, change: Callable[[Plan], None]) -> bool:
         """Applies *change* to a plan as it is stored, also by other processes; False if there is

@@ -28,6 +28,7 @@ from ..kernels.slice_kernels import WarmKernelMonitor
 from ..models import (
     ChangePackages,
     Environment,
+    EnvironmentKernelspec,
     EnvironmentLock,
     HostVersions,
     InstalledPackage,
@@ -96,6 +97,16 @@ class EnvironmentService:
         record = self._require(name, environment, changeable=True)
         text = await self._on_host_0(name, lambda link: packages.lock(link, environment))
         return await self._keep_lock(name, record, text)
+
+    async def get_kernelspec(self, ref: str, environment: str) -> EnvironmentKernelspec:
+        """Raises NOT_FOUND, and CONFLICT for one that is not ready."""
+        name = await self._finder.find(ref)
+        made = self._require(name, environment).environment
+        if made.state != "ready":
+            raise _not_ready(name, environment)
+        return EnvironmentKernelspec(
+            tpu=name.node, zone=name.zone, environment=environment, kernelspec=made.kernelspec
+        )
 
     async def change_packages(
         self, ref: str, environment: str, request: ChangePackages
@@ -340,9 +351,13 @@ class EnvironmentService:
                 "Change them on its hosts: jupyter tpu ssh " + name.node,
             )
         if changeable and record.environment.state != "ready":
-            raise TPUError(
-                f"The environment {environment} on {name.node} is not ready.",
-                Reason.CONFLICT,
-                "Connect again to complete it, or remove it.",
-            )
+            raise _not_ready(name, environment)
         return record
+
+
+def _not_ready(name: NodeName, environment: str) -> TPUError:
+    return TPUError(
+        f"The environment {environment} on {name.node} is not ready.",
+        Reason.CONFLICT,
+        "Connect again to complete it, or remove it.",
+    )

@@ -86,8 +86,9 @@ class HostContents:
         answer, data = await self._call("get", path, content=content, digest=digest)
         contents = _contents(answer)
         if type is not None and (type == "directory") != (contents.type == "directory"):
-            what = "a folder" if contents.type == "directory" else "not a folder"
-            raise InvalidInput(f"{self._named(path)} is {what}.")
+            file = self._named(path)
+            folder = contents.type == "directory"
+            raise InvalidInput(f"{file} is a folder." if folder else f"{file} is not a folder.")
         if type == "file":
             contents.type = "file"  # a notebook as text, too
         if content:

@@ -25,7 +25,7 @@ from ...environment.file_sync import (
 )
 from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import HostName, no_such_host
-from ...wording import count, hosts_text, other_hosts, size_text
+from ...wording import count, hosts_text, other_hosts, phrase, size_text
 from ..core.checks import another_node
 from ..core.connections import HostConnections
 from ..core.core import Core
@@ -119,26 +119,29 @@ def summary(result: SyncResult) -> str:
     """One line: "Sent 3 files (12 kB) to 2 hosts"."""
     counts = result.counts
     good = [host for host in result.hosts if host.problem is None]
-    where = "here" if result.pull else count(len(good), "host")
+    where = phrase("this computer") if result.pull else count(len(good), "host")
     size = size_text(max((host.size for host in result.hosts), default=0))
-    verb = "Would copy" if result.dry_run else "Copied"
+    files, gone = count(counts.written, "file"), counts.deleted
     parts = []
-    if counts.written:
-        parts.append(f"{verb} {count(counts.written, 'file')} ({size}) to {where}")
-    if counts.deleted:
-        parts.append(f"{'would delete' if result.dry_run else 'deleted'} {counts.deleted}")
+    if counts.written and result.dry_run:
+        parts.append(phrase(f"Would copy {files} ({size}) to {where}"))
+    elif counts.written:
+        parts.append(phrase(f"Copied {files} ({size}) to {where}"))
+    if gone:
+        parts.append(phrase(f"would delete {gone}" if result.dry_run else f"deleted {gone}"))
     if not parts:
-        parts.append(f"Nothing to copy to {where}")
+        parts.append(phrase(f"Nothing to copy to {where}"))
     if counts.conflicts:
-        parts.append(f"{counts.conflicts} in conflict")
-    if counts.newer:
-        side = "here" if result.pull else "on the TPU"
-        parts.append(f"{counts.newer} only {side} or changed there")
+        parts.append(phrase(f"{counts.conflicts} in conflict"))
+    if counts.newer and result.pull:
+        parts.append(phrase(f"{counts.newer} only here or changed here"))
+    elif counts.newer:
+        parts.append(phrase(f"{counts.newer} only on the TPU or changed there"))
     if counts.not_copied:
-        parts.append(f"{counts.not_copied} left out")
+        parts.append(phrase(f"{counts.not_copied} left out"))
     if failed := len(result.hosts) - len(good):
-        parts.append(f"{failed} of {len(result.hosts)} hosts failed")
-    line = ", ".join(parts)
+        parts.append(phrase(f"{failed} of {len(result.hosts)} hosts failed"))
+    line = " · ".join(parts)
     return line[:1].upper() + line[1:]
 
 

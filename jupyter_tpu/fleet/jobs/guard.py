@@ -34,6 +34,7 @@ from ..models import (
     SetGuard,
 )
 from ..models.core import future_seconds, seconds_of, timestamp, validated
+from ..money.ledger import Ledger
 from ..money.owners import TPUOwners
 from .guard_stops import SERVER_SIDE_GRACE, GoogleEnds, GuardStops, described
 
@@ -71,7 +72,7 @@ class AwaitedGuards(Protocol):
 class Guards:
     """A :class:`~jupyter_tpu.fleet.api.GuardAPI`, and what hosts last said of their guards.
 
-    stops: gets what guards say. ends: Google's own.
+    stops: gets what guards say. ends: Google's own. ledger: follows what a person changes.
     """
 
     #: Stops or deletes a TPU in place of a host that is not allowed to; set by what can.
@@ -79,12 +80,15 @@ class Guards:
     #: Those that are still to be set; set by what does it.
     awaited: AwaitedGuards | None = None
 
-    def __init__(self, core: Core, owners: TPUOwners, stops: GuardStops, ends: GoogleEnds) -> None:
+    def __init__(
+        self, core: Core, owners: TPUOwners, stops: GuardStops, ends: GoogleEnds, ledger: Ledger
+    ) -> None:
         self._finder = core.finder
         self._connections = core.connections
         self._observed = core.observed
         self._tpus = core.tpus
         self._changed = core.changes.mark_tpu_changed
+        self._ledger = ledger
         self._owners = owners
         self._stops = stops
         self._ends = ends
@@ -153,6 +157,8 @@ class Guards:
             api=node.api,
             late=late,
         )
+        if not late:
+            await self._ledger.set_end(node, deletion_time(rule, time.time()))
         others = range(1, hosts)
         if request.idle is None:
             guard = await self._request(node, requests.SetGuard(**rule), CHECK)
@@ -175,16 +181,19 @@ class Guards:
     async def keep(self, ref: str, request: KeepTPU | None = None) -> Guard:
         request = validated(request or KeepTPU())
         node = await self._find_for_change(ref, request.confirm_name)
+        guard = self._found(node, await self._request(node, requests.GetGuard()))
         if node.api == "compute":
-            now = self._found(node, await self._request(node, requests.GetGuard()))
-            await self._ends.put_off(node, time.time() + request.seconds + now.notice)
+            await self._ends.put_off(node, time.time() + request.seconds + guard.notice)
             node = self._observed.node(node.name) or node
+        if guard.action == "delete":
+            await self._ledger.keep(node, time.time() + max(request.seconds, guard.notice))
         return self._found(
             node, await self._request(node, requests.DelayGuard(seconds=request.seconds))
         )
 
     async def remove(self, ref: str, options: RemoveGuard | None = None) -> None:
         node = await self._find_for_change(ref, (options or RemoveGuard()).confirm_name)
+        await self._ledger.set_end(node, None)
         await self._ends.remove(node)
         await self._request(node, requests.RemoveGuard())
         # The others only say what they do, and to no one now.
@@ -224,7 +233,7 @@ class Guards:
 
     async def _find_for_change(self, ref: str, confirm_name: str) -> Node:
         node = await self._find(ref)
-        self._owners.require_consent(node, confirm_name, "change its guard")
+        self._owners.require_consent(node, confirm_name)
         return node
 
     async def _request(
@@ -314,6 +323,16 @@ def server_side_limit(request: SetGuard, cost: Cost, now: float) -> float:
     if request.max_cost is not None:
         ends.append(cost_deadline(request.max_cost, structs.replace(cost, usd=0.0), now))
     return max(0.0, min(ends) - now) + SERVER_SIDE_GRACE if ends else 0.0
+
+
+def deletion_time(rule: Mapping[str, Any], now: float) -> float | None:
+    """When a guard with this *rule* deletes its TPU at the latest, in seconds since the epoch; None
+    where it stops it, or has no limit of time or cost.
+    """
+    limits = [rule[key] for key in ("until", "cost_until") if rule[key] is not None]
+    if rule["action"] != "delete" or not limits:
+        return None
+    return float(max(min(limits), now + rule["notice"]))
 
 
 def limit_passed(request: SetGuard, cost: Cost, now: float) -> GuardReason:

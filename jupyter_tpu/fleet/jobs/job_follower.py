@@ -119,7 +119,7 @@ class JobFollower:
             self._records.change(record.id, lambda record: setattr(record, "taken", taken))
         attempt = record.attempts[-1]
         if node.state is not NodeState.READY:
-            why = f"{record.tpu} is {node.state.lower()}."
+            why = f"The TPU {record.tpu} is {node.state.lower()}."
             for host in attempt.hosts:
                 if host.state not in FINAL:
                     self._update(record.id, attempt.number, host.host, state="unknown", cause=why)

@@ -186,9 +186,9 @@ class JobService:
         jobs = [job for job in await self._views(records) if not job.over]
         if jobs:
             one = len(jobs) == 1
-            count = "1 job runs" if one else f"{len(jobs)} jobs run"
+            where = f"{name.node} ({', '.join(job.name for job in jobs)})"
             raise TPUError(
-                f"{count} on {name.node} ({', '.join(job.name for job in jobs)}).",
+                f"1 job runs on {where}." if one else f"{len(jobs)} jobs run on {where}.",
                 Reason.JOBS_RUNNING,
                 f"{act} ends {'it' if one else 'them'}: confirm that with end_jobs.",
             )

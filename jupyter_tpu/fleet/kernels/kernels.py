@@ -234,10 +234,10 @@ class KernelService:
         running = [kernel for kernel in _of(running, environment) if kernel.state != "dead"]
         if running:
             one = len(running) == 1
-            count = "1 kernel runs" if one else f"{len(running)} kernels run"
             notebooks = ", ".join(sorted({k.notebook for k in running if k.notebook}))
+            where = f"{name.node} ({notebooks})" if notebooks else name.node
             raise TPUError(
-                f"{count} on {name.node}{f' ({notebooks})' if notebooks else ''}.",
+                f"1 kernel runs on {where}." if one else f"{len(running)} kernels run on {where}.",
                 Reason.KERNELS_RUNNING,
                 f"{act} shuts {'it' if one else 'them'} down: confirm that with end_kernels.",
             )

@@ -43,7 +43,7 @@ class FaultService:
                 f"Its hosts are 0 to {len(node.endpoints) - 1}.",
                 field="host",
             )
-        self._owners.require_consent(node, request.confirm_name, "report it")
+        self._owners.require_consent(node, request.confirm_name)
         await self._work.require_confirmation(
             name,
             "Reporting a host",

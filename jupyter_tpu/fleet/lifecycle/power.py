@@ -76,7 +76,7 @@ class PowerService:
         node = self._observer.observed.require(
             name, (NodeState.STOPPED, NodeState.STOPPING), "Only a stopped TPU can be started."
         )
-        self._owners.require_consent(node, options.confirm_name, "start it")
+        self._owners.require_consent(node, options.confirm_name)
         await self._grants.refresh()
         self._grants.decide(node.type, name.zone, node.tier, again=name).require(
             confirm_price=options.confirm_price, max_price=options.max_price
@@ -101,7 +101,7 @@ class PowerService:
         unless *options* allow that.
         """
         node = self._require_stoppable(name)
-        self._owners.require_consent(node, options.confirm_name, "stop it")
+        self._owners.require_consent(node, options.confirm_name)
         return await self._begin_stop(node, options)
 
     def _require_stoppable(self, name: NodeName) -> Node:
@@ -202,13 +202,13 @@ class PowerService:
         for_hunt: a hunt has waited for its preemption. Other deletions end such a hunt.
         """
         node = await self._require_deletable(name)
-        self._owners.require_consent(node, options.confirm_name, "delete it")
+        self._owners.require_consent(node, options.confirm_name)
         return await self._begin_deletion(node, options, for_hunt=for_hunt)
 
     def require_consent(self, node: Node) -> None:
         """Raises NOT_YOURS for a TPU that is another person's, and so is not deleted unasked."""
         check_ours(node.name, "deleted")
-        self._owners.require_consent(node, "", "delete it")
+        self._owners.require_consent(node, "")
 
     async def _require_deletable(self, name: NodeName) -> Node:
         check_ours(name, "deleted")
@@ -331,7 +331,8 @@ class PowerService:
                         operation = record.accepted = await self._begin(begin, name, after)
                         self._runner.save_soon(record)
                     elif not (node.state.changing or node.state in _PASSING):
-                        raise _Refused(TPUError(f"{name.node} is {node.state}.", Reason.CONFLICT))
+                        state = f"The TPU {name.node} is {node.state}."
+                        raise _Refused(TPUError(state, Reason.CONFLICT))
                 refused = 0.0
                 progress.block(None)
             except TPUError as error:

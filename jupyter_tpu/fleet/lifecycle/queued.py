@@ -236,7 +236,7 @@ class QueuedService:
         name = await self._find(ref)
         options = options or DeleteQueued()
         queued = await self._cloud.get_queued(name)
-        self._owners.require_consent(queued, options.confirm_name, "delete it")
+        self._owners.require_consent(queued, options.confirm_name)
         if queued.state in WITH_TPUS and not options.force:
             raise TPUError(
                 f"{name.node} is {queued.state}. Its TPUs ({', '.join(queued.nodes)}) would be "
@@ -253,7 +253,7 @@ class QueuedService:
     async def reset(self, ref: str, options: ResetQueued | None = None) -> QueuedResource:
         name = await self._find(ref)
         confirmed = options.confirm_name if options is not None else ""
-        self._owners.require_consent(await self._cloud.get_queued(name), confirmed, "reset it")
+        self._owners.require_consent(await self._cloud.get_queued(name), confirmed)
         await self._cloud.begin_reset_queued(name)
         self._changed()
         return self._shown(await self._cloud.get_queued(name))

@@ -70,7 +70,7 @@ class Spending(Struct, kw_only=True):
     usd_per_hour: float
     #: USD that it can cost at most, until its guard deletes it.
     most: float
-    #: When its guard deletes it.
+    #: When its guard deletes it; "": a person has removed the guard.
     ends: str
     #: What it has cost until now, and of that today, in UTC.
     usd: float = 0.0
@@ -171,6 +171,8 @@ class Plan(Struct, kw_only=True):
     emulated: bool = False
     #: Of the most expensive choice. An emulated TPU has the price of a real one here.
     usd_per_hour: float
+    #: The price is not known: `usd_per_hour` is what the plan allows at most.
+    price_unknown: bool = False
     #: USD that it can cost at most.
     most: float
     #: What ends it: "deleted after 1 h, or when it has cost $1.20".

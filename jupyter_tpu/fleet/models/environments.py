@@ -225,6 +225,15 @@ class Kernel(Struct, kw_only=True):
     problem: Problem | None = None
 
 
+class EnvironmentKernelspec(Struct, kw_only=True):
+    """By which a kernel is started in an environment."""
+
+    tpu: str
+    zone: str
+    environment: str
+    kernelspec: str
+
+
 class AddSlicesKernel(Struct, kw_only=True, forbid_unknown_fields=True):
     """One kernel on all hosts of several TPUs, which are the slices of one job."""
 

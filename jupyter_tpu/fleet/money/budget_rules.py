@@ -144,7 +144,7 @@ def shortened_ends(
             continue
         share = max(0.0, may_cost + left)
         end = now + max(notice, share / line.usd_per_hour * 3600.0 - MARGIN)
-        if end < line.ends - MARGIN:
+        if line.ends is None or end < line.ends - MARGIN:
             ends[line.id] = end
         left = 0.0
     return ends
@@ -194,6 +194,28 @@ def require_inside(
     why = outside(spend.who, spend, budgets, lines, now, lambda line: is_unmade(line, operations))
     if why:
         raise refusal(why)
+
+
+def require_later_end(
+    before: SpendRecord,
+    after: SpendRecord,
+    budgets: Sequence[Budget],
+    others: Sequence[SpendRecord],
+    now: float,
+) -> None:
+    """Raises BUDGET where a TPU that exists can cost more than its budget has, because a person
+    lets it run longer: *before* is its line until now, *others* are all other lines.
+    """
+    if after.approved or after.most <= before.most + _EXACT:
+        return
+    left = structs.replace(after, most=after.most - usd_of(before, now)[0])
+    lines = [*others, structs.replace(before, most=0.0)]
+    if why := outside(after.who, left, budgets, lines, now):
+        raise TPUError(
+            why,
+            Reason.BUDGET,
+            f"Raise the budget first: `jupyter tpu budget set {after.who}`.",
+        )
 
 
 def refusal(why: str) -> TPUError:

@@ -118,7 +118,7 @@ class Ledger:
             tier=line.tier,
             usd_per_hour=line.usd_per_hour,
             most=round(line.most, 4),
-            ends=timestamp("seconds", at=line.ends),
+            ends="" if line.ends is None else timestamp("seconds", at=line.ends),
             usd=round(usd, 4),
             usd_today=round(today, 4),
             state=state,  # type: ignore[arg-type]
@@ -195,6 +195,52 @@ class Ledger:
         """The line was saved."""
         self._lines[line.id] = line
         self._changes.mark_changed("budgets", "budgets")
+
+    async def keep(self, node: Node, until: float) -> None:
+        """A person keeps a TPU: its guard deletes it at *until* or later; seconds since the epoch.
+
+        Raises BUDGET where its budget does not cover that.
+        """
+        line = self._open_line(node)
+        if line is not None and line.ends is not None and until > line.ends:
+            await self._move_end(line, until)
+
+    async def set_end(self, node: Node, ends: float | None) -> None:
+        """A person has chosen when the guard of a TPU deletes it; None: never.
+
+        Raises BUDGET where its budget does not cover that.
+        """
+        line = self._open_line(node)
+        if line is None:
+            return
+        if ends is None and (line.who == AGENT or line.who in self._budgets):
+            raise _endless()
+        await self._move_end(line, ends)
+
+    def _open_line(self, node: Node) -> SpendRecord | None:
+        line = self.line_of(node)
+        return None if line is None or line.ended else line
+
+    async def _move_end(self, line: SpendRecord, ends: float | None) -> None:
+        """The ledger has it before the guard: what a TPU may cost is never less than it says."""
+        now = time.time()
+        spent, _ = usd_of(line, now)
+        most = spent
+        if ends is not None:
+            most += most_for(line.usd_per_hour, max(0.0, ends - now))
+        after = structs.replace(line, ends=ends, most=most, shortened=False)
+
+        def check(
+            budgets: Sequence[Budget],
+            others: Sequence[SpendRecord],
+            _: Sequence[OperationRecord],
+        ) -> None:
+            budget_rules.require_later_end(line, after, budgets, others, now)
+
+        await self._store.change_spending(after, check)
+        # What was observed meanwhile is kept.
+        self._save(structs.replace(self._lines[line.id], ends=ends, most=most, shortened=False))
+        await self._store.flush()
 
     # ---- what is observed ----
 
@@ -282,7 +328,7 @@ class Ledger:
             if running or (not line.node_id and now - line.asked < MARGIN):
                 continue  # it may not be in the list yet
             # If no process has seen its end, it counts until its guard has deleted it.
-            end = min(now, line.ends + MARGIN)
+            end = now if line.ends is None else min(now, line.ends + MARGIN)
             days = line.days if line.since is None else add_ready(line.days, line.since, end)
             self._save(structs.replace(line, since=None, days=days, ended=True))
 
@@ -312,7 +358,10 @@ class Ledger:
         return [
             line.name
             for line in self._open()
-            if line.node_id and now > line.ends + MARGIN and line.since is not None
+            if line.node_id
+            and line.ends is not None
+            and now > line.ends + MARGIN
+            and line.since is not None
         ]
 
     def _open(self) -> list[SpendRecord]:
@@ -351,9 +400,13 @@ def _end_of(request: CreateTPU, price: float, now: float) -> float:
     if guard.max_cost is not None and price > 0:
         ends.append(now + guard.max_cost / price * 3600.0)
     if not ends or guard.action != "delete":
-        raise TPUError(
-            "Inside a budget, the guard of a new TPU has to delete it at a time or a cost.",
-            Reason.BUDGET,
-            "Add --max-cost or --until, and --then-delete.",
-        )
+        raise _endless()
     return min(ends)
+
+
+def _endless() -> TPUError:
+    return TPUError(
+        "Inside a budget, the guard of a TPU has to delete it at a time or a cost.",
+        Reason.BUDGET,
+        "Add --max-cost or --until, and --then-delete.",
+    )

@@ -87,31 +87,14 @@ class TPUOwners:
         metadata = thing.metadata if isinstance(thing, Node) else {}
         return owner_of(thing.labels, metadata, self.me)
 
-    def require_consent(
-        self,
-        thing: Node | QueuedTPUs,
-        confirm_name: str,
-        act: Literal[
-            "adopt it",
-            "change its guard",
-            "delete it",
-            "open it to coding agents",
-            "replace it",
-            "report it",
-            "reset it",
-            "start it",
-            "stop it",
-        ],
-    ) -> None:
-        """Raises NOT_YOURS for another person's, unless *confirm_name* is its name; *act*: what
-        would be done to it.
-        """
+    def require_consent(self, thing: Node | QueuedTPUs, confirm_name: str) -> None:
+        """Raises NOT_YOURS for another person's, unless *confirm_name* is its name."""
         owner, name = self.of(thing), thing.name.node
         if owner.is_other and confirm_name != name:
             raise TPUError(
                 f"{name} belongs to {owner.name}.",
                 Reason.NOT_YOURS,
-                f"To {act}, confirm its name: --confirm-name {name} on the command line, "
+                f"To continue, confirm its name: --confirm-name {name} on the command line, "
                 "confirm_name over REST.",
             )
 

@@ -15,6 +15,7 @@ from ...cloud.billing import read_prices
 from ...cloud.google_apis import GoogleAPIs
 from ...cloud.models import Reservation, ReservationSpec
 from ...errors import InvalidInput, Reason, TPUError
+from ...wording import phrase
 from ..core.core import Core
 from ..models import CreateReservation, PriceList, ReservationQuote, ReservationView
 from ..models.core import future_seconds, timestamp, validated
@@ -90,11 +91,11 @@ class ReservationService:
         listed = self._list_price(generation, request)
         emulated = self._cloud.emulated
         price = (
-            "an emulated one costs nothing"
+            phrase("an emulated one costs nothing")
             if emulated
-            else "its price is not known"
+            else phrase("its price is not known")
             if listed is None
-            else f"about {usd(listed)} at the on-demand list price"
+            else phrase(f"about {usd(listed)} at the on-demand list price")
         )
         first, last = (datetime.fromtimestamp(at, UTC).date().isoformat() for at in (start, end))
         return ReservationQuote(

@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from ... import catalog
 from ...catalog import PriceTable
-from ...cloud.models import Tier
 from ...errors import Reason, TPUError
 from ...wording import count
 from ..core.known_operations import Demand
@@ -87,12 +86,8 @@ def decide(
     full = cost(emulated=False)
     return PriceDecision(
         cost=full,
-        question=f"{_name(demand)} {_price(full, demand.tier)}.",
-        uncovered=f"The grant {nearest[0]}."
-        if len(nearest) == 1
-        else "No grant covers it."
-        if grants
-        else "",
+        question=_question(demand, full),
+        uncovered=nearest[0] if len(nearest) == 1 else "No grant covers it." if grants else "",
     )
 
 
@@ -136,23 +131,27 @@ def _outside(demand: Demand, grant: Grant, today: str) -> list[str]:
     generation = accelerator.generation if accelerator else ""
     reasons = []
     if accelerator is None or not {demand.type, generation} & set(grant.types):
-        reasons.append(f"{grant.name} is for {_list(grant.types)}")
+        reasons.append(f"The grant {grant.name} is for {_list(grant.types)}.")
     if demand.zone not in grant.zones:
-        reasons.append(f"{grant.name} is for {_list(grant.zones)}")
+        reasons.append(f"The grant {grant.name} is for {_list(grant.zones)}.")
     if demand.tier not in grant.tiers:
-        reasons.append(f"{grant.name} is for {_list(grant.tiers)}, not for {demand.tier}")
+        reasons.append(
+            f"The grant {grant.name} is for {_list(grant.tiers)}, not for {demand.tier}."
+        )
     if demand.project != grant.project:
-        reasons.append(f"{grant.name} is for the project {grant.project}")
+        reasons.append(f"The grant {grant.name} is for the project {grant.project}.")
     if has_ended(grant, today):
-        reasons.append(f"{grant.name} ended on {grant.until}")
+        reasons.append(f"The grant {grant.name} ended on {grant.until}.")
     return reasons
 
 
 def _used_up(demand: Demand, grant: Grant, left: int | None) -> str:
     chips = count(grant.chips, "chip")
     if left is None:
-        return f"{grant.name} has {chips}, and how many of them are in use is not known now"
-    return f"{grant.name} has {left} of its {chips} left, and it needs {demand.chips}"
+        return (
+            f"The grant {grant.name} has {chips}, and how many of them are in use is not known now."
+        )
+    return f"The grant {grant.name} has {left} of its {chips} left, and it needs {demand.chips}."
 
 
 def _name(demand: Demand) -> str:
@@ -160,12 +159,13 @@ def _name(demand: Demand) -> str:
     return f"{demand.type} ({accelerator.meaning})" if accelerator else demand.type
 
 
-def _price(cost: Cost, tier: Tier) -> str:
+def _question(demand: Demand, cost: Cost) -> str:
+    name = _name(demand)
     if cost.usd_per_hour is None:
-        return "costs money, and its price is not known"
+        return f"{name} costs money, and its price is not known."
     return (
-        f"costs about {catalog.usd(cost.usd_per_hour)} an hour "
-        f"({cost.region}, {tier}, list price of {cost.date})"
+        f"{name} costs about {catalog.usd(cost.usd_per_hour)} an hour "
+        f"({cost.region}, {demand.tier}, list price of {cost.date})."
     )
 
 

@@ -214,7 +214,7 @@ class UsageService:
     async def adopt(self, ref: str, request: AdoptTPU | None = None) -> UsedTPU:
         name = await self._finder.find(ref)
         node = await self._cloud.get_node(name)
-        self._owners.require_consent(node, request.confirm_name if request else "", "adopt it")
+        self._owners.require_consent(node, request.confirm_name if request else "")
         await self._cloud.set_label(node, OWNER, self._owners.me.name)
         node = await self._cloud.get_node(name)
         self._observer.upsert(node)

@@ -250,16 +250,21 @@ def _update(plan: NetworkPlan, need: _Need, own: FirewallRule, missing: list[str
     gone = [source for source in own.sources if source not in need.sources] if need.replace else []
     if not missing and not gone:
         return
-    added = f"let {', '.join(missing)} in" if missing else ""
-    removed = f"no longer let {', '.join(gone)} in" if gone else ""
-    what = " and ".join(filter(None, (added, removed)))
+    added, removed = ", ".join(missing), ", ".join(gone)
+    text = f"Change the firewall rule {own.name}: let {added} in."
+    if gone and missing:
+        text = (
+            f"Change the firewall rule {own.name}: let {added} in and no longer let {removed} in."
+        )
+    elif gone:
+        text = f"Change the firewall rule {own.name}: no longer let {removed} in."
     kept = [source for source in own.sources if source not in gone]
     kept = [*dict.fromkeys([*kept, *missing])]
     if not kept:  # other rules let the wanted ones in
         kept = [*need.sources]
     plan.changes.append(
         NetworkChange(
-            text=f"Change the firewall rule {own.name}: {what}.",
+            text=text,
             resource=Resource(
                 collection="global/firewalls",
                 name=own.name,

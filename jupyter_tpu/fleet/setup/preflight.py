@@ -15,6 +15,7 @@ from ...cloud import Cloud, preflight, uses_os_login
 from ...cloud.compute import ANYWHERE, IAP_RANGE, SSH, Networks, ProjectMetadata
 from ...cloud.google_apis import GoogleAPIs
 from ...environment import Finding, Report, healthy
+from ...environment.diagnosis.findings import Check
 from ...errors import Reason, TPUError
 from ...links import logins
 from ...retired import TPU_NODE_VARIABLES, is_tpu_node_address
@@ -105,25 +106,27 @@ class Preflight:
         return findings
 
     async def _api(self, project: str, api: API) -> Finding:
-        check = "api" if api == "tpu" else "compute-api"
+        check: Check = "api" if api == "tpu" else "compute-api"
         try:
             zones = await self._cloud.of_api(api).locations()
         except TPUError as error:
             if error.reason is Reason.NO_CREDENTIALS:
                 check = "login"
             return _REPORT.problem(check, error.message, error.hint)
-        what = f"answers for the project {project}: {len(zones)} zones"
+        number = len(zones)
+        text = f"Compute Engine answers for the project {project}: {number} zones with TPUs."
         if api == "tpu":
-            return _REPORT.ok(check, f"The Cloud TPU API {what}.")
-        return _REPORT.ok(check, f"Compute Engine {what} with TPUs.")
+            text = f"The Cloud TPU API answers for the project {project}: {number} zones."
+        return _REPORT.ok(check, text)
 
     async def _permissions(self, apis: GoogleAPIs, project: str, api: API) -> Finding:
         of_compute = api == "compute"
-        check = "compute-permission" if of_compute else "permission"
-        where = " with Compute Engine" if of_compute else ""
+        check: Check = "compute-permission" if of_compute else "permission"
         missing = await _answer_or_finding(
             check,
-            f"Whether your account may create TPUs{where} is not known",
+            "Whether your account may create TPUs with Compute Engine is not known."
+            if of_compute
+            else "Whether your account may create TPUs is not known.",
             preflight.missing_permissions(apis, project, api),
         )
         if isinstance(missing, Finding):
@@ -138,7 +141,12 @@ class Preflight:
                 "Ask the project's owner: gcloud projects add-iam-policy-binding "
                 f"{project} --member user:YOUR_ACCOUNT --role {role}",
             )
-        return _REPORT.ok(check, f"Your account may create, connect and delete TPUs{where}.")
+        return _REPORT.ok(
+            check,
+            "Your account may create, connect and delete TPUs with Compute Engine."
+            if of_compute
+            else "Your account may create, connect and delete TPUs.",
+        )
 
     async def _os_login(self, apis: GoogleAPIs, project: str) -> list[Finding]:
         """Whether the project uses OS Login, and no username for that is set."""
@@ -175,7 +183,7 @@ class Preflight:
     async def _firewall(self, apis: GoogleAPIs, project: str, network: str) -> Finding:
         rules = await _answer_or_finding(
             "firewall",
-            f"The firewall rules of the network {network} are not known",
+            f"The firewall rules of the network {network} are not known.",
             Networks(apis, project).rules(network),
         )
         if isinstance(rules, Finding):
@@ -200,11 +208,19 @@ class Preflight:
                 f"Outside of that network, let your address in: {setup}",
             )
         some = outside[0]
-        only = [f"from {', '.join(some.sources)}"] if some.sources else []
-        only += [f"to instances with the tag {', '.join(some.tags)}"] if some.tags else []
+        sources, tags = ", ".join(some.sources), ", ".join(some.tags)
+        text = f"The firewall rule {some.name} allows SSH only from {sources}."
+        if tags:
+            text = (
+                f"The firewall rule {some.name} allows SSH only from {sources} to instances with "
+                f"the tag {tags}."
+                if sources
+                else f"The firewall rule {some.name} allows SSH only to instances with the tag "
+                f"{tags}."
+            )
         return _REPORT.warning(
             "firewall",
-            f"The firewall rule {some.name} allows SSH only {' and '.join(only)}.",
+            text,
             f"If your address is not among these, let it in: {setup}"
             if IAP_RANGE not in some.sources
             else "That is Identity-Aware Proxy, through which `jupyter tpu connect` can go.",
@@ -254,10 +270,10 @@ class Preflight:
     ) -> Finding:
         zone, hint = str(request.zone), f"Look at the quotas: {_QUOTAS}"
         of_compute = api == "compute"
-        check = "compute-quota" if of_compute else "quota"
+        check: Check = "compute-quota" if of_compute else "quota"
         finding = await _answer_or_finding(
             check,
-            "Compute Engine's quota is not known" if of_compute else "The quota is not known",
+            "Compute Engine's quota is not known." if of_compute else "The quota is not known.",
             preflight.quotas(
                 apis,
                 project,
@@ -292,12 +308,12 @@ class Preflight:
         return _REPORT.ok(check, text)
 
 
-async def _answer_or_finding(check: str, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:
+async def _answer_or_finding(check: Check, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:
     """The answer, or the finding that there is none."""
     try:
         return await question
     except TPUError as error:
-        return _REPORT.unknown(check, f"{unknown}: {error.message}", error.hint)
+        return _REPORT.unknown(check, f"{unknown} {error.message}", error.hint)
 
 
 def tpu_node_settings(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -340,8 +340,6 @@ def row_of(report: CompileReport, on_demand: float | None, spot: float | None) -
         peak,
         devices_per_chip=2 if where.generation == "tpu7x" else 1,
     )
-    if timed.ici_ms is None:
-        notes.append("its ICI bandwidth is not known; communication is left out")
     return PlanRow(**fixed, time=timed, notes=tuple(notes))
 
 

@@ -42,10 +42,10 @@ class StepTime(Struct, kw_only=True, frozen=True):
     #: None: there is work that could not be counted.
     longest_ms: float | None
     bound: Bound
-    #: At usual efficiency, each alone; `ici_ms` is None where the bandwidth is not known.
+    #: At usual efficiency, each alone.
     compute_ms: float
     hbm_ms: float
-    ici_ms: float | None
+    ici_ms: float
 
 
 def step_time(work: StepWork, peak: ChipPeak, devices_per_chip: int) -> StepTime:
@@ -56,24 +56,20 @@ def step_time(work: StepWork, peak: ChipPeak, devices_per_chip: int) -> StepTime
     """
     compute = 1e3 * work.flops / (peak.bf16_flops / devices_per_chip)
     hbm = 1e3 * work.hbm_bytes / (peak.hbm_bytes / devices_per_chip)
-    ici: float | None = None
-    if work.sent_bytes == 0:
-        ici = 0.0
-    elif peak.ici_bytes is not None:
-        ici = 1e3 * work.sent_bytes / (peak.ici_bytes / 2 / devices_per_chip)  # over all ports
+    ici = 1e3 * work.sent_bytes / (peak.ici_bytes / 2 / devices_per_chip)  # over all ports
     parts: dict[Bound, float] = {
         "compute": compute / _USUAL_COMPUTE,
         "HBM": hbm / _USUAL_HBM,
-        "ICI": (ici or 0.0) * peak.ici_ports / 2,
+        "ICI": ici * peak.ici_ports / 2,
     }
     bound = max(parts, key=lambda part: parts[part])
-    longest = compute / _POOR_COMPUTE + hbm / _POOR_HBM + (ici or 0.0) * peak.ici_ports
+    longest = compute / _POOR_COMPUTE + hbm / _POOR_HBM + ici * peak.ici_ports
     return StepTime(
         ms=parts[bound],
-        shortest_ms=max(compute, hbm, ici or 0.0),
-        longest_ms=None if ici is None or work.incomplete else longest,
+        shortest_ms=max(compute, hbm, ici),
+        longest_ms=None if work.incomplete else longest,
         bound=bound,
         compute_ms=parts["compute"],
         hbm_ms=parts["HBM"],
-        ici_ms=None if ici is None else parts["ICI"],
+        ici_ms=parts["ICI"],
     )

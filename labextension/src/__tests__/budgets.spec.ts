@@ -2,7 +2,8 @@ import { afterEach, expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IBudgetOverview, IPlan } from '../rest/api';
-import { button, disposeWidgets, openPanel, shows } from './opened';
+import { button, disposeWidgets, listOf, openPanel, shows } from './opened';
+import { aTPU } from './server';
 
 afterEach(disposeWidgets);
 
@@ -75,4 +76,33 @@ it('asks a person about a plan outside of the budget, and sends the answer', asy
   expect(server.bodies('POST plans/1a2b3c4d/answer')).toEqual([
     { approve: false }
   ]);
+});
+
+it('lets agents run code on a TPU of a person, and no longer', async () => {
+  const path = 'POST tpus/us-central1-a~my-tpu/agents';
+  const { node, server } = await openPanel({
+    ...listOf(aTPU()),
+    'GET budgets': [200, OVERVIEW],
+    [path]: [200, aTPU({ agents_may_use: true })]
+  });
+  button(node, 'my-tpu').click();
+  await shows(node, 'No access');
+  button(node, 'Let coding agents run code on my-tpu').click();
+  await vi.waitFor(() =>
+    expect(server.bodies(path)).toEqual([{ allowed: true, confirm_name: '' }])
+  );
+});
+
+it('says of a TPU that an agent has created that agents run code there', async () => {
+  const line = { who: 'agent', tpu: 'my-tpu', zone: 'us-central1-a' };
+  const spending = [
+    { ...line, id: '1', type: 'v4-8', state: 'ready', usd: 1, most: 2 }
+  ] as IBudgetOverview['spending'];
+  const { node } = await openPanel({
+    ...listOf(aTPU({ agents_may_use: true })),
+    'GET budgets': [200, { ...OVERVIEW, spending }]
+  });
+  button(node, 'my-tpu').click();
+  await shows(node, 'May run code here');
+  await vi.waitFor(() => expect(node.textContent).not.toContain('Deny'));
 });

@@ -186,6 +186,7 @@ it('offers kernels with chips of their own, as many as the user chooses', async 
     'All chips for one kernel'
   ]);
   select.selectedIndex = 2;
+  select.dispatchEvent(new Event('change', { bubbles: true }));
   await answerDialog('Offer');
   await vi.waitFor(() =>
     expect(document.querySelector('.jp-Dialog li')).not.toBeNull()

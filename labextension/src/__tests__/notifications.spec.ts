@@ -245,4 +245,11 @@ it('says once that Google preempted a TPU', async () => {
   expect(shown()).toEqual([
     'error: my-tpu was preempted. Delete it and create another one.'
   ]);
+  // Many of them are one notification, which does not cover the page.
+  for (const name of ['b', 'c', 'd']) {
+    changes.tpu(aTPU({ name, id: name, state: 'PREEMPTED', problem }));
+  }
+  expect(shown()).toEqual([
+    'error: Google has ended 4 TPUs: my-tpu, b, c, d. Delete them and create others.'
+  ]);
 });

@@ -225,6 +225,24 @@ export class Actions {
     );
   }
 
+  /** Lets coding agents run code on a TPU, or no longer; asks first for its name as *adopt* does. */
+  async allowAgents(tpu: ITPU, allowed: boolean): Promise<void> {
+    const [title, accept] = allowed
+      ? [
+          trans.__('Let coding agents run code on %1?', tpu.name),
+          trans.__('Allow')
+        ]
+      : [
+          trans.__('Deny coding agents access to %1?', tpu.name),
+          trans.__('Deny')
+        ];
+    await this._named(tpu, title, accept, name =>
+      this.model.send(tpu, async client => {
+        await client.budgets.allow(tpu, { allowed, confirm_name: name });
+      })
+    );
+  }
+
   /** Makes a TPU the user's; asks first for its name if it belongs to another person. */
   async adopt(tpu: ITPU): Promise<void> {
     const title = trans.__('Adopt %1?', tpu.name);

@@ -15,6 +15,7 @@ import {
   ITPU
 } from '../rest/api';
 import { confirm, show } from '../ui/confirm';
+import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';
 
 /** Asks on which hosts of a pod a new notebook runs: the kernel of all hosts, or of host 0. */
@@ -193,26 +194,39 @@ export async function confirmShare({
 /** Asks which example notebook to open. */
 export async function askExample(tpu: ITPU): Promise<Example | undefined> {
   const examples = exampleTitles();
-  const result = await InputDialog.getItem({
+  const asked = await ask({
     title: trans.__('Open an Example on %1', tpu.name),
-    label: trans.__('The notebook is copied to your files.'),
-    items: examples.map(([, title]) => title),
-    okLabel: trans.__('Open')
+    accept: trans.__('Open'),
+    initial: { example: examples[0][0] },
+    fields: () => [
+      {
+        name: 'example',
+        label: trans.__('The notebook is copied to your files.'),
+        kind: 'select',
+        choices: examples
+      }
+    ]
   });
-  const chosen = result.button.accept ? result.value : null;
-  return examples.find(([, title]) => title === chosen)?.[0];
+  return asked?.example;
 }
 
 /** Asks for TensorBoard's log folder. */
 export async function askLogdir(tpu: ITPU): Promise<string | null> {
-  const result = await InputDialog.getText({
+  const asked = await ask({
     title: trans.__('TensorBoard on %1', tpu.name),
-    label: trans.__('Log folder on host 0, or gs://bucket/folder'),
-    text: '~/runs',
-    okLabel: trans.__('Open'),
-    required: true
+    accept: trans.__('Open'),
+    initial: { logdir: '~/runs' },
+    fields: () => [
+      {
+        name: 'logdir',
+        label: trans.__('Log folder on host 0, or gs://bucket/folder'),
+        kind: 'path',
+        place: { tpu, folder: true },
+        required: true
+      }
+    ]
   });
-  return (result.button.accept && result.value?.trim()) || null;
+  return asked?.logdir.trim() || null;
 }
 
 /**

@@ -1,6 +1,5 @@
 // What uses the chips of a TPU, and how they are freed after a question.
 
-import { InputDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
@@ -15,6 +14,7 @@ import {
   ITPU
 } from '../rest/api';
 import { confirm, show } from '../ui/confirm';
+import { ask } from '../ui/formDialog';
 import { notify } from '../ui/notify';
 import { facts, joined } from '../ui/text';
 import { clock, trans } from '../ui/translation';
@@ -67,30 +67,39 @@ export async function freeChips(tpu: ITPU, model: TPUModel): Promise<void> {
 /** Asks how many chips each notebook gets, and offers kernels for that. */
 export async function splitChips(tpu: ITPU, model: TPUModel): Promise<void> {
   const [environment] = startableEnvironments(tpu);
-  const choices = new Map<string, number>(
-    chipShares(tpu).map(count => [
-      trans._n('One chip for each', '%1 chips for each', count),
-      count
-    ])
-  );
-  choices.set(trans.__('All chips for one kernel'), 0);
-  const result = await InputDialog.getItem({
+  const shares = chipShares(tpu);
+  const asked = await ask<{ share: number }>({
     title: trans.__('Split the Chips of %1', tpu.name),
-    label: trans.__(
-      'Several notebooks can share a host if each kernel has chips of its own. Which kernels should Jupyter offer?'
-    ),
-    items: [...choices.keys()],
-    okLabel: trans.__('Offer')
+    accept: trans.__('Offer'),
+    initial: { share: shares[0] ?? 0 },
+    fields: () => [
+      {
+        name: 'share',
+        label: trans.__(
+          'Several notebooks can share a host if each kernel has chips of its own. Which kernels should Jupyter offer?'
+        ),
+        kind: 'select',
+        choices: [
+          ...shares.map(
+            count =>
+              [
+                count,
+                trans._n('One chip for each', '%1 chips for each', count)
+              ] as const
+          ),
+          [0, trans.__('All chips for one kernel')]
+        ]
+      }
+    ]
   });
-  const share = choices.get(result.value ?? '');
-  if (!result.button.accept || share === undefined || !environment) {
+  if (!asked || !environment) {
     return;
   }
   const offered = await waitToEnd(
     trans.__('Splitting the chips of %1', tpu.name),
     model.client.chipKernels.split(tpu, {
       environment: environment.name,
-      each: share
+      each: asked.share
     })
   );
   if (offered) {

@@ -21,8 +21,8 @@ async function askPort(
   });
   const input = await ask<Input>({
     title: tunnel
-      ? trans.__('New tunnel to %1', tpu.name)
-      : trans.__('Open a web app on %1', tpu.name),
+      ? trans.__('New Tunnel to %1', tpu.name)
+      : trans.__('Open a Web App on %1', tpu.name),
     accept: trans.__('Open'),
     initial: { port: '6006', local: '', host: 0 },
     fields: ({ local, port }) => [

@@ -21,14 +21,14 @@ export function HuntOutlook({ hunt }: { hunt: IHunt }) {
   );
 }
 
-/** limit: how many attempts are shown. */
+/** limit: how many attempts are shown, each in few lines; all of them can be scrolled. */
 export function HuntAttempts(props: { hunt: IHunt; limit?: number }) {
   const { hunt, limit } = props;
   const attempts = [...hunt.attempts].reverse().slice(0, limit);
   return attempts.length === 0 ? null : (
     <ul
-      className="jp-tpu-Hunt"
-      tabIndex={0} // it scrolls
+      className={`jp-tpu-Hunt ${limit ? 'jp-mod-short' : ''}`}
+      tabIndex={limit ? undefined : 0} // it scrolls
       aria-label={trans.__('Attempts to create %1', hunt.name)}
     >
       {attempts.map(attempt => (
@@ -45,13 +45,13 @@ function Attempt({ attempt }: { attempt: IHuntAttempt }) {
       name={place}
       title={place}
       more={
-        <>
+        <span title={attempt.problem?.message}>
           <StateLabel tone={ATTEMPT_TONES[attempt.state]}>
             {attemptState(attempt.state)}
           </StateLabel>
           {` · ${clock(attempt.started)}`}
           {attempt.problem && ` · ${attempt.problem.message}`}
-        </>
+        </span>
       }
     />
   );

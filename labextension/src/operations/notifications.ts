@@ -23,7 +23,7 @@ import { startableEnvironments } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { StoredIds } from '../model/storedIds';
 import { maintenanceText } from '../panel/tpuLabels';
-import { IInterruption } from '../rest/api';
+import { IInterruption, ITPU } from '../rest/api';
 import { ITPUActions } from '../tokens';
 import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
@@ -34,6 +34,45 @@ import { operationTitle } from './operationLabels';
 function howItWent({ checkpoints }: IInterruption): string {
   const states = checkpoints.map(checkpoint => checkpoint.state);
   return states.includes('running') ? '' : states.join(' ');
+}
+
+/** So many TPUs that Google has ended are told of one by one; more would cover the page. */
+const ENDED_SHOWN = 2;
+
+/**
+ * Says that Google has ended TPUs, and what to do.
+ * told: the names in each notification of before.
+ */
+function notifyOfEnded(
+  ended: readonly ITPU[],
+  told: Map<string, string[]>,
+  actions: Actions
+): void {
+  const show = actions.showTPU;
+  const open = [...told].filter(([id]) => Notification.manager.has(id));
+  const names = [
+    ...open.flatMap(([, all]) => all),
+    ...ended.map(({ name }) => name)
+  ];
+  if (ended.length > 0 && names.length > ENDED_SHOWN) {
+    open.forEach(([id]) => Notification.dismiss(id));
+    const text = trans.__(
+      'Google has ended %1 TPUs: %2. Delete them and create others.',
+      names.length,
+      names.join(', ')
+    );
+    told.set(notify.error(text, show), names);
+    return;
+  }
+  for (const tpu of ended) {
+    const end = {
+      label: trans.__('Delete…'),
+      callback: () =>
+        void actions.act('delete', actions.model.tpu(keyOf(tpu)) ?? tpu)
+    };
+    const id = notify.error(problemLine(tpu.problem), end, show);
+    told.set(id, [tpu.name]);
+  }
 }
 
 /**
@@ -95,7 +134,9 @@ export function addNotifications(
   };
   // The notifications of hosts that are about to stop, by the ids of their TPUs.
   const interrupted = new Map<string, string>();
+  const toldEnded = new Map<string, string[]>();
   model.stateChanged.connect(() => {
+    const ended: ITPU[] = [];
     for (const tpu of model.tpus) {
       const show = actions.showTPU;
       const end = {
@@ -122,7 +163,7 @@ export function addNotifications(
       }
       const gone = tpu.state === 'PREEMPTED' || tpu.state === 'TERMINATED';
       if (gone && tpu.problem && isNews(`gone ${id}`)) {
-        notify.error(problemLine(tpu.problem), end, show);
+        ended.push(tpu);
       }
       if (forgotten && isNews(`forgotten ${id}`)) {
         const usage = {
@@ -143,6 +184,7 @@ export function addNotifications(
         );
       }
     }
+    notifyOfEnded(ended, toldEnded, actions);
   });
   model.unlistedChanged.connect((_, { queued }) => {
     if (

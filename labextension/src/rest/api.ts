@@ -540,6 +540,14 @@ export interface IEnvironment {
   problem: IProblem | null;
 }
 
+/** By which a kernel is started in an environment. */
+export interface IEnvironmentKernelspec {
+  tpu: string;
+  zone: string;
+  environment: string;
+  kernelspec: string;
+}
+
 /** What an environment has exactly, so that another TPU can get the same. */
 export interface IEnvironmentLock {
   environment: string;
@@ -578,6 +586,9 @@ export interface IFinding {
     | 'api'
     | 'chips'
     | 'clock'
+    | 'compute-api'
+    | 'compute-permission'
+    | 'compute-quota'
     | 'connection'
     | 'disk'
     | 'firewall'
@@ -587,6 +598,7 @@ export interface IFinding {
     | 'key'
     | 'lock'
     | 'login'
+    | 'numbers'
     | 'os-login'
     | 'permission'
     | 'ports'
@@ -1324,6 +1336,7 @@ export interface IPlan {
   hunt: boolean;
   emulated: boolean;
   usd_per_hour: number;
+  price_unknown: boolean;
   most: number;
   guard: string;
   state: 'approved' | 'asked' | 'done' | 'planned' | 'refused';

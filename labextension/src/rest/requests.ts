@@ -27,6 +27,7 @@ import {
   IDiagnosis,
   IDisconnectTPU,
   IEnvironment,
+  IEnvironmentKernelspec,
   IEnvironmentLock,
   IFleetStatus,
   IFoundPythons,
@@ -262,6 +263,9 @@ export abstract class FleetRequests {
     /** The exact versions in it. */
     getLock: (tpu: IReference, environment: string, signal?: AbortSignal) =>
       this.send<IEnvironmentLock>('GET', ['tpus', tpu, 'environments', environment, 'lock'], { signal }),
+    /** The kernelspec by which a kernel is started in it. */
+    getKernelspec: (tpu: IReference, environment: string, signal?: AbortSignal) =>
+      this.send<IEnvironmentKernelspec>('GET', ['tpus', tpu, 'environments', environment, 'kernelspec'], { signal }),
     /** Add and remove packages. */
     changePackages: (tpu: IReference, environment: string, body: IChangePackages = {}, signal?: AbortSignal) =>
       this.send<IOperation>('POST', ['tpus', tpu, 'environments', environment, 'packages'], { body, signal }),

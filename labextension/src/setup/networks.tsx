@@ -1,6 +1,6 @@
 // What a network lacks so that TPUs in it can be reached: shown first, then done.
 
-import { InputDialog, Notification } from '@jupyterlab/apputils';
+import { Notification } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
@@ -8,6 +8,7 @@ import { INetworkSetup, ISetUpNetwork } from '../rest/api';
 import { confirm, show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
 import { failureLine } from '../ui/failures';
+import { ask } from '../ui/formDialog';
 import { namesIn } from '../ui/listForm';
 import { SUCCESS_TIMEOUT } from '../ui/notify';
 import { trans } from '../ui/translation';
@@ -18,18 +19,24 @@ export async function setUpNetwork(
   request: ISetUpNetwork,
   model: TPUModel
 ): Promise<void> {
-  const asked = await InputDialog.getText({
+  const asked = await ask({
     title: trans.__('Who may use SSH?'),
-    label: trans.__(
-      'The public IPv4 address of the computer that runs Jupyter, or a range. Empty: detected through a connected TPU.'
-    ),
-    placeholder: '203.0.113.4',
-    okLabel: trans.__('Continue')
+    accept: trans.__('Continue'),
+    initial: { sources: '' },
+    fields: () => [
+      {
+        name: 'sources',
+        label: trans.__(
+          'The public IPv4 address of the computer that runs Jupyter, or a range. Empty: detected through a connected TPU.'
+        ),
+        placeholder: '203.0.113.4'
+      }
+    ]
   });
-  if (!asked.button.accept) {
+  if (!asked) {
     return;
   }
-  const named = namesIn(asked.value ?? '');
+  const named = namesIn(asked.sources);
   const plan = await wait(trans.__('Checking the network.'), signal =>
     model.client.networks.setUp(
       { ...request, sources: named, dry_run: true },

@@ -43,6 +43,7 @@ import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
 import { facts, joined, problemLine } from '../ui/text';
 import { ago, clock, Tone, trans } from '../ui/translation';
+import { AgentAccess } from './agentAccess';
 
 const KERNEL_TONES: { [state: string]: Tone } = {
   busy: 'moving',
@@ -186,6 +187,7 @@ function Costs({ tpu }: ITPUProps) {
   return (
     <Section id="costs" view={view} title={trans.__('Costs')}>
       <Terms terms={terms} />
+      <AgentAccess tpu={tpu} />
     </Section>
   );
 }

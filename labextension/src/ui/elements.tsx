@@ -165,7 +165,9 @@ export function Section(props: {
       <section className="jp-tpu-Section jp-mod-none" aria-label={title}>
         <div className="jp-tpu-Section-head">
           <h3>{title}</h3>
-          <span className="jp-tpu-Section-none">{none}</span>
+          <span className="jp-tpu-Section-none" title={none}>
+            {none}
+          </span>
           {aside}
         </div>
       </section>

@@ -89,6 +89,7 @@ export function SortableList<T>(props: {
           role="group"
           aria-label={trans.__('Sort by')}
         >
+          <span aria-hidden="true">{trans.__('Sort by')}</span>
           {sorts.map(([one, name]) => {
             const Caret = sort?.down ? caretDownIcon : caretUpIcon;
             const on = sort?.by === one;

@@ -37,7 +37,10 @@ function isolatedAll(values: unknown[]): any[] {
   );
 }
 
-/** The strings: in English until `loadTranslation` has others. One page has one language. */
+/**
+ * The strings: in English until `loadTranslation` or `loadCatalogue` has others. One page has one
+ * language.
+ */
 export const trans: Strings = {
   __: (text, ...values) => loaded.trans.__(text, ...isolatedAll(values)),
   _n: (one, many, count, ...values) =>
@@ -83,6 +86,21 @@ export function loadTranslation(translator: ITranslator | null): void {
     loaded.trans = bundle;
     language = code === 'default' ? 'en' : code;
   }
+}
+
+/** Takes texts of the language *code*, a BCP 47 tag, where JupyterLab is not there to load them. */
+export function loadCatalogue(catalogue: Catalogue, code: string): void {
+  const known = (text: string) => catalogue[text]?.[0] ?? text;
+  loaded.trans = {
+    __: (text, ...values) => filled(known(text), values),
+    _n: (one, many, count, ...values) =>
+      filled(catalogue[one]?.[0] ?? (count === 1 ? one : many), [
+        count,
+        ...values
+      ])
+  };
+  loading = loadSentences(catalogue);
+  language = code;
 }
 
 /**

@@ -10,6 +10,7 @@ import { keyOf } from '../../../labextension/src/model/resources';
 import { tpuStatus } from '../../../labextension/src/panel/tpuLabels';
 import { ITPU } from '../../../labextension/src/rest/api';
 import { failureLine } from '../../../labextension/src/ui/failures';
+import { trans } from '../../../labextension/src/ui/translation';
 import { explanation } from '../explanation';
 import { CLI, findServer } from '../localServer';
 import { INode } from '../nodes';
@@ -48,7 +49,9 @@ export class Commands {
   async connection(): Promise<IConnection> {
     if (!vscode.workspace.isTrusted) {
       throw new Error(
-        'Trust this workspace first: nothing is started in it until then.'
+        trans.__(
+          'Trust this workspace first: nothing is started in it until then.'
+        )
       );
     }
     const ready = this.session.connection;
@@ -58,7 +61,7 @@ export class Commands {
     const found = await vscode.window.withProgress(
       {
         location: vscode.ProgressLocation.Notification,
-        title: 'Starting the Jupyter server of jupyter-tpu'
+        title: trans.__('Starting the Jupyter server of jupyter-tpu')
       },
       () => this.session.connect()
     );
@@ -85,8 +88,8 @@ export class Commands {
     if (!possible.length) {
       throw new Error(
         tpus.length
-          ? `${title}: not possible with any of your TPUs now.`
-          : 'You have no TPU. Create one with “TPU: Create”.'
+          ? trans.__('%1: not possible with any of your TPUs now.', title)
+          : trans.__('You have no TPU. Create one with “TPU: Create”.')
       );
     }
     const picked = await vscode.window.showQuickPick(
@@ -107,11 +110,11 @@ export class Commands {
     }
     const picked = await vscode.window.showQuickPick(
       tpu.hosts.map(host => ({
-        label: `Host ${host.index}`,
+        label: trans.__('Host %1', host.index),
         description: host.external_address || host.internal_address,
         index: host.index
       })),
-      { title: tpu.name, placeHolder: 'Host' }
+      { title: tpu.name, placeHolder: trans.__('Host') }
     );
     return must(picked).index;
   }
@@ -122,7 +125,11 @@ export class Commands {
       return {};
     }
     const typed = await vscode.window.showInputBox({
-      prompt: `${tpu.name} belongs to ${tpu.owner}. To continue, type “${tpu.name}”.`
+      prompt: trans.__(
+        '%1 belongs to %2. To continue, type “%1”.',
+        tpu.name,
+        tpu.owner
+      )
     });
     return { confirm_name: must(typed).trim() };
   }
@@ -143,7 +150,10 @@ export class Commands {
       );
       if (finding.state !== 'running' || finding.server.url !== given) {
         throw new Error(
-          `This command works with a Jupyter server on this computer, but this window uses the one at ${new URL(given).host}. To return to your own server, run “TPU: Use Another Jupyter Server” and leave the address empty.`
+          trans.__(
+            'This command works with a Jupyter server on this computer, but this window uses the one at %1. To return to your own server, run “TPU: Use Another Jupyter Server” and leave the address empty.',
+            new URL(given).host
+          )
         );
       }
     }
@@ -180,7 +190,7 @@ export class Commands {
       const terminal = vscode.window.createTerminal({
         name,
         shellPath: await this.sources.python(),
-        shellArgs: ['-c', HOLD, program, ...args],
+        shellArgs: ['-c', HOLD, holdText(), program, ...args],
         env
       });
       terminal.show();
@@ -216,8 +226,11 @@ export class Commands {
 
 /** Keeps a terminal, which closes with its program, until its user has read what that wrote. */
 const HOLD = `import subprocess, sys
-code = subprocess.call(sys.argv[1:])
-input(f"Exit code {code}. Press Enter to close this terminal. ")`;
+code = subprocess.call(sys.argv[2:])
+input(sys.argv[1].replace("%1", str(code)) + " ")`;
+
+const holdText = () =>
+  trans.__('Exit code %1. Press Enter to close this terminal.');
 
 /** Resolves when *event* has come for *subject*. */
 function endOf<T>(event: vscode.Event<T>, subject: T): Promise<void> {

@@ -17,6 +17,7 @@ import {
   IQuote
 } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
+import { trans } from '../../../labextension/src/ui/translation';
 import { ask, Commands, must } from './context';
 
 type Tier = 'on-demand' | 'spot';
@@ -38,7 +39,11 @@ export async function createTPU(commands: Commands): Promise<void> {
   };
   const quote = await client.quote(request);
   if (quote.question) {
-    await ask(`Create ${name}?`, quoteDetail(quote), 'Create');
+    await ask(
+      trans.__('Create %1?', name),
+      quoteDetail(quote),
+      trans.__('Create')
+    );
   }
   sync.putOperation(
     await client.create({
@@ -70,10 +75,14 @@ export async function startHunt(commands: Commands): Promise<void> {
     const problem = all[0]?.problem;
     throw problem
       ? Failure.of(problem)
-      : new Error('Nothing of this can be created.');
+      : new Error(trans.__('Nothing of this can be created.'));
   }
   if (candidates.some(one => one.cost.usd_per_hour !== 0)) {
-    await ask(`Hunt for ${name}?`, huntDetail(candidates), 'Start Hunt');
+    await ask(
+      trans.__('Hunt for %1?', name),
+      huntDetail(candidates),
+      trans.__('Start Hunt')
+    );
   }
   const prices = candidates.map(one => one.cost.usd_per_hour);
   const known = prices.filter((price): price is number => price !== null);
@@ -106,11 +115,17 @@ export async function pickType(catalog: ICatalog): Promise<IAcceleratorType> {
       return {
         label: type.name,
         description: type.meaning,
-        detail: catalog.emulated ? 'emulated: free' : hourlyCost(cost),
+        detail: catalog.emulated
+          ? trans.__('emulated: free')
+          : hourlyCost(cost),
         type
       };
     }),
-    { title: 'TPU Type', matchOnDescription: true, placeHolder: 'Type' }
+    {
+      title: trans.__('TPU Type'),
+      matchOnDescription: true,
+      placeHolder: trans.__('Type')
+    }
   );
   return must(picked).type;
 }
@@ -125,7 +140,7 @@ function zoneItems(catalog: ICatalog, type: IAcceleratorType) {
     .map(zone => ({
       label: zone,
       description: catalog.emulated
-        ? 'emulated: free'
+        ? trans.__('emulated: free')
         : hourlyCost(catalogCost(type, zone, 'on-demand', false)),
       picked: zone === first
     }));
@@ -136,8 +151,8 @@ export async function pickZone(
   type: IAcceleratorType
 ): Promise<string> {
   const picked = await vscode.window.showQuickPick(zoneItems(catalog, type), {
-    title: `Zone for ${type.name}`,
-    placeHolder: 'Zone'
+    title: trans.__('Zone for %1', type.name),
+    placeHolder: trans.__('Zone')
   });
   return must(picked).label;
 }
@@ -148,8 +163,8 @@ async function pickZones(
 ): Promise<string[]> {
   const picked = must(
     await vscode.window.showQuickPick(zoneItems(catalog, type), {
-      title: `Zones for ${type.name}`,
-      placeHolder: 'Zones to try, in turn',
+      title: trans.__('Zones for %1', type.name),
+      placeHolder: trans.__('Zones to try, in turn'),
       canPickMany: true
     })
   );
@@ -165,22 +180,27 @@ export async function pickTier(
     TIERS.map(tier => ({
       label: tierLabel(tier),
       description: catalog.emulated
-        ? 'emulated: free'
+        ? trans.__('emulated: free')
         : hourlyCost(catalogCost(type, zone, tier, false)),
       detail:
-        tier === 'spot' ? 'Google can preempt it at any time.' : undefined,
+        tier === 'spot'
+          ? trans.__('Google can preempt it at any time.')
+          : undefined,
       tier
     })),
-    { title: `${type.name} · ${zone}`, placeHolder: 'On demand or Spot' }
+    {
+      title: `${type.name} · ${zone}`,
+      placeHolder: trans.__('On demand or Spot')
+    }
   );
   return must(picked).tier;
 }
 
 async function pickTiers(): Promise<Tier[]> {
-  const both = { label: 'On demand or Spot', tiers: TIERS };
+  const both = { label: trans.__('On demand or Spot'), tiers: TIERS };
   const picked = await vscode.window.showQuickPick(
     [...TIERS.map(tier => ({ label: tierLabel(tier), tiers: [tier] })), both],
-    { title: 'Hunt', placeHolder: 'On demand or Spot' }
+    { title: trans.__('Hunt'), placeHolder: trans.__('On demand or Spot') }
   );
   return must(picked).tiers;
 }
@@ -194,7 +214,7 @@ async function enterName(commands: Commands): Promise<string> {
   }
   return must(
     await vscode.window.showInputBox({
-      title: 'Name of the TPU',
+      title: trans.__('Name of the TPU'),
       value: free,
       validateInput: value => nameProblem(value) || undefined
     })
@@ -222,22 +242,25 @@ export function quoteLines({
 function quoteDetail(quote: IQuote): string {
   return [
     ...quoteLines(quote),
-    'You pay while it is ready, used or not.',
+    trans.__('You pay while it is ready, used or not.'),
     quote.tier === 'spot'
-      ? 'Google can preempt it at any time.'
+      ? trans.__('Google can preempt it at any time.')
       : quote.hosts > 1
-        ? 'Delete it to stop paying.'
-        : 'Stop or delete it to stop paying.'
+        ? trans.__('Delete it to stop paying.')
+        : trans.__('Stop or delete it to stop paying.')
   ].join('\n');
 }
 
 function huntDetail(candidates: IHuntCandidate[]): string {
   return [
-    'The first of these that is available is created:',
-    ...candidates.map(
-      ({ cost, tier, type, zone }) =>
-        `${type} · ${zone} · ${tierLabel(tier)}: ${priceText(cost)}`
+    trans.__('The first of these that is available is created:'),
+    ...candidates.map(({ cost, tier, type, zone }) =>
+      trans.__(
+        '%1: %2',
+        `${type} · ${zone} · ${tierLabel(tier)}`,
+        priceText(cost)
+      )
     ),
-    'You pay while it is ready, used or not.'
+    trans.__('You pay while it is ready, used or not.')
   ].join('\n');
 }

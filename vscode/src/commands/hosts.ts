@@ -8,6 +8,7 @@ import { isOver } from '../../../labextension/src/jobs/jobModel';
 import { jobState } from '../../../labextension/src/jobs/jobLabels';
 import { IApp, IJob, ITPU } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
+import { inLanguage, trans } from '../../../labextension/src/ui/translation';
 import { windowObstacle } from '../explanation';
 import { CLI } from '../localServer';
 import { INode } from '../nodes';
@@ -17,7 +18,7 @@ export async function openTerminal(
   commands: Commands,
   node?: INode
 ): Promise<void> {
-  const tpu = await commands.tpu(node, 'terminal', 'Open Terminal');
+  const tpu = await commands.tpu(node, 'terminal', trans.__('Open Terminal'));
   const host = await commands.host(node, tpu);
   const args = ['ssh', refOf(tpu), '--worker', `${host}`];
   await commands.openTerminal(
@@ -31,20 +32,24 @@ export async function openWindow(
   commands: Commands,
   node?: INode
 ): Promise<void> {
-  const tpu = await commands.tpu(node, 'terminal', 'Open Window on Host');
+  const tpu = await commands.tpu(
+    node,
+    'terminal',
+    trans.__('Open Window on Host')
+  );
   const host = await commands.host(node, tpu);
   const obstacle = windowObstacle(
     vscode.env.uiKind === vscode.UIKind.Web,
     vscode.env.remoteName
   );
   if (obstacle) {
-    throw new Error(`${obstacle} Or use “TPU: Open Terminal on Host”.`);
+    throw new Error(obstacle);
   }
   const known = await vscode.commands.getCommands();
   if (!known.includes('opensshremotes.openEmptyWindow')) {
-    const search = 'Find the Extension';
+    const search = trans.__('Find the Extension');
     const answer = await vscode.window.showInformationMessage(
-      'A window on a host needs the extension Remote - SSH.',
+      trans.__('A window on a host needs the extension Remote - SSH.'),
       search
     );
     if (answer === search) {
@@ -71,9 +76,11 @@ async function windowUri(
   let result = await run(commands, args);
   if (result.stderr.includes('ssh-config --write')) {
     await ask(
-      `Let VS Code find ${tpu.name} by its name?`,
-      'This adds one line to ~/.ssh/config, which includes the entries of your TPUs.',
-      'Add'
+      trans.__('Let VS Code find %1 by its name?', tpu.name),
+      trans.__(
+        'This adds one line to ~/.ssh/config, which includes the entries of your TPUs.'
+      ),
+      trans.__('Add')
     );
     await run(commands, ['ssh-config', '--write']);
     result = await run(commands, args);
@@ -81,7 +88,8 @@ async function windowUri(
   const found = /^vscode:\/\/vscode-remote\/(.+?)(\/.*)$/m.exec(result.stdout);
   if (!found) {
     throw new Error(
-      result.stderr.trim() || 'The address of the host is not known.'
+      inLanguage(result.stderr.trim()) ||
+        trans.__('The address of the host is not known.')
     );
   }
   const [, authority, path] = found;
@@ -98,12 +106,12 @@ async function run(
 ): Promise<{ stdout: string; stderr: string }> {
   const python = await commands.python();
   const env = commands.sources.environment();
-  return promisify(execFile)(python, [...CLI, ...args], { env }).catch(
-    error => ({
-      stdout: String(error.stdout ?? ''),
-      stderr: String(error.stderr || error.message)
-    })
-  );
+  return promisify(execFile)(python, [...CLI, '--lang', 'en', ...args], {
+    env
+  }).catch(error => ({
+    stdout: String(error.stdout ?? ''),
+    stderr: String(error.stderr || error.message)
+  }));
 }
 
 /** Copies the workspace to all hosts, and then each change, until the task is ended. */
@@ -117,11 +125,15 @@ export async function syncFolder(
       ? must(await vscode.window.showWorkspaceFolderPick())
       : folders[0];
   if (!folder) {
-    throw new Error('Open the folder that is to be copied.');
+    throw new Error(trans.__('Open the folder that is to be copied.'));
   }
-  const tpu = await commands.tpu(node, 'sync', 'Copy Workspace to Hosts');
+  const tpu = await commands.tpu(
+    node,
+    'sync',
+    trans.__('Copy Workspace to Hosts')
+  );
   await commands.runTask(
-    `${folder.name} to ${tpu.name}`,
+    trans.__('%1 to %2', folder.name, tpu.name),
     // With a / it would be a local path, as for scp.
     ['sync', folder.uri.fsPath, `${tpu.zone}~${tpu.name}`, '--watch'],
     folder.uri.fsPath
@@ -152,11 +164,14 @@ async function jobOf(
   );
   if (!items.length) {
     throw new Error(
-      'There is no such job. Start one with `jupyter tpu job start`.'
+      trans.__('There is no such job. Start one with `jupyter tpu job start`.')
     );
   }
   return must(
-    await vscode.window.showQuickPick(items, { title, placeHolder: 'Job' })
+    await vscode.window.showQuickPick(items, {
+      title,
+      placeHolder: trans.__('Job')
+    })
   );
 }
 
@@ -164,8 +179,13 @@ export async function followJob(
   commands: Commands,
   node?: INode
 ): Promise<void> {
-  const { job, tpu } = await jobOf(commands, node, () => true, 'Follow Job');
-  await commands.runTask(`${job.name} on ${tpu.name}`, [
+  const { job, tpu } = await jobOf(
+    commands,
+    node,
+    () => true,
+    trans.__('Follow Job')
+  );
+  await commands.runTask(trans.__('%1 on %2', job.name, tpu.name), [
     'job',
     'logs',
     refOf(tpu),
@@ -179,12 +199,14 @@ export async function stopJob(commands: Commands, node?: INode): Promise<void> {
     commands,
     node,
     one => !isOver(one),
-    'Stop Job'
+    trans.__('Stop Job')
   );
   await ask(
-    `Stop ${job.name}?`,
-    'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.',
-    'Stop'
+    trans.__('Stop %1?', job.name),
+    trans.__(
+      'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.'
+    ),
+    trans.__('Stop')
   );
   const { client } = await commands.connection();
   await client.jobs.stop(tpu, job.id);
@@ -198,9 +220,9 @@ export async function shutDownKernel(
   const { id } = must(node?.kernel);
   const tpu = must(node?.tpu);
   await ask(
-    'Shut down this kernel?',
-    'Its variables will be lost.',
-    'Shut Down'
+    trans.__('Shut down this kernel?'),
+    trans.__('Its variables will be lost.'),
+    trans.__('Shut Down')
   );
   await client.kernels.shutDown(tpu, id);
   resources.setKernels(
@@ -213,16 +235,16 @@ export async function forwardPort(
   commands: Commands,
   node?: INode
 ): Promise<void> {
-  const tpu = await commands.tpu(node, 'tunnel', 'Forward Port');
+  const tpu = await commands.tpu(node, 'tunnel', trans.__('Forward Port'));
   const host = await commands.host(node, tpu);
   const typed = must(
     await vscode.window.showInputBox({
-      title: `Forward a Port of ${tpu.name}`,
-      prompt: 'Port on the host, such as 8080',
+      title: trans.__('Forward a Port of %1', tpu.name),
+      prompt: trans.__('Port on the host, such as 8080'),
       validateInput: value =>
         /^\d{1,5}$/.test(value) && Number(value) > 0 && Number(value) < 65536
           ? undefined
-          : 'A number from 1 to 65535.'
+          : trans.__('A number from 1 to 65535.')
     })
   );
   const { client, resources, sync } = await commands.connection();
@@ -230,9 +252,15 @@ export async function forwardPort(
   resources.allTunnels.set(tunnel.id, tunnel);
   await sync.refresh(false);
   const address = `http://127.0.0.1:${tunnel.local_port}/`;
-  const open = 'Open in Browser';
+  const open = trans.__('Open in Browser');
   const answer = await vscode.window.showInformationMessage(
-    `127.0.0.1:${tunnel.local_port} is forwarded to port ${tunnel.port} of host ${host} of ${tpu.name}.`,
+    trans.__(
+      '127.0.0.1:%1 is forwarded to port %2 of host %3 of %4.',
+      tunnel.local_port,
+      tunnel.port,
+      host,
+      tpu.name
+    ),
     open
   );
   if (answer === open) {
@@ -269,16 +297,20 @@ export async function closePort(
   const { client, resources, sync } = await commands.connection();
   if (node?.tunnel && node.tpu) {
     if (node.tunnel.connections > 0) {
-      await ask('Close this tunnel?', 'It is in use.', 'Close');
+      await ask(
+        trans.__('Close this tunnel?'),
+        trans.__('It is in use.'),
+        trans.__('Close')
+      );
     }
     await client.tunnels.close(node.tpu, node.tunnel.id);
     resources.dropPort(node.tunnel.id);
   } else if (node?.app) {
     if (node.app.kind === 'tensorboard') {
       await ask(
-        `Close ${node.app.name}?`,
-        'TensorBoard is ended on the host.',
-        'Close'
+        trans.__('Close %1?', node.app.name),
+        trans.__('TensorBoard is ended on the host.'),
+        trans.__('Close')
       );
     }
     await client.apps.close(node.app.id);
@@ -294,14 +326,19 @@ export async function openTensorBoard(
   commands: Commands,
   node?: INode
 ): Promise<void> {
-  const tpu = await commands.tpu(node, 'tensorboard', 'Open TensorBoard');
+  const tpu = await commands.tpu(
+    node,
+    'tensorboard',
+    trans.__('Open TensorBoard')
+  );
   const host = await commands.host(node, tpu);
   const logdir = must(
     await vscode.window.showInputBox({
-      title: `TensorBoard on ${tpu.name}`,
-      prompt: 'Folder on the host, or gs://…',
+      title: trans.__('TensorBoard on %1', tpu.name),
+      prompt: trans.__('Folder on the host, or gs://…'),
       value: '~/runs',
-      validateInput: value => (value.trim() ? undefined : 'A folder is needed.')
+      validateInput: value =>
+        value.trim() ? undefined : trans.__('A folder is needed.')
     })
   ).trim();
   const { client, resources, sync } = await commands.connection();
@@ -314,7 +351,7 @@ export async function openTensorBoard(
   const ended = await vscode.window.withProgress(
     {
       location: vscode.ProgressLocation.Notification,
-      title: `Opening TensorBoard on ${tpu.name}`,
+      title: trans.__('Opening TensorBoard on %1', tpu.name),
       cancellable: true
     },
     (_, token) =>

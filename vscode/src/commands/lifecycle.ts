@@ -10,7 +10,7 @@ import { trans } from '../../../labextension/src/ui/translation';
 import { ask, Commands, must } from './context';
 
 export async function connect(commands: Commands, node?: INode): Promise<void> {
-  const tpu = await commands.tpu(node, 'connect', 'Connect');
+  const tpu = await commands.tpu(node, 'connect', trans.__('Connect'));
   const { client, sync } = await commands.connection();
   const unfinished = tpu.environments.find(one => one.state === 'failed');
   sync.putOperation(
@@ -25,14 +25,14 @@ export async function disconnect(
   commands: Commands,
   node?: INode
 ): Promise<void> {
-  const tpu = await commands.tpu(node, 'disconnect', 'Disconnect');
+  const tpu = await commands.tpu(node, 'disconnect', trans.__('Disconnect'));
   const { client, sync } = await commands.connection();
   const ends = await ending(commands, tpu);
   if (ends.kernels) {
     await ask(
-      `Disconnect ${tpu.name}?`,
-      `This shuts down ${ends.kernels}. Their variables will be lost.`,
-      'Disconnect'
+      trans.__('Disconnect %1?', tpu.name),
+      ends.losses.kernels,
+      trans.__('Disconnect')
     );
   }
   sync.putOperation(
@@ -41,12 +41,17 @@ export async function disconnect(
 }
 
 export async function start(commands: Commands, node?: INode): Promise<void> {
-  const tpu = await commands.tpu(node, 'start', 'Start');
+  const tpu = await commands.tpu(node, 'start', trans.__('Start'));
   const { client, sync } = await commands.connection();
   const price = tpu.cost.usd_per_hour;
   if (!tpu.emulated) {
-    const pay = price === 0 ? '' : 'You pay while it is ready, used or not.';
-    await ask(`Start ${tpu.name}?`, `${priceText(tpu.cost)}\n${pay}`, 'Start');
+    const pay =
+      price === 0 ? '' : trans.__('You pay while it is ready, used or not.');
+    await ask(
+      trans.__('Start %1?', tpu.name),
+      `${priceText(tpu.cost)}\n${pay}`,
+      trans.__('Start')
+    );
   }
   const name = await commands.confirmName(tpu);
   sync.putOperation(
@@ -58,13 +63,13 @@ export async function start(commands: Commands, node?: INode): Promise<void> {
 }
 
 export async function stop(commands: Commands, node?: INode): Promise<void> {
-  const tpu = await commands.tpu(node, 'stop', 'Stop');
+  const tpu = await commands.tpu(node, 'stop', trans.__('Stop'));
   const { client, sync } = await commands.connection();
   const ends = await ending(commands, tpu);
   await ask(
-    `Stop ${tpu.name}?`,
-    [ends.text, 'Its disk is kept.'].filter(Boolean).join('\n'),
-    'Stop'
+    trans.__('Stop %1?', tpu.name),
+    lines(ends, trans.__('Its disk is kept.')),
+    trans.__('Stop')
   );
   const name = await commands.confirmName(tpu);
   sync.putOperation(
@@ -77,15 +82,13 @@ export async function stop(commands: Commands, node?: INode): Promise<void> {
 }
 
 export async function remove(commands: Commands, node?: INode): Promise<void> {
-  const tpu = await commands.tpu(node, 'delete', 'Delete');
+  const tpu = await commands.tpu(node, 'delete', trans.__('Delete'));
   const { client, sync } = await commands.connection();
   const ends = await ending(commands, tpu);
   await ask(
-    `Delete ${tpu.name}?`,
-    [ends.text, 'Everything on its disk will be lost.']
-      .filter(Boolean)
-      .join('\n'),
-    'Delete'
+    trans.__('Delete %1?', tpu.name),
+    lines(ends, trans.__('Everything on its disk will be lost.')),
+    trans.__('Delete')
   );
   const name = await commands.confirmName(tpu);
   sync.putOperation(
@@ -97,11 +100,15 @@ export async function remove(commands: Commands, node?: INode): Promise<void> {
   );
 }
 
+function lines({ losses }: IEnding, last: string): string {
+  return [losses.kernels, losses.jobs, last].filter(Boolean).join('\n');
+}
+
 interface IEnding {
-  /** "2 kernels"; "" for none. */
-  kernels: string;
-  jobs: string;
-  text: string;
+  kernels: number;
+  jobs: number;
+  /** What that means, a sentence or two each. */
+  losses: { kernels: string; jobs: string };
 }
 
 /** What runs on a TPU, as far as that is known: the server refuses to end what was not named. */
@@ -119,15 +126,21 @@ async function ending(commands: Commands, tpu: ITPU): Promise<IEnding> {
       // The host does not answer: the number of the list is the newest.
     }
   }
-  const kernelsText = kernels
-    ? trans._n('%1 kernel', '%1 kernels', kernels)
-    : '';
-  const jobsText = jobs ? trans._n('%1 job', '%1 jobs', jobs) : '';
-  const both = [kernelsText, jobsText].filter(Boolean).join(' and ');
   return {
-    kernels: kernelsText,
-    jobs: jobsText,
-    text: both && `This ends ${both}. Variables of kernels will be lost.`
+    kernels,
+    jobs,
+    losses: {
+      kernels: kernels
+        ? trans._n(
+            'This shuts down %1 kernel. Its variables will be lost.',
+            'This shuts down %1 kernels. Their variables will be lost.',
+            kernels
+          )
+        : '',
+      jobs: jobs
+        ? trans._n('This ends %1 job.', 'This ends %1 jobs.', jobs)
+        : ''
+    }
   };
 }
 
@@ -142,23 +155,25 @@ export async function cancelOperation(
       .filter(one => one.cancellable)
       .map(one => ({ label: operationTitle(one), one }));
     if (!items.length) {
-      throw new Error('Nothing is under way that can be cancelled.');
+      throw new Error(trans.__('Nothing is under way that can be cancelled.'));
     }
     operation = must(
-      await vscode.window.showQuickPick(items, { placeHolder: 'Cancel' })
+      await vscode.window.showQuickPick(items, {
+        placeHolder: trans.__('Cancel')
+      })
     ).one;
   }
   if (operation.kind === 'create') {
     await ask(
-      `Stop creating ${operation.tpu}?`,
-      'Everything created so far is deleted.',
-      'Stop Creating'
+      trans.__('Stop creating %1?', operation.tpu),
+      trans.__('Everything created so far is deleted.'),
+      trans.__('Stop Creating')
     );
   } else if (operation.kind === 'hunt') {
     await ask(
-      `Stop the hunt for ${operation.tpu}?`,
-      'What it has begun is deleted.',
-      'Stop Hunt'
+      trans.__('Stop the hunt for %1?', operation.tpu),
+      trans.__('What it has begun is deleted.'),
+      trans.__('Stop Hunt')
     );
   }
   sync.putOperation(await client.operations.cancel(operation.id));

@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 
 import { usd } from '../../../labextension/src/money/costLabels';
+import { trans } from '../../../labextension/src/ui/translation';
 import { INode } from '../nodes';
 import { ask, Commands, must, refOf } from './context';
 import {
@@ -25,14 +26,16 @@ interface IFile {
 function openFile(): vscode.TextDocument {
   const document = vscode.window.activeTextEditor?.document;
   if (document?.languageId !== 'python' || document.uri.scheme !== 'file') {
-    throw new Error('Open a Python file that is saved on this computer.');
+    throw new Error(
+      trans.__('Open a Python file that is saved on this computer.')
+    );
   }
   return document;
 }
 
 async function saved(document: vscode.TextDocument): Promise<IFile> {
   if (!(await document.save())) {
-    throw new Error('The file could not be saved.');
+    throw new Error(trans.__('The file could not be saved.'));
   }
   return {
     path: document.uri.fsPath,
@@ -44,10 +47,14 @@ async function saved(document: vscode.TextDocument): Promise<IFile> {
 /** Runs the open file on all hosts of a TPU; its project is copied there first. */
 export async function runFile(commands: Commands, node?: INode): Promise<void> {
   const document = openFile();
-  const tpu = await commands.tpu(node, 'run', 'Run File on All Hosts');
+  const tpu = await commands.tpu(
+    node,
+    'run',
+    trans.__('Run File on All Hosts')
+  );
   const { folder, label, path } = await saved(document);
   const args = ['run', '--tpu', refOf(tpu), '--no-stdin', path];
-  await commands.runTask(`${label} on ${tpu.name}`, args, folder);
+  await commands.runTask(trans.__('%1 on %2', label, tpu.name), args, folder);
 }
 
 /** Hours for which a file may run, and what else the TPU exists for, at most. */
@@ -67,14 +74,20 @@ export async function runOnNewTPU(commands: Commands): Promise<void> {
   const price = quote.cost.usd_per_hour;
   if (price === null) {
     throw new Error(
-      `The price of ${type.name} is not known. Use \`jupyter tpu run --once\` with \`--max-price\` in a terminal.`
+      trans.__(
+        'The price of %1 is not known. Use `jupyter tpu run --once` with `--max-price` in a terminal.',
+        type.name
+      )
     );
   }
   const limits = LIMITS.map(hours => {
     const most = Math.ceil(price * (hours + SETUP) * 100) / 100;
     return {
-      label: hours < 1 ? `${hours * 60} min` : `${hours} h`,
-      description: quote.emulated ? 'emulated: free' : `at most ${usd(most)}`,
+      label:
+        hours < 1 ? trans.__('%1 min', hours * 60) : trans.__('%1 h', hours),
+      description: quote.emulated
+        ? trans.__('emulated: free')
+        : trans.__('at most %1', usd(most)),
       minutes: hours * 60,
       most
     };
@@ -85,21 +98,25 @@ export async function runOnNewTPU(commands: Commands): Promise<void> {
     most
   } = must(
     await vscode.window.showQuickPick(limits, {
-      title: 'Time Limit',
-      placeHolder: 'The file is stopped after this time'
+      title: trans.__('Time Limit'),
+      placeHolder: trans.__('The file is stopped after this time')
     })
   );
   const { folder, label, path } = await saved(document);
   if (quote.question) {
-    const end = `The file is stopped if it has not ended after ${time}. Then the TPU is deleted. It costs at most ${usd(most)}.`;
+    const end = trans.__(
+      'The file is stopped if it has not ended after %1. Then the TPU is deleted. It costs at most %2.',
+      time,
+      usd(most)
+    );
     await ask(
-      `Create a TPU and run ${label} on it?`,
+      trans.__('Create a TPU and run %1 on it?', label),
       [...quoteLines(quote), end].join('\n'),
-      'Create and Run'
+      trans.__('Create and Run')
     );
   }
   await commands.runTask(
-    `${label} on a new ${type.name}`,
+    trans.__('%1 on a new %2', label, type.name),
     [
       ...['run', '--once', '--type', type.name, '--zone', zone, '--no-stdin'],
       ...(tier === 'spot' ? ['--spot'] : []),

@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 
 import { Failure } from '../../../labextension/src/rest/failure';
+import { trans } from '../../../labextension/src/ui/translation';
 import { NodeClient } from '../client';
 import { installer, succeeds } from '../localServer';
 import { settings } from '../source';
@@ -20,13 +21,15 @@ export async function refresh({ session }: Commands): Promise<void> {
 export async function stopServer({ session }: Commands): Promise<void> {
   const connection = session.connection;
   if (!connection) {
-    throw new Error('No Jupyter server is used.');
+    throw new Error(trans.__('No Jupyter server is used.'));
   }
   const { url } = connection.client.server;
   await ask(
-    `Stop the Jupyter server at ${new URL(url).host}?`,
-    'Kernels on TPUs continue, and the next server has them again. Local kernels end. No attempt of a hunt begins until a server runs.',
-    'Stop'
+    trans.__('Stop the Jupyter server at %1?', new URL(url).host),
+    trans.__(
+      'Kernels on TPUs continue, and the next server has them again. Local kernels end. No attempt of a hunt begins until a server runs.'
+    ),
+    trans.__('Stop')
   );
   await connection.client.shutDown();
 }
@@ -41,8 +44,8 @@ export async function choosePython({ sources }: Commands): Promise<void> {
   }
   const python = must(
     await vscode.window.showInputBox({
-      title: 'Python with jupyter-tpu',
-      prompt: 'Path of the program. Leave empty for the default.',
+      title: trans.__('Python with jupyter-tpu'),
+      prompt: trans.__('Path of the program. Leave empty for the default.'),
       value: chosen,
       placeHolder: '/path/to/environment/bin/python',
       ignoreFocusOut: true
@@ -61,7 +64,7 @@ export async function install(commands: Commands): Promise<void> {
     await succeeds(python, ['-m', 'pip', '--version'], environment),
     await succeeds('uv', ['--version'], environment)
   );
-  const name = 'Install jupyter-tpu';
+  const name = trans.__('Install jupyter-tpu');
   const { ended } = await commands.runProgram(name, program, args);
   await ended;
   // Says again what is missing, if it has failed.
@@ -75,14 +78,16 @@ export async function install(commands: Commands): Promise<void> {
 export async function useServer({ session, sources }: Commands): Promise<void> {
   const url = must(
     await vscode.window.showInputBox({
-      title: 'Use Another Jupyter Server',
-      prompt: 'Its address. Leave empty for the server of your Python.',
+      title: trans.__('Use Another Jupyter Server'),
+      prompt: trans.__(
+        'Its address. Leave empty for the server of your Python.'
+      ),
       placeHolder: 'http://127.0.0.1:8888/',
       ignoreFocusOut: true,
       validateInput: value =>
         !value || /^https?:\/\/[^/]+/.test(value)
           ? undefined
-          : 'An address such as http://127.0.0.1:8888/'
+          : trans.__('An address such as http://127.0.0.1:8888/')
     })
   ).trim();
   if (!url) {
@@ -92,9 +97,10 @@ export async function useServer({ session, sources }: Commands): Promise<void> {
   }
   const token = must(
     await vscode.window.showInputBox({
-      title: 'Token of the Jupyter Server',
-      prompt:
-        '`jupyter server list` shows it. It is kept in VS Code’s secret storage.',
+      title: trans.__('Token of the Jupyter Server'),
+      prompt: trans.__(
+        '`jupyter server list` shows it. It is kept in VS Code’s secret storage.'
+      ),
       password: true,
       ignoreFocusOut: true
     })
@@ -111,7 +117,9 @@ export async function useServer({ session, sources }: Commands): Promise<void> {
   } catch (error) {
     throw error instanceof Failure &&
       ['DENIED', 'PERMISSION'].includes(error.reason)
-      ? new Error(`The server at ${address.host} does not accept this token.`)
+      ? new Error(
+          trans.__('The server at %1 does not accept this token.', address.host)
+        )
       : error;
   }
   await sources.use(server);

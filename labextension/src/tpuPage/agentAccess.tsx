@@ -1,0 +1,45 @@
+// Whether coding agents may run code on a TPU, where a person has given them a budget.
+
+import React from 'react';
+
+import { ITPUProps, useActions } from '../actions/useActions';
+import { Link } from '../ui/elements';
+import { Terms } from '../ui/listSection';
+import { useStore } from '../ui/store';
+import { trans } from '../ui/translation';
+
+export function AgentAccess({ tpu }: ITPUProps) {
+  const actions = useActions();
+  const { overview } = useStore(actions.budgetsForm);
+  const allowed = tpu.agents_may_use;
+  const isOfAgents = ({ who }: { who: string }) => who === 'agent';
+  if (!allowed && !overview?.budgets.some(use => isOfAgents(use.budget))) {
+    return null;
+  }
+  const created = overview?.spending.some(
+    line =>
+      isOfAgents(line) &&
+      line.tpu === tpu.name &&
+      line.zone === tpu.zone &&
+      line.state !== 'ended'
+  );
+  const change = (
+    <Link
+      label={
+        allowed
+          ? trans.__('Deny coding agents access to %1', tpu.name)
+          : trans.__('Let coding agents run code on %1', tpu.name)
+      }
+      onClick={() => void actions.allowAgents(tpu, !allowed)}
+    >
+      {allowed ? trans.__('Deny') : trans.__('Allow')}
+    </Link>
+  );
+  const access = (
+    <>
+      {allowed ? trans.__('May run code here') : trans.__('No access')}{' '}
+      {!created && change}
+    </>
+  );
+  return <Terms terms={[[trans.__('Coding agents'), access]]} />;
+}
