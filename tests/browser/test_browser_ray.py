@@ -39,6 +39,7 @@ def own_lab(plain_browser: Browser, lab_server: LabServer) -> Iterator[LabPage]:
     context = plain_browser.new_context(viewport={"width": 1280, "height": 900})
     context.set_default_timeout(120_000)  # ms
     lab = LabPage(context.new_page(), lab_server)
+    lab.page.on("console", lambda message: message.type == "error" and print(message.text))
     lab.open()
     yield lab
     lab.page.screenshot(path=OUT / "ray-end.png")
