@@ -18,10 +18,13 @@ def hourly(cost: Cost, tier: Tier) -> str:
     from ..catalog import usd  # with msgspec, which --help does without
 
     listed = cost.list_usd_per_hour
+    reserved = tier == "reserved"
     if listed is None:
         price = phrase(
             f"price not known, see {PRICES}"
             if tier == "on-demand"
+            else f"price for reservations not known, see {PRICES}"
+            if reserved
             else f"price for {tier} not known, see {PRICES}"
         )
     else:
