@@ -287,7 +287,7 @@ class Reconcile:
         )
         core.runner.ended.add(poller.refresh)
         core.loops.register("hosts", poller.run)
-        Controller(core, forwarding.tunnels, kernels.service, lifecycle.connect)
+        self.controller = Controller(core, forwarding.tunnels, kernels.service, lifecycle.connect)
         self.takeover = Takeover(core.runner, core.shared.reload, supervise=core.supervise)
         core.loops.register("operations", self.takeover.run, always=True)
         self.operations = OperationService(core, money.grants)
