@@ -118,7 +118,7 @@ async def test_the_firewall_rules_of_a_network_say_whether_ssh_gets_in(
     lab("tagged", ["20-30"], ["203.0.113.7/32"], "ssh")
     state, text = await firewall("lab")
     assert state == "warning"
-    assert "tagged allows SSH only from 203.0.113.7/32 and to instances with the tag ssh" in text
+    assert "tagged allows SSH only from 203.0.113.7/32 to instances with the tag ssh" in text
     lab("everybody", ["22"], ["0.0.0.0/0"])
     state, text = await firewall("lab")
     assert (state, text) == ("ok", "The firewall rule everybody allows SSH. ")
