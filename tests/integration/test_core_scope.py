@@ -4,12 +4,14 @@ wrong with one TPU keeps no other from what it needs.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from msgspec import structs
 from waiting import eventually
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
@@ -125,6 +127,24 @@ async def test_a_tpu_that_is_missing_from_a_list_is_forgotten_when_google_says_i
     emulator.request("DELETE", "/emulator/v1/faults")
     await eventually(lambda: servers.kernelspecs() == 0)
     assert desired(fleet) == set()
+
+
+@pytest.mark.asyncio
+async def test_a_tpu_that_another_process_has_replaced_is_not_forgotten_by_one_that_saw_the_old_one(
+    servers: Servers, create_tpu: Any
+) -> None:
+    fleet = await servers.open()
+    name = connect(fleet, create_tpu(zone=ZONE))
+    await fleet.tpus()
+    await eventually(lambda: servers.kernelspecs() == 1)
+    nodes = fleet._core.observed.nodes
+    old = structs.replace(nodes[name], id="the-one-before")
+    nodes[name] = old
+    fleet._reconcile.controller.wake()
+    await eventually(lambda: nodes[name] is not old)  # Google was asked
+    await asyncio.sleep(0.1)
+    assert desired(fleet) == {name}
+    assert servers.kernelspecs() == 1
 
 
 @pytest.mark.asyncio

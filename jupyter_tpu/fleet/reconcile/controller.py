@@ -156,7 +156,7 @@ class Controller:
         stopped = node is not None and node.state is NodeState.STOPPED
         todo = decide(
             Desired(
-                node_id=self._desired.node_id(name) or self._tunnels.node_id(name),
+                node_id=self._meant(name),
                 connected=name in self._desired.connected,
                 unfinished=name in self._runner.known.resumable,
                 unregistered=bool(self._connected.unregistered(name, stopped=stopped)),
@@ -167,9 +167,7 @@ class Controller:
         )
         for action in todo:
             if action is Action.FORGET:
-                if node is None and not await self._is_gone(name):
-                    continue
-                if not self._runner.known.works_on(name):
+                if await self._is_gone(name) and not self._runner.known.works_on(name):
                     self._connected.forget(name)
             elif action is Action.RELEASE:
                 self._connections.release(name)
@@ -183,10 +181,16 @@ class Controller:
             elif action is Action.RESUME:
                 self._connect.resume(name)
 
-    async def _is_gone(self, name: NodeName) -> bool:
-        """Asks Google for the node itself: a list that lacks it is not enough to forget it.
+    def _meant(self, name: NodeName) -> str:
+        """The id of the node that was meant; "" if that is not known."""
+        return self._desired.node_id(name) or self._tunnels.node_id(name)
 
-        Raises why that is not known.
+    async def _is_gone(self, name: NodeName) -> bool:
+        """Asks Google for the node itself, and whether it is still the one that was meant.
+
+        What was seen last is not enough to forget it: a list may lack it, and may be older than
+        what another process has done since, such as replacing the TPU. Raises why that is not
+        known.
         """
         try:
             node = await self._cloud.get_node(name)
@@ -195,4 +199,5 @@ class Controller:
                 return True
             raise
         self._observed.nodes[name] = node
-        return False
+        meant = self._meant(name)
+        return bool(meant and node.id and node.id != meant)
