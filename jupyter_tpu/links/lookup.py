@@ -94,8 +94,9 @@ class Lookup:
         self.cloud = cloud
         self._known_hosts = known_hosts or KnownHosts()
         self._nodes: SingleFlight[NodeName, Node] = SingleFlight(cloud.get_node, _FRESH)
-        self._attributes: SingleFlight[NodeName, list[GuestAttributes]] = SingleFlight(
-            cloud.guest_attributes, _FRESH
+        # By node id, too: what the TPU before of this name has published is not pinned for this.
+        self._attributes: SingleFlight[tuple[NodeName, str], list[GuestAttributes]] = SingleFlight(
+            lambda key: cloud.guest_attributes(key[0]), _FRESH
         )
         self._keys: SingleFlight[tuple[NodeName, str, str], bool] = SingleFlight(self._add_key)
         self._host_numbers = HostNumbers()
@@ -203,7 +204,7 @@ class Lookup:
 
     def note_attributes(self, node: Node, published: list[GuestAttributes]) -> None:
         """The same for what its hosts have published."""
-        self._attributes.note(node.name, published)
+        self._attributes.note((node.name, node.id), published)
 
     def forget(self, name: NodeName) -> None:
         """The next lookup reads the node again: something was changed."""
@@ -238,7 +239,7 @@ class Lookup:
             raise next(iter(failed.values()))
         await asyncio.to_thread(self._host_numbers.put, numbers)
         self._nodes.forget(name)
-        self._attributes.forget(name)
+        self._attributes.forget((name, node.id))
         node = await self._node(name)
         for listener in self.numbered:
             listener(node)
@@ -290,7 +291,7 @@ class Lookup:
         if direct and not self.cloud.emulated and self._known_hosts.keys(alias):
             return []
         try:
-            published = await self._attributes.get(node.name)
+            published = await self._attributes.get((node.name, node.id))
         except TPUError as error:
             if error.reason not in _NO_ANSWER or node.id not in self._attributes_last:
                 raise

@@ -54,10 +54,9 @@ def own_data(tmp_path, monkeypatch):
 def node(state: str = "READY", external: str = "203.0.113.7", **fields) -> Node:
     return Node(
         name=NAME,
-        id="42",
         type="v4-8",
         state=NodeState(state),
-        **{"endpoints": (Endpoint(internal="10.0.0.2", external=external),), **fields},
+        **{"id": "42", "endpoints": (Endpoint(internal="10.0.0.2", external=external),), **fields},
     )
 
 
@@ -129,6 +128,17 @@ async def test_a_host_that_published_no_key_is_not_trusted_on_first_use(tmp_path
         await addresses.find(HostName(NAME, 0))
     assert caught.value.reason is Reason.UNREACHABLE
     assert "host key" in caught.value.message
+
+
+@pytest.mark.asyncio
+async def test_the_next_tpu_of_a_name_is_not_pinned_to_the_key_of_the_one_before(tmp_path):
+    cloud, addresses = lookup(tmp_path, node(), PUBLISHED, emulated=True)
+    await addresses.find(HostName(NAME, 0))
+    cloud.attributes = [{("hostkeys", "ssh-ed25519"): "AAAAother"}]
+    cloud.node = node(id="43")
+    addresses.forget(NAME)  # what the hosts before have published was read a moment ago
+    after = (await addresses.find(HostName(NAME, 0))).address
+    assert (after.alias, after.host_keys) == ("tpu.43-0", ("ssh-ed25519 AAAAother",))
 
 
 @pytest.mark.asyncio
