@@ -45,7 +45,7 @@ def test_the_server_is_started_and_a_tpu_is_created_and_deleted_after_questions(
     window.pick("Zone for", "us-central1-a")
     window.pick("v5litepod-4 · ", "On demand")
     window.enter("Name", "Not A Name")
-    expect(window.picker).to_contain_text("lower-case letters")
+    expect(window.picker).to_contain_text("lower-case letter")
     window.enter("Name", "from-vscode")
     expect(window.row("from-vscode")).to_contain_text("Connected", timeout=300_000)
     expect(window.toasts.filter(has_text="Connected from-vscode")).to_be_visible()
