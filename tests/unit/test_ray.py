@@ -44,6 +44,7 @@ from jupyter_tpu.environment.on_host import ray_node
 ray_node.ADDRESS_FILE = sys.argv[1]
 ray_node.PAUSE = 0
 ray_node.metadata.version = lambda name: "2.60.0"
+ray_node.dashboard_pages = lambda: ray_node.ADDRESS_FILE + ".none"
 ray_node.main()
 """
 
@@ -271,3 +272,16 @@ def test_leftovers_of_a_failed_start_are_ended(tmp_path: Path, monkeypatch: Any)
         for process in (left, other):
             process.kill()
             process.wait()
+
+
+def test_the_dashboards_pages_are_no_links_which_it_would_not_serve(tmp_path: Path) -> None:
+    cache, pages = tmp_path / "cache" / "main.js", tmp_path / "build" / "static" / "js"
+    cache.parent.mkdir()
+    pages.mkdir(parents=True)
+    cache.write_text("program")
+    (pages / "main.js").symlink_to(cache)
+    (pages / "own.js").write_text("own")
+    ray_node.own_files(str(tmp_path / "build"))
+    assert sorted(file.name for file in pages.iterdir()) == ["main.js", "own.js"]
+    assert not (pages / "main.js").is_symlink()
+    assert (pages / "main.js").read_text() == "program"

@@ -11,6 +11,7 @@ order), as each job has them; ``JUPYTER_TPU_RAY_PORTS``, the ports of the head a
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -53,6 +54,8 @@ def main():
     state["version"] = metadata.version("ray")
     write_file(state_file(), json.dumps(state), 0o600)
     signal.signal(signal.SIGTERM, _raise_exit)
+    if not host:
+        own_files(dashboard_pages())
     try:
         again = not host  # a head that was up may be started again
         for left in reversed(range(STARTS)):
@@ -76,6 +79,24 @@ def main():
             time.sleep(PAUSE << (STARTS - 1 - left))
     finally:
         forget_address(addresses[0], port)
+
+
+def dashboard_pages():
+    """The folder with the pages of Ray's dashboard."""
+    ray = metadata.distribution("ray").locate_file("ray")
+    return os.path.join(str(ray), "dashboard", "client", "build")
+
+
+def own_files(folder):
+    """Makes copies of files that are links, as uv makes them where its link mode is "symlink" (on
+    emulated hosts, too). Ray's dashboard serves no links, so its page would be blank.
+    """
+    for path, _, names in os.walk(folder):
+        for name in names:
+            file = os.path.join(path, name)
+            if os.path.islink(file):
+                shutil.copyfile(file, file + ".copy")
+                os.replace(file + ".copy", file)
 
 
 def known_addresses(addresses):
