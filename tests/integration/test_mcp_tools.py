@@ -19,6 +19,14 @@ from waiting import eventually
 pytest.importorskip("mcp")
 ZONE, OTHER_ZONE = "us-west4-a", "us-central1-a"
 TYPE = "v5litepod-1"
+#: A cell that is traced.
+BUSY = """\
+import time, jax.numpy as jnp
+while True:
+    jnp.ones((64, 64)).sum().block_until_ready()
+    print("begun")
+    time.sleep(0.05)
+"""
 STEP = {
     "code": "def step(w, x):\n    return x @ w\n",
     "function": "step",
@@ -130,8 +138,16 @@ def test_an_agent_hunts_cancels_copies_interrupts_looks_for_faults_and_stops(
         diagnosis = await client.call("tpu_doctor", name=name)
         assert "untrusted_output" in diagnosis
         assert (await client.call("tpu_doctor"))["checked"] == "setup"
+        busy = await client.call("tpu_execute", name=name, code=BUSY)
+
+        async def begun_to_work() -> bool:
+            answer = await client.call("tpu_output", cell=busy["cell"], line=0, wait=10)
+            return "begun" in answer["untrusted_output"]
+
+        await eventually(begun_to_work, 240)
         profile = await client.call("tpu_profile", name=name, seconds=1)
         assert (await client.done(profile["id"]))["state"] == "done"
+        await client.call("tpu_interrupt", name=name)
         stopping = await client.call("tpu_stop", name=name)
         assert (await client.done(stopping["id"]))["state"] == "done"
         deleting = await client.call("tpu_delete", name=name)
