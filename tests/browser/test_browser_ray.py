@@ -66,7 +66,7 @@ def test_ray_is_started_its_dashboard_opens_in_a_tab_and_it_is_stopped(
     page.screenshot(path=OUT / "ray-dashboard.png")
     # Its own calls are answered there: it lists both hosts.
     dashboard.get_by_text("Cluster", exact=True).first.click()
-    expect(dashboard.get_by_text("ALIVE", exact=True)).to_have_count(2)
+    expect(dashboard.get_by_role("row").filter(has_text="ALIVE")).to_have_count(2)
     page.screenshot(path=OUT / "ray-dashboard-cluster.png")
 
     lab.act(pod, "Web Apps and Ports", "Ray…")
