@@ -435,11 +435,13 @@ describe('the Python environments on the hosts', () => {
     button(node, `Add a kernel for ${VENV.path}`).click();
     await answerDialog('Install');
     await vi.waitFor(() =>
-      expect(server.calls.slice(-1)[0].body).toEqual({
-        environment: 'venv',
-        python_path: VENV.path,
-        install_ipykernel: true
-      })
+      expect(server.bodies(`POST ${PATH}/connect`)).toEqual([
+        {
+          environment: 'venv',
+          python_path: VENV.path,
+          install_ipykernel: true
+        }
+      ])
     );
   });
 });
