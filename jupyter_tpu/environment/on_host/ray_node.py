@@ -25,7 +25,7 @@ from .paths import private_dir, write_file
 
 #: Seconds for host 0 to start; its disk may be slow, or its system may still be starting.
 HEAD_LIMIT = 300
-#: So often Ray is started on a host where it ended by itself, with a pause in seconds that doubles:
+#: How often Ray is started on a host where it ended, and the first pause in seconds, which doubles:
 #: on a busy host its 30 seconds for a start are too few, and others end before the head is ready.
 STARTS, PAUSE = 5, 5
 #: A head that ends within so many seconds of its start did not get enough of a busy host: it is

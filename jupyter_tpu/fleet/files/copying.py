@@ -1,8 +1,8 @@
 """Copies files and folders from this computer to a host, and from a host to this computer.
 
 Both ends run `copy_on_host`: on a host over the connection for bulk data, here in a thread. A
-copy whose connection is lost continues where it was when the link is up again. How it went is told
-by `summary` and `failure_of`.
+copy whose connection is lost continues where it was when the link is up again. `summary` and
+`failure_of` describe the result.
 """
 
 from __future__ import annotations

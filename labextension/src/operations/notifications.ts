@@ -36,7 +36,7 @@ function howItWent({ checkpoints }: IInterruption): string {
   return states.includes('running') ? '' : states.join(' ');
 }
 
-/** So many TPUs that Google has ended are told of one by one; more would cover the page. */
+/** Up to so many TPUs that Google has ended get a notification each; more would cover the page. */
 const ENDED_SHOWN = 2;
 
 /**
