@@ -102,7 +102,7 @@ async def test_the_command_copies_a_folder_to_all_hosts_and_back(
     first, *others = await on_hosts(links, pod, look)
     assert others == [first] * (HOSTS - 1)
     assert first.splitlines()[1] == "-日本.txt"
-    assert ".copy-" not in first
+    assert ".jupyter-tpu-" not in first
 
     (tmp_path / "my data" / "big").write_bytes(b"changed")
     refused = await command("my data", f"{pod.node}:")

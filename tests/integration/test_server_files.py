@@ -453,8 +453,8 @@ def test_a_copy_is_cancelled_and_goes_on_when_it_is_asked_for_again(
     assert until(lambda: server.tpu("GET", path)["state"] != "running")
     assert server.tpu("GET", path)["state"] == "cancelled"
     assert on_host("ls large 2>&1 || true") != "large\n"
-    assert int(on_host("stat -c %s .copy-*")) > 0
-    on_host("rm .copy-*")
+    assert int(on_host("stat -c %s .jupyter-tpu-*")) > 0
+    on_host("rm .jupyter-tpu-*")
 
 
 TRUE = {"command": ["true"]}

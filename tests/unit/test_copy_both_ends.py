@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.fleet.files.copy_on_host import receiver, sender
-from jupyter_tpu.fleet.files.copy_on_host.protocol import CopyFailure, failure
+from jupyter_tpu.environment.exchange import peer_over
+from jupyter_tpu.environment.transfer import contents
+from jupyter_tpu.environment.transfer.messages import TransferFailure, failure
+from jupyter_tpu.environment.transfer.part_file import part_name
+from jupyter_tpu.fleet.files.copy_on_host import sender
 from jupyter_tpu.fleet.files.copy_on_host.receiver import Receiver
 from jupyter_tpu.fleet.files.copy_on_host.sender import Listing, send_file
-from jupyter_tpu.fleet.files.copying import peer_over
 
 MIB = 1 << 20
 Copy = Callable[..., dict[str, Any]]
@@ -49,7 +51,7 @@ def copy(
 
     def send() -> None:
         listing = Listing([os.fsencode(source) for source in sources]).walk()
-        with peer_over(one) as peer, contextlib.suppress(CopyFailure):
+        with peer_over(one) as peer, contextlib.suppress(TransferFailure):
             sender.send(peer, listing, report)
 
     def received(*size: int) -> None:
@@ -64,8 +66,8 @@ def copy(
             outcomes.append(
                 Receiver(peer, str(to), overwrite, received, make_folder=make_folder).receive()
             )
-        except CopyFailure as failure:
-            with contextlib.suppress(CopyFailure):
+        except TransferFailure as failure:
+            with contextlib.suppress(TransferFailure):
                 peer.send(error=vars(failure))
                 peer.flush()
             raise
@@ -135,7 +137,7 @@ def test_what_is_there_is_not_sent_again_and_nothing_is_overwritten_unasked(
     (there / "own").write_text("mine")
     (project / "newer").write_text("not sent either")
     before = tree(there)
-    with pytest.raises(CopyFailure) as refused:
+    with pytest.raises(TransferFailure) as refused:
         copy(project, to=tmp_path / "to")
     assert (refused.value.code, refused.value.names) == ("EXISTS", [f"{there}/run.sh"])
     assert tree(there) == before
@@ -152,7 +154,7 @@ def test_a_cut_copy_goes_on_where_it_was(tmp_path: Path) -> None:
     folder.mkdir()
     for name in "abc":
         (folder / name).write_bytes(os.urandom(3 * MIB))
-    with pytest.raises(CopyFailure) as cut:
+    with pytest.raises(TransferFailure) as cut:
         copy(folder, to=tmp_path / "copy", cut=5 * MIB)
     assert cut.value.code == "LOST"
     assert not (tmp_path / "copy").exists()  # a new folder is there when it is whole
@@ -167,7 +169,7 @@ def test_a_kept_beginning_that_is_wrong_is_sent_again(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(os.urandom(3 * MIB))
     (tmp_path / "to").mkdir()
-    with pytest.raises(CopyFailure):
+    with pytest.raises(TransferFailure):
         copy(source, to=tmp_path / "to", cut=2 * MIB)
     (part,) = (tmp_path / "to").iterdir()
     with part.open("r+b") as file:
@@ -182,7 +184,7 @@ def test_a_new_folder_has_nothing_of_an_earlier_copy(tmp_path: Path) -> None:
     (folder / "sub").mkdir(parents=True)
     for name in ("a", "sub/b", "z"):
         (folder / name).write_bytes(os.urandom(2 * MIB))
-    with pytest.raises(CopyFailure):
+    with pytest.raises(TransferFailure):
         copy(folder, to=tmp_path / "copy", cut=5 * MIB)
     (folder / "a").write_bytes(b"changed")
     (folder / "sub" / "b").unlink()
@@ -236,7 +238,7 @@ def test_a_copy_that_another_one_takes_over_says_so(tmp_path: Path) -> None:
 
     def begin_anew() -> None:
         """As a copy that begins now, and has written nothing yet."""
-        (part,) = tmp_path.glob(".copy-*")
+        (part,) = tmp_path.glob(".jupyter-tpu-*")
         part.unlink()
         part.touch()
 
@@ -255,7 +257,7 @@ def test_of_two_copies_to_one_new_folder_one_arrives_and_the_other_says_that_it_
         for name in names:
             (tmp_path / source / "data" / name).write_text(f"{source}{name}" * MIB)
     inner: list[dict[str, Any]] = []
-    with pytest.raises(CopyFailure) as failed:
+    with pytest.raises(TransferFailure) as failed:
         copy(
             tmp_path / "a" / "data",
             to=there,
@@ -263,7 +265,7 @@ def test_of_two_copies_to_one_new_folder_one_arrives_and_the_other_says_that_it_
         )
     assert failed.value.code == "BUSY"
     assert inner[0]["problems"] == []
-    whole = {name for name in os.listdir(there / "data") if not name.startswith(".copy-")}
+    whole = {name for name in os.listdir(there / "data") if not name.startswith(".jupyter-tpu-")}
     assert whole == {"2", "3"}
     assert (there / "data" / "2").read_text() == "b2" * MIB
     result = copy(tmp_path / "a" / "data", to=there, overwrite=True)
@@ -281,7 +283,7 @@ def test_a_file_that_grows_is_copied_as_it_was(tmp_path: Path) -> None:
     peer: Any = type("Peer", (), {"send": lambda self, content=b"", **more: told.append(more)})()
     send_file(peer, listing, 0, 0, lambda *_: None)
     assert told[1] == {"data": 3}
-    assert "sha256" in told[2]
+    assert "hash" in told[2]
 
 
 @pytest.mark.parametrize(
@@ -291,7 +293,7 @@ def test_a_file_that_grows_is_copied_as_it_was(tmp_path: Path) -> None:
 def test_a_destination_that_cannot_be_one_is_refused(tmp_path: Path, to: str, code: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("x")
-    with pytest.raises(CopyFailure) as refused:
+    with pytest.raises(TransferFailure) as refused:
         copy(tmp_path / "folder", to=f"{tmp_path}/{to}")
     assert refused.value.code == code
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
@@ -308,7 +310,7 @@ def hostile(entries: list[tuple[Any, ...]], to: Path, names: list[str] | None = 
         one.shutdown(socket.SHUT_WR)
         try:
             Receiver(peer, str(to), True, lambda *_: None).receive()
-        except CopyFailure as failure:
+        except TransferFailure as failure:
             return failure.code
     return ""
 
@@ -360,10 +362,10 @@ def test_a_disk_that_fills_in_the_middle_keeps_nothing_of_the_file(
     source.write_bytes(os.urandom(2 * MIB))
     (tmp_path / "to").mkdir()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr(receiver.errno, "ENOSPC", errno.EFBIG)
+    monkeypatch.setattr(contents, "FULL", (errno.EFBIG,))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, limits[1]))
     try:
-        with pytest.raises(CopyFailure):
+        with pytest.raises(TransferFailure):
             copy(source, to=tmp_path / "to")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -371,7 +373,7 @@ def test_a_disk_that_fills_in_the_middle_keeps_nothing_of_the_file(
 
 
 def test_a_failure_names_the_folder_and_not_the_name_of_a_file_that_is_not_whole() -> None:
-    place = receiver.part_name(b"/home/model", "what")
+    place = b"/home/" + part_name(b"model", "what")
     refused = failure(PermissionError(errno.EACCES, "Permission denied"), place)
     assert (refused.path, refused.code) == ("/home", "EACCES")
 
@@ -380,13 +382,13 @@ def test_a_missing_folder_is_created_only_if_that_is_wanted(tmp_path: Path) -> N
     file = tmp_path / "a"
     file.write_text("x")
     for there, arrives in (("new/folder/", "new/folder/a"), ("other/name", "other/name")):
-        with pytest.raises(CopyFailure) as missing:
+        with pytest.raises(TransferFailure) as missing:
             copy(file, to=f"{tmp_path}/{there}")
         assert missing.value.code == "ENOTDIR"
         copy(file, to=f"{tmp_path}/{there}", make_folder=True)
         assert (tmp_path / arrives).read_text() == "x"
     copy(file, tmp_path / "other", to=tmp_path / "third", make_folder=True)
     assert (tmp_path / "third" / "other" / "name").read_text() == "x"
-    with pytest.raises(CopyFailure) as blocked:
+    with pytest.raises(TransferFailure) as blocked:
         copy(file, to=f"{file}/below/", make_folder=True)
     assert blocked.value.code == "ENOTDIR"

@@ -14,13 +14,16 @@ from typing import Any
 
 import pytest
 
+from jupyter_tpu.environment.exchange import _work
 from jupyter_tpu.environment.on_host.tree import is_inside
+from jupyter_tpu.environment.transfer import messages
+from jupyter_tpu.environment.transfer.messages import Peer, Reports, TransferFailure
+from jupyter_tpu.environment.transfer.part_file import new_digest
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.files.copy_on_host import protocol, receiver, sender
-from jupyter_tpu.fleet.files.copy_on_host.protocol import CopyFailure, Peer, Reports
+from jupyter_tpu.fleet.files.copy_on_host import receiver, sender
 from jupyter_tpu.fleet.files.copy_on_host.receiver import Receiver
 from jupyter_tpu.fleet.files.copy_on_host.sender import Listing
-from jupyter_tpu.fleet.files.copying import _error, _work, copy_of, name_of
+from jupyter_tpu.fleet.files.copying import _error, copy_of, name_of
 
 FOLDER = [0, "", "dir", 0o755, 0, 0, ""]
 FILE = [0, "", "file", 0o644, 10**18, 2, ""]
@@ -39,25 +42,25 @@ def download(
                 liar(peer)
                 peer.flush()
                 peer.receive()  # until the other end is closed
-            except (CopyFailure, BrokenPipeError):
+            except (TransferFailure, BrokenPipeError):
                 pass
 
     thread = threading.Thread(target=lie)
     thread.start()
 
-    def work(peer: Peer, reports: Reports) -> dict[str, Any]:
+    def work(peer: Peer) -> dict[str, Any]:
         return Receiver(
             peer,
             str(to),
             overwrite,
-            reports,
+            Reports(lambda *_: None),
             asked=[name_of(source)],
             rights=0o755,
             allows_link=is_inside,
         ).receive()
 
     try:
-        return _work(other, work, lambda *_: None)
+        return _work(other, work)
     finally:
         one.shutdown(socket.SHUT_RDWR)
         thread.join()
@@ -69,15 +72,15 @@ def says(
     """A host that lists *entries*, and then sends "hi" for each file that it is asked for."""
 
     def liar(peer: Peer) -> None:
-        import hashlib
-
         peer.send(entries=entries)
         peer.send(listed=1, names=names, problems=problems, problem_count=problem_count)
         needed = peer.receive()["plan"]["needed"]
         for number, offset in needed:
             peer.send(file=number, offset=offset)
             peer.send(b"hi", data=2)
-            peer.send(sha256=hashlib.sha256(b"hi").hexdigest())
+            digest = new_digest()
+            digest.update(b"hi")
+            peer.send(hash=digest.hexdigest())
         if needed:
             peer.send(sent=True)
 
@@ -85,7 +88,7 @@ def says(
 
 
 def refused(liar: Callable[[Peer], None], to: Path | str, source: str = "x") -> str:
-    with pytest.raises(CopyFailure) as failed:
+    with pytest.raises(TransferFailure) as failed:
         download(liar, to, source)
     error = _error(failed.value, "host 0", "this computer")
     assert isinstance(error, TPUError)
@@ -224,14 +227,14 @@ def test_a_message_without_an_end_is_read_up_to_its_bound(tmp_path: Path) -> Non
     def liar(peer: Peer) -> None:
         nonlocal sent
         for _ in range(1000):
-            peer._writer.write(b"x" * protocol.CHUNK)
+            peer._writer.write(b"x" * messages.CHUNK)
             peer.flush()
-            sent += protocol.CHUNK
+            sent += messages.CHUNK
 
-    with pytest.raises(CopyFailure) as failed:
+    with pytest.raises(TransferFailure) as failed:
         download(liar, tmp_path)
     assert "a message of more than 4 MB" in str(_error(failed.value, "host 0", "this computer"))
-    assert sent < 3 * protocol.LONGEST
+    assert sent < 3 * messages.LONGEST
 
 
 def test_more_files_than_a_copy_can_have_are_refused_before_they_are_all_read(
@@ -243,7 +246,7 @@ def test_more_files_than_a_copy_can_have_are_refused_before_they_are_all_read(
         for batch in range(1000):
             peer.send(entries=[[0, f"{batch}-{i}", *FILE[2:]] for i in range(1000)])
 
-    with pytest.raises(CopyFailure) as failed:
+    with pytest.raises(TransferFailure) as failed:
         download(liar, tmp_path)
     error = _error(failed.value, "host 0", "this computer")
     assert "more than 5,000 files" in str(error)
@@ -292,13 +295,13 @@ def upload(folder: Path, *answers: dict[str, Any]) -> str:
     thread = threading.Thread(target=lie)
     thread.start()
 
-    def work(peer: Peer, reports: Reports) -> dict[str, Any]:
+    def work(peer: Peer) -> dict[str, Any]:
         listing = Listing([os.fsencode(folder / "source")])
-        return sender.send(peer, listing.walk(), reports)
+        return sender.send(peer, listing.walk(), Reports(lambda *_: None))
 
     try:
-        copy_of(0, _work(other, work, lambda *_: None))
-    except CopyFailure as failed:
+        copy_of(0, _work(other, work))
+    except TransferFailure as failed:
         return failed.code
     except TPUError as error:
         return error.message
@@ -311,12 +314,12 @@ def upload(folder: Path, *answers: dict[str, Any]) -> str:
     "needed", [[[1, 0]], [[-1, 0]], [[0, 3]], [[0, -1]], [[0, 0]] * 2, [[0]], [5], 5, [["0", 0]]]
 )
 def test_a_host_gets_only_the_files_that_it_was_offered(tmp_path: Path, needed: Any) -> None:
-    assert upload(tmp_path, {"plan": {"needed": needed}}) == "PROTOCOL"
+    assert upload(tmp_path, {"plan": {"needed": needed, "old": {}}}) == "PROTOCOL"
 
 
 def test_a_host_does_not_get_a_file_for_ever(tmp_path: Path) -> None:
     again = [{"again": [0]}] * 50
-    assert upload(tmp_path, {"plan": {"needed": [[0, 0]]}}, *again) == "PROTOCOL"
+    assert upload(tmp_path, {"plan": {"needed": [[0, 0]], "old": {}}}, *again) == "PROTOCOL"
 
 
 GOOD = {
@@ -342,6 +345,6 @@ GOOD = {
     ],
 )
 def test_a_result_that_is_none_is_an_error(tmp_path: Path, result: Any) -> None:
-    plan = {"plan": {"needed": []}}
+    plan = {"plan": {"needed": [], "old": {}}}
     assert upload(tmp_path, plan, {"result": GOOD}) == ""
     assert "sent an invalid answer" in upload(tmp_path, plan, {"result": result})

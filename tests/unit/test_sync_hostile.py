@@ -35,9 +35,11 @@ def syncs(tmp_path: Path) -> Syncs:
 def lie(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """The host's program is another one: *code* changes the module ``project`` before it runs."""
 
+    imports = "from jupyter_tpu.environment.on_host import changes, project"
+
     def lying(main: str) -> bytes:
         sources = json.loads(zlib.decompress(real(main).partition(b"\n")[2]))
-        text = f"from jupyter_tpu.environment.on_host import project\n{code}\nmain = project.main\n"
+        text = f"{imports}\n{code}\nmain = project.main\n"
         packed = zlib.compress(json.dumps({"lie": text, **sources}).encode())
         return b"%d\n%b" % (len(packed), packed)
 
@@ -53,7 +55,7 @@ def lie_about_tree(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]) -> 
         f"""
 import base64, hashlib
 FILES = {{n: base64.b64decode(d) for n, d in {names!r}.items()}}
-walk, contents = project.Project.walk, project.contents
+walk, send_file = project.Project.walk, changes.send_file
 def lying_walk(self, rules, limits):
     answer = walk(self, rules, limits)
     for name, data in FILES.items():
@@ -62,27 +64,28 @@ def lying_walk(self, rules, limits):
             state = data.decode()
         answer["tree"][name] = [state, len(data), 1.0]
     return answer
-def lying_contents(root, changes):
-    for change in changes:
-        data = FILES.get(change["path"])
-        if data is None:
-            yield from contents(root, [change])
-        elif not data.startswith(b"link "):
-            yield b"D" + len(data).to_bytes(4, "big") + data + b"E"
-project.Project.walk, project.contents = lying_walk, lying_contents
+def lying_file(peer, number, path, *more):
+    for name, data in FILES.items():
+        if path.endswith("/" + name):
+            peer.send(file=number, offset=0)
+            peer.send(data, data=len(data))
+            peer.send(hash="")
+            return
+    send_file(peer, number, path, *more)
+project.Project.walk, changes.send_file = lying_walk, lying_file
 """,
     )
 
 
-def lie_in_stream(monkeypatch: pytest.MonkeyPatch, yields: str) -> None:
-    """The host sends what *yields* gives instead of the contents that it is asked for."""
+def lie_in_stream(monkeypatch: pytest.MonkeyPatch, sends: str) -> None:
+    """The host sends what *sends* does instead of the content of the first file."""
     lie(
         monkeypatch,
         f"""
-import json, hashlib
-def lying(root, changes):
-    {yields}
-project.contents = project.pack = lying
+def lying(peer, *_):
+    peer.send(file=0, offset=0)
+    {sends}
+project.send_contents = lying
 """,
     )
 
@@ -95,13 +98,11 @@ async def test_a_host_sends_contents_of_the_files_that_were_asked_for_and_nothin
     syncs: Syncs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It sent a hook of Git instead of the result, executable, and said that it is a new file."""
-    line = {"path": ".git/hooks/post-commit", "expected": None, "size": len(HOOK)}
-    state = "'program ' + hashlib.blake2b(hook, digest_size=16).hexdigest()"
     lie_in_stream(
         monkeypatch,
         f"hook = {HOOK!r}\n"
-        f"    yield json.dumps(dict({line!r}, state={state})).encode() + b'\\n'\n"
-        "    yield b'D' + len(hook).to_bytes(4, 'big') + hook + b'E'",
+        "    peer.send(hook, data=len(hook), path='.git/hooks/post-commit')\n"
+        "    peer.send(hash='')",
     )
     outcome = await syncs.pull()
     assert everything(syncs.here) == {".git/hooks/sample", ".gitignore"}
@@ -168,7 +169,7 @@ async def test_a_file_has_no_more_bytes_than_the_host_has_said(
 ) -> None:
     lie_in_stream(
         monkeypatch,
-        "for _ in range(3000): yield b'D' + (1 << 16).to_bytes(4, 'big') + bytes(1 << 16)",
+        "for _ in range(3000): peer.send(bytes(1 << 16), data=1 << 16)",
     )
     outcome = await syncs.pull()
     assert outcome.problem is not None
@@ -177,11 +178,25 @@ async def test_a_file_has_no_more_bytes_than_the_host_has_said(
     assert not [*syncs.here.glob(".jupyter-tpu-*")]
 
 
-@pytest.mark.parametrize("part", [b"D" + bytes(4), b"C" + bytes(16), b"D\xff\xff\xff\xff", b"X"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "data=0",
+        "data=1 << 32",
+        "data='1'",
+        "old=[0, 0]",
+        "old=[-1, 1]",
+        "old=[0, True]",
+        "old=[0]",
+        "old=5",
+        "file=0",
+        "hash=5, compressed=True",
+    ],
+)
 async def test_parts_that_no_sender_makes_end_the_sync(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, part: bytes
+    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    lie_in_stream(monkeypatch, f"for _ in range(3000): yield {part!r}")
+    lie_in_stream(monkeypatch, f"for _ in range(3000): peer.send({part})")
     outcome = await syncs.pull()
     assert outcome.problem is not None
     assert outcome.problem.reason is Reason.UNAVAILABLE
@@ -192,9 +207,7 @@ async def test_old_parts_of_a_file_are_bounded_by_its_size_and_do_not_follow_lin
     syncs: Syncs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A part copies from the file that is here: it may be asked for again and again."""
-    lie_in_stream(
-        monkeypatch, "for _ in range(3000): yield b'C' + bytes(8) + (1 << 40).to_bytes(8, 'big')"
-    )
+    lie_in_stream(monkeypatch, "for _ in range(3000): peer.send(old=[0, 1 << 40])")
     outcome = await syncs.pull()
     assert outcome.problem is not None
     assert "more than was asked for" in outcome.problem.message
@@ -245,7 +258,7 @@ async def test_little_that_is_unpacked_to_much_costs_no_memory(
 ) -> None:
     """1.5 MB took 3.1 GB."""
     if bomb == "stream":
-        lie_in_stream(monkeypatch, "for i in range(200): yield bytes(1 << 20)")
+        lie_in_stream(monkeypatch, "for i in range(200): peer._writer.write(bytes(1 << 20))")
     elif bomb == "head":
         lie(
             monkeypatch,
@@ -349,14 +362,13 @@ async def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
     lie(
         monkeypatch,
         "import os\n"
-        "contents = project.contents\n"
-        "def lying(root, changes):\n"
-        "    for change in changes:\n"
-        "        if change['path'] == 'sub/a':\n"
-        f"            os.rename({str(syncs.here / 'sub')!r}, {str(tmp_path / 'moved')!r})\n"
-        f"            os.symlink({str(outside)!r}, {str(syncs.here / 'sub')!r})\n"
-        "        yield from contents(root, [change])\n"
-        "project.contents = lying",
+        "send_file = changes.send_file\n"
+        "def lying(peer, number, path, *more):\n"
+        "    if path.endswith('sub/a'):\n"
+        f"        os.rename({str(syncs.here / 'sub')!r}, {str(tmp_path / 'moved')!r})\n"
+        f"        os.symlink({str(outside)!r}, {str(syncs.here / 'sub')!r})\n"
+        "    send_file(peer, number, path, *more)\n"
+        "changes.send_file = lying",
     )
     (syncs.here / "sub").mkdir()
     await syncs.pull()

@@ -20,9 +20,9 @@ from jupyter_tpu.environment.file_sync import (
     push,
 )
 from jupyter_tpu.environment.file_sync.ignore import ProjectRules
+from jupyter_tpu.environment.file_sync import sync
 from jupyter_tpu.environment.file_sync.remote import RemoteProject
-from jupyter_tpu.environment.file_sync.sync import Pack
-from jupyter_tpu.environment.on_host import stream
+from jupyter_tpu.environment.on_host import changes
 from jupyter_tpu.environment.on_host.tree import hash_file
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
 
@@ -318,13 +318,13 @@ async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(
     syncs: Syncs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(syncs.here, a="1", b="1")
-    before = stream.pack
+    before = changes.send_contents
 
-    def meanwhile(*arguments: Any) -> Any:
+    def meanwhile(*arguments: Any) -> None:
         write(syncs.here, a="22")
-        return before(*arguments)
+        before(*arguments)
 
-    monkeypatch.setattr("jupyter_tpu.environment.file_sync.sync.pack", meanwhile)
+    monkeypatch.setattr("jupyter_tpu.environment.file_sync.remote.send_contents", meanwhile)
     outcome = (await syncs.push()).hosts[0]
     assert outcome.refused == [("a", "it was changed while it was sent")]
     assert content(syncs.there()) == {"b": "1"}
@@ -397,12 +397,12 @@ async def test_a_full_disk_says_so_and_what_was_whole_before_it_stays(
     # A file that the host can't write in full: as root no quota is nearer than this.
     full = (
         "import errno, os\n"
-        "real = os.fchmod\n"
-        "def fchmod(handle, mode):\n"
-        "    if os.fstat(handle).st_size > 200000:\n"
+        "real = os.chmod\n"
+        "def chmod(name, mode, **where):\n"
+        "    if os.stat(name, **where).st_size > 200000:\n"
         "        raise OSError(errno.ENOSPC, 'No space left on device')\n"
-        "    real(handle, mode)\n"
-        "os.fchmod = fchmod\n"
+        "    real(name, mode, **where)\n"
+        "os.chmod = chmod\n"
     )
     with_fault(monkeypatch, full)
     outcome = (await syncs.push()).hosts[0]
@@ -443,27 +443,26 @@ async def test_hosts_get_large_changes_from_each_other_and_the_line_carries_them
             if outcome.problem is None:
                 there = syncs.there(outcome.host) / "data"
                 assert hash_file(str(there)) == hash_file(str(syncs.here / "data"))
-            assert [*(syncs.hosts[outcome.host].home / ".jupyter-tpu/sync").glob("*.stream")] == []
+            assert [*(syncs.hosts[outcome.host].home / ".jupyter-tpu/sync").glob("*.list")] == []
         return outcomes
 
-    apply, receive = Pack.apply, RemoteProject.receive
+    relay, receive = sync._relay, RemoteProject.receive
     ready: list[RemoteProject] = []
     whole = 1  # lines that do not break before one does
 
-    async def noting(pack: Pack, host: Any, remote: RemoteProject, sent: Any) -> Any:
+    async def noting(host: Any, remote: RemoteProject, *more: Any) -> Any:
         ready.append(remote)
-        return await apply(pack, host, remote, sent)
+        return await relay(host, remote, *more)
 
-    async def receiving(remote: RemoteProject, *arguments: Any, keep: bool = False) -> Any:
+    async def receiving(remote: RemoteProject, *arguments: Any) -> Any:
         nonlocal whole
-        if keep:  # who comes later would get them from here, too
-            await eventually(lambda: len(ready) >= 4)
-            whole -= 1
-            if whole == -1:
-                raise ConnectionLost("my-tpu")
-        return await receive(remote, *arguments, keep=keep)
+        await eventually(lambda: len(ready) >= 4)  # who comes later would get them from here, too
+        whole -= 1
+        if whole == -1:
+            raise ConnectionLost("my-tpu")
+        return await receive(remote, *arguments)
 
-    monkeypatch.setattr(Pack, "apply", noting)
+    monkeypatch.setattr(sync, "_relay", noting)
     monkeypatch.setattr(RemoteProject, "receive", receiving)
     outcomes = await push()
     assert [outcome.problem for outcome in outcomes] == [None] * 4

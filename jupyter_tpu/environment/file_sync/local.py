@@ -12,9 +12,11 @@ from typing import Any
 from ...errors import InvalidInput, Reason, TPUError
 from ...ssh.host_values import InvalidAnswer
 from ...wording import size_text
-from ..on_host.project import ProjectReader
-from ..on_host.stream import receive, signature
+from ..exchange import Stream, exchange
+from ..file_errors import file_error
+from ..on_host.changes import known_of, receive_contents
 from ..on_host.tree import HashCache, TooLarge, TreeEntry, entries, look_up, walk
+from ..transfer.messages import Peer, TransferFailure
 from .bases import Bases, Hashes
 from .ignore import ProjectRules
 
@@ -78,25 +80,32 @@ class LocalProject:
     def exists(self, path: str) -> bool:
         return os.path.lexists(self.path / path)
 
-    def signature(self, path: str) -> Any:
-        return signature(str(self.path), path)
+    def known(self, changes: list[dict]) -> dict[str, Any]:
+        """What is here of large files that a host is to send."""
+        return known_of(str(self.path), changes)
 
-    def receive(self, read: Callable[[int], bytes], changes: list[dict]) -> list[str | None]:
+    async def receive(
+        self, stream: Stream, changes: list[dict], report: Callable[[int], None]
+    ) -> list[str | None]:
         """Carries out *changes* with the contents that a host sends: for each why it was not, or
         None. Raises TPUError.
         """
-        try:
+
+        def work(peer: Peer) -> list[str | None]:
             self.path.mkdir(parents=True, exist_ok=True)
-            reader = ProjectReader(read)
-            results = [*receive(str(self.path), reader, changes)]
-            reader.finish()
-        except EOFError:
-            raise TPUError("The transfer ended early.", Reason.INTERRUPTED, "Sync again.") from None
-        except ValueError as error:
-            raise InvalidAnswer("files", str(error)) from None
-        except OSError as error:
-            raise TPUError(f"{self.path}: {error.strerror}.", Reason.DISK_FULL) from None
-        return results
+            results = [*receive_contents(peer, str(self.path), changes, report)]
+            peer.receive_end()
+            return results
+
+        try:
+            return await exchange(stream, work)
+        except TransferFailure as error:
+            if error.code == "LOST":
+                text = "The transfer ended early."
+                raise TPUError(text, Reason.INTERRUPTED, "Sync again.") from None
+            if error.code == "PROTOCOL":
+                raise InvalidAnswer("files", error.message) from None
+            raise file_error(error.code, error.message, error.path, "this computer") from None
 
     def _save(self) -> None:
         with contextlib.suppress(TPUError):  # it is only quicker with it

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import IO, Annotated, Any, Protocol
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,11 +13,17 @@ from ...bounds import check_size, inflate
 from ...errors import Reason, TPUError, error_for
 from ...ssh.host_program import COMMAND, program
 from ...ssh.host_values import InvalidAnswer, checked, decode
-from ...ssh.stream import CHUNK, CommandStream, decode_answer
+from ...ssh.stream import CommandStream, decode_answer
+from ..exchange import exchange
+from ..file_errors import file_error
 from ..models import RemoteHost
-from ..on_host.project import digest_of
-from ..on_host.stream import BLOCK
+from ..on_host.changes import digest_of, send_contents, send_list
 from ..on_host.tree import TreeEntry
+from ..transfer.contents import checked_signature
+from ..transfer.messages import Peer, TransferFailure
+
+if TYPE_CHECKING:
+    from ...links import HostName
 
 _PROGRAM = "environment.on_host.project"
 #: Bytes of an answer; 20,000 files with long names have less.
@@ -46,6 +51,7 @@ class _Head(Struct):
 
 class _LookedUp(Struct):
     tree: dict[str, _Entry] = {}
+    kept: dict[str, tuple[str, _Size]] = {}  # the state and size of what was not whole
     unknown: bool = False  # it does not remember the paths
 
 
@@ -61,20 +67,13 @@ class Walked(Struct):
         return _tree(self.tree)
 
 
-class Signature(Struct):
-    """See `on_host.stream.signature`."""
-
-    size: _Size
-    head: list[_Hash]
-    tail: list[_Hash]
-
-
 class _Received(Struct):
-    """Of each change why it was not carried out, up to the *problem* for the others."""
+    """Of each change why it was not carried out, up to the *problem* for the others: a code, a path
+    and a message. None: the other host did not have them.
+    """
 
-    results: list[str | None]
-    problem: _Error | None = None
-    kept: str = ""
+    results: list[str | None] | None
+    problem: tuple[str, str, str] | None = None
 
 
 #: For each change why it was not carried out, or None; and why there are no more.
@@ -99,24 +98,25 @@ class RemoteProject:
     """One conversation with the program. All methods raise what the host reports, UNREACHABLE where
     the connection is lost.
 
-    sent: bytes that went to the host; received: those that came. kept: the file there with the last
-    stream that it was to keep.
+    sent: bytes that went to the host; received: those that came. kept: what it has of large files
+    that were not whole, as it said last: {path: (state, bytes)}.
     """
 
-    def __init__(self, stream: CommandStream, worker: int) -> None:
+    def __init__(self, stream: CommandStream, host: HostName) -> None:
         self._stream = stream
-        self._where = f"host {worker}"
+        self._host = str(host)
+        self._where = f"host {host.worker}"
         self._what = f"The sync on {self._where}"
         self.sent = self.received = 0
-        self.kept = ""
+        self.kept: dict[str, tuple[str, int]] = {}
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(cls, host: StreamingHost, root: str) -> AsyncIterator[RemoteProject]:
         """The folder *root*, which need not exist; locked until the end."""
         async with host.stream_bulk(COMMAND) as stream:
-            project = cls(stream, host.host.worker)
-            await project._write(program(_PROGRAM))
+            project = cls(stream, host.host)
+            await project.write(program(_PROGRAM))
             await project._request(root=root)
             yield project
 
@@ -131,6 +131,7 @@ class RemoteProject:
             answer = await self._call(_LookedUp, "look_up", digest=digest)
         if answer.unknown:
             answer = await self._call(_LookedUp, "look_up", digest=digest, paths=paths)
+        self.kept = answer.kept
         asked = set(paths)
         return _tree({path: entry for path, entry in answer.tree.items() if path in asked}), digest
 
@@ -147,79 +148,78 @@ class RemoteProject:
         return walked
 
     async def signatures(self, paths: list[str]) -> dict[str, Any]:
-        """As `on_host.stream.pack` takes them."""
+        """Of large files that are there."""
         if not paths:
             return {}
-        signatures = await self._call(dict[str, Signature | None], "signatures", paths=paths)
-        for signature in signatures.values():
-            if (
-                signature
-                and not len(signature.head) == len(signature.tail) == signature.size // BLOCK
-            ):
-                raise InvalidAnswer(self._what, "a signature with other blocks than its file")
-        return {
-            path: signature and msgspec.to_builtins(signature)
-            for path, signature in signatures.items()
-        }
+        signatures = await self._call(dict[str, Any], "signatures", paths=paths)
+        try:
+            return {path: checked_signature(old) for path, old in signatures.items()}
+        except TransferFailure as failure:
+            raise InvalidAnswer(self._what, failure.message) from None
 
     async def receive(
-        self, packed: IO[bytes], count: int, sent: Callable[[int], None], *, keep: bool = False
+        self,
+        folder: str,
+        changes: list[dict],
+        known: Mapping[str, Any],
+        report: Callable[[int], None],
+        list_id: str = "",
     ) -> Received:
-        """Has the changes in *packed* carried out: for each why it was not, or None, and why there
-        are no more. Calls *sent* with the bytes that went.
+        """Has *changes* carried out, with the contents from *folder* here: for each why it was not,
+        or None, and why there are no more. Calls *report* with the bytes of files that are there.
 
-        keep: the host keeps the stream until the end of the conversation.
+        known, list_id: as `on_host.changes` and `on_host.project` have them.
         """
-        await self._request(call="receive", count=count, keep=keep)
-        offset = 0
-        while data := await asyncio.to_thread(_read_at, packed, offset):
-            offset += len(data)
-            if not await self._write(len(data).to_bytes(4, "big") + data):
-                break  # the host says why
-            sent(len(data))
-        return self._received(count, await self._answer(_Received))
 
-    async def fetch(self, command: Sequence[str], size: int) -> bool:
-        """Has the host run *command*, which gives a stream of *size* bytes. False: it did not."""
-        fetched: bool = await self._call(bool, "fetch", command=command, size=size)
-        return fetched
+        def work(peer: Peer) -> None:
+            peer.compress()
+            send_list(peer, changes)
+            send_contents(peer, folder, changes, known, report)
+            peer.send_end()
 
-    async def receive_fetched(self, count: int) -> Received:
-        """As :meth:`receive`, of what was fetched."""
-        answer = await self._call(_Received, "receive", count=count, fetched=True)
-        return self._received(count, answer)
+        await self._request(call="receive", count=len(changes), list_id=list_id)
+        with contextlib.suppress(TransferFailure):  # the host says why
+            await exchange(self, work, answers=False)
+        return self._received(changes, await self._answer(_Received))
 
-    def _received(self, count: int, answer: _Received) -> Received:
-        if len(answer.results) > count or not (answer.problem or len(answer.results) == count):
+    async def fetch(
+        self, command: Sequence[str], changes: list[dict], list_id: str
+    ) -> Received | None:
+        """As :meth:`receive`, from the host on which *command* starts Python; None: that failed."""
+        request = {"count": len(changes), "list_id": list_id, "source": command}
+        answer = await self._call(_Received, "receive", **request)
+        return None if answer.results is None else self._received(changes, answer)
+
+    def _received(self, changes: list[dict], answer: _Received) -> Received:
+        results, problem = answer.results or [], answer.problem
+        if len(results) > len(changes) or not (problem or len(results) == len(changes)):
             raise InvalidAnswer(self._what, "results of other changes")
-        self.kept = answer.kept
-        return answer.results, self._error(answer.problem) if answer.problem else None
+        if problem is None:
+            return results, None
+        code, path, message = problem
+        return results, file_error(code, message, path, self._host)
 
-    async def send(self, changes: list[dict]) -> Callable[[int], bytes]:
-        """A function for other threads that reads the stream of *changes*."""
-        await self._request(call="send", changes=changes)
-        loop = asyncio.get_running_loop()
+    async def send(self, changes: list[dict], known: Mapping[str, Any]) -> None:
+        """Has the contents for *changes* sent, for an :func:`~..exchange.exchange` over this."""
+        await self._request(call="send", changes=changes, known=known)
 
-        def read(size: int) -> bytes:
-            return asyncio.run_coroutine_threadsafe(self._read(), loop).result()
+    # ---- as a stream
 
-        return read
-
-    async def _read(self) -> bytes:
+    async def read(self) -> bytes:
         data = await self._stream.read()
         self.received += len(data)
         return data
+
+    async def write(self, data: bytes) -> bool:
+        self.sent += len(data)
+        return await self._stream.write(data)
 
     async def _call(self, kind: Any, call: str, **arguments: Any) -> Any:
         await self._request(call=call, **arguments)
         return await self._answer(kind)
 
     async def _request(self, **request: Any) -> None:
-        await self._write(msgspec.json.encode(request) + b"\n")
-
-    async def _write(self, data: bytes) -> bool:
-        self.sent += len(data)
-        return await self._stream.write(data)
+        await self.write(msgspec.json.encode(request) + b"\n")
 
     async def _answer(self, kind: Any) -> Any:
         line = await self._stream.read_line()
@@ -252,10 +252,3 @@ def _tree(plain: dict[str, _Entry]) -> dict[str, TreeEntry]:
         path: TreeEntry(state, size, min(max(time, 0.0), _LATEST))
         for path, (state, size, time) in plain.items()
     }
-
-
-def _read_at(file: IO[bytes], offset: int) -> bytes:
-    """Several hosts read the same file."""
-    import os
-
-    return os.pread(file.fileno(), CHUNK, offset)

@@ -8,19 +8,19 @@ those that are the same by their hashes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import tempfile
-import zlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any
-
-import msgspec
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from ...concurrency import gather_or_cancel
-from ...errors import Reason, TPUError
+from ...errors import TPUError
+from ...ssh.host_program import COMMAND
+from ..exchange import exchange
 from ..models import ProgressReporter, StepPlan
-from ..on_host.stream import DELTA_FROM, has_content, pack
+from ..on_host.changes import SENT_CHANGED, digest_of, has_content
 from ..on_host.tree import TreeEntry, is_safe
+from ..relay import Relay
+from ..transfer.contents import DELTA_FROM
 from .bases import Base, Bases
 from .local import LocalProject, is_skipped, too_large
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
@@ -29,60 +29,8 @@ from .remote import Received, RemoteProject, StreamingHost
 
 #: From so many bytes on hosts get changes from each other.
 RELAY_FROM = 1 << 20
-
-
-class Pack:
-    """Changes as a compressed stream in a file of this machine.
-
-    count: of the changes. size: bytes of the stream.
-    """
-
-    def __init__(self, file: IO[bytes], count: int) -> None:
-        self.file = file
-        self.count = count
-        self.size = file.tell()
-        #: Becomes the command that fetches it from the host which gets it from here; None if that
-        #: fails. None: no host gets it from here now.
-        self._origin: asyncio.Future[list[str] | None] | None = None
-        self._fetching = 0
-        self._fetched = asyncio.Event()  # replaced whenever a host has ended
-
-    async def apply(
-        self, host: StreamingHost, remote: RemoteProject, sent: Callable[[int], None]
-    ) -> Received:
-        """Has *host* carry out the changes. Calls *sent* with the bytes that went from here."""
-        while self._origin is not None:
-            self._fetching += 1
-            try:
-                command = await asyncio.shield(self._origin)
-                if command is not None:
-                    if await remote.fetch(command, self.size):
-                        return await remote.receive_fetched(self.count)
-                    return await remote.receive(self.file, self.count, sent)
-            finally:
-                self._fetching -= 1
-                self._fetched.set()
-                self._fetched = asyncio.Event()
-        return await self._apply_first(host, remote, sent)
-
-    async def _apply_first(
-        self, host: StreamingHost, remote: RemoteProject, sent: Callable[[int], None]
-    ) -> Received:
-        if self.size < RELAY_FROM:
-            return await remote.receive(self.file, self.count, sent)
-        self._origin = origin = asyncio.get_running_loop().create_future()
-        try:
-            received = await remote.receive(self.file, self.count, sent, keep=True)
-            if self._fetching and received[1] is None:
-                await host.authorize_pod()
-                origin.set_result(host.pod_command(["cat", remote.kept]))
-                while self._fetching:
-                    await self._fetched.wait()
-            return received
-        finally:
-            self._origin = None
-            if not origin.done():
-                origin.set_result(None)
+#: Of hosts that need the same changes, by the digest of these.
+Relays = defaultdict[str, Relay[StreamingHost]]
 
 
 PUSH_STEPS = (
@@ -120,7 +68,7 @@ async def push(
     tree, skipped = await asyncio.to_thread(local.read)
     progress.done("read")
     progress.begin("copy")
-    packs = _Packs(local)
+    relays: Relays = defaultdict(Relay)
     done = dict.fromkeys((host.host.worker for host in hosts), 0.0)
 
     def advance(worker: int, part: float) -> None:
@@ -163,29 +111,70 @@ async def push(
         if options.dry_run or not (plan.write or plan.delete):
             _foresee(outcome, plan, tree)
             return
-        large = [path for path in plan.write if _worth_delta(tree, there, path)]
-        signatures = await remote.signatures(large)
-        changes = _changes(plan, tree, there, signatures)
-        packed = await packs.get(changes)
-        sent = 0
+        changes = _changes(plan, tree, there)
+        total = sum(change["size"] for change in changes) or 1
+        gone = 0
 
-        def went(size: int) -> None:
-            nonlocal sent
-            sent += size
-            advance(outcome.host, sent / packed.size)
+        def went(size: int) -> None:  # from any thread
+            nonlocal gone
+            gone += size
+            loop.call_soon_threadsafe(advance, outcome.host, gone / total)
 
-        results, problem = await packed.apply(host, remote, went)
+        async def send(some: list[dict], known: Mapping[str, Any], list_id: str = "") -> Received:
+            return await remote.receive(str(local.path), some, known, went, list_id)
+
+        async def send_all(list_id: str = "") -> Received:
+            kept = {path: size for path, (state, size) in remote.kept.items()
+                    if path in tree and tree[path].state == state and size <= tree[path].size}  # fmt: skip
+            large = [path for path in plan.write if _worth_delta(tree, there, path)]
+            known = await remote.signatures([path for path in large if path not in kept])
+            return await send(changes, {**known, **kept}, list_id)
+
+        if len(hosts) > 1 and total >= RELAY_FROM:
+            results, problem = await _relay(host, remote, changes, relays, send_all)
+        else:
+            results, problem = await send_all()
+        again = [change for change, why in zip(changes, results, strict=False) if why == SENT_CHANGED]
+        if again and problem is None:  # what another host had, or was kept, was not that
+            more, problem = await send(again, {})
+            new = {change["path"]: why for change, why in zip(again, more, strict=False)}
+            paths = [change["path"] for change in changes]
+            results = [new.get(path, why) for path, why in zip(paths, results, strict=True)]
         _record_results(outcome, changes, results, base)
         if problem is not None:
             await asyncio.to_thread(bases.save, base, *key(outcome.host))
             raise problem
 
-    try:
-        outcomes = await gather_or_cancel([on_host(host) for host in hosts])
-    finally:
-        await packs.close()
+    loop = asyncio.get_running_loop()
+    outcomes = await gather_or_cancel([on_host(host) for host in hosts])
     progress.done("copy")
     return SyncOutcome(hosts=outcomes, skipped=skipped, files=len(tree))
+
+
+async def _relay(
+    host: StreamingHost,
+    remote: RemoteProject,
+    changes: list[dict],
+    relays: Relays,
+    send_all: Callable[[str], Awaitable[Received]],
+) -> Received:
+    """Has changes carried out that hosts get from each other, where they reach each other."""
+    list_id = digest_of(changes)
+    relay = relays[list_id]
+    async with relay.source() as source:
+        received = None
+        if source is not None:
+            received = await remote.fetch(source.pod_command(COMMAND), changes, list_id)
+        if received is None:
+            received = await send_all(list_id)
+            if relay.is_waited_for and source is None:
+                await host.authorize_pod()
+        results, problem = received
+        if problem is None:
+            await relay.add(host)
+    if problem is None:
+        await relay.leave(host)
+    return results, problem
 
 
 async def pull(
@@ -278,19 +267,19 @@ async def _fetch(
     base: Base,
     progress: ProgressReporter,
 ) -> None:
-    large = [path for path in plan.write if _worth_delta(tree, here, path)]
-    signatures = {path: await asyncio.to_thread(local.signature, path) for path in large}
-    changes = _changes(plan, tree, here, signatures)
-    read = await remote.send(changes)
+    changes = _changes(plan, tree, here)
+    known = await asyncio.to_thread(local.known, changes)
     total = sum(tree[path].size for path in plan.write) or 1
-
-    def measured(size: int) -> bytes:
-        data = read(size)
-        loop.call_soon_threadsafe(progress.part, "copy", min(remote.received / total, 0.99))
-        return data
-
     loop = asyncio.get_running_loop()
-    results = await asyncio.to_thread(local.receive, measured, changes)
+    done = 0
+
+    def came(size: int) -> None:
+        nonlocal done
+        done += size
+        loop.call_soon_threadsafe(progress.part, "copy", min(done / total, 0.99))
+
+    await remote.send(changes, known)
+    results = await local.receive(remote, changes, came)
     _record_results(outcome, changes, results, base)
 
 
@@ -316,11 +305,9 @@ def _worth_delta(source: Tree, target: Tree, path: str) -> bool:
     )
 
 
-def _changes(
-    plan: Plan, source: Tree, target: Tree, signatures: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    """As `on_host.stream.pack` takes them; first what is deleted, which may give way to a folder
-    of its name.
+def _changes(plan: Plan, source: Tree, target: Tree) -> list[dict[str, Any]]:
+    """As `on_host.changes` has them; first what is deleted, which may give way to a folder of its
+    name.
     """
     return [
         {
@@ -328,7 +315,6 @@ def _changes(
             "state": source[path].state if path in source else None,
             "size": source[path].size if path in source else 0,
             "expected": target[path].state if path in target else None,
-            "signature": signatures.get(path),
         }
         for path in (*plan.delete, *plan.write)
     ]
@@ -363,39 +349,3 @@ def _record_results(
         else:
             outcome.deleted.append(path)
             base.states.pop(path, None)
-
-
-class _Packs:
-    """The packs of one push: hosts that need the same changes share one."""
-
-    def __init__(self, local: LocalProject) -> None:
-        self._local = local
-        self._packs: dict[bytes, asyncio.Task[Pack]] = {}
-
-    async def get(self, changes: list[dict]) -> Pack:
-        key = msgspec.json.encode(changes)
-        if key not in self._packs:
-            self._packs[key] = asyncio.create_task(asyncio.to_thread(self._make, changes))
-        return await asyncio.shield(self._packs[key])
-
-    def _make(self, changes: list[dict]) -> Pack:
-        try:
-            # Closed by `close`, when all hosts have it.
-            file = tempfile.TemporaryFile(prefix="jupyter-tpu-")  # noqa: SIM115
-            deflate = zlib.compressobj(6)
-            for data in pack(str(self._local.path), changes):
-                file.write(deflate.compress(data))
-            file.write(deflate.flush())
-            file.flush()
-        except OSError as error:
-            raise TPUError(
-                f"Files to send can't be written to {tempfile.gettempdir()}: {error.strerror}.",
-                Reason.DISK_FULL,
-                "Delete files there, or set TMPDIR to another folder.",
-            ) from None
-        return Pack(file, len(changes))
-
-    async def close(self) -> None:
-        for task in self._packs.values():
-            with contextlib.suppress(TPUError):
-                (await task).file.close()

@@ -10,104 +10,56 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 import zlib
 
-from jupyter_tpu.agent.protocol.login_shell import skip_greeting
-
+from ..transfer.contents import DELTA_FROM, signatures
+from ..transfer.messages import Peer, TransferFailure, failure
+from ..transfer.other_host import other_host
+from ..transfer.part_file import FULL
+from .changes import (
+    SENT_CHANGED,
+    digest_of,
+    discard_part,
+    kept_size_of,
+    known_of,
+    receive_contents,
+    receive_list,
+    send_contents,
+    send_list,
+)
 from .paths import HOME, private_dir, write_file
 from .protocol import HostError, disk_full
-from .stream import announced, contents, receive, signature
-from .tree import CHUNK, HashCache, Rules, TooLarge, entries, look_up, walk
+from .tree import HashCache, Rules, TooLarge, entries, look_up, walk
 
 #: Seconds to wait for another sync of the same folder.
 _LOCK_TIMEOUT = 60
-
-
-class ProjectReader:
-    """What is in a compressed stream; *read(size)* gives the next bytes of it, or b"".
-
-    No more is held than was read at once, and what that is unpacked to, up to `CHUNK` bytes.
-    Raises ValueError for what is not such a stream.
-    """
-
-    def __init__(self, read):
-        self._read = read
-        self._inflate = zlib.decompressobj()
-        self._ready = bytearray()
-        self._more = False  # what was read is not all unpacked
-
-    def exactly(self, size):
-        while len(self._ready) < size:
-            self._fill()
-        data = bytes(self._ready[:size])
-        del self._ready[:size]
-        return data
-
-    def line(self):
-        while b"\n" not in self._ready:
-            if len(self._ready) > CHUNK:
-                raise ValueError("a line of it is too long")
-            self._fill()
-        return self.exactly(self._ready.index(b"\n") + 1)
-
-    def finish(self):
-        """Reads the stream's end, so that what follows it is the next request."""
-        while not self._inflate.eof:
-            self._fill()
-            if self._ready:
-                raise ValueError("it has more than was asked for")
-
-    def _fill(self):
-        if self._inflate.eof:
-            raise EOFError("the stream is shorter than announced")
-        data = self._inflate.unconsumed_tail if self._more else self._read(CHUNK)
-        if not (data or self._more):
-            raise EOFError("the connection was closed")
-        try:
-            unpacked = self._inflate.decompress(data, CHUNK)
-        except zlib.error as error:
-            raise ValueError(str(error)) from None
-        self._ready += unpacked
-        self._more = len(unpacked) == CHUNK
-
-
-def framed(stream, copy=None):
-    """A *read(size)* for a stream that comes in frames of 4 bytes of length and data.
-
-    copy: a file that gets the data, too.
-    """
-
-    def read(size):
-        length = int.from_bytes(stream.read(4), "big")
-        data = stream.read(length)
-        if copy is not None:
-            copy.write(data)
-        return data
-
-    return read
+#: What fails where another host sends something else.
+_NOT_THIS = (TransferFailure, LookupError, TypeError, ValueError, AttributeError)
 
 
 class Project:
     """The folder *root*, and what we remember of it."""
 
-    def __init__(self, root):
+    def __init__(self, root, peer):
         self.root = os.path.normpath(os.path.join(HOME, root[2:] if root[:2] == "~/" else root))
         if root == "~":
             self.root = HOME
         name = hashlib.blake2b(os.path.realpath(self.root).encode(), digest_size=16).hexdigest()
         self.ended = False
+        self._peer = peer
+        self._asked_root = root
         self._memory = os.path.join(private_dir("sync"), name)
-        self._stream = self._memory + ".stream"
+        self._list = self._memory + ".list"
+        self._begun = self._memory + ".begun"
         self.known: dict = {"hashes": {}, "paths": []}
         with contextlib.suppress(OSError, ValueError), open(self._memory + ".json") as file:
             self.known.update(json.load(file))
 
     @contextlib.contextmanager
     def lock(self):
-        """Keeps others from the folder. At its end a stream that was kept or fetched is deleted."""
+        """Keeps others from the folder. At its end a list that was kept is deleted."""
         import fcntl
 
         with open(self._memory + ".lock", "w") as file:
@@ -128,7 +80,7 @@ class Project:
                 yield
             finally:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(self._stream)
+                    os.unlink(self._list)
 
     def look_up(self, digest, paths=None):
         """The entries of *paths*; without them of those of the last time, if that is *digest*."""
@@ -139,7 +91,27 @@ class Project:
         cache = HashCache(self.known["hashes"])
         tree = look_up(self.root, paths, cache)
         self._remember(paths=paths, hashes=cache.fresh)
-        return {"root": self.root, "tree": plain(tree)}
+        return {"root": self.root, "tree": plain(tree), "kept": self._kept()}
+
+    def _kept(self):
+        """The large file that was not whole when a sync ended: {path: [state, bytes]}."""
+        change = self._last_begun()
+        size = change and kept_size_of(self.root, change)
+        return {change["path"]: [change["state"], size]} if size else {}
+
+    def _last_begun(self):
+        with contextlib.suppress(OSError, ValueError), open(self._begun) as file:
+            return json.load(file)
+
+    def _begin(self, change):
+        """Remembers a large file, so that the next sync continues it, or this one deletes it."""
+        if change["size"] < DELTA_FROM:
+            return
+        last = self._last_begun()
+        if last and last != change:
+            discard_part(self.root, last)
+        with contextlib.suppress(OSError):
+            write_file(self._begun, json.dumps(change), mode=0o600)
 
     def walk(self, rules, limits):
         """All entries that no rule leaves out."""
@@ -157,49 +129,64 @@ class Project:
         return {"root": self.root, "tree": plain(tree), "skipped": skipped}
 
     def signatures(self, paths):
-        return {path: signature(self.root, path) for path in paths}
+        return signatures({path: os.path.join(self.root, path) for path in paths})
 
-    def receive(self, count, keep=False, fetched=False):
-        """Carries out the changes that follow, or were fetched: why each was not, or None, and why
-        it ended early. With *keep* also the file that has their stream.
+    def receive(self, count, list_id="", source=None):
+        """Carries out *count* changes that follow: why each was not, or None; and why it ended
+        early.
+
+        list_id: the digest of the changes, whose list is kept for other hosts until the end; "":
+        it is not. source: a command that starts Python on such a host, from which they come; then
+        no results if it does not have them.
         """
         os.makedirs(self.root, exist_ok=True)
-        results = []
+        changes: list = []
+        results: list = []
         try:
-            with contextlib.ExitStack() as files:
-                if fetched:
-                    stream = files.enter_context(open(self._stream, "rb"))
-                    skip_greeting(stream)
-                    reader = ProjectReader(stream.read)
-                else:
-                    copy = files.enter_context(open(self._stream, "wb")) if keep else None
-                    reader = ProjectReader(framed(sys.stdin.buffer, copy))
-                for result in receive(self.root, reader, announced(reader, count)):
+            with contextlib.ExitStack() as stack:
+                peer = self._peer
+                if source is not None:
+                    request = {"root": self._asked_root, "list_id": list_id}
+                    peer = stack.enter_context(other_host(source, **request))
+                changes = receive_list(peer, count)
+                if source is not None:
+                    if digest_of(changes) != list_id:
+                        return {"results": None}  # not what was sent from here
+                    peer.send(known=known_of(self.root, changes))
+                if list_id:
+                    write_file(self._list, json.dumps(changes), mode=0o600)
+                for result in receive_contents(peer, self.root, changes, begin=self._begin):
                     results.append(result)
-                reader.finish()
-        except EOFError:
-            sys.exit(1)  # no one is there to be answered
+                peer.receive_end()
         except OSError as error:
-            self.ended = True  # what is left of the stream is not read
-            return {"results": results, "problem": _explain(error).payload}
-        return {"results": results, "kept": self._stream if keep else ""}
+            if source is None or error.errno in FULL:
+                self.ended = True  # what is left is not read
+                why = failure(error, error.filename or self.root)
+                return {"results": results, "problem": [why.code, why.path, why.message]}
+            results += [SENT_CHANGED] * (len(changes) - len(results))
+        except _NOT_THIS:
+            if source is None:
+                raise
+            results += [SENT_CHANGED] * (len(changes) - len(results))
+        if not changes:
+            return {"results": None}
+        return {"results": results}
 
-    def fetch(self, command, size):
-        """Whether the output of *command* is all of a stream that another host keeps."""
-        with contextlib.suppress(OSError):
-            with open(self._stream, "wb") as file:
-                quiet = subprocess.DEVNULL
-                subprocess.run(command, stdin=quiet, stdout=file, stderr=quiet)
-            with open(self._stream, "rb") as file:
-                return skip_greeting(file) and os.path.getsize(self._stream) - file.tell() == size
-        return False
+    def pass_on(self, list_id):
+        """Sends the changes of a list that is kept, and their contents as they are here now."""
+        with open(self._list) as file:
+            changes = json.load(file)
+        if digest_of(changes) == list_id:
+            send_list(self._peer, changes)
+            known = self._peer.receive(len(changes))["known"]
+            send_contents(self._peer, self.root, changes, known)
+            self._peer.send_end()
 
-    def send(self, changes):
-        """Writes the contents for *changes*; its own answer."""
-        deflate = zlib.compressobj(6)
-        for data in contents(self.root, changes):
-            write_out(deflate.compress(data))
-        write_out(deflate.flush())
+    def send(self, changes, known):
+        """Sends the contents for *changes*, for a receiver that has what is *known*."""
+        self._peer.compress()
+        send_contents(self._peer, self.root, changes, known)
+        self._peer.send_end()
 
     def _remember(self, **news):
         self.known.update(news)
@@ -209,10 +196,6 @@ class Project:
 
 def plain(tree):
     return {path: [entry.state, entry.size, entry.time] for path, entry in tree.items()}
-
-
-def digest_of(paths):
-    return hashlib.blake2b("\0".join(paths).encode(), digest_size=16).hexdigest()
 
 
 def write_out(data):
@@ -237,21 +220,24 @@ def main():
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
     requests = iter(sys.stdin.buffer.readline, b"")
+    peer = Peer(sys.stdin.buffer, sys.stdout.buffer)
     try:
-        project = Project(json.loads(next(requests))["root"])
+        first = json.loads(next(requests))
+        project = Project(first["root"], peer)
+        if "list_id" in first:
+            project.pass_on(first["list_id"])
+            return
         with project.lock():
             for line in requests:
                 request = json.loads(line)
                 call = request.pop("call")
                 value = getattr(project, call)(**request)
-                if call == "send":
-                    sys.stdout.buffer.flush()
-                else:
+                if call != "send":
                     answer(value)
                 if project.ended:
                     return
-    except BrokenPipeError:
-        os._exit(1)  # no one reads, so Python's own flush would fail, too
+    except (BrokenPipeError, TransferFailure):
+        os._exit(1)  # no one is there, so Python's own flush would fail, too
     except HostError as error:
         write_out(json.dumps({"error": error.payload}).encode() + b"\n")
     except OSError as error:

@@ -4,15 +4,16 @@ A *state* is text that is equal where a file is the same: ``file HASH``, ``progr
 may execute it), ``link TARGET``, or ``other …`` for what is never copied. A missing file has none.
 """
 
-import hashlib
 import os
 import re
 import stat
 import time
 import unicodedata
 
-#: Bytes that are read or sent at once.
-CHUNK = 256 << 10
+from ..transfer.contents import open_file
+from ..transfer.messages import CHUNK
+from ..transfer.part_file import new_digest
+
 #: Seconds: a file that was changed since may be changed again in the same tick of the clock.
 _SETTLED = 2.0
 #: Bytes of a path, and of a name in it, that file systems take.
@@ -201,15 +202,15 @@ def look_up(root, paths, cache):
 
 
 def state_of(folder, name):
-    """The state now of what has a *name* in an open folder; None if it does not exist."""
+    """The state now of what has a *name* in a `Folder`; None if it does not exist."""
     try:
-        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        info = folder.info(name)
         if stat.S_ISREG(info.st_mode):
             kind = "program " if info.st_mode & stat.S_IXUSR else "file "
-            return kind + hash_file(name, folder)
+            with os.fdopen(folder.open(name, os.O_RDONLY), "rb", 0) as file:
+                return kind + _hash(file)
         if stat.S_ISLNK(info.st_mode):
-            target = os.readlink(name, dir_fd=folder)
-            return "link " + os.fsencode(target).decode("utf-8", "replace")
+            return "link " + folder.link_target(name).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     return "other than a file"
@@ -254,12 +255,14 @@ def is_git(name):
     return seen.partition(":")[0].rstrip(". ").lower() in (".git", "git~1")
 
 
-def hash_file(path, folder=None):
-    """The hash of a regular file's content. folder: an open one, in which *path* is."""
-    # Opening a pipe that has replaced the file would wait for its writer.
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, dir_fd=folder), "rb") as file:
-        digest = hashlib.blake2b(digest_size=16)
-        for data in iter(lambda: file.read(CHUNK), b""):
-            digest.update(data)
-        return digest.hexdigest()
+def hash_file(path):
+    """The hash of a regular file's content."""
+    with open_file(path) as file:
+        return _hash(file)
+
+
+def _hash(file):
+    digest = new_digest()
+    for data in iter(lambda: file.read(CHUNK), b""):
+        digest.update(data)
+    return digest.hexdigest()

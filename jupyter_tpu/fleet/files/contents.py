@@ -26,7 +26,7 @@ from ..core.core import Core
 from ..core.host_numbers import host_number
 from ..models import Contents, CreateContents, RenameContents, SaveContents
 from .contents_on_host import LISTED, OPENED
-from .files import PROGRAM, HostFiles, file_error
+from .files import PROGRAM, HostFiles
 
 #: Without its first slash. The file browser makes the path of a tab from it.
 BrowserPath = Annotated[str, Meta(pattern=r"(?s)\A(?!/|(.*/)?\.\.?(/|\Z))[^\0]{0,4096}\Z")]

@@ -8,31 +8,26 @@ copy whose connection is lost continues where it was when the link is up again. 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import posixpath
-import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from ...environment.exchange import exchange
+from ...environment.file_errors import file_error
 from ...environment.on_host.tree import is_inside
+from ...environment.transfer.messages import NAMED, Peer, Reports, TransferFailure, message_of
 from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import Link
 from ...ssh.host_program import COMMAND, program
 from ...ssh.host_values import checked
-from ...ssh.stream import CommandStream
 from ...wording import count, size_text
 from ..models import CopyFiles, FileProblem, HostCopy
-from .copy_on_host import protocol
-from .copy_on_host.protocol import CopyFailure, Peer, Reports
 from .copy_on_host.receiver import Receiver
 from .copy_on_host.sender import Listing, send
-from .files import file_error
-
-T = TypeVar("T")
 
 #: Called with the bytes that are there and all bytes, from any thread.
 Report = Callable[[int, int], None]
@@ -143,9 +138,9 @@ async def call_host(link: Link, request: Mapping[str, Any], receiver: str = "") 
     try:
         async with link.stream_bulk(COMMAND) as stream:
             await stream.write(_start(request))
-            while "result" not in (message := protocol.message_of(await stream.read_line())):
+            while "result" not in (message := message_of(await stream.read_line())):
                 pass
-    except CopyFailure as failure:
+    except TransferFailure as failure:
         raise _error(failure, str(link.host), receiver or str(link.host)) from None
     result: dict[str, Any] = checked(message["result"], dict[str, Any], "copy")
     return result
@@ -171,7 +166,7 @@ async def _transfer(
     while True:
         try:
             return copy_of(link.host.worker, await _exchange(link, request, work, note))
-        except CopyFailure as failure:
+        except TransferFailure as failure:
             raise _error(failure, sender, receiver) from None
         except TPUError as error:
             if error.reason is not Reason.UNREACHABLE or moved is None:
@@ -187,82 +182,15 @@ async def _exchange(
     work: Callable[[Peer, Reports], dict[str, Any]],
     report: Report,
 ) -> dict[str, Any]:
-    """One attempt. Raises `CopyFailure`, and what the link does."""
+    """One attempt. Raises `TransferFailure`, and what the link does."""
     async with link.stream_bulk(COMMAND) as stream:
         await stream.write(_start(request))
-        here, there = socket.socketpair()
-        reader, writer = await asyncio.open_connection(sock=there)
-        ending = asyncio.create_task(asyncio.to_thread(_work, here, work, report))
-        pumps = [
-            asyncio.create_task(_pump(reader.read, stream.write)),
-            asyncio.create_task(_pump_in(stream, writer)),
-        ]
         try:
-            pending: set[asyncio.Task[Any]] = {ending, *pumps}
-            while ending in pending:
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                if any(pump in done and pump.exception() for pump in pumps):
-                    writer.close()  # the thread learns of it
-            try:
-                return await ending
-            except CopyFailure as failure:
-                if failure.code != "LOST":
-                    raise
-                for pump in pumps:
-                    if pump.done() and (error := pump.exception()):
-                        raise error from None
+            return await exchange(stream, lambda peer: work(peer, Reports(report)))
+        except TransferFailure as failure:
+            if failure.code == "LOST":
                 failure.message = stream.errors.strip().rpartition("\n")[2]
-                raise
-        finally:
-            writer.close()
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.wait([ending, *pumps])
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-
-
-def _work(
-    here: socket.socket,
-    work: Callable[[Peer, Reports], dict[str, Any]],
-    report: Report,
-) -> dict[str, Any]:
-    """In a thread."""
-    with peer_over(here) as peer:
-        try:
-            return work(peer, Reports(report))
-        except OSError as error:
-            raise protocol.failure(error, error.filename or b"") from None
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
-            raise CopyFailure("PROTOCOL") from None
-
-
-@contextlib.contextmanager
-def peer_over(end: socket.socket) -> Iterator[Peer]:
-    """The peer behind a socket, which is closed then."""
-    with end, end.makefile("rb") as reader:
-        writer = end.makefile("wb")
-        try:
-            yield Peer(reader, writer)
-        finally:
-            with contextlib.suppress(OSError):
-                writer.close()
-
-
-async def _pump(
-    read: Callable[[int], Awaitable[bytes]], write: Callable[[bytes], Awaitable[bool]]
-) -> None:
-    while data := await read(protocol.CHUNK):
-        if not await write(data):
-            return
-
-
-async def _pump_in(stream: CommandStream, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await stream.read():
-            writer.write(data)
-            await writer.drain()
-    writer.close()
+            raise
 
 
 def _start(request: Mapping[str, Any]) -> bytes:
@@ -278,7 +206,7 @@ class _Result(Struct):
     files: _Count
     bytes: _Count
     unchanged: _Count
-    problems: Annotated[list[tuple[str, str, str]], Meta(max_length=protocol.NAMED)]
+    problems: Annotated[list[tuple[str, str, str]], Meta(max_length=NAMED)]
     problem_count: _Count
     targets: list[str]
 
@@ -310,7 +238,7 @@ def _why(code: str, message: str) -> str:
     }.get(code, f"{message}.")
 
 
-def _error(failure: CopyFailure, sender: str, receiver: str) -> TPUError:
+def _error(failure: TransferFailure, sender: str, receiver: str) -> TPUError:
     """The error for a person; *sender* and *receiver* are computers."""
     match failure.code:
         case "EXISTS" if failure.names:

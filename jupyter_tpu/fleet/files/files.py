@@ -11,6 +11,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, NotRequired, TypedDict
 
+from ...environment.file_errors import file_error
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ...ssh.host_program import argument
@@ -106,37 +107,6 @@ class HostFiles:
             why = answer.get("message") or ""
             raise file_error(answer["error"], why, path, str(self._link.host))
         return answer
-
-
-def file_error(code: str, message: str, path: str, host: str) -> TPUError:
-    """The error for an errno's name on a host."""
-    match code:
-        case "ENOENT":
-            return TPUError(
-                f"{path} does not exist on {host}.", Reason.NOT_FOUND, "Check its path."
-            )
-        case "EEXIST":
-            return TPUError(
-                f"{path} exists on {host}.", Reason.EXISTS, "Overwrite it, or use another name."
-            )
-        case "ENOTDIR":
-            folder = path.rpartition("/")[0] or "/"
-            return TPUError(
-                f"The folder {folder} does not exist on {host}.",
-                Reason.NO_FOLDER,
-                "Create it there first.",
-            )
-        case "EISDIR":
-            return InvalidInput(f"{path} is a folder on {host}.", "Name a file.")
-        case "EACCES" | "EPERM" | "EROFS":
-            return TPUError(f"{path} on {host}: {message}.", Reason.PERMISSION)
-        case "ENOSPC" | "EDQUOT":
-            return TPUError(
-                f"The disk of {host} is full.",
-                Reason.DISK_FULL,
-                "Delete files there. `df -h` and `du -sh ~/* ~/.cache` show what uses the space.",
-            )
-    return InvalidInput(f"{path} on {host}: {message}.")
 
 
 async def _content(stream: CommandStream, path: str, size: int) -> AsyncIterator[bytes]:

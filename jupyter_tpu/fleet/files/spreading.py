@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import structs
 
 from ...cloud import Node
+from ...concurrency import gather_or_cancel
+from ...environment.relay import Relay
 from ...errors import ConnectionLost, Reason, TPUError
 from ...links import HostName, Link, Links, LinkState
 from ...links.pod_ssh import authorize_hosts
@@ -196,44 +198,43 @@ async def _spread(
     end: Ended,
 ) -> None:
     """Copies what a list on the host *origin* has to *hosts*, which accept each other."""
-    waiting = list(hosts)
-    idle = [origin]
-    running: dict[asyncio.Task[HostCopy], tuple[Link, Link]] = {}
-    tried: set[Link] = set()
+    relay = Relay[Link]()
+    await relay.add(origin)
     losses = 0
-    try:
-        while waiting or running:
-            while waiting and idle:
-                source, target = idle.pop(0), waiting.pop(0)
-                work = _forward(source, target, targets, list_id, settings)
-                running[asyncio.create_task(work)] = (source, target)
-            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                source, target = running.pop(task)
-                try:
-                    end(task.result())
-                    idle += [source, target]
-                except ConnectionLost as error:
-                    # To the source. It has its files, but is not used again; the origin is.
-                    if source is origin:
-                        idle.append(origin)
-                        losses += 1
-                    if losses > _LOSSES:
-                        end(failed_copy(target.host.worker, error))
-                    else:
-                        waiting.append(target)
-                except TPUError as error:
-                    idle.append(source)
-                    if target in tried or error.reason is not Reason.UNREACHABLE:
-                        end(failed_copy(target.host.worker, error))
-                    else:
-                        tried.add(target)
-                        waiting.append(target)
-    finally:
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
+
+    async def once(target: Link) -> HostCopy | None:
+        """None: the connection to its source was lost."""
+        nonlocal losses
+        async with relay.source() as source:
+            assert source is not None
+            try:
+                copy = await _forward(source, target, targets, list_id, settings)
+            except ConnectionLost:
+                # It has its files, but is not used again; the origin is.
+                if source is not origin:
+                    relay.drop(source)
+                elif losses >= _LOSSES:
+                    raise
+                else:
+                    losses += 1
+                return None
+            await relay.add(target)
+            return copy
+
+    async def to(target: Link) -> None:
+        unreachable = False
+        copy = None
+        while copy is None:
+            try:
+                copy = await once(target)
+            except TPUError as error:
+                is_lost = isinstance(error, ConnectionLost)
+                if unreachable or is_lost or error.reason is not Reason.UNREACHABLE:
+                    copy = failed_copy(target.host.worker, error)
+                unreachable = True
+        end(copy)
+
+    await gather_or_cancel([to(host) for host in hosts])
 
 
 async def _forward(

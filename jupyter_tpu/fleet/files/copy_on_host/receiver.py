@@ -1,11 +1,10 @@
 """The end that gets the files.
 
-A file is written under another name (``.copy-…``), and renamed when it is whole and its hash is
-right. What a broken copy leaves under that name is where the next copy of the same file continues.
-A folder that is new is written under such a name, too.
+A file is written under another name until it is whole (`transfer.part_file`). A folder that is new
+is written under such a name, too.
 
-Two copies of the same file at once use the same name. One that does not find its own file there at
-the end says so (BUSY), and changes nothing.
+Of two copies of the same file at once, the one that does not find its own file there at the end says
+so (BUSY), and changes nothing.
 
 A receiver trusts nothing that the sender says: no path leads out of the destination, and no
 symbolic link in it is followed. What may be asked for in vain is bounded, too.
@@ -13,30 +12,28 @@ symbolic link in it is followed. What may be asked for in vain is bounded, too.
 
 import contextlib
 import errno
-import hashlib
 import os
 import stat
 
-from .protocol import (
-    CHUNK,
+from ....environment.transfer.contents import (
+    DELTA_FROM,
+    NotReceived,
+    kept_size,
+    received,
+    signatures,
+)
+from ....environment.transfer.messages import (
     NAMED,
-    CopyEntry,
-    CopyFailure,
-    check_entries,
-    check_names,
+    TransferFailure,
     checked_problem,
     decoded,
     encoded,
     failure,
-    from_home,
-    is_file,
-    kind_of,
-    move_new,
-    part_name,
     problem,
-    remove,
-    same,
+    protocol_error,
 )
+from ....environment.transfer.part_file import Folder, part_name
+from .entries import CopyEntry, check_entries, check_names, from_home, kind_of, same
 from .sender import save_list
 
 #: Files, and characters of their names, that one copy has at most.
@@ -89,7 +86,7 @@ class Receiver:
             self._entries += batch
             characters += sum(len(copy_entry.path) + len(copy_entry.link) for copy_entry in batch)
             if len(self._entries) > MOST or characters > NAMES:
-                raise CopyFailure("TOO_MANY", count=MOST)
+                raise TransferFailure("TOO_MANY", count=MOST)
         self._names = message["names"]
         self._problems = [checked_problem(reported) for reported in message["problems"]]
         self._unlisted = max(0, message["problem_count"] - len(self._problems))
@@ -105,7 +102,12 @@ class Receiver:
         resumed = sum(offset for _, offset in offsets)
         needed_bytes = sum(self._entries[number].size for number in needed)
         self._check_space(needed_bytes - resumed)
-        self._peer.send(plan={"needed": offsets})
+        replaced = {
+            number: self._path_of(self._entries[number])
+            for number, offset in offsets
+            if not offset and self._entries[number].size >= DELTA_FROM
+        }
+        self._peer.send(plan={"needed": offsets, "old": signatures(replaced)})
         self._report(resumed, needed_bytes)
         wrong: "list[int]" = []
         begin = dict(offsets)
@@ -153,10 +155,10 @@ class Receiver:
             self._create(destination)
         if os.path.isdir(destination):
             if len(set(self._names)) < len(self._names) or not all(self._names):
-                raise CopyFailure("SAME_NAME", names=self._names)
+                raise TransferFailure("SAME_NAME", names=self._names)
             return [os.path.join(destination, encoded(name)) for name in self._names]
         if is_folder:
-            raise CopyFailure("ENOTDIR", self._destination.rstrip("/") + "/")
+            raise TransferFailure("ENOTDIR", self._destination.rstrip("/") + "/")
         self._check_parent(os.path.realpath(destination))
         return [os.path.realpath(destination)]
 
@@ -164,23 +166,24 @@ class Receiver:
         try:
             os.makedirs(folder, exist_ok=True)
         except (FileExistsError, NotADirectoryError):  # a file is in the way
-            raise CopyFailure("ENOTDIR", decoded(folder).rstrip("/") + "/") from None
+            raise TransferFailure("ENOTDIR", decoded(folder).rstrip("/") + "/") from None
 
     def _check_parent(self, target):
         if self._make_folder:
             self._create(os.path.dirname(target))
         if not os.path.isdir(os.path.dirname(target)):
-            raise CopyFailure("ENOTDIR", decoded(target))
+            raise TransferFailure("ENOTDIR", decoded(target))
 
     def _base(self, root):
         """Where a root is written: at its target, unless it is a new folder."""
         target = self._targets[root]
         kind = next((e.kind for e in self._entries if e.root == root and not e.path), "")
         if kind == "dir" and not os.path.lexists(target):
-            return part_name(target, self._names[root])
+            folder, name = os.path.split(target)
+            return os.path.join(folder, part_name(name, self._names[root]))
         if os.path.isdir(target) != (kind == "dir"):
             code = "EISDIR" if kind == "file" else "IN_THE_WAY"
-            raise CopyFailure(code, decoded(target))
+            raise TransferFailure(code, decoded(target))
         # The one that is named may be a link: what it leads to is written.
         return os.path.realpath(target)
 
@@ -193,7 +196,10 @@ class Receiver:
         known = {}
         for entry in self._entries:
             known[self._path_of(entry)] = entry.kind
-            known[self._part(entry)] = "file"
+            folder, name = self._place_of(entry)
+            below, name = os.path.split(name)
+            part = part_name(name, self._what(entry))
+            known[os.path.join(folder, below, part)] = "file"
         for root, base in enumerate(self._bases):
             for folder, folders, files in os.walk(base, False) if self._is_new(root) else ():
                 for name in folders + files:
@@ -207,19 +213,18 @@ class Receiver:
         base = self._bases[entry.root]
         return os.path.join(base, encoded(entry.path)) if entry.path else base
 
-    def _part(self, entry):
-        return part_name(self._path_of(entry), f"{entry.size} {entry.mtime}")
+    def _place_of(self, entry):
+        """An existing folder that is no link, and the path below it."""
+        base = self._bases[entry.root]
+        return (base, encoded(entry.path)) if entry.path else os.path.split(base)
+
+    def _what(self, entry):
+        """Names this content of a file."""
+        return f"{entry.size} {entry.mtime}"
 
     def _offset(self, entry):
-        try:
-            stat_result = os.lstat(self._part(entry))
-        except OSError:
-            return 0
-        return (
-            stat_result.st_size
-            if stat.S_ISREG(stat_result.st_mode) and stat_result.st_size <= entry.size
-            else 0
-        )
+        folder, name = os.path.split(self._path_of(entry))
+        return kept_size(folder, name, self._what(entry), entry.size)
 
     # ---- what is there
 
@@ -236,7 +241,7 @@ class Receiver:
                 raise failure(error, path) from None
             is_folder = stat_result is not None and stat.S_ISDIR(stat_result.st_mode)
             if stat_result is not None and is_folder != (entry.kind == "dir"):
-                raise CopyFailure("EISDIR" if is_folder else "IN_THE_WAY", decoded(path))
+                raise TransferFailure("EISDIR" if is_folder else "IN_THE_WAY", decoded(path))
             if entry.kind == "dir":
                 continue
             if entry.kind == "link" and not self._allows_link(entry.path, entry.link):
@@ -252,7 +257,7 @@ class Receiver:
             else:
                 links.append(entry)
         if conflicts and not self._overwrite:
-            raise CopyFailure("EXISTS", names=conflicts[:NAMED], count=len(conflicts))
+            raise TransferFailure("EXISTS", names=conflicts[:NAMED], count=len(conflicts))
         return needed, unchanged, links
 
     def _shown(self, entry):
@@ -266,7 +271,7 @@ class Receiver:
                 return
             disk = os.statvfs(os.path.dirname(base))
             if disk.f_blocks and size > disk.f_bavail * disk.f_frsize:
-                raise CopyFailure("ENOSPC", decoded(base))
+                raise TransferFailure("ENOSPC", decoded(base))
 
     # ---- writing
 
@@ -278,16 +283,22 @@ class Receiver:
         except OSError as error:
             self._problems.append(problem(error, encoded(self._shown(entry))))
 
+    @contextlib.contextmanager
+    def _opened(self, entry):
+        """The folder that an entry is in, and its name."""
+        root, path = self._place_of(entry)
+        below, name = os.path.split(path)
+        with Folder.opened(root, below) as folder:
+            yield folder, name
+
     def _make_folders(self):
         for entry in self._entries:
             if entry.kind == "dir":
-                path = self._path_of(entry)
                 try:
-                    os.mkdir(path, 0o700)
-                except FileExistsError:
-                    continue  # as `_compare` saw, or another copy made it
+                    with self._opened(entry) as (folder, name):
+                        folder.make(name, 0o700)
                 except OSError as error:
-                    raise failure(error, path) from None
+                    raise failure(error, self._path_of(entry)) from None
 
     def _receive_files(self, needed):
         """Receives files, by their numbers from where on; returns those whose kept beginning was
@@ -296,113 +307,63 @@ class Receiver:
         again = []
         expected = dict(needed)
         while "sent" not in (message := self._peer.receive()):
-            number = message["file"]
-            if expected.pop(number, None) != message["offset"]:
-                raise CopyFailure("PROTOCOL", message="a file that was not asked for")
-            if not self._receive_file(self._entries[number], message["offset"]):
+            number, offset = message["file"], message["offset"]
+            if expected.pop(number, None) != offset:
+                raise protocol_error("a file that was not asked for")
+            if not self._receive_file(self._entries[number], offset):
                 again.append(number)
         return again
 
     def _receive_file(self, entry, offset):
         """False: its hash is wrong."""
-        part = self._part(entry)
-        file, why = None, None
-        digest = hashlib.sha256()
+        place, what = self._place_of(entry), self._what(entry)
         try:
-            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-            if not offset:
-                remove(part)
-            handle = os.open(part, flags | getattr(os, "O_BINARY", 0), 0o600)
-            file = os.fdopen(handle, "r+b", 0)
-            left = offset
-            while left:
-                data = file.read(min(CHUNK, left))
-                if not data:
-                    break
-                digest.update(data)
-                left -= len(data)
+            with received(self._peer, *place, what, entry.size, self._report, offset) as arrived:
+                self._put_in_place(entry, *arrived)
+        except NotReceived as error:
+            _, code, message = error.problem
+            if code == "WRONG":
+                return False
+            self._problems.append([self._shown(entry), code, message])
         except OSError as error:
-            why = problem(error, encoded(self._shown(entry)))
-        try:
-            size = offset
-            while "data" in (message := self._peer.receive()):
-                data = self._peer.read(message["data"])
-                size += len(data)
-                if size > entry.size:
-                    raise CopyFailure("PROTOCOL")
-                if file is None or why:
-                    continue
-                self._report(len(data))
-                digest.update(data)
-                self._write(file, data, part)
-        finally:
-            if file is not None:
-                mine = os.fstat(file.fileno())
-                file.close()
-        if why or "failed" in message:
-            self._problems.append(
-                why or [self._shown(entry), *checked_problem(message["failed"])[1:]]
-            )
-            if file is not None:
-                remove(part)
-            return True
-        if message["sha256"] != digest.hexdigest():
-            remove(part)
-            return False
-        with self._noting_problem(entry):
-            if is_file(part, mine):
-                self._put_in_place(part, entry)
-            elif not self._is_in_place(entry, mine):
-                self._problems.append([self._shown(entry), "BUSY", ""])
-                return True
-            self._written += 1
-            self._bytes += entry.size
+            raise failure(error, self._path_of(entry)) from None
         return True
 
-    def _write(self, file, data, part):
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[file.write(view) :]
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None)):
-                remove(part)  # it would keep the disk full
-            raise failure(error, part) from None
+    def _put_in_place(self, entry, folder, name, file):
+        with self._noting_problem(entry):
+            if file.is_mine():
+                rights = entry.mode & self._rights
+                file.place(name, rights, entry.mtime, self._replaces(entry))
+            elif not self._is_in_place(entry, folder, name, file):
+                self._problems.append([self._shown(entry), "BUSY", ""])
+                return
+            self._written += 1
+            self._bytes += entry.size
 
-    def _put_in_place(self, part, entry):
-        os.chmod(part, entry.mode & self._rights)
-        os.utime(part, ns=(entry.mtime, entry.mtime))
-        self._rename(part, entry)
+    def _replaces(self, entry):
+        return self._overwrite or self._is_new(entry.root)
 
-    def _is_in_place(self, entry, mine):
+    def _is_in_place(self, entry, folder, name, file):
         """Whether another copy of the same has put it there."""
-        path = self._path_of(entry)
-        if is_file(path, mine):  # both wrote it
-            os.utime(path, ns=(entry.mtime, entry.mtime))
-        return os.path.lexists(path) and same(entry, os.lstat(path), path)
-
-    def _rename(self, part, entry):
-        if self._overwrite or self._is_new(entry.root):
-            os.replace(part, self._path_of(entry))
-        else:
-            move_new(part, self._path_of(entry))
+        if folder.is_file(name, file.info):  # both wrote it
+            folder.set_time(name, entry.mtime)
+        return folder.exists(name) and same(entry, folder.info(name), self._path_of(entry))
 
     def _make_link(self, entry):
-        part = self._part(entry)
-        with self._noting_problem(entry):
-            remove(part)
-            os.symlink(encoded(entry.link), part)
-            self._rename(part, entry)
+        with self._noting_problem(entry), self._opened(entry) as (folder, name):
+            part = part_name(name, self._what(entry))
+            folder.remove(part)
+            folder.make_link(part, encoded(entry.link))
+            folder.rename(part, name, self._replaces(entry))
 
     def _finish_folders(self):
         """Their modes and times, from below, and the names of those that are new."""
         for entry in reversed(self._entries):
             if entry.kind != "dir":
                 continue
-            path = self._path_of(entry)
-            with self._noting_problem(entry):
-                os.chmod(path, entry.mode & self._rights)
-                os.utime(path, ns=(entry.mtime, entry.mtime))
+            root, path = self._bases[entry.root], encoded(entry.path)
+            with self._noting_problem(entry), Folder.opened(root, path) as folder:
+                folder.set_own(entry.mode & self._rights, entry.mtime)
         for root, base in enumerate(self._bases):
             if self._is_new(root):
                 self._check_whole(root)
@@ -410,7 +371,7 @@ class Receiver:
                     os.rename(base, self._targets[root])
                 except OSError as error:
                     if error.errno in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY):
-                        raise CopyFailure("BUSY", decoded(self._targets[root])) from None
+                        raise TransferFailure("BUSY", decoded(self._targets[root])) from None
                     raise
 
     def _check_whole(self, root):
@@ -419,4 +380,4 @@ class Receiver:
         for entry in self._entries:
             expected = entry.root == root and self._shown(entry) not in known
             if expected and not os.path.lexists(self._path_of(entry)):
-                raise CopyFailure("BUSY", decoded(self._targets[root]))
+                raise TransferFailure("BUSY", decoded(self._targets[root]))

@@ -1,26 +1,27 @@
 """The end that has the files, and the lists of what copies brought here, for the next host."""
 
-import hashlib
 import json
 import os
 import stat
 import time
 
-from .protocol import (
-    CHUNK,
+from ....environment.transfer import contents
+from ....environment.transfer.messages import (
     NAMED,
-    CopyEntry,
-    CopyFailure,
-    checked_numbers,
+    TransferFailure,
     decoded,
     encoded,
     failure,
-    kind_of,
     problem,
+    protocol_error,
 )
+from .entries import CopyEntry, checked_numbers, kind_of
 
 #: Entries in a message, and the characters of their names.
 BATCH, NAMES = 1000, 256 << 10
+#: Bytes per second below which a line is slow, bytes by which that is measured, and those before
+#: that may only have filled buffers on the way.
+SLOW, MEASURED, BUFFERED = 2_500_000, 2 << 20, 4 << 20
 #: How often a file is sent: once more if what the receiver had of it was wrong.
 SENT = 2
 
@@ -90,19 +91,50 @@ def send(peer, listing, report):
     peer.send(
         listed=len(entries), names=names, problems=problems[:NAMED], problem_count=len(problems)
     )
-    needed = checked_numbers(peer.receive(files=len(entries))["plan"]["needed"], entries)
+    plan = peer.receive(files=len(entries))["plan"]
+    needed = checked_numbers(plan["needed"], entries)
+    old = {int(number): contents.checked_signature(told) for number, told in plan["old"].items()}
     report(sum(offset for _, offset in needed), sum(entries[number].size for number, _ in needed))
     for _ in range(SENT):
         if not needed:
             break
+        pace = _Pace(peer, report)
         for number, offset in needed:
-            send_file(peer, listing, number, offset, report)
-        peer.send(sent=True)
+            send_file(peer, listing, number, offset, pace, old.get(number))
+        peer.send_end()
         again = peer.receive(files=len(entries))["again"]
-        needed = checked_numbers([[number, 0] for number in again], entries)
+        needed, old = checked_numbers([[number, 0] for number in again], entries), {}
     if needed:
-        raise CopyFailure("PROTOCOL", message="it asks for the same files again and again")
+        raise protocol_error("it asks for the same files again and again")
     return peer.receive()["result"]
+
+
+class _Pace:
+    """Compresses what is sent over a line that is slow. On a fast one it costs more than it saves.
+
+    report: is called with all bytes, too.
+    """
+
+    def __init__(self, peer, report):
+        self._peer = peer
+        self._report = report
+        self._bytes = 0
+        self._begin = None
+
+    def __call__(self, size):
+        self._report(size)
+        self._bytes += size
+        if self._bytes < BUFFERED:
+            return
+        now = time.monotonic()
+        if self._begin is None:
+            self._begin = now, self._bytes
+        begun, before = self._begin
+        measured = self._bytes - before
+        if measured >= MEASURED:
+            if measured < SLOW * (now - begun):
+                self._peer.compress()
+            self._begin = None
 
 
 def batches(entries):
@@ -117,34 +149,21 @@ def batches(entries):
         yield batch
 
 
-def send_file(peer, listing, number, offset, report):
+def send_file(peer, listing, number, offset, report, old=None):
+    """old: the signature of the file that the receiver has."""
     entry = listing.entries[number]
-    peer.send(file=number, offset=offset)
-    digest = hashlib.sha256()
-    at = 0
-    try:
-        # Opening a pipe would wait for its writer.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        with os.fdopen(os.open(listing.path_of(entry), flags), "rb", 0) as file:
-            while at < entry.size:
-                stop = offset if at < offset else entry.size
-                data = file.read(min(CHUNK, stop - at))
-                if not data:
-                    break
-                digest.update(data)
-                if at >= offset:
-                    peer.send(data, data=len(data))
-                    report(len(data))
-                at += len(data)
-            now = os.fstat(file.fileno())
-    except OSError as error:
-        peer.send(failed=problem(error, encoded(entry.path)))
-        return
-    # What has only grown is copied as it was.
-    if at < entry.size or (now.st_size == entry.size and now.st_mtime_ns != entry.mtime):
-        peer.send(failed=[entry.path, "CHANGED", ""])
-    else:
-        peer.send(sha256=digest.hexdigest())
+    contents.send_file(
+        peer,
+        number,
+        listing.path_of(entry),
+        entry.size,
+        report,
+        offset,
+        old,
+        mtime=entry.mtime,
+        name=entry.path,
+        follow=not entry.path,
+    )
 
 
 FOLDER = b".cache/jupyter-tpu/copies"

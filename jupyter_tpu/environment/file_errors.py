@@ -1,0 +1,36 @@
+"""What a person reads when a file can't be read or written."""
+
+from __future__ import annotations
+
+from ..errors import InvalidInput, Reason, TPUError
+
+
+def file_error(code: str, message: str, path: str, host: str) -> TPUError:
+    """The error for an errno's name on a host."""
+    match code:
+        case "ENOENT":
+            return TPUError(
+                f"{path} does not exist on {host}.", Reason.NOT_FOUND, "Check its path."
+            )
+        case "EEXIST":
+            return TPUError(
+                f"{path} exists on {host}.", Reason.EXISTS, "Overwrite it, or use another name."
+            )
+        case "ENOTDIR":
+            folder = path.rpartition("/")[0] or "/"
+            return TPUError(
+                f"The folder {folder} does not exist on {host}.",
+                Reason.NO_FOLDER,
+                "Create it there first.",
+            )
+        case "EISDIR":
+            return InvalidInput(f"{path} is a folder on {host}.", "Name a file.")
+        case "EACCES" | "EPERM" | "EROFS":
+            return TPUError(f"{path} on {host}: {message}.", Reason.PERMISSION)
+        case "ENOSPC" | "EDQUOT":
+            return TPUError(
+                f"The disk of {host} is full.",
+                Reason.DISK_FULL,
+                "Delete files there. `df -h` and `du -sh ~/* ~/.cache` show what uses the space.",
+            )
+    return InvalidInput(f"{path} on {host}: {message}.")

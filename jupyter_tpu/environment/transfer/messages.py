@@ -1,0 +1,313 @@
+"""What two ends of a transfer say to each other: messages, their checks, and failures.
+
+A message is a line of JSON. After ``{"data": n}`` n bytes of a file follow.
+"""
+
+import errno
+import json
+import os
+import time
+import zlib
+from typing import Any
+
+CHUNK = 256 << 10
+#: How many names a message has at most.
+NAMED = 100
+#: How the name begins under which a file is written until it is whole.
+PART = b".jupyter-tpu-"
+#: Seconds between two reports of progress.
+PACE = 0.2
+#: What is told of a failure.
+FIELDS = {"code": str, "path": str, "message": str, "names": list, "count": int, "of_sender": bool}
+#: Bytes of a message, and those that it may have more for each file that it is about.
+LONGEST, PER_FILE = 4 << 20, 40
+#: Of zlib; 40 MB/s.
+_LEVEL = 6
+#: Bytes of a sample that tells whether data is compressed, and the part of it that may be left.
+_SAMPLE, _RATIO = 4096, 0.9
+#: The last frame of what is compressed.
+_END = b"Z" + bytes(4)
+
+
+class TransferFailure(Exception):
+    """It ends a transfer. code: errno's name (ENOTDIR: its folder does not exist), or EXISTS,
+    IN_THE_WAY, SAME_NAME, BUSY, LOST, PROTOCOL.
+    """
+
+    def __init__(self, code, path="", message="", names=(), count=0, of_sender=False):
+        super().__init__(code, path, message)
+        self.code = code
+        self.path = path
+        self.message = message
+        self.names = list(names)
+        self.count = count
+        self.of_sender = of_sender
+
+
+class Peer:
+    """The other end: two binary files."""
+
+    def __init__(self, reader, writer):
+        self._plain = self._reader = reader
+        self._line = self._writer = writer
+
+    def send(self, content=b"", **message):
+        try:
+            self._writer.write(json.dumps(message).encode() + b"\n" + content)
+        except (OSError, ValueError):
+            self._lost()
+
+    def flush(self):
+        try:
+            self._writer.flush()
+        except (OSError, ValueError):
+            self._lost()
+
+    def compress(self):
+        """From now on what is sent is compressed, where that makes it less."""
+        if self._writer is self._line:
+            self.send(compressed=True)
+            self._writer = _Compressed(self._line)
+
+    def send_end(self):
+        """Says that all files were sent."""
+        if self._writer is not self._line:
+            try:
+                self._writer.finish()
+            except (OSError, ValueError):
+                self._lost()
+            self._writer = self._line
+        self.send(sent=True)
+        self.flush()
+
+    def receive(self, files=0) -> "dict[str, Any]":
+        """The next message. files: about how many it may be."""
+        self.flush()
+        return self._next_message(LONGEST + PER_FILE * files)
+
+    def _next_message(self, limit=LONGEST):
+        while True:
+            try:
+                line = self._reader.readline(limit + 1)
+                if not line and self._reader is not self._plain and self._reader.ended:
+                    self._reader = self._plain
+                    continue
+            except (OSError, ValueError):
+                raise TransferFailure("LOST") from None
+            if len(line) > limit:
+                raise protocol_error("a message of more than %d MB" % (limit / 1e6))
+            message = message_of(line)
+            if "compressed" not in message:
+                return message
+            if self._reader is not self._plain:
+                raise protocol_error("it is compressed twice")
+            self._reader = _Expanded(self._plain)
+
+    def read(self, size):
+        if type(size) is not int or not 0 < size <= CHUNK:
+            raise protocol_error("a part of a file that no sender makes")
+        try:
+            data = self._reader.read(size)
+        except (OSError, ValueError):
+            raise TransferFailure("LOST") from None
+        if len(data) < size:
+            raise TransferFailure("LOST")
+        return data
+
+    def receive_end(self):
+        """What `send_end` says."""
+        if "sent" not in self.receive():
+            raise protocol_error("it has more than was asked for")
+
+    def _lost(self):
+        """It reads no more: it has said why, or the line is cut."""
+        while True:
+            self._next_message()
+
+
+class _Compressed:
+    """Writes to *writer* in frames: a letter, 4 bytes of length, and data. The frames "Z" are one
+    stream of zlib, "R" is data that would not shrink, and an empty "Z" is the end.
+    """
+
+    def __init__(self, writer):
+        self._writer = writer
+        self._deflate = zlib.compressobj(_LEVEL)
+        self._packed = bytearray()
+
+    def write(self, data):
+        if len(data) >= _SAMPLE and not _shrinks(data[-_SAMPLE:]):
+            self._packed += self._deflate.flush(zlib.Z_SYNC_FLUSH)
+            self._write_packed()
+            self._write_frames(b"R", data)
+            return
+        self._packed += self._deflate.compress(data)
+        if len(self._packed) > CHUNK:
+            self._write_packed()
+
+    def flush(self):
+        self._writer.flush()
+
+    def finish(self):
+        self._packed += self._deflate.flush()
+        self._write_packed()
+        self._writer.write(_END)
+        self._writer.flush()
+
+    def _write_packed(self):
+        self._write_frames(b"Z", self._packed)
+        self._packed.clear()
+
+    def _write_frames(self, kind, data):
+        for at in range(0, len(data), CHUNK):
+            part = data[at : at + CHUNK]
+            self._writer.write(kind + len(part).to_bytes(4, "big") + part)
+
+
+def _shrinks(sample):
+    return len(zlib.compress(sample, 1)) < _RATIO * len(sample)
+
+
+class _Expanded:
+    """Reads what `_Compressed` has written to *plain*. ended: all of it was read.
+
+    No more is held than one frame, and what is expanded: up to `CHUNK` bytes beyond what is asked
+    for.
+    """
+
+    def __init__(self, plain):
+        self.ended = False
+        self._plain = plain
+        self._inflate = zlib.decompressobj()
+        self._ready = b""
+        self._at = 0  # where what was not read yet begins
+        self._more = False  # what came is not all expanded
+
+    def read(self, size):
+        while len(self._ready) - self._at < size and self._fill():
+            pass
+        return self._take(size)
+
+    def readline(self, limit):
+        end = -1
+        while end < 0 and len(self._ready) - self._at < limit:
+            end = self._ready.find(b"\n", self._at)
+            if end < 0 and not self._fill():
+                break
+        return self._take(limit if end < 0 else min(limit, end + 1 - self._at))
+
+    def _take(self, size):
+        data = self._ready[self._at : self._at + size]
+        self._at += len(data)
+        return data
+
+    def _fill(self):
+        """Whether there may be more."""
+        if self.ended:
+            return False
+        if not self._more:
+            self._read_frame()
+        else:
+            self._expand(self._inflate.unconsumed_tail)
+        return True
+
+    def _read_frame(self):
+        head = self._plain.read(len(_END))
+        size = int.from_bytes(head[1:], "big")
+        if len(head) == len(_END) and (head[:1] not in (b"R", b"Z") or size > CHUNK):
+            raise protocol_error("it is not compressed as it says")
+        data = self._plain.read(size)
+        if len(head) < len(_END) or len(data) < size:
+            raise TransferFailure("LOST")
+        if head == _END:
+            self.ended = True
+        elif head[:1] == b"Z":
+            self._expand(data)
+        else:
+            self._add(data)
+
+    def _expand(self, data):
+        if self._inflate.eof:
+            raise protocol_error("it goes on after its end")
+        try:
+            expanded = self._inflate.decompress(data, CHUNK)
+        except zlib.error as error:
+            raise protocol_error(str(error)) from None
+        self._more = len(expanded) == CHUNK  # zlib may have more
+        self._add(expanded)
+
+    def _add(self, data):
+        self._ready, self._at = self._ready[self._at :] + data, 0
+
+
+def protocol_error(message=""):
+    return TransferFailure("PROTOCOL", message=message)
+
+
+def message_of(line) -> "dict[str, Any]":
+    """Raises the failure that it tells."""
+    if not line.endswith(b"\n"):
+        raise TransferFailure("LOST")
+    try:
+        message = json.loads(line)
+        error = message.get("error")
+        if error:
+            told = {name: error[name] for name in FIELDS if name in error}
+            names = all(isinstance(text, str) for text in told.get("names", ()))
+            if not names or any(type(value) is not FIELDS[name] for name, value in told.items()):
+                raise ValueError("a failure that is none")
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        raise TransferFailure("PROTOCOL") from None
+    if error:
+        raise TransferFailure(**told)
+    return message
+
+
+def encoded(path):
+    return path.encode("utf-8", "surrogateescape")
+
+
+def decoded(path):
+    return path.decode("utf-8", "surrogateescape")
+
+
+def problem(error, path):
+    path = path if isinstance(path, bytes) else encoded(path)
+    folder, name = os.path.split(path)
+    if name.startswith(PART):  # a name of ours says nothing to anybody
+        path = folder
+    code = errno.errorcode.get(error.errno or 0, "")
+    return [decoded(path), "EXISTS" if code == "EEXIST" else code, error.strerror or ""]
+
+
+def failure(error, path):
+    shown, code, message = problem(error, path)
+    return TransferFailure(code, shown, message)
+
+
+def checked_problem(told):
+    """Why a file is not sent: its path, a code and a message."""
+    path, code, message = told
+    if not all(isinstance(text, str) for text in told):
+        raise TransferFailure("PROTOCOL")
+    return [path, code, message[:1000]]
+
+
+class Reports:
+    """Tells the number of bytes that were copied, not too often."""
+
+    def __init__(self, report):
+        self._report = report
+        self._done = 0
+        self._total = 0
+        self._next = 0.0
+
+    def __call__(self, size, total=None):
+        """size: of what was copied; with *total*, of what was there from before."""
+        if total is not None:
+            self._done, self._total, self._next = 0, total, 0.0
+        self._done += size
+        now = time.monotonic()
+        if now >= self._next or self._done >= self._total:
+            self._next = now + PACE
+            self._report(self._done, self._total)

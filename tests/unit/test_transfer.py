@@ -1,0 +1,300 @@
+"""Messages and contents of files between two ends: compressed or not, whole or the changed parts."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import random
+import socket
+import threading
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_tpu.environment.exchange import peer_over
+from jupyter_tpu.environment.relay import Relay
+from jupyter_tpu.environment.transfer import contents
+from jupyter_tpu.environment.transfer.messages import CHUNK, Peer, TransferFailure
+from jupyter_tpu.environment.transfer.part_file import Folder, part_name
+
+MIB = 1 << 20
+
+
+def sent(*messages: tuple[dict[str, Any], bytes], compressed: bool) -> bytes:
+    """What crosses the line."""
+    line = io.BytesIO()
+    peer = Peer(io.BytesIO(), line)
+    if compressed:
+        peer.compress()
+    for message, content in messages:
+        peer.send(content, **message)
+    peer.send_end()
+    return line.getvalue()
+
+
+def data(content: bytes) -> tuple[dict[str, Any], bytes]:
+    return {"data": len(content)}, content
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 20_000), st.booleans(), st.text(max_size=20)), max_size=12
+    ),
+    st.booleans(),
+)
+@settings(deadline=None)
+def test_messages_and_contents_arrive_compressed_or_not(
+    parts: list[tuple[int, bool, str]], compressed: bool
+) -> None:
+    messages = [
+        ({"data": size, "text": text}, random.Random(size).randbytes(size) if noise else b"a" * size)
+        for size, noise, text in parts
+    ]
+    peer = Peer(io.BytesIO(sent(*messages, compressed=compressed)), io.BytesIO())
+    for message, content in messages:
+        assert peer.receive() == message
+        assert peer.read(message["data"]) == content
+    peer.receive_end()
+    with pytest.raises(TransferFailure, match="LOST"):
+        peer.receive()
+
+
+def test_what_does_not_shrink_is_not_compressed_and_costs_nothing() -> None:
+    noise, text = os.urandom(CHUNK), b"step 1: loss 0.5\n" * (CHUNK // 17)
+    assert len(sent(data(noise), data(noise), compressed=True)) < 2 * CHUNK + 300
+    assert len(sent(data(text), compressed=True)) < CHUNK / 50
+    assert noise in sent(data(text), data(noise), compressed=True)
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        b"X" + bytes(4),
+        b"Z\xff\xff\xff\xff",
+        b"R" + (CHUNK + 1).to_bytes(4, "big") + bytes(CHUNK + 1),
+        b"Z" + (4).to_bytes(4, "big") + b"text",
+        b'R\0\0\0\x14{"compressed": true}\n',
+    ],
+)
+def test_frames_that_no_sender_makes_end_the_transfer(frames: bytes) -> None:
+    peer = Peer(io.BytesIO(b'{"compressed": true}\n' + frames), io.BytesIO())
+    with pytest.raises(TransferFailure) as failed:
+        peer.receive()
+    assert failed.value.code == "PROTOCOL"
+
+
+def test_what_goes_on_after_its_end_is_refused() -> None:
+    ended = zlib.compress(b"{}\n")
+    frame = b"Z" + len(ended).to_bytes(4, "big") + ended
+    peer = Peer(io.BytesIO(b'{"compressed": true}\n' + frame * 2), io.BytesIO())
+    assert peer.receive() == {}
+    with pytest.raises(TransferFailure, match="PROTOCOL"):
+        peer.receive()
+
+
+def test_little_that_is_expanded_to_much_costs_no_memory() -> None:
+    packed = zlib.compress(b" " * (300 * MIB))
+    frames = b"".join(
+        b"Z" + len(part).to_bytes(4, "big") + part
+        for part in (packed[at : at + CHUNK] for at in range(0, len(packed), CHUNK))
+    )
+    peer = Peer(io.BytesIO(b'{"compressed": true}\n' + frames), io.BytesIO())
+    tracemalloc.start()
+    with pytest.raises(TransferFailure, match="more than 4 MB"):
+        peer.receive()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30 * MIB
+
+
+# ---- contents
+
+
+def transfer(
+    source: Path,
+    target: Path,
+    *,
+    offset: int = 0,
+    delta: bool = False,
+    before_place: Callable[[], object] = lambda: None,
+) -> int:
+    """Sends a file over another one; returns the bytes of it that crossed the line."""
+    one, other = socket.socketpair()
+    size = source.stat().st_size
+    old = contents.signature(target) if delta else None
+    mtime = source.stat().st_mtime_ns
+    line = 0
+
+    def send() -> None:
+        with peer_over(one) as peer:
+            contents.send_file(peer, 7, source, size, lambda _: None, offset, old, mtime)
+
+    class Counting(Peer):
+        def read(self, size: int) -> bytes:
+            nonlocal line
+            line += size
+            return super().read(size)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        with other, other.makefile("rb") as reader, other.makefile("wb") as writer:
+            peer = Counting(reader, writer)
+            assert peer.receive() == {"file": 7, "offset": offset}
+            place = os.fsencode(target.parent), os.fsencode(target.name)
+            with contents.received(peer, *place, "new", size, lambda _: None, offset) as (
+                folder,
+                name,
+                file,
+            ):
+                before_place()
+                assert isinstance(folder, Folder)
+                file.place(name, 0o640, mtime)
+    finally:
+        thread.join()
+    return line
+
+
+edits = st.lists(
+    st.tuples(st.floats(0, 1), st.integers(0, 100_000), st.integers(0, 100_000)), max_size=3
+)
+
+
+@given(edits, st.integers(0, 1000))
+@settings(deadline=None, max_examples=25)
+def test_of_a_large_file_that_was_edited_only_the_changed_parts_are_sent(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[float, int, int]], seed: int
+) -> None:
+    """Each edit replaces bytes at a place by others."""
+    folder = tmp_path_factory.mktemp("delta")
+    noise = random.Random(seed)
+    new = old = noise.randbytes(3 * MIB)
+    for place, removed, added in edits:
+        at = int(place * len(new))
+        new = new[:at] + noise.randbytes(added) + new[at + removed :]
+    (folder / "new").write_bytes(new)
+    (folder / "old").write_bytes(old)
+    line = transfer(folder / "new", folder / "old", delta=True)
+    assert (folder / "old").read_bytes() == new
+    assert (folder / "old").stat().st_mtime_ns == (folder / "new").stat().st_mtime_ns
+    if len(edits) == 1:
+        assert line <= edits[0][2] + 3 * 65536
+    if not edits:
+        assert line == 0
+
+
+def test_a_file_that_was_changed_after_its_signature_arrives_whole_or_not_at_all(
+    tmp_path: Path,
+) -> None:
+    new, old = tmp_path / "new", tmp_path / "old"
+    old.write_bytes(os.urandom(2 * MIB))
+    new.write_bytes(old.read_bytes() + b"more")
+    signature = contents.signature
+    try:
+        contents.signature = lambda path: (signature(path), old.write_bytes(b"other"))[0]
+        with pytest.raises(contents.NotReceived) as wrong:
+            transfer(new, old, delta=True)
+    finally:
+        contents.signature = signature
+    assert wrong.value.problem[1] == "WRONG"
+    assert old.read_bytes() == b"other"
+    assert sorted(os.listdir(tmp_path)) == ["new", "old"]
+
+
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "to").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "new").write_bytes(b"x" * 10)
+
+    def replace() -> None:
+        (tmp_path / "to").rename(tmp_path / "moved")
+        (tmp_path / "to").symlink_to("outside")
+
+    transfer(tmp_path / "new", tmp_path / "to" / "file", before_place=replace)
+    assert os.listdir(tmp_path / "outside") == []
+    assert os.listdir(tmp_path / "moved") == ["file"]
+
+
+def test_a_part_from_before_is_continued(tmp_path: Path) -> None:
+    (tmp_path / "new").write_bytes(os.urandom(2 * MIB))
+    part = tmp_path / os.fsdecode(part_name(b"file", "new"))
+    part.write_bytes((tmp_path / "new").read_bytes()[:MIB])
+    assert transfer(tmp_path / "new", tmp_path / "file", offset=MIB) == MIB
+    assert (tmp_path / "file").read_bytes() == (tmp_path / "new").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["file", "new"]
+
+
+# ---- from host to host
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("failing", [0, 3])
+async def test_the_number_of_hosts_that_have_it_doubles_in_each_round(failing: int) -> None:
+    """Each transfer takes a round. The first *failing* ones fail, and are tried again."""
+    hosts = 32
+    relay = Relay[int]()
+    rounds = 0
+    tick = asyncio.Event()
+    origins: list[int] = []
+    serving: set[int | None] = set()
+    failures = failing
+
+    async def get(host: int) -> None:
+        nonlocal failures
+        done = False
+        while not done:
+            async with relay.source() as source:
+                assert source not in serving
+                serving.add(source)
+                await tick.wait()
+                serving.discard(source)
+                if source is None:
+                    origins.append(host)
+                elif failures:
+                    failures -= 1
+                    continue
+                await relay.add(host)
+                done = True
+        await relay.leave(host)
+
+    async def clock() -> None:
+        nonlocal rounds, tick
+        while True:
+            for _ in range(20 * hosts):
+                await asyncio.sleep(0)
+            rounds += 1
+            tick.set()
+            tick = asyncio.Event()
+
+    ticking = asyncio.create_task(clock())
+    await asyncio.gather(*map(get, range(hosts)))
+    ticking.cancel()
+    assert origins == [0]
+    assert rounds <= 6 + failing
+
+
+@pytest.mark.asyncio
+async def test_when_the_first_host_fails_another_one_gets_it_from_here() -> None:
+    relay = Relay[str]()
+    sources: list[str | None] = []
+
+    async def get(host: str) -> None:
+        async with relay.source() as source:
+            sources.append(source)
+            await asyncio.sleep(0)
+            if host == "a":
+                raise ConnectionError
+            await relay.add(host)
+        await relay.leave(host)
+
+    results = await asyncio.gather(*map(get, "abc"), return_exceptions=True)
+    assert isinstance(results[0], ConnectionError)
+    assert results[1:] == [None, None]
+    assert sources == [None, None, "b"]
