@@ -67,9 +67,9 @@ class ProjectHost:
         pass
 
     def pod_command(self, argv: Sequence[str]) -> list[str]:
-        """The hosts share this machine's files. The login shell writes something first."""
+        """The login shell writes something first."""
         line = marked_line("exec " + shlex.join(argv))
-        return ["sh", "-c", f"echo Welcome; {line}"]
+        return ["env", f"HOME={self.home}", "sh", "-c", f"echo Welcome; {line}"]
 
     @contextlib.asynccontextmanager
     async def stream_bulk(self, argv: Sequence[str]) -> AsyncIterator[Any]:

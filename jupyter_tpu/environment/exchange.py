@@ -1,5 +1,5 @@
-"""This computer's end of a transfer with a host: it runs in a thread, and what it reads and writes goes
-over a stream of the link.
+"""This computer's end of a transfer: it runs in a thread, and reads and writes over a stream of the
+link to the host.
 """
 
 from __future__ import annotations

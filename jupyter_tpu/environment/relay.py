@@ -1,4 +1,4 @@
-"""Hosts give something to each other: it leaves this computer once, and then the number of hosts that
+"""Hosts give something to each other: it leaves this computer once, and the number of hosts that
 have it doubles in each round.
 """
 

@@ -18,9 +18,9 @@ from jupyter_tpu.environment.file_sync import (
     SyncOutcome,
     pull,
     push,
+    sync,
 )
 from jupyter_tpu.environment.file_sync.ignore import ProjectRules
-from jupyter_tpu.environment.file_sync import sync
 from jupyter_tpu.environment.file_sync.remote import RemoteProject
 from jupyter_tpu.environment.on_host import changes
 from jupyter_tpu.environment.on_host.tree import hash_file

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from project_host import ProjectHost
 from test_sync_hosts import MIB, Syncs, write
+from waiting import eventually
 
+from jupyter_tpu.environment.file_sync import sync
 from jupyter_tpu.environment.file_sync.remote import RemoteProject
 from jupyter_tpu.errors import Reason
 
@@ -114,8 +116,8 @@ async def test_a_sync_has_one_round_trip_and_one_more_for_what_is_sent(
 ) -> None:
     (syncs.here / "large").write_bytes(os.urandom(2 * MIB))
     write(syncs.here, a="1", b="1")
-    for change, trips in ((lambda: None, 2), (lambda: None, 1), (lambda: write(syncs.here, a="2"), 2)):
-        change()
+    for text, trips in (("1", 2), ("1", 1), ("2", 2)):
+        write(syncs.here, a=text)
         answers.clear()
         assert (await syncs.push()).hosts[0].problem is None
         assert len(answers) == trips
@@ -128,8 +130,18 @@ async def test_what_another_host_does_not_have_any_more_comes_from_here(
     syncs = Syncs(tmp_path, 3)
     (syncs.here / "data").write_bytes(os.urandom(2 * MIB))
     write(syncs.here, code="1")
-    fetch = RemoteProject.fetch
+    fetch, receive = RemoteProject.fetch, RemoteProject.receive
     fetched: list[str] = []
+    ready: list[object] = []
+    relay = sync._relay
+
+    async def noting(*arguments: Any) -> Any:
+        ready.append(arguments)
+        return await relay(*arguments)
+
+    async def receiving(*arguments: Any) -> Any:
+        await eventually(lambda: len(ready) == 3)
+        return await receive(*arguments)
 
     async def meanwhile(remote: RemoteProject, command: Any, *more: Any) -> Any:
         for host in syncs.hosts:
@@ -139,6 +151,8 @@ async def test_what_another_host_does_not_have_any_more_comes_from_here(
         fetched.append(str(received))
         return received
 
+    monkeypatch.setattr(sync, "_relay", noting)
+    monkeypatch.setattr(RemoteProject, "receive", receiving)
     monkeypatch.setattr(RemoteProject, "fetch", meanwhile)
     outcomes = (await syncs.push()).hosts
     assert [outcome.problem for outcome in outcomes] == [None] * 3

@@ -15,7 +15,6 @@ from typing import Any
 from ...concurrency import gather_or_cancel
 from ...errors import TPUError
 from ...ssh.host_program import COMMAND
-from ..exchange import exchange
 from ..models import ProgressReporter, StepPlan
 from ..on_host.changes import SENT_CHANGED, digest_of, has_content
 from ..on_host.tree import TreeEntry, is_safe
@@ -124,8 +123,11 @@ async def push(
             return await remote.receive(str(local.path), some, known, went, list_id)
 
         async def send_all(list_id: str = "") -> Received:
-            kept = {path: size for path, (state, size) in remote.kept.items()
-                    if path in tree and tree[path].state == state and size <= tree[path].size}  # fmt: skip
+            kept = {
+                path: size
+                for path, (state, size) in remote.kept.items()
+                if path in tree and tree[path].state == state and size <= tree[path].size
+            }
             large = [path for path in plan.write if _worth_delta(tree, there, path)]
             known = await remote.signatures([path for path in large if path not in kept])
             return await send(changes, {**known, **kept}, list_id)
@@ -134,7 +136,9 @@ async def push(
             results, problem = await _relay(host, remote, changes, relays, send_all)
         else:
             results, problem = await send_all()
-        again = [change for change, why in zip(changes, results, strict=False) if why == SENT_CHANGED]
+        again = [
+            change for change, why in zip(changes, results, strict=False) if why == SENT_CHANGED
+        ]
         if again and problem is None:  # what another host had, or was kept, was not that
             more, problem = await send(again, {})
             new = {change["path"]: why for change, why in zip(again, more, strict=False)}

@@ -1,4 +1,4 @@
-"""The file that is written under another name until it is whole, in a folder that nobody can replace
+"""A file that is written under another name until it is whole, in a folder that nobody can replace
 by a link meanwhile.
 
 What a broken transfer leaves under that name is where the next one of the same file continues. Two

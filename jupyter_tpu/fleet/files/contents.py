@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import msgspec
 from msgspec import Meta
 
+from ...environment.file_errors import file_error
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Link
 from ...ssh.host_program import COMMAND, program

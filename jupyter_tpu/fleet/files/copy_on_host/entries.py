@@ -4,7 +4,7 @@ import os
 import stat
 from typing import NamedTuple
 
-from ....environment.transfer.messages import TransferFailure, encoded, protocol_error
+from ....environment.transfer.messages import encoded, protocol_error
 
 
 class CopyEntry(NamedTuple):

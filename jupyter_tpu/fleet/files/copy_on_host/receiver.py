@@ -3,8 +3,8 @@
 A file is written under another name until it is whole (`transfer.part_file`). A folder that is new
 is written under such a name, too.
 
-Of two copies of the same file at once, the one that does not find its own file there at the end says
-so (BUSY), and changes nothing.
+Of two copies of the same file at once, the one that does not find its own file there at the end
+says so (BUSY), and changes nothing.
 
 A receiver trusts nothing that the sender says: no path leads out of the destination, and no
 symbolic link in it is followed. What may be asked for in vain is bounded, too.

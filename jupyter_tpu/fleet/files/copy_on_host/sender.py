@@ -8,7 +8,6 @@ import time
 from ....environment.transfer import contents
 from ....environment.transfer.messages import (
     NAMED,
-    TransferFailure,
     decoded,
     encoded,
     failure,
