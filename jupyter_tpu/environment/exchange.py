@@ -43,11 +43,11 @@ async def exchange(stream: Stream, work: Callable[[Peer], T], *, answers: bool =
     if answers:
         pumps.append(asyncio.create_task(_pump_in(stream, writer)))
     try:
-        pending: set[asyncio.Future[Any]] = {ending, *pumps}
-        while ending in pending:
-            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        running: set[asyncio.Future[Any]] = {ending, *pumps}
+        while ending in running:
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             failed = any(pump in done and pump.exception() for pump in pumps)
-            if ending in pending and (failed or not answers):
+            if ending in running and (failed or not answers):
                 writer.close()  # the thread learns of it
         try:
             result = ending.result()

@@ -115,7 +115,7 @@ def receive_contents(peer, root, changes, report=lambda size: None, begin=lambda
         except Refused as refused:
             yield str(refused)
         except NotReceived as error:
-            yield SENT_CHANGED if error.of_sender else error.problem[2] or SENT_CHANGED
+            yield SENT_CHANGED if error.of_sender else error.message or SENT_CHANGED
         except OSError as error:
             if error.errno in FULL:
                 raise
@@ -132,9 +132,18 @@ def _receive_file(peer, root, number, change, report, begin):
         skip_file(peer, size, offset, report)
         raise Refused("it is not below the folder")
     begin(change)
-    settings = {"known": state.split(" ")[1], "make": True, "mode": 0o666}
-    place = (encoded(root), encoded(path), state)
-    with received(peer, *place, size, report, offset, **settings) as (folder, name, file):
+    with received(
+        peer,
+        encoded(root),
+        encoded(path),
+        state,
+        size,
+        report,
+        offset,
+        known=state.split(" ")[1],
+        make=True,
+        mode=0o666,
+    ) as (folder, name, file):
         _check(folder, name, change["expected"])
         if not file.is_mine():
             raise Refused("another sync wrote it at the same time")

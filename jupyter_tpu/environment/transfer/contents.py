@@ -25,13 +25,13 @@ _SIGNED = 20_000
 
 
 class NotReceived(Exception):
-    """One file, others continue. problem: its path or "", an errno's name, CHANGED (while it was
-    read) or WRONG (hash), and a message. of_sender: who said so.
+    """One file, others continue. code: an errno's name, CHANGED (while it was read) or WRONG (its
+    hash). of_sender: who said so.
     """
 
-    def __init__(self, path, code, message="", of_sender=False):
-        super().__init__(path, code, message)
-        self.problem = [path, code, message]
+    def __init__(self, problem, of_sender=False):
+        super().__init__(problem)
+        _, self.code, self.message = problem
         self.of_sender = of_sender
 
 
@@ -239,16 +239,15 @@ def received(peer, root, path, what, size, report, offset=0, known="", make=Fals
             why = error
         keep = False
         try:
-            end, error = _receive_parts(peer, size, offset, report, file, name)
-            why = why or error
-            if file is not None:
-                file.close()
-            if why is not None:
-                raise NotReceived(*problem(why, b"")) from None
+            end, unwritten = _receive_parts(peer, size, offset, report, file, name)
+            why = why or unwritten
+            if file is None or why is not None:
+                raise NotReceived(problem(why, b""))
+            file.close()
             if "failed" in end:
-                raise NotReceived(*checked_problem(end["failed"]), of_sender=True)
+                raise NotReceived(checked_problem(end["failed"]), of_sender=True)
             if file.digest.hexdigest() != (known or end["hash"]):
-                raise NotReceived("", "WRONG")
+                raise NotReceived(["", "WRONG", ""])
             yield folder, name, file
         except (TransferFailure, SystemExit) as error:
             lost = isinstance(error, SystemExit) or error.code == "LOST"

@@ -25,8 +25,6 @@ LONGEST, PER_FILE = 4 << 20, 40
 _LEVEL = 6
 #: Bytes of a sample that tells whether data is compressed, and the part of it that may be left.
 _SAMPLE, _RATIO = 4096, 0.9
-#: The last frame of what is compressed.
-_END = b"Z" + bytes(4)
 
 
 class TransferFailure(Exception):
@@ -126,118 +124,88 @@ class Peer:
 
 
 class _Compressed:
-    """Writes to *writer* in frames: a letter, 4 bytes of length, and data. The frames "Z" are one
-    stream of zlib, "R" is data that would not shrink, and an empty "Z" is the end.
+    """Writes to *line* in frames: "Z" or "R", 4 bytes of length, and data, after "Z" compressed.
+    The last one is empty.
     """
 
-    def __init__(self, writer):
-        self._writer = writer
-        self._deflate = zlib.compressobj(_LEVEL)
-        self._packed = bytearray()
+    def __init__(self, line):
+        self._line = line
+        self._waiting = bytearray()
 
     def write(self, data):
-        if len(data) >= _SAMPLE and not _shrinks(data[-_SAMPLE:]):
-            self._packed += self._deflate.flush(zlib.Z_SYNC_FLUSH)
-            self._write_packed()
-            self._write_frames(b"R", data)
-            return
-        self._packed += self._deflate.compress(data)
-        if len(self._packed) > CHUNK:
-            self._write_packed()
+        self._waiting += data
+        while len(self._waiting) >= CHUNK:
+            self._write_frame()
 
     def flush(self):
-        self._writer.flush()
+        self._line.flush()
 
     def finish(self):
-        self._packed += self._deflate.flush()
-        self._write_packed()
-        self._writer.write(_END)
-        self._writer.flush()
+        while self._waiting:
+            self._write_frame()
+        self._write_frame()
 
-    def _write_packed(self):
-        self._write_frames(b"Z", self._packed)
-        self._packed.clear()
-
-    def _write_frames(self, kind, data):
-        for at in range(0, len(data), CHUNK):
-            part = data[at : at + CHUNK]
-            self._writer.write(kind + len(part).to_bytes(4, "big") + part)
-
-
-def _shrinks(sample):
-    return len(zlib.compress(sample, 1)) < _RATIO * len(sample)
+    def _write_frame(self):
+        data = bytes(self._waiting[:CHUNK])
+        del self._waiting[:CHUNK]
+        kind = b"R"
+        middle = data[len(data) // 2 :][:_SAMPLE]
+        if len(zlib.compress(middle, 1)) < _RATIO * len(middle):
+            packed = zlib.compress(data, _LEVEL)
+            if len(packed) < len(data):
+                kind, data = b"Z", packed
+        self._line.write(kind + len(data).to_bytes(4, "big") + data)
 
 
 class _Expanded:
-    """Reads what `_Compressed` has written to *plain*. ended: all of it was read.
+    """Reads what `_Compressed` has written to *line*. ended: all of it was read."""
 
-    No more is held than one frame, and what is expanded: up to `CHUNK` bytes beyond what is asked
-    for.
-    """
-
-    def __init__(self, plain):
+    def __init__(self, line):
         self.ended = False
-        self._plain = plain
-        self._inflate = zlib.decompressobj()
+        self._line = line
         self._ready = b""
         self._at = 0  # where what was not read yet begins
-        self._more = False  # what came is not all expanded
 
     def read(self, size):
-        while len(self._ready) - self._at < size and self._fill():
-            pass
+        while len(self._ready) - self._at < size and not self.ended:
+            self._read_frame()
         return self._take(size)
 
     def readline(self, limit):
-        end = -1
-        while end < 0 and len(self._ready) - self._at < limit:
-            end = self._ready.find(b"\n", self._at)
-            if end < 0 and not self._fill():
-                break
-        return self._take(limit if end < 0 else min(limit, end + 1 - self._at))
+        while True:
+            end = self._ready.find(b"\n", self._at) + 1
+            if end or self.ended or len(self._ready) - self._at >= limit:
+                return self._take(min(limit, end - self._at if end else limit))
+            self._read_frame()
 
     def _take(self, size):
         data = self._ready[self._at : self._at + size]
         self._at += len(data)
         return data
 
-    def _fill(self):
-        """Whether there may be more."""
-        if self.ended:
-            return False
-        if not self._more:
-            self._read_frame()
-        else:
-            self._expand(self._inflate.unconsumed_tail)
-        return True
-
     def _read_frame(self):
-        head = self._plain.read(len(_END))
-        size = int.from_bytes(head[1:], "big")
-        if len(head) == len(_END) and (head[:1] not in (b"R", b"Z") or size > CHUNK):
+        head = self._line.read(5)
+        kind, size = head[:1], int.from_bytes(head[1:], "big")
+        if len(head) == 5 and (kind not in (b"R", b"Z") or size > CHUNK):
             raise protocol_error("it is not compressed as it says")
-        data = self._plain.read(size)
-        if len(head) < len(_END) or len(data) < size:
+        data = self._line.read(size)
+        if len(head) < 5 or len(data) < size:
             raise TransferFailure("LOST")
-        if head == _END:
-            self.ended = True
-        elif head[:1] == b"Z":
-            self._expand(data)
-        else:
-            self._add(data)
-
-    def _expand(self, data):
-        if self._inflate.eof:
-            raise protocol_error("it goes on after its end")
-        try:
-            expanded = self._inflate.decompress(data, CHUNK)
-        except zlib.error as error:
-            raise protocol_error(str(error)) from None
-        self._more = len(expanded) == CHUNK  # zlib may have more
-        self._add(expanded)
-
-    def _add(self, data):
+        self.ended = not size
+        if kind == b"Z":
+            data = _expanded(data)
         self._ready, self._at = self._ready[self._at :] + data, 0
+
+
+def _expanded(data):
+    inflate = zlib.decompressobj()
+    try:
+        expanded = inflate.decompress(data, CHUNK + 1)
+    except zlib.error as error:
+        raise protocol_error(str(error)) from None
+    if not inflate.eof or inflate.unused_data:
+        raise protocol_error("it is not compressed as it says")
+    return expanded
 
 
 def protocol_error(message=""):

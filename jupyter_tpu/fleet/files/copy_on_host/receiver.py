@@ -109,21 +109,11 @@ class Receiver:
         }
         self._peer.send(plan={"needed": offsets, "old": signatures(replaced)})
         self._report(resumed, needed_bytes)
-        wrong: "list[int]" = []
-        begin = dict(offsets)
-        while needed:
-            twice, wrong = (
-                wrong,
-                self._receive_files({number: begin.get(number, 0) for number in needed}),
-            )
-            begin = {}
-            needed = [number for number in wrong if number not in twice]
-            self._problems += [
-                [self._shown(self._entries[number]), "BROKEN", ""]
-                for number in wrong
-                if number in twice
-            ]
-            self._peer.send(again=needed)
+        if needed:
+            again = self._receive_files(dict(offsets))
+            self._peer.send(again=again)
+            broken = self._receive_files(dict.fromkeys(again, 0)) if again else []
+            self._problems += [[self._shown(self._entries[n]), "BROKEN", ""] for n in broken]
         for entry in links:
             self._make_link(entry)
         self._finish_folders()
@@ -316,15 +306,15 @@ class Receiver:
 
     def _receive_file(self, entry, offset):
         """False: its hash is wrong."""
-        place, what = self._place_of(entry), self._what(entry)
+        root, path = self._place_of(entry)
+        details = (self._what(entry), entry.size, self._report, offset)
         try:
-            with received(self._peer, *place, what, entry.size, self._report, offset) as arrived:
+            with received(self._peer, root, path, *details) as arrived:
                 self._put_in_place(entry, *arrived)
         except NotReceived as error:
-            _, code, message = error.problem
-            if code == "WRONG":
+            if error.code == "WRONG":
                 return False
-            self._problems.append([self._shown(entry), code, message])
+            self._problems.append([self._shown(entry), error.code, error.message])
         except OSError as error:
             raise failure(error, self._path_of(entry)) from None
         return True

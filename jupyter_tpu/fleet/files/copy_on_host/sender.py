@@ -12,7 +12,6 @@ from ....environment.transfer.messages import (
     encoded,
     failure,
     problem,
-    protocol_error,
 )
 from .entries import CopyEntry, checked_numbers, kind_of
 
@@ -21,8 +20,6 @@ BATCH, NAMES = 1000, 256 << 10
 #: Bytes per second below which a line is slow, bytes by which that is measured, and those before
 #: that may only have filled buffers on the way.
 SLOW, MEASURED, BUFFERED = 2_500_000, 2 << 20, 4 << 20
-#: How often a file is sent: once more if what the receiver had of it was wrong.
-SENT = 2
 
 
 class Listing:
@@ -94,18 +91,19 @@ def send(peer, listing, report):
     needed = checked_numbers(plan["needed"], entries)
     old = {int(number): contents.checked_signature(told) for number, told in plan["old"].items()}
     report(sum(offset for _, offset in needed), sum(entries[number].size for number, _ in needed))
-    for _ in range(SENT):
-        if not needed:
-            break
-        pace = _Pace(peer, report)
-        for number, offset in needed:
-            send_file(peer, listing, number, offset, pace, old.get(number))
-        peer.send_end()
-        again = peer.receive(files=len(entries))["again"]
-        needed, old = checked_numbers([[number, 0] for number in again], entries), {}
     if needed:
-        raise protocol_error("it asks for the same files again and again")
+        _send_files(peer, listing, needed, _Pace(peer, report), old)
+        again = peer.receive(files=len(entries))["again"]
+        if again:  # what the receiver had of it was wrong
+            needed = checked_numbers([[number, 0] for number in again], entries)
+            _send_files(peer, listing, needed, report, {})
     return peer.receive()["result"]
+
+
+def _send_files(peer, listing, needed, report, old):
+    for number, offset in needed:
+        send_file(peer, listing, number, offset, report, old.get(number))
+    peer.send_end()
 
 
 class _Pace:
