@@ -42,8 +42,9 @@ async def exchange(stream: Stream, work: Callable[[Peer], T], *, answers: bool =
     pumps = [asyncio.create_task(_pump_out(reader, stream))]
     if answers:
         pumps.append(asyncio.create_task(_pump_in(stream, writer)))
+    tasks: set[asyncio.Future[Any]] = {ending, *pumps}
+    running = tasks
     try:
-        running: set[asyncio.Future[Any]] = {ending, *pumps}
         while ending in running:
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             failed = any(pump in done and pump.exception() for pump in pumps)
@@ -64,7 +65,7 @@ async def exchange(stream: Stream, work: Callable[[Peer], T], *, answers: bool =
         writer.close()
         for pump in pumps:
             pump.cancel()
-        await asyncio.wait([ending, *pumps])
+        await asyncio.wait(tasks)
         with contextlib.suppress(OSError):
             await writer.wait_closed()
 

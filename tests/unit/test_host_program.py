@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,22 @@ def test_a_program_brings_all_that_it_imports(main: str) -> None:
     )
     assert (done.stderr, done.returncode) == (b"", 0)
     assert int(done.stdout) > 0
+
+
+@pytest.mark.parametrize("main", PROGRAMS)
+def test_a_program_has_no_docstrings_and_the_line_numbers_of_its_sources(main: str) -> None:
+    sent = json.loads(zlib.decompress(program(main).partition(b"\n")[2]))
+    for name, text in sent.items():
+        path = Path(*name.split(".")).with_suffix(".py")
+        original = (Path(__file__).parents[2] / path).read_text("utf-8")
+        assert text.count("\n") == original.count("\n")
+        trees = [ast.parse(source) for source in (text, original)]
+        for node in ast.walk(trees[1]):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                doc = node.body[0]
+                if ast.get_docstring(node) is not None:
+                    doc.value.value = ""  # type: ignore[attr-defined]
+        assert ast.dump(trees[0]) == ast.dump(trees[1])
 
 
 @pytest.mark.parametrize("as_argument", [False, True])

@@ -332,7 +332,7 @@ async def test_a_signature_that_can_not_be_is_refused(
     await syncs.push()
     (syncs.here / "large").write_bytes(os.urandom(2 * MIB))
     one = {"size": 5, "head": [], "tail": ["0" * 32] * 40}
-    lie(monkeypatch, f"project.Project.signatures = lambda self, paths: {{paths[0]: {one!r}}}")
+    lie(monkeypatch, f"project.Project.signatures = lambda self, sizes: {{'large': {one!r}}}")
     outcome = (await syncs.push()).hosts[0]
     assert outcome.problem is not None
     assert "a signature with other blocks" in outcome.problem.message

@@ -147,11 +147,11 @@ class RemoteProject:
             raise InvalidAnswer(self._what, "more than the limits")
         return walked
 
-    async def signatures(self, paths: list[str]) -> dict[str, Any]:
-        """Of large files that are there."""
-        if not paths:
+    async def signatures(self, sizes: Mapping[str, int]) -> dict[str, Any]:
+        """Of large files that are there. sizes: what they will have."""
+        if not sizes:
             return {}
-        signatures = await self._call(dict[str, Any], "signatures", paths=paths)
+        signatures = await self._call(dict[str, Any], "signatures", sizes=sizes)
         try:
             return {path: checked_signature(old) for path, old in signatures.items()}
         except TransferFailure as failure:

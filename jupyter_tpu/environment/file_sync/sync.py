@@ -129,7 +129,8 @@ async def push(
                 if path in tree and tree[path].state == state and size <= tree[path].size
             }
             large = [path for path in plan.write if _worth_delta(tree, there, path)]
-            known = await remote.signatures([path for path in large if path not in kept])
+            sizes = {path: tree[path].size for path in large if path not in kept}
+            known = await remote.signatures(sizes)
             return await send(changes, {**known, **kept}, list_id)
 
         if len(hosts) > 1 and total >= RELAY_FROM:

@@ -82,7 +82,11 @@ def known_of(root, changes):
         if has_content(change["state"]) and change["size"] >= DELTA_FROM
     ]
     kept = {change["path"]: kept_size_of(root, change) for change in large}
-    old = {path: os.path.join(root, path) for path, size in kept.items() if not size}
+    old = {
+        change["path"]: (os.path.join(root, change["path"]), change["size"])
+        for change in large
+        if not kept[change["path"]]
+    }
     return dict({path: size for path, size in kept.items() if size}, **signatures(old))
 
 

@@ -128,8 +128,10 @@ class Project:
         self._remember(hashes=dict(self.known["hashes"], **cache.fresh))
         return {"root": self.root, "tree": plain(tree), "skipped": skipped}
 
-    def signatures(self, paths):
-        return signatures({path: os.path.join(self.root, path) for path in paths})
+    def signatures(self, sizes):
+        """sizes: what the files will have."""
+        files = {path: (os.path.join(self.root, path), size) for path, size in sizes.items()}
+        return signatures(files)
 
     def receive(self, count, list_id="", source=None):
         """Carries out *count* changes that follow: why each was not, or None; and why it ended

@@ -20,6 +20,8 @@ from .part_file import FULL, Folder, PartFile, new_digest, part_name
 DELTA_FROM = 1 << 20
 #: Bytes of which a signature has one hash, and how many it has at most: then they are larger.
 _BLOCK, _BLOCKS = 64 << 10, 4096
+#: Blocks in a row that are other; from then on one in so many is compared.
+_MISSES = 16
 #: About how many blocks a message has the hashes of; two for each.
 _SIGNED = 20_000
 
@@ -46,9 +48,9 @@ def block_size(size):
     return block
 
 
-def signature(path):
-    """The hashes of a file's blocks, counted from its beginning and from its end; None where it is
-    small or can't be read.
+def signature(path, new_size=None):
+    """The hashes of a file's blocks, counted from its beginning and, if the size of what replaces it
+    is another, from its end; None where it is small or can't be read.
     """
     try:
         with open_file(path) as file:
@@ -56,7 +58,7 @@ def signature(path):
             if size < DELTA_FROM:
                 return None
             block = block_size(size)
-            ends = range(size, block - 1, -block)
+            ends = range(size, block - 1, -block) if size != new_size else ()
             return {
                 "size": size,
                 "head": [_hash(file, at, block) for at in range(0, size - block + 1, block)],
@@ -66,12 +68,12 @@ def signature(path):
         return None
 
 
-def signatures(paths):
-    """{key: signature} for {key: path}, of large files, as far as a message has room for them."""
+def signatures(files):
+    """{key: signature} of large files, for {key: (path, new size)}, as far as a message has room."""
     signed: dict = {}
     blocks = 0
-    for key, path in paths.items():
-        old = signature(path) if blocks < _SIGNED else None
+    for key, (path, size) in files.items():
+        old = signature(path, size) if blocks < _SIGNED else None
         if old is not None:
             blocks += len(old["head"])
             signed[key] = old
@@ -83,7 +85,7 @@ def checked_signature(old):
     try:
         size, head, tail = old["size"], old["head"], old["tail"]
         good = type(size) is int and 0 <= size < 1 << 62
-        good = good and len(head) == len(tail) == size // block_size(size)
+        good = good and len(head) == size // block_size(size) and len(tail) in (0, len(head))
         good = good and all(isinstance(text, str) for text in [*head, *tail])
     except (LookupError, TypeError):
         good = False
@@ -118,9 +120,13 @@ def _changes(file, size, old):
         start += block
     if start:
         yield 0, start, 0
+    misses = 0
     while start < end:
         length = min(block, end - start)
-        yield start, length, start if is_same(start, old["head"], start) else None
+        # Where all is other, few blocks are compared.
+        compares = misses < _MISSES or start // block % _MISSES == 0
+        misses = 0 if compares and is_same(start, old["head"], start) else misses + 1
+        yield start, length, None if misses else start
         start += length
     if end < size:
         yield end, size - end, end + shift
