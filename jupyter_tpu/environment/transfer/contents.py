@@ -49,8 +49,8 @@ def block_size(size):
 
 
 def signature(path, new_size=None):
-    """The hashes of a file's blocks, counted from its beginning and, if the size of what replaces it
-    is another, from its end; None where it is small or can't be read.
+    """The hashes of a file's blocks, counted from its beginning and, unless what replaces it has the
+    same size, from its end; None where it is small or can't be read.
     """
     try:
         with open_file(path) as file:
@@ -69,7 +69,7 @@ def signature(path, new_size=None):
 
 
 def signatures(files):
-    """{key: signature} of large files, for {key: (path, new size)}, as far as a message has room."""
+    """{key: signature} of large files for {key: (path, new size)}, as far as a message has room."""
     signed: dict = {}
     blocks = 0
     for key, (path, size) in files.items():
