@@ -49,8 +49,8 @@ def block_size(size):
 
 
 def signature(path, new_size=None):
-    """The hashes of a file's blocks, counted from its beginning and, unless what replaces it has the
-    same size, from its end; None where it is small or can't be read.
+    """The hashes of a file's blocks, counted from its beginning and, unless its new size is the
+    same, from its end; None where it is small or can't be read.
     """
     try:
         with open_file(path) as file:
