@@ -117,7 +117,7 @@ async def push(
         def went(size: int) -> None:  # from any thread
             nonlocal gone
             gone += size
-            loop.call_soon_threadsafe(advance, outcome.host, gone / total)
+            loop.call_soon_threadsafe(advance, outcome.host, min(gone / total, 1.0))
 
         async def send(some: list[dict], known: Mapping[str, Any], list_id: str = "") -> Received:
             return await remote.receive(str(local.path), some, known, went, list_id)
