@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..errors import InvalidInput, Reason, TPUError
 
 
-def file_error(code: str, message: str, path: str, host: str) -> TPUError:
-    """The error for an errno's name on a host."""
+def file_error(code: str, path: str, message: str, host: str) -> TPUError:
+    """The error for an errno's name, or LOCKED, on a host. message: the system's, for others."""
     match code:
         case "ENOENT":
             return TPUError(
@@ -32,5 +32,11 @@ def file_error(code: str, message: str, path: str, host: str) -> TPUError:
                 f"The disk of {host} is full.",
                 Reason.DISK_FULL,
                 "Delete files there. `df -h` and `du -sh ~/* ~/.cache` show what uses the space.",
+            )
+        case "LOCKED":
+            return TPUError(
+                f"Another sync of {path} on {host} has not ended.",
+                Reason.CONFLICT,
+                "Wait for it, or end it.",
             )
     return InvalidInput(f"{path} on {host}: {message}.")

@@ -111,7 +111,7 @@ def test_a_project_goes_to_all_hosts_and_its_results_come_back(
         (("{here}", "{tpu}", "--only", "../x"), "'../x' is not a path of a folder or file."),
         (("{here}", "{tpu}", "--max-total", "0"), "'--max-total': 0.0 is not in the range x>0"),
         (("{here}", "./there"), "'./there' is not a TPU."),
-        (("{tpu}:none", "{here}"), "The folder /home/tpu/none does not exist."),
+        (("{tpu}:none", "{here}"), "/home/tpu/none does not exist on "),
         (("{tpu}:none", "{here}", "--worker", "7"), "{tpu} has no host 7."),
         (("{tpu}:none", "{here}", "--watch"), "Watching only works from here to the TPU."),
     ],

@@ -86,8 +86,9 @@ async def test_the_beginning_of_another_version_is_not_kept(syncs: Syncs) -> Non
     assert parts(syncs.there()) == []
 
 
-async def test_a_fetched_file_goes_on_where_the_line_was_cut(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("changed", [False, True])
+async def test_a_fetched_file_goes_on_where_the_line_was_cut_if_it_is_the_same(
+    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, changed: bool
 ) -> None:
     large = os.urandom(6 * MIB)
     syncs.there().mkdir()
@@ -104,9 +105,12 @@ async def test_a_fetched_file_goes_on_where_the_line_was_cut(
     assert problem.reason is Reason.INTERRUPTED
     assert len(parts(syncs.here)) == 1
     monkeypatch.undo()
+    if changed:
+        large = os.urandom(3 * MIB)
+        (syncs.there() / "large").write_bytes(large)
     outcome = await syncs.pull(limits=limits)
     assert outcome.written == ["large"]
-    assert outcome.transferred < 3 * MIB
+    assert changed or outcome.transferred < 3 * MIB
     assert (syncs.here / "large").read_bytes() == large
     assert parts(syncs.here) == []
 

@@ -51,7 +51,7 @@ class Bases:
 
     def load(self, kind: type[T], *key: str) -> T:
         try:
-            return msgspec.json.decode(self._path(kind, key).read_bytes(), type=kind)
+            return msgspec.json.decode(self.file(kind.file_name, *key).read_bytes(), type=kind)
         except (OSError, msgspec.DecodeError):
             return kind()
 
@@ -59,7 +59,7 @@ class Bases:
         """Raises TPUError."""
         try:
             private_dir(self._folder)
-            write_atomically(self._path(type(value), key), msgspec.json.encode(value))
+            write_atomically(self.file(value.file_name, *key), msgspec.json.encode(value))
         except OSError as error:
             raise TPUError(
                 f"What was synced can't be saved in {self._folder}: {error.strerror}.",
@@ -67,6 +67,6 @@ class Bases:
                 "Until it can, files that are changed later may be shown as conflicts.",
             ) from None
 
-    def _path(self, kind: type[Stored], key: tuple[str, ...]) -> Path:
+    def file(self, name_begin: str, *key: str) -> Path:
         name = hashlib.blake2b("\0".join(key).encode("utf-8", "replace"), digest_size=16)
-        return self._folder / f"{kind.file_name}-{name.hexdigest()}.json"
+        return self._folder / f"{name_begin}-{name.hexdigest()}.json"

@@ -93,7 +93,8 @@ class LocalProject:
 
         def work(peer: Peer) -> list[str | None]:
             self.path.mkdir(parents=True, exist_ok=True)
-            results = [*receive_contents(peer, str(self.path), changes, report)]
+            memory = self._bases.file("begun", str(self.path))
+            results = [*receive_contents(peer, str(self.path), changes, memory, report)]
             peer.receive_end()
             return results
 
@@ -105,7 +106,7 @@ class LocalProject:
                 raise TPUError(text, Reason.INTERRUPTED, "Sync again.") from None
             if error.code == "PROTOCOL":
                 raise InvalidAnswer("files", error.message) from None
-            raise file_error(error.code, error.message, error.path, "this computer") from None
+            raise file_error(error.code, error.path, error.message, "this computer") from None
 
     def _save(self) -> None:
         with contextlib.suppress(TPUError):  # it is only quicker with it

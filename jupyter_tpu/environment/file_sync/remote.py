@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ...bounds import check_size, inflate
-from ...errors import Reason, TPUError, error_for
+from ...errors import Reason, TPUError
 from ...ssh.host_program import COMMAND, program
-from ...ssh.host_values import InvalidAnswer, checked, decode
+from ...ssh.host_values import InvalidAnswer, Line, Word, checked, decode
 from ...ssh.stream import CommandStream, decode_answer
 from ..exchange import exchange
 from ..file_errors import file_error
@@ -33,7 +33,7 @@ _LATEST = 253402300799
 
 _Size = Annotated[int, Meta(ge=0, le=1 << 62)]
 _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
-_Error = tuple[str, str, str]  # reason, message, hint
+_Problem = tuple[Word, Line, Line]  # for `file_error`
 #: State, bytes, and seconds since 1970.
 _Entry = tuple[
     Annotated[str, Meta(pattern=r"^(?s:(file|program) [0-9a-f]{32}\Z|(link|other) .)")],
@@ -46,7 +46,7 @@ class _Head(Struct):
     """The line before an answer: its bytes, or why there is none."""
 
     size: int = 0
-    error: _Error | None = None
+    error: _Problem | None = None
 
 
 class _LookedUp(Struct):
@@ -68,12 +68,12 @@ class Walked(Struct):
 
 
 class _Received(Struct):
-    """Of each change why it was not carried out, up to the *problem* for the others: a code, a path
-    and a message. None: the other host did not have them.
+    """Of each change why it was not carried out, up to the *problem* for the others; None if the
+    other host did not have them.
     """
 
     results: list[str | None] | None
-    problem: tuple[str, str, str] | None = None
+    problem: _Problem | None = None
 
 
 #: For each change why it was not carried out, or None; and why there are no more.
@@ -194,10 +194,7 @@ class RemoteProject:
         results, problem = answer.results or [], answer.problem
         if len(results) > len(changes) or not (problem or len(results) == len(changes)):
             raise InvalidAnswer(self._what, "results of other changes")
-        if problem is None:
-            return results, None
-        code, path, message = problem
-        return results, file_error(code, message, path, self._host)
+        return results, problem and file_error(*problem, self._host)
 
     async def send(self, changes: list[dict], known: Mapping[str, Any]) -> None:
         """Has the contents for *changes* sent, for an :func:`~..exchange.exchange` over this."""
@@ -226,7 +223,7 @@ class RemoteProject:
         answer = decode_answer(line, self._stream.errors, self._what, "Sync again.")
         head: _Head = checked(answer, _Head, self._what)
         if head.error:
-            raise self._error(head.error)
+            raise file_error(*head.error, self._host)
         data = bytearray()
         try:
             check_size(head.size, _LARGEST)
@@ -240,11 +237,6 @@ class RemoteProject:
         except ValueError as error:
             raise InvalidAnswer(self._what, str(error)) from None
         return decode(plain, kind, self._what)
-
-    def _error(self, payload: _Error) -> TPUError:
-        reason, message, hint = payload
-        known = Reason(reason) if reason in Reason.__members__ else Reason.INTERNAL
-        return error_for(f"On {self._where}: {message}", known, hint)
 
 
 def _tree(plain: dict[str, _Entry]) -> dict[str, TreeEntry]:

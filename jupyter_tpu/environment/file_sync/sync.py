@@ -122,6 +122,8 @@ async def push(
         async def send(some: list[dict], known: Mapping[str, Any], list_id: str = "") -> Received:
             return await remote.receive(str(local.path), some, known, went, list_id)
 
+        whole: set[str] = set()  # sent from here, and not from an offset on or in parts
+
         async def send_all(list_id: str = "") -> Received:
             kept = {
                 path: size
@@ -130,15 +132,18 @@ async def push(
             }
             large = [path for path in plan.write if _worth_delta(tree, there, path)]
             sizes = {path: tree[path].size for path in large if path not in kept}
-            known = await remote.signatures(sizes)
-            return await send(changes, {**known, **kept}, list_id)
+            known = {**await remote.signatures(sizes), **kept}
+            whole.update(set(tree) - set(known))
+            return await send(changes, known, list_id)
 
         if len(hosts) > 1 and total >= RELAY_FROM:
             results, problem = await _relay(host, remote, changes, relays, send_all)
         else:
             results, problem = await send_all()
         again = [
-            change for change, why in zip(changes, results, strict=False) if why == SENT_CHANGED
+            change
+            for change, why in zip(changes, results, strict=False)
+            if why == SENT_CHANGED and change["path"] not in whole
         ]
         if again and problem is None:  # what another host had, or was kept, was not that
             more, problem = await send(again, {})

@@ -21,6 +21,7 @@ from ..transfer.contents import (
 )
 from ..transfer.messages import encoded, protocol_error
 from ..transfer.part_file import FULL, Folder, new_digest, part_name
+from .paths import write_file
 from .tree import is_inside, is_safe, state_of
 
 #: Changes in a message.
@@ -96,23 +97,33 @@ def kept_size_of(root, change):
     return kept_size(folder, name, change["state"], change["size"])
 
 
-def discard_part(root, change):
-    """Deletes what an earlier sync has left of a file."""
-    below, name = os.path.split(encoded(change["path"]))
-    with contextlib.suppress(OSError), Folder.opened(encoded(root), below) as folder:
-        folder.remove(part_name(name, change["state"]))
+def last_begun(memory):
+    """The large file that was received last, of which there may be a part; None if not known."""
+    with contextlib.suppress(OSError, ValueError), open(memory) as file:
+        return json.load(file)
 
 
-def receive_contents(peer, root, changes, report=lambda size: None, begin=lambda change: None):
+def _begin(root, change, memory):
+    """Remembers a large file, for the next sync, which continues it or deletes its part."""
+    last = last_begun(memory)
+    if last and last != change:
+        below, name = os.path.split(encoded(last["path"]))
+        with contextlib.suppress(OSError), Folder.opened(encoded(root), below) as folder:
+            folder.remove(part_name(name, last["state"]))
+    with contextlib.suppress(OSError):
+        write_file(memory, json.dumps(change), mode=0o600)
+
+
+def receive_contents(peer, root, changes, memory, report=lambda size: None):
     """Carries out *changes*; yields for each why it was not, or None.
 
-    begin: called before a file is written. Raises OSError when the disk is full, and what a peer
+    memory: the file about the last large one. Raises OSError when the disk is full, and what a peer
     raises; nothing is left of the file whose content was not whole, unless it is large.
     """
     for number, change in enumerate(changes):
         try:
             if has_content(change["state"]):
-                _receive_file(peer, root, number, change, report, begin)
+                _receive_file(peer, root, number, change, memory, report)
             else:
                 _carry_out(root, change)
             yield None
@@ -126,7 +137,7 @@ def receive_contents(peer, root, changes, report=lambda size: None, begin=lambda
             yield error.strerror or str(error)
 
 
-def _receive_file(peer, root, number, change, report, begin):
+def _receive_file(peer, root, number, change, memory, report):
     path, state, size = change["path"], change["state"], change["size"]
     header = peer.receive()
     offset = header.get("offset")
@@ -135,7 +146,8 @@ def _receive_file(peer, root, number, change, report, begin):
     if not is_safe(path):
         skip_file(peer, size, offset, report)
         raise Refused("it is not below the folder")
-    begin(change)
+    if size >= DELTA_FROM:
+        _begin(root, change, memory)
     with received(
         peer,
         encoded(root),

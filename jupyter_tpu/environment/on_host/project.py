@@ -1,11 +1,10 @@
 """A project folder of this host, as a peer that a sync talks to over standard input and output.
 
 Each request is a line of JSON; each answer is a line ``{"size": N}`` and N bytes of JSON that is
-compressed with zlib, or ``{"error": [reason, message, hint]}``, after which the program ends.
+compressed with zlib, or ``{"error": [code, path, message]}``, after which the program ends.
 """
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -14,23 +13,22 @@ import sys
 import time
 import zlib
 
-from ..transfer.contents import DELTA_FROM, signatures
+from ..transfer.contents import signatures
 from ..transfer.messages import Peer, TransferFailure, failure
 from ..transfer.other_host import other_host
 from ..transfer.part_file import FULL
 from .changes import (
     SENT_CHANGED,
     digest_of,
-    discard_part,
     kept_size_of,
     known_of,
+    last_begun,
     receive_contents,
     receive_list,
     send_contents,
     send_list,
 )
 from .paths import HOME, private_dir, write_file
-from .protocol import HostError, disk_full
 from .tree import HashCache, Rules, TooLarge, entries, look_up, walk
 
 #: Seconds to wait for another sync of the same folder.
@@ -70,11 +68,7 @@ class Project:
                     break
                 except BlockingIOError:
                     if time.time() > deadline:
-                        raise HostError(
-                            "CONFLICT",
-                            "Another sync of %s has not ended." % self.root,
-                            "Wait for it, or end it.",
-                        ) from None
+                        raise TransferFailure("LOCKED", self.root) from None
                 time.sleep(0.05)
             try:
                 yield
@@ -95,30 +89,14 @@ class Project:
 
     def _kept(self):
         """The large file that was not whole when a sync ended: {path: [state, bytes]}."""
-        change = self._last_begun()
+        change = last_begun(self._begun)
         size = change and kept_size_of(self.root, change)
         return {change["path"]: [change["state"], size]} if size else {}
-
-    def _last_begun(self):
-        with contextlib.suppress(OSError, ValueError), open(self._begun) as file:
-            return json.load(file)
-
-    def _begin(self, change):
-        """Remembers a large file, so that the next sync continues it, or this one deletes it."""
-        if change["size"] < DELTA_FROM:
-            return
-        last = self._last_begun()
-        if last and last != change:
-            discard_part(self.root, last)
-        with contextlib.suppress(OSError):
-            write_file(self._begun, json.dumps(change), mode=0o600)
 
     def walk(self, rules, limits):
         """All entries that no rule leaves out."""
         if not os.path.isdir(self.root):
-            raise HostError(
-                "NO_FOLDER", "The folder %s does not exist." % self.root, "Check its path."
-            )
+            raise TransferFailure("ENOENT", self.root)
         try:
             files, skipped = walk(self.root, Rules(rules), limits)
         except TooLarge as large:
@@ -157,7 +135,7 @@ class Project:
                     peer.send(known=known_of(self.root, changes))
                 if list_id:
                     write_file(self._list, json.dumps(changes), mode=0o600)
-                for result in receive_contents(peer, self.root, changes, begin=self._begin):
+                for result in receive_contents(peer, self.root, changes, self._begun):
                     results.append(result)
                 peer.receive_end()
         except OSError as error:
@@ -210,14 +188,6 @@ def answer(value):
     sys.stdout.buffer.flush()
 
 
-def _explain(error):
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return disk_full(error.strerror)
-    reason = "PERMISSION" if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else "INVALID"
-    name = error.filename or ""
-    return HostError(reason, "%s%s." % ("%s: " % name if name else "", error.strerror))
-
-
 def main():
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
@@ -238,9 +208,10 @@ def main():
                     answer(value)
                 if project.ended:
                     return
-    except (BrokenPipeError, TransferFailure):
-        os._exit(1)  # no one is there, so Python's own flush would fail, too
-    except HostError as error:
-        write_out(json.dumps({"error": error.payload}).encode() + b"\n")
-    except OSError as error:
-        write_out(json.dumps({"error": _explain(error).payload}).encode() + b"\n")
+    except BrokenPipeError:
+        os._exit(1)  # no one reads, so Python's own flush would fail, too
+    except (TransferFailure, OSError) as error:
+        why = error if isinstance(error, TransferFailure) else failure(error, error.filename or b"")
+        if why.code in ("LOST", "PROTOCOL"):
+            os._exit(1)
+        write_out(json.dumps({"error": [why.code, why.path, why.message]}).encode() + b"\n")

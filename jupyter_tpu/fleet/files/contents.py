@@ -154,7 +154,7 @@ class HostContents:
                     Reason.CONFLICT,
                     "Delete what is in it first.",
                 )
-        return file_error(code, message, f"/{path}", str(self._link.host))
+        return file_error(code, f"/{path}", message, str(self._link.host))
 
     def _named(self, path: str) -> str:
         return f"/{path} on {self._link.host}"

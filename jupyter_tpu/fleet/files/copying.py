@@ -279,7 +279,7 @@ def _error(failure: TransferFailure, sender: str, receiver: str) -> TPUError:
                 Reason.INTERNAL,
             )
     where = sender if failure.of_sender else receiver
-    return file_error(failure.code, failure.message, failure.path, where)
+    return file_error(failure.code, failure.path, failure.message, where)
 
 
 def summary(

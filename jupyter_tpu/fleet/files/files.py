@@ -105,7 +105,7 @@ class HostFiles:
         answer: FileAnswer = checked(line, FileAnswer, "file")
         if "error" in answer:
             why = answer.get("message") or ""
-            raise file_error(answer["error"], why, path, str(self._link.host))
+            raise file_error(answer["error"], path, why, str(self._link.host))
         return answer
 
 

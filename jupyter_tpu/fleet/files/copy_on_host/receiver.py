@@ -102,10 +102,11 @@ class Receiver:
         resumed = sum(offset for _, offset in offsets)
         needed_bytes = sum(self._entries[number].size for number in needed)
         self._check_space(needed_bytes - resumed)
-        large = [number for number, offset in offsets if not offset]
-        large = [number for number in large if self._entries[number].size >= DELTA_FROM]
-        entries = {number: self._entries[number] for number in large}
-        replaced = {number: (self._path_of(e), e.size) for number, e in entries.items()}
+        replaced = {
+            number: (self._path_of(entry), entry.size)
+            for number, offset in offsets
+            if not offset and (entry := self._entries[number]).size >= DELTA_FROM
+        }
         self._peer.send(plan={"needed": offsets, "old": signatures(replaced)})
         self._report(resumed, needed_bytes)
         if needed:
