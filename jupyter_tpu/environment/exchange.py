@@ -7,17 +7,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 from .transfer.messages import CHUNK, Peer, TransferFailure, failure
 
 T = TypeVar("T")
-
-#: Transfers at a time; others wait.
-_AT_ONCE = 64
 
 
 class Stream(Protocol):
@@ -37,8 +34,7 @@ async def exchange(stream: Stream, work: Callable[[Peer], T], *, answers: bool =
     """
     here, there = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=there)
-    loop = asyncio.get_running_loop()
-    ending = asyncio.ensure_future(loop.run_in_executor(_threads(), _work, here, work))
+    ending = _in_thread(lambda: _work(here, work))
     pumps = [asyncio.create_task(_pump_out(reader, stream))]
     if answers:
         pumps.append(asyncio.create_task(_pump_in(stream, writer)))
@@ -70,10 +66,20 @@ async def exchange(stream: Stream, work: Callable[[Peer], T], *, answers: bool =
             await writer.wait_closed()
 
 
-@cache
-def _threads() -> ThreadPoolExecutor:
-    """Not those of `asyncio.to_thread`, which are few and for what is short."""
-    return ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="transfer")
+def _in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
+    """The result of *call*. The threads of `asyncio.to_thread` are few, and for what is short: the
+    process waits for them when it ends.
+    """
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="transfer", daemon=True).start()
+    return asyncio.wrap_future(result)
 
 
 def _work(here: socket.socket, work: Callable[[Peer], T]) -> T:
