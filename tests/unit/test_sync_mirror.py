@@ -167,7 +167,7 @@ async def test_a_problem_of_the_host_ends_the_waiting_and_passes_with_the_next_c
     assert mirror.state == "failed"
     assert mirror.problem is not None
     (line,) = news.lines(current=True)
-    assert line.startswith(f"The project {folder} is not up to date on my-tpu: On host 0: ")
+    assert line.startswith(f"The project {folder} is not up to date on my-tpu: {host.home}/")
     assert news.lines(current=True) == []
     (host.home / "project").unlink()
     (folder / "a.py").write_text("22")
