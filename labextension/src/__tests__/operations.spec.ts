@@ -2,6 +2,7 @@
 
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
+import { submit } from '../actions/questions';
 import { IOperation, IProblem } from '../rest/api';
 import {
   answerDialog,
@@ -80,7 +81,7 @@ describe('an operation', () => {
     await actions.model.loadCatalog();
     actions.forms.create.set('name', 'mine');
     actions.forms.create.set('type', 'v4-32');
-    await actions.submit(actions.forms.create);
+    await submit(actions, actions.forms.create);
     const problem: IProblem = aProblem(
       'No capacity.',
       'NO_CAPACITY',

@@ -64,9 +64,8 @@ export class ShareActions {
     if (operation.state !== 'done' || !result || !tpu) {
       return; // the panel says why
     }
-    const agreed = await (
-      await import('../actions/dialogs')
-    ).confirmShare(result);
+    const { confirmShare } = await import('./shareDialog');
+    const agreed = await confirmShare(result);
     this._model.dismiss(operation.id);
     if (agreed) {
       const request = { ...result.request, dry_run: false };

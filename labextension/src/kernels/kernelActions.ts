@@ -96,7 +96,7 @@ export class KernelActions {
       ) {
         const deletes = action === 'delete';
         const name = await (
-          await import('../actions/dialogs')
+          await import('../ui/named')
         ).askName(
           tpu,
           deletes

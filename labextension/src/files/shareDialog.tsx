@@ -1,8 +1,12 @@
 // The dialog that asks for a folder to share, and which other TPUs get it.
 
-import { IShareFolder, ITPU } from '../rest/api';
+import React from 'react';
+
+import { IShareFolder, IShareResult, ITPU } from '../rest/api';
+import { confirm, show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';
+import { ShareSteps } from './shareSteps';
 
 export async function askShare(
   tpu: ITPU,
@@ -36,4 +40,32 @@ export async function askShare(
     ],
     submit
   });
+}
+
+/** Shows what sharing a folder changes, or why it can't be shared; whether to do it. */
+export async function confirmShare({
+  hosts,
+  path,
+  request
+}: IShareResult): Promise<boolean> {
+  const steps = <ShareSteps hosts={hosts} />;
+  if (hosts.some(host => host.problem)) {
+    await show(trans.__('%1 can’t be shared', path), steps);
+    return false;
+  }
+  return confirm(
+    request.remove
+      ? trans.__('Stop sharing %1?', path)
+      : trans.__('Share %1?', path),
+    <>
+      <p>
+        {request.remove
+          ? trans.__('Its files stay on host 0. This changes the hosts:')
+          : trans.__('This changes the hosts:')}
+      </p>
+      {steps}
+    </>,
+    request.remove ? trans.__('Stop Sharing') : trans.__('Share'),
+    { harmless: !request.remove }
+  );
 }
