@@ -22,6 +22,9 @@ export function keyOf(tpu: TPURef): string {
   return `${tpu.zone}/${tpu.name}`;
 }
 
+/** Always the same, so that what shows it need not be rendered again. */
+const NO_KERNELS: IKernel[] = [];
+
 /** The kinds of operations on environments. */
 const ON_ENVIRONMENTS: IOperation['kind'][] = ['connect', 'environment'];
 
@@ -84,7 +87,7 @@ export class Resources extends Store {
   }
 
   kernels(tpu: TPURef): IKernel[] {
-    return this._kernels.get(keyOf(tpu)) ?? [];
+    return this._kernels.get(keyOf(tpu)) ?? NO_KERNELS;
   }
 
   setKernels(tpu: TPURef, kernels: IKernel[]): void {

@@ -28,7 +28,7 @@ import { Alerts, isUrgent, WhyEnded } from '../panel/alerts';
 import { Shade } from '../panel/panelState';
 import { Emulated, MainButton } from '../panel/tpu';
 import { notebookDevices, tpuStatus } from '../panel/tpuLabels';
-import { ITPU } from '../rest/api';
+import { IHostLoad, ITPU } from '../rest/api';
 import { EmptyState, IconButton, StateLabel, TextButton } from '../ui/elements';
 import { tpuIcon } from '../ui/icons';
 import { useStore } from '../ui/store';
@@ -193,6 +193,9 @@ function Known({ seen, tpu }: ITPUProps & { seen: boolean }) {
   );
 }
 
+/** Always the same: the map is not drawn again for it. */
+const NO_LOAD: IHostLoad[] = [];
+
 /** The map, with the choice of what colours it. */
 function Slice(
   props: ITPUProps & {
@@ -203,7 +206,7 @@ function Slice(
   const { load, topology, tpu } = props;
   const { model, view } = useActions();
   const kernels = model.kernels(tpu);
-  const hosts = load.load?.hosts ?? [];
+  const hosts = load.load?.hosts ?? NO_LOAD;
   const { shade } = view;
   return (
     <section className="jp-tpu-Slice" aria-label={trans.__('Map of the slice')}>
