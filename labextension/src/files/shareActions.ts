@@ -1,10 +1,10 @@
 // Folders that hosts share: what would be done is shown first, by an operation that changes nothing.
 
-import { Lookups } from '../model/lookups';
 import { TPUModel } from '../model/model';
 import { keyOf } from '../model/resources';
 import { IOperation, ISharedFolder, IShareFolder, ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
+import { Lookups } from '../ui/loaded';
 import { shareResult } from './results';
 
 export class ShareActions {
