@@ -3,7 +3,7 @@
 import { freeChips, splitChips } from '../chips/chipDialogs';
 import { download, upload } from '../files/transfers';
 import { askApp, openTunnel } from '../forwarding/portDialog';
-import { portTarget, targetOf, tensorBoardTarget } from '../forwarding/target';
+import { targetOf, targetOn } from '../forwarding/target';
 import { changeGuard } from '../guard/guardDialog';
 import { askRun } from '../jobs/commandDialogs';
 import { askProfile, notifyUntraced, showMemory } from '../jobs/profileDialogs';
@@ -111,8 +111,8 @@ async function openExample(tpu: ITPU, { open }: Actions): Promise<void> {
 async function openPort(tpu: ITPU, { open }: Actions): Promise<void> {
   const request = await askApp(tpu);
   if (request) {
-    const name = trans.__('Port %1', request.port);
-    await open.app(portTarget(tpu, request.port, request.host, '/', name));
+    const { host, port } = request;
+    await open.app(targetOn(tpu, trans.__('Port %1', port), { host, port }));
   }
 }
 
@@ -133,7 +133,6 @@ async function openTensorBoard(tpu: ITPU, { open }: Actions): Promise<void> {
   });
   const logdir = asked?.logdir.trim();
   if (logdir) {
-    const name = trans.__('TensorBoard');
-    await open.app(tensorBoardTarget(tpu, logdir, name));
+    await open.app(targetOn(tpu, trans.__('TensorBoard'), { logdir }));
   }
 }

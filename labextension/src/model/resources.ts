@@ -22,6 +22,12 @@ export function keyOf(tpu: TPURef): string {
   return `${tpu.zone}/${tpu.name}`;
 }
 
+/** The TPU that a key names. */
+export function refOf(key: string): TPURef {
+  const [zone, name] = key.split('/');
+  return { name, zone };
+}
+
 /** Always the same, so that what shows it need not be rendered again. */
 const NO_KERNELS: IKernel[] = [];
 
