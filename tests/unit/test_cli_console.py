@@ -28,10 +28,21 @@ from jupyter_tpu.commands.tables import (
     state_text,
     status_problems,
     table,
+    tpu_table,
     tunnel_table,
 )
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.models import FleetStatus, LoopStatus, Operation, Problem, Step, Tunnel
+from jupyter_tpu.fleet.models import (
+    TPU,
+    Cost,
+    FleetStatus,
+    LoopStatus,
+    Operation,
+    Problem,
+    Step,
+    TPUList,
+    Tunnel,
+)
 
 
 class Terminal(io.StringIO):
@@ -104,6 +115,41 @@ def test_a_table_is_the_same_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", Terminal())
     assert re.sub(r"\x1b\[[\d;]*m", "", table(("A", "B"), rows)) == plain
+
+
+@pytest.mark.parametrize("emulated", [True, False])
+def test_a_list_of_tpus_fits_into_80_columns_of_a_terminal(
+    emulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tpu = TPU(
+        name="my-tpu",
+        project="p",
+        zone="europe-west4-a",
+        type="v5litepod-16",
+        meaning="16 chips · 4 hosts · 256 GB HBM",
+        state="READY",
+        kernels=2,
+        emulated=emulated,
+        cost=Cost(usd_per_hour=24.96, usd=75.0, since="2026-01-01T00:00:00Z"),
+    )
+
+    def lines() -> list[str]:
+        text = re.sub(r"\x1b\[[\d;]*m", "", tpu_table(TPUList(tpus=[tpu])))
+        return text.split("\n")[:2]
+
+    piped = lines()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "160")
+    assert lines() == piped
+    monkeypatch.setenv("COLUMNS", "80")
+    head, row = lines()
+    assert len(row) <= 80
+    kept = ["NAME", "ZONE", "TYPE", "STATE", "CONNECTION"]
+    assert "MEANING" in piped[0]
+    assert "MEANING" not in head
+    for text in (*kept, "emulated" if emulated else "$24.96"):
+        assert text in head + row
 
 
 def test_a_complaint_is_one_line_whatever_it_says(capsys: pytest.CaptureFixture[str]) -> None:
