@@ -20,7 +20,7 @@ export class ShareActions {
     const others = this._model.tpus.filter(
       one => one.zone === tpu.zone && one.state === 'READY' && one.id !== tpu.id
     );
-    const { askShare } = await import('./fileDialogs');
+    const { askShare } = await import('./shareDialog');
     await askShare(tpu, others, request => this._plan(tpu, request));
   }
 
@@ -61,7 +61,7 @@ export class ShareActions {
     if (operation.state !== 'done' || !result) {
       return; // the panel says why
     }
-    const { confirmShare } = await import('../actions/dialogs');
+    const { confirmShare } = await import('./shareDialog');
     const agreed = await confirmShare(result);
     this._model.dismiss(id);
     if (agreed) {

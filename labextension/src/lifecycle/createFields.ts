@@ -6,6 +6,7 @@ import { FieldList } from '../ui/fields';
 import { packagesField } from '../ui/formPage';
 import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
+import { NUMBER, OPTIONAL, SCRIPT } from '../ui/typed';
 import { CreateForm, IFields } from './createForm';
 import { nodeOptionFieldList, setupFieldList } from './hostOptions';
 
@@ -90,6 +91,7 @@ export function unattendedFields(form: CreateForm): FieldList<IFields> {
           )
         : trans.__('Starts as a job on all hosts when it is connected.'),
       placeholder: COMMAND,
+      typed: SCRIPT,
       disabled: !fields.connect
     },
     ...guardFieldList(fields, form.deletes)
@@ -98,8 +100,7 @@ export function unattendedFields(form: CreateForm): FieldList<IFields> {
 
 /** What is chosen in `unattendedFields`. */
 export function unattendedChoices({ fields }: CreateForm): string {
-  const command = fields.connect && fields.then_run.trim();
-  return facts(command, ...guardLimits(fields));
+  return facts(fields.connect && fields.then_run, guardLimits(fields));
 }
 
 /** What few people change. *versions*: the id of a list of images. */
@@ -118,6 +119,9 @@ export function advancedFields(
       name: 'disk_gb',
       label: trans.__('Boot disk size'),
       help: trans.__('GB for each host; Compute Engine only'),
+      kind: 'number',
+      typed: NUMBER,
+      min: 1,
       placeholder: '200'
     },
     {
@@ -126,7 +130,7 @@ export function advancedFields(
       help: trans.__('Where both can make this type, your quota decides'),
       kind: 'select',
       choices: [
-        ['', trans.__('Automatic')],
+        [null, trans.__('Automatic')],
         ['tpu', trans.__('Cloud TPU')],
         ['compute', trans.__('Compute Engine')]
       ]
@@ -136,11 +140,13 @@ export function advancedFields(
     {
       name: 'network',
       label: trans.__('Network'),
+      typed: OPTIONAL,
       placeholder: USUAL_NETWORK
     },
     {
       name: 'subnetwork',
       label: trans.__('Subnetwork'),
+      typed: OPTIONAL,
       placeholder: USUAL_NETWORK
     },
     ...nodeOptionFieldList()

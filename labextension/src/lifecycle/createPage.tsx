@@ -17,6 +17,7 @@ import { FormPage } from '../ui/formPage';
 import { useStore } from '../ui/store';
 import { facts } from '../ui/text';
 import { language, trans } from '../ui/translation';
+import { TRIMMED } from '../ui/typed';
 import {
   advancedFields,
   placeFields,
@@ -233,6 +234,7 @@ function ReservationField() {
             help: coming.length
               ? trans.__('Still to come: %1', coming.join(', '))
               : trans.__('Required by Compute Engine'),
+            typed: TRIMMED,
             list: id
           }
         ]}

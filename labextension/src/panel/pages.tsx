@@ -10,11 +10,8 @@ import { BudgetsPage } from '../money/budgetsPage';
 import { GrantsPage } from '../money/grantsPage';
 import { UsagePage } from '../money/usagePage';
 import { TokensPage } from '../setup/tokensPage';
-import { Page } from './panelState';
 
-type Shown = Exclude<Page, 'list'>;
-
-const PAGES: { [page in Shown]: () => JSX.Element } = {
+const PAGES = {
   budgets: BudgetsPage,
   connect: ConnectPage,
   create: CreatePage,
@@ -25,7 +22,10 @@ const PAGES: { [page in Shown]: () => JSX.Element } = {
   usage: UsagePage
 };
 
-export default function Form({ page }: { page: Shown }) {
+/** Their names. */
+export type PageName = keyof typeof PAGES;
+
+export default function Form({ page }: { page: PageName }) {
   const Shown = PAGES[page];
   return <Shown />;
 }

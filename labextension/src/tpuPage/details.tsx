@@ -4,6 +4,8 @@ import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { ACTIONS, actionLabel } from '../actions/table';
+import { keep } from '../actions/questions';
+import { trace } from '../actions/runs';
 import { ITPUProps, useActions } from '../actions/useActions';
 import { IKnownLoad } from '../chips/loads';
 import { hasLoad, Load } from '../chips/loadView';
@@ -28,6 +30,7 @@ import { usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { linkLabel, tierLabel } from '../panel/tpuLabels';
 import { IHost, IKernel } from '../rest/api';
+import { chooseLogging } from '../setup/logging';
 import {
   Alert,
   HOSTS_SHOWN,
@@ -201,7 +204,7 @@ function About({ tpu }: ITPUProps) {
   const logs = (
     <Link
       label={trans.__('Cloud Logging of %1…', tpu.name)}
-      onClick={() => void actions.chooseLogging(tpu)}
+      onClick={() => void chooseLogging(tpu, actions.model)}
     >
       {trans.__('Cloud Logging…')}
     </Link>
@@ -249,7 +252,7 @@ function Guard({ tpu }: ITPUProps) {
       {guard && `${guardLabel(guard)} `}
       {guard?.ends && (
         <>
-          <Link onClick={() => void actions.keep(tpu)}>
+          <Link onClick={() => void keep(actions, tpu)}>
             {trans.__('Keep it for an hour')}
           </Link>{' '}
         </>
@@ -383,7 +386,7 @@ function Kernel({ kernel, tpu }: ITPUProps & { kernel: IKernel }) {
             icon={traceIcon}
             label={trans.__('Trace %1', name)}
             disabled={kernel.state === 'dead' || !actions.offers('profile')}
-            onClick={() => void actions.open.profile(tpu, kernel)}
+            onClick={() => void trace(tpu, actions, kernel)}
           />
           <IconButton
             icon={kernel.problem ? closeIcon : stopIcon}

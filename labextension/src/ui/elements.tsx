@@ -160,34 +160,33 @@ export function Section(props: {
   const content = useId();
   const folded = `${id}#folded`;
   const open = !view.isOpen(folded);
-  if (none) {
-    return (
-      <section className="jp-tpu-Section jp-mod-none" aria-label={title}>
-        <div className="jp-tpu-Section-head">
-          <h3>{title}</h3>
+  return (
+    <section
+      className={`jp-tpu-Section ${none ? 'jp-mod-none' : ''}`}
+      aria-label={title}
+    >
+      <div className="jp-tpu-Section-head">
+        <h3>
+          {none ? (
+            title
+          ) : (
+            <Disclosure
+              open={open}
+              controls={content}
+              onToggle={() => view.toggle(folded)}
+            >
+              {title}
+            </Disclosure>
+          )}
+        </h3>
+        {none && (
           <span className="jp-tpu-Section-none" title={none}>
             {none}
           </span>
-          {aside}
-        </div>
-      </section>
-    );
-  }
-  return (
-    <section className="jp-tpu-Section" aria-label={title}>
-      <div className="jp-tpu-Section-head">
-        <h3>
-          <Disclosure
-            open={open}
-            controls={content}
-            onToggle={() => view.toggle(folded)}
-          >
-            {title}
-          </Disclosure>
-        </h3>
+        )}
         {aside}
       </div>
-      {open && (
+      {open && !none && (
         <div id={content} className="jp-tpu-Section-content">
           {children}
         </div>
