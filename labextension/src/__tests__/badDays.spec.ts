@@ -1,7 +1,7 @@
 // Double clicks, long histories, blocked sockets, pages that are too old, and TPUs that are gone.
 
 import { PageConfig } from '@jupyterlab/coreutils';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { keyOf } from '../model/resources';
 import { operationTitle } from '../operations/operationLabels';
@@ -11,8 +11,13 @@ import { VERSION } from '../rest/version';
 import { serverPath } from '../ui/paths';
 import { clock } from '../ui/translation';
 import {
+  anOperation,
   answerDialog,
+  aProblem,
+  aStatus,
+  aTPU,
   button,
+  connectedTPU,
   dialogInputs,
   hides,
   listOf,
@@ -20,16 +25,9 @@ import {
   openPage,
   openPanel,
   shows,
+  someHosts,
   type
 } from './opened';
-import {
-  anOperation,
-  aProblem,
-  aStatus,
-  aTPU,
-  connectedTPU,
-  someHosts
-} from './server';
 
 const TPU = 'tpus/us-central1-a~my-tpu';
 
@@ -56,9 +54,9 @@ it('of 200 that have ended the last few are shown, and all when they are asked f
     changes.operation(anOperation({ id: `o${number}`, state: 'done' }));
   }
   const ended = () => node.querySelectorAll('.jp-tpu-Operation').length;
-  await vi.waitFor(() => expect(ended()).toBe(5));
+  await expect.poll(ended).toBe(5);
   button(node, 'Show all 200 operations').click();
-  await vi.waitFor(() => expect(ended()).toBe(200));
+  await expect.poll(ended).toBe(200);
 });
 
 it('says where events do not arrive, until they do', async () => {
@@ -124,7 +122,7 @@ it('lists are sorted by what the user chooses, and the other way round', async (
   expect(order()).toBe('7 30 4');
   for (const expected of ['4 7 30', '30 7 4', '7 30 4']) {
     button(node, 'Address').click();
-    await vi.waitFor(() => expect(order()).toBe(expected));
+    await expect.poll(order).toBe(expected);
   }
 });
 

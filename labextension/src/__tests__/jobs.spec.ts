@@ -1,6 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { Actions } from '../actions/actions';
 import { JobLogView } from '../jobs/logView';
@@ -177,11 +177,11 @@ it('does not notify of a job that somebody has stopped', async () => {
 it('shows the log of a job in a tab', async () => {
   const { node, shown } = await openJobs(aJob());
   button(node, 'Show the output of train').click();
-  await vi.waitFor(() =>
-    expect(shown.mock.calls[0][0]).toMatchObject({
+  await expect
+    .poll(() => shown.mock.calls[0][0])
+    .toMatchObject({
       tpu: 'us-central1-a/my-tpu',
       job: 'j1',
       name: 'train'
-    })
-  );
+    });
 });

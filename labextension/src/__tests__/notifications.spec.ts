@@ -1,20 +1,21 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
-import { afterEach, expect, it, vi } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 
 import { IOpenNotebooks } from '../kernels/lostKernels';
 import { runAbove } from '../kernels/runAbove';
 import { StoredIds } from '../model/storedIds';
 import { addNotifications } from '../operations/notifications';
 import { Reason } from '../rest/api';
-import { actionsOf, listOf, notified } from './opened';
+import { actionsOf, notified } from './opened';
 import {
   aKernel,
   aProblem,
   aQueuedResource,
   aTPU,
   connectedTPU,
+  listOf,
   openModel
 } from './server';
 
@@ -100,7 +101,7 @@ it('offers to run notebooks again when their TPU is connected again', async () =
   expect(buttons()).toEqual(['Run Above', 'Show TPU']);
   const [{ options }] = Notification.manager.notifications;
   await options.actions![0].callback(new MouseEvent('click'));
-  await vi.waitFor(() => expect(ran).toEqual(OPEN));
+  await expect.poll(() => ran).toEqual(OPEN);
 });
 
 it.each([
