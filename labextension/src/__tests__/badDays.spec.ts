@@ -3,7 +3,6 @@
 import { PageConfig } from '@jupyterlab/coreutils';
 import { expect, it } from 'vitest';
 
-import { keyOf } from '../model/resources';
 import { operationTitle } from '../operations/operationLabels';
 import { endingOf } from '../panel/ending';
 import { ICopyResult, ITPU } from '../rest/api';
@@ -97,14 +96,6 @@ it('what a copy finds at once is said in its dialog, which keeps its input', asy
   await answerDialog('Cancel');
   await done;
   expect(node.textContent).not.toContain('/data/x does not exist.');
-});
-
-it('a page stays when its TPU is deleted, and says so', async () => {
-  const { changes, node } = await openPage(connectedTPU());
-  changes.operation(anOperation({ kind: 'delete' }));
-  changes.gone('tpu', keyOf(aTPU()));
-  changes.operation(anOperation({ kind: 'delete', state: 'done' }));
-  await shows(node, 'Deleted my-tpu', 'Show All TPUs');
 });
 
 it('lists are sorted by what the user chooses, and the other way round', async () => {

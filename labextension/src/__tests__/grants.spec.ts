@@ -86,24 +86,13 @@ it('shows the last answer, also when an earlier one arrives later', async () => 
   expect(form.list.value).toEqual([USE]);
 });
 
-it('is one click from the price of a new TPU', async () => {
-  const { actions, node } = await openPanel({
-    ...catalogWith({ emulated: false }),
-    'GET grants': [200, [USE]]
-  });
-  actions.openCreateForm();
-  await shows(node, 'In a grant, only network traffic is billed.');
-  button(node, 'Grants…').click();
-  await shows(node, '8 of 64 chips in use');
-});
-
-it('is said with the price of a new TPU, and as it changes', async () => {
+it('is said with the price of a new TPU, as it changes, and is one click from there', async () => {
   const { actions, changes, node, server } = await openPanel({
     ...catalogWith({ emulated: false }),
     'GET grants': [200, [USE]]
   });
   actions.openCreateForm();
-  await shows(node, 'About $9.60 an hour');
+  await shows(node, 'About $9.60 an hour', 'only network traffic is billed.');
   actions.forms.create.set('tier', 'spot');
   await shows(
     node,
@@ -113,4 +102,6 @@ it('is said with the price of a new TPU, and as it changes', async () => {
   server.answers['GET grants'] = [200, [{ ...USE, used: 60 }]];
   changes.grant(USE.grant);
   await shows(node, 'About $5.04 an hour', 'You pay while it is ready');
+  button(node, 'Grants…').click();
+  await shows(node, '60 of 64 chips in use');
 });

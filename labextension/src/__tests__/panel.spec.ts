@@ -168,6 +168,9 @@ describe('a TPU in the list', () => {
     changes.gone('tpu', 'us-central1-a/my-tpu');
     const page = node.querySelector<HTMLElement>('.jp-tpu-Page')!;
     await shows(page, 'There is no TPU my-tpu in us-central1-a', 'v5litepod-8');
+    changes.operation(anOperation({ kind: 'delete' }));
+    changes.operation(anOperation({ kind: 'delete', state: 'done' }));
+    await shows(page, 'Deleted my-tpu', 'Show All TPUs');
     changes.tpu(connectedTPU());
     await shows(page, 'Python 3.12.4');
   });
