@@ -41,22 +41,13 @@ export function hasLoad(tpu: ITPU): boolean {
   return tpu.state === 'READY' && tpu.connection !== 'disconnected';
 }
 
-export function Load(props: ITPUProps & { known: IKnownLoad }) {
-  const { view } = useActions();
-  return (
-    <Section id="load" view={view} title={trans.__('Memory and load')}>
-      <Live {...props} />
-    </Section>
-  );
-}
-
-function Live({ tpu, known }: ITPUProps & { known: IKnownLoad }) {
+export function Load({ tpu, known }: ITPUProps & { known: IKnownLoad }) {
   const { view } = useActions();
   const { load, failure } = known;
   const all = `${keyOf(tpu)}#load-all`;
   const hosts = load?.hosts ?? [];
   return (
-    <>
+    <Section id="load" view={view} title={trans.__('Memory and load')}>
       {!load && !failure && (
         <span role="status">{trans.__('Asking the hosts…')}</span>
       )}
@@ -81,7 +72,7 @@ function Live({ tpu, known }: ITPUProps & { known: IKnownLoad }) {
           label={trans.__('Plots of hosts')}
         />
       )}
-    </>
+    </Section>
   );
 }
 
