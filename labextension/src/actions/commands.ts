@@ -102,6 +102,12 @@ export function addCommands(
     trans.__('List the TPUs that you may use at no charge')
   );
   addPage(
+    CommandIDs.prices,
+    'prices',
+    trans.__('Prices…'),
+    trans.__('Show what TPUs cost, and update the prices')
+  );
+  addPage(
     CommandIDs.tokens,
     'tokens',
     trans.__('Tokens…'),

@@ -30,7 +30,7 @@ export class Opener {
   async notebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
     const chosen = environment ?? startableEnvironments(tpu)[0];
     const kernelName = chosen?.pod_kernelspec
-      ? await (await import('./notebookKernel')).askNotebookKernel(chosen)
+      ? await (await import('./questions')).askNotebookKernel(chosen)
       : chosen?.kernelspec;
     if (kernelName) {
       await this.show('notebook:create-new', { kernelName });
@@ -46,10 +46,10 @@ export class Opener {
 
   /** Opens a terminal on a host. */
   async terminal(tpu: ITPU, host: number): Promise<void> {
-    const name = await this._model.openTerminal(tpu, host);
-    if (name) {
+    await this._model.send(tpu, async client => {
+      const { name } = await client.openTerminal(tpu, host);
       await this.show('terminal:create-new', { name });
-    }
+    });
   }
 
   /** Shows the files of a host in a file browser. */

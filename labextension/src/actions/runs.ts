@@ -12,7 +12,7 @@ import { addSlicesKernel } from '../kernels/sliceDialogs';
 import { replaceTPU, reportFault } from '../lifecycle/repairDialogs';
 import { Action, startableEnvironments } from '../model/availableActions';
 import { openRay } from '../ray/rayDialogs';
-import { IKernel, ITPU } from '../rest/api';
+import { IKernel, IProfile, ITPU } from '../rest/api';
 import { checkTPU } from '../setup/doctorDialogs';
 import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';
@@ -78,9 +78,13 @@ export async function trace(
   kernel?: IKernel
 ): Promise<void> {
   const request = await askProfile(tpu, kernel);
-  const traced = request && (await model.profile(tpu, request));
+  const traced =
+    request &&
+    (await model.sendForApp(tpu, ({ profiles }) =>
+      profiles.start(tpu, request)
+    ));
   if (traced) {
-    notifyUntraced(traced.profile);
+    notifyUntraced(traced.operation.result as unknown as IProfile);
     await open.app(targetOf(traced.app));
   }
 }

@@ -3,7 +3,6 @@
 import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { useActions } from '../actions/useActions';
-import { huntFieldList } from '../hunts/huntFields';
 import { coveringGrant, usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { typeDescription } from '../panel/tpuLabels';
@@ -20,6 +19,7 @@ import { language, trans } from '../ui/translation';
 import { TRIMMED } from '../ui/typed';
 import {
   advancedFields,
+  huntFieldList,
   placeFields,
   unattendedChoices,
   unattendedFields

@@ -38,11 +38,15 @@ export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
     trans.__('Replace')
   );
   if (agreed) {
-    await model.replace(tpu, {
-      end_kernels: true,
-      end_jobs: true,
-      confirm_price: !!plan.question,
-      max_price: plan.cost.usd_per_hour
+    await model.send(tpu, async client => {
+      const hunt = await client.hunts.replace(tpu, {
+        end_kernels: true,
+        end_jobs: true,
+        confirm_price: !!plan.question,
+        max_price: plan.cost.usd_per_hour
+      });
+      model.hunts.set(hunt.id, hunt);
+      return client.operations.get(hunt.id);
     });
   }
 }

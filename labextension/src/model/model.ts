@@ -12,11 +12,7 @@ import {
   IKernel,
   IOpenTensorBoard,
   IOperation,
-  IProfile,
-  IProfileTPU,
-  IReplaceTPU,
   IStartHunt,
-  IStartRay,
   ITPU,
   ITunnel
 } from '../rest/api';
@@ -174,15 +170,6 @@ export class TPUModel extends Synchronizer {
     return operation;
   }
 
-  /** Deletes a TPU, and creates the same one again, by a hunt. */
-  replace(tpu: TPURef, how: IReplaceTPU): Promise<boolean> {
-    return this.send(tpu, async client => {
-      const hunt = await client.hunts.replace(tpu, how);
-      this.hunts.set(hunt.id, hunt);
-      return client.operations.get(hunt.id);
-    });
-  }
-
   connect(tpu: TPURef, request: IConnectTPU = {}): Promise<boolean> {
     return this.send(tpu, client => client.connect(tpu, request));
   }
@@ -218,15 +205,6 @@ export class TPUModel extends Synchronizer {
     return this._kernelFailures.get(keyOf(tpu));
   }
 
-  /** The name of a new terminal on a host, in Jupyter; null if it was refused. */
-  async openTerminal(tpu: TPURef, host: number): Promise<string | null> {
-    let name: string | null = null;
-    await this.send(tpu, async client => {
-      ({ name } = await client.openTerminal(tpu, host));
-    });
-    return name;
-  }
-
   /** Keeps what a request has opened or started. */
   keep(made: { app: IApp } | { job: IJob } | { tunnel: ITunnel }): void {
     if ('app' in made) {
@@ -251,14 +229,6 @@ export class TPUModel extends Synchronizer {
     });
   }
 
-  /** Starts Ray, and returns its dashboard; null if it failed. */
-  async startRay(tpu: TPURef, request: IStartRay): Promise<IApp | null> {
-    const opened = await this._sendForApp(tpu, client =>
-      client.ray.start(tpu, request)
-    );
-    return opened?.app ?? null;
-  }
-
   /** Opens TensorBoard and waits until it is open. Throws `Failure`, for the tab to show. */
   async openTensorBoard(
     tpu: TPURef,
@@ -274,24 +244,8 @@ export class TPUModel extends Synchronizer {
     }
   }
 
-  /** Traces programs, and returns the TensorBoard that shows that; null if it failed. */
-  async profile(
-    tpu: TPURef,
-    request: IProfileTPU
-  ): Promise<{ app: IApp; profile: IProfile } | null> {
-    const opened = await this._sendForApp(tpu, client =>
-      client.profiles.start(tpu, request)
-    );
-    return (
-      opened && {
-        app: opened.app,
-        profile: opened.operation.result as unknown as IProfile
-      }
-    );
-  }
-
   /** The app that an operation opens, and its end; null if it failed: it shows why, or `failure`. */
-  private async _sendForApp(
+  async sendForApp(
     tpu: TPURef,
     request: (client: TPUClient) => Promise<IOperation>
   ): Promise<{ app: IApp; operation: IOperation } | null> {

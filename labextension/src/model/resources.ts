@@ -27,6 +27,7 @@ export function refOf(key: string): TPURef {
   const [zone, name] = key.split('/');
   return { name, zone };
 }
+
 /** Always the same, so that what shows it need not be rendered again. */
 const NO_KERNELS: IKernel[] = [];
 

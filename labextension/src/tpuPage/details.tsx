@@ -25,23 +25,21 @@ import {
   kernelStateLabel
 } from '../kernels/kernelLabels';
 import { whyNotStoppable } from '../model/availableActions';
-import { keyOf } from '../model/resources';
 import { usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { linkLabel, tierLabel } from '../panel/tpuLabels';
 import { IHost, IKernel } from '../rest/api';
 import { chooseLogging } from '../setup/logging';
-import {
-  Alert,
-  HOSTS_SHOWN,
-  IconButton,
-  Link,
-  Section,
-  ShowAll
-} from '../ui/elements';
+import { Alert, IconButton, Link } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { filesIcon, traceIcon } from '../ui/icons';
-import { ListSection, Term, Terms } from '../ui/listSection';
+import {
+  HOSTS_SHOWN,
+  ListSection,
+  Section,
+  Term,
+  Terms
+} from '../ui/listSection';
 import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
 import { facts, joined, problemLine } from '../ui/text';
@@ -56,7 +54,6 @@ const KERNEL_TONES: { [state: string]: Tone } = {
 
 /** The parts of a TPU's page below its map: the most used first, what is rarely needed last. */
 export function Details({ tpu, load }: ITPUProps & { load: IKnownLoad }) {
-  const { view } = useActions();
   return (
     <div className="jp-tpu-Details">
       <Kernels tpu={tpu} />
@@ -67,7 +64,7 @@ export function Details({ tpu, load }: ITPUProps & { load: IKnownLoad }) {
       {hasLoad(tpu) && <Load tpu={tpu} known={load} />}
       <Hosts tpu={tpu} />
       {!tpu.attached && <Costs tpu={tpu} />}
-      <Section id="about" view={view} title={trans.__('Details')}>
+      <Section id="about" title={trans.__('Details')}>
         {tpu.attached ? <Attached tpu={tpu} /> : <About tpu={tpu} />}
       </Section>
     </div>
@@ -141,7 +138,6 @@ function Files({ tpu }: ITPUProps) {
   return (
     <Section
       id="files"
-      view={actions.view}
       title={trans.__('Files')}
       aside={
         <span className="jp-tpu-Row-buttons">
@@ -164,7 +160,6 @@ function Files({ tpu }: ITPUProps) {
 
 /** What it costs, and when it stops by itself. */
 function Costs({ tpu }: ITPUProps) {
-  const { view } = useActions();
   const { cost, run_ends, run_for } = tpu;
   const since = ago(cost.since, Date.now());
   const soFar =
@@ -188,7 +183,7 @@ function Costs({ tpu }: ITPUProps) {
     tpu.state === 'READY' && [trans.__('Guard'), <Guard tpu={tpu} />]
   ];
   return (
-    <Section id="costs" view={view} title={trans.__('Costs')}>
+    <Section id="costs" title={trans.__('Costs')}>
       <Terms terms={terms} />
       <AgentAccess tpu={tpu} />
     </Section>
@@ -291,8 +286,6 @@ function Guard({ tpu }: ITPUProps) {
 }
 
 function Hosts({ tpu }: ITPUProps) {
-  const { view } = useActions();
-  const all = `${keyOf(tpu)}#all-hosts`;
   if (tpu.hosts.length === 0) {
     return null;
   }
@@ -308,7 +301,8 @@ function Hosts({ tpu }: ITPUProps) {
           </span>
         )
       }
-      items={view.isOpen(all) ? tpu.hosts : tpu.hosts.slice(0, HOSTS_SHOWN)}
+      items={tpu.hosts}
+      limit={HOSTS_SHOWN}
       sorts={[
         ['number', trans.__('Number'), ({ index }) => index],
         ['address', trans.__('Address'), addressOf],
@@ -316,11 +310,7 @@ function Hosts({ tpu }: ITPUProps) {
         ['state', trans.__('State'), host => linkLabel(host) || '~']
       ]}
       row={host => <Host key={host.index} host={host} tpu={tpu} />}
-    >
-      {tpu.hosts.length > HOSTS_SHOWN && (
-        <ShowAll id={all} view={view} count={tpu.hosts.length} />
-      )}
-    </ListSection>
+    />
   );
 }
 

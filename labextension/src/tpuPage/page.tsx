@@ -20,7 +20,7 @@ import {
   kernelName
 } from '../kernels/kernelLabels';
 import { primaryAction } from '../model/availableActions';
-import { keyOf } from '../model/resources';
+import { keyOf, refOf } from '../model/resources';
 import { priceSource, tpuCost } from '../money/costLabels';
 import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
@@ -30,8 +30,8 @@ import { Emulated, MainButton } from '../panel/tpu';
 import { notebookDevices, tpuStatus } from '../panel/tpuLabels';
 import { IHostLoad, ITPU } from '../rest/api';
 import { EmptyState, IconButton, StateLabel, TextButton } from '../ui/elements';
-import { tpuIcon } from '../ui/icons';
 import { useStore } from '../ui/store';
+import { createTab } from '../ui/tabs';
 import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
 import { Details } from './details';
@@ -42,13 +42,12 @@ export function pageTab(
   tpu: string,
   actions: Actions
 ): MainAreaWidget<TPUPage> {
-  const tab = new MainAreaWidget({ content: new TPUPage(tpu, actions) });
-  const [zone, name] = tpu.split('/');
-  tab.id = `jp-tpu-page-${tpu.replace('/', '-')}`;
-  tab.title.label = name;
-  tab.title.caption = trans.__('TPU %1 in %2', name, zone);
-  tab.title.icon = tpuIcon;
-  return tab;
+  const { name, zone } = refOf(tpu);
+  return createTab(new TPUPage(tpu, actions), {
+    id: `jp-tpu-page-${tpu.replace('/', '-')}`,
+    label: name,
+    caption: trans.__('TPU %1 in %2', name, zone)
+  });
 }
 
 export class TPUPage extends ReactWidget {
@@ -95,7 +94,7 @@ function Page({ id, seen }: { id: string; seen: boolean }) {
   if (model.phase === 'loading') {
     return <EmptyState busy title={trans.__('Loading TPUs…')} />;
   }
-  const [zone, name] = id.split('/');
+  const { name, zone } = refOf(id);
   const last = model
     .operationsOf({ name, zone })
     .find(one => one.kind === 'delete' || one.kind === 'detach');

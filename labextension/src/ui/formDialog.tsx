@@ -30,29 +30,22 @@ export async function ask<T extends object>(
   // eslint-disable-next-line jupyter/require-disposable-ownership -- It is disposed of below.
   const answer = new Answer(question.initial);
   try {
-    return await askUntilAnswered(question, answer);
+    for (;;) {
+      const dialog = new QuestionDialog(question, answer);
+      const { button } = await dialog.launch();
+      const field = answer.browsed;
+      if (!field) {
+        return button.accept ? answer.fields : null;
+      }
+      // One dialog at a time: this one comes back with its input.
+      answer.browsed = null;
+      const path = await paths.pick!(field.label, field.place ?? {});
+      if (path !== null) {
+        answer.set(field.name, path as T[keyof T & string]);
+      }
+    }
   } finally {
     answer.dispose();
-  }
-}
-
-async function askUntilAnswered<T extends object>(
-  question: IQuestion<T>,
-  answer: Answer<T>
-): Promise<T | null> {
-  for (;;) {
-    const dialog = new QuestionDialog(question, answer);
-    const { button } = await dialog.launch();
-    const field = answer.browsed;
-    if (!field) {
-      return button.accept ? answer.fields : null;
-    }
-    // One dialog at a time: this one comes back with its input.
-    answer.browsed = null;
-    const path = await paths.pick!(field.label, field.place ?? {});
-    if (path !== null) {
-      answer.set(field.name, path as T[keyof T & string]);
-    }
   }
 }
 
