@@ -73,6 +73,7 @@ def test_a_type_that_is_too_small_or_past_the_time_is_a_row_with_the_reason() ->
     assert cut.rows[0].fits is None
 
 
+@pytest.mark.long  # over REST: test_server_compile.py
 def test_meshes_of_axes_are_compared_with_shardings_by_simple_rules() -> None:
     weights, batch = ((512, 512), "bfloat16"), ((64, 512), "bfloat16")
     plan = jaxkit.plan(
