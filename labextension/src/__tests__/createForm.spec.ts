@@ -58,7 +58,7 @@ describe('CreateForm', () => {
     const { form } = await openForm();
     const guard = { action: 'stop', idle: 7200, max_cost: null, until: '' };
     expect(form.request.guard).toBeUndefined();
-    form.set('idle', '7200');
+    form.set('idle', 7200);
     expect(form.request.guard).toEqual(guard);
     form.set('tier', 'spot');
     expect(form.request.guard).toEqual({ ...guard, action: 'delete' });
@@ -218,7 +218,7 @@ describe('CreateForm', () => {
     form.set('tier', 'spot');
     await form.submit();
     const last = { type: 'v5litepod-8', zone: 'us-west4-a', tier: 'spot' };
-    expect(form.fields).toMatchObject({ ...last, packages: '' });
+    expect(form.fields).toMatchObject({ ...last, packages: [] });
 
     const defaults = new CreateDefaults(storage);
     const next = new CreateForm(model, defaults);
@@ -240,8 +240,8 @@ describe('CreateForm', () => {
     };
     const connect = { packages: ['flax', 'optax'], setup };
     expect(next.request.connect).toEqual(connect);
-    next.set('packages', '');
-    next.set('apt', '');
+    next.set('packages', []);
+    next.set('apt', []);
     next.set('tier', 'spot');
     expect(next.request).toMatchObject({
       tier: 'spot',
@@ -286,7 +286,7 @@ describe('CreateForm', () => {
     });
     form.set('name', 'mine');
     form.set('tier', 'spot');
-    form.set('packages', 'flax\noptax, \n');
+    form.set('packages', ['flax', 'optax']);
     expect(await form.submit()).toMatchObject({ id: 'o1' });
     expect(server.posts).toEqual([
       {
@@ -305,8 +305,8 @@ describe('CreateForm', () => {
 
   it('asks for the time that a flex-start TPU runs, of no other', async () => {
     const { form } = await openForm();
-    form.set('run_for', '28800');
-    expect(form.request).not.toHaveProperty('run_for');
+    form.set('run_for', 28_800);
+    expect(form.request.run_for).toBeUndefined();
     form.set('tier', 'flex-start');
     expect(form.request).toMatchObject({ tier: 'flex-start', run_for: 28800 });
     form.set('tier', 'spot');
@@ -319,7 +319,7 @@ describe('CreateForm', () => {
     });
     form.fill({ tier: 'flex-start', run_for: 5400 });
     expect(form.runChoices).toContain(5400);
-    expect(form.fields.run_for).toBe('5400');
+    expect(form.fields.run_for).toBe(5400);
   });
 
   it('keeps all input when the server refuses, and says why', async () => {

@@ -96,6 +96,9 @@ it('says why a trace is not shown although it was taken', async () => {
       anOperation({ kind: 'profile', state: 'done', app: 'a9' })
     ]
   });
-  expect(await model.profile(TPU, { seconds: 1 })).toBeNull();
+  const traced = model.sendForApp(TPU, client =>
+    client.profiles.start(TPU, { seconds: 1 })
+  );
+  expect(await traced).toBeNull();
   expect(model.failure(TPU)?.reason).toBe('CLOSED');
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 
+import { submit } from '../actions/questions';
 import { IEnvironment, IFoundPython, IProblem, ITPU } from '../rest/api';
 import {
   answerDialog,
@@ -118,10 +119,11 @@ describe('an environment that failed', () => {
     });
     const [tpu] = actions.model.tpus;
     await actions.openConnectForm(tpu, TYPO);
-    for (const name of ['python', 'packages', 'requirements'] as const) {
-      actions.forms.connect.set(name, '');
-    }
-    await actions.submit(actions.forms.connect);
+    const form = actions.forms.connect;
+    form.set('python', null);
+    form.set('packages', []);
+    form.set('requirements', '');
+    await submit(actions, form);
     // With null for the requirements, the server would repeat what was asked for before.
     expect(server.posts[0]).toEqual({
       environment: 'typo',

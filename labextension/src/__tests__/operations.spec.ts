@@ -2,6 +2,7 @@
 
 import { describe, expect, it, vi } from 'vitest';
 
+import { submit } from '../actions/questions';
 import { IOperation } from '../rest/api';
 import {
   answerDialog,
@@ -74,7 +75,7 @@ describe('an operation', () => {
     await actions.model.loadCatalog();
     actions.forms.create.set('name', 'mine');
     actions.forms.create.set('type', 'v4-32');
-    await actions.submit(actions.forms.create);
+    await submit(actions, actions.forms.create);
     const problem = aProblem(
       'No capacity.',
       'NO_CAPACITY',

@@ -16,7 +16,7 @@ it('has a part for what a TPU does while nobody is there, which says what is cho
   await shows(node, 'Starts as a job on all hosts when it is connected.');
   type(field(node, 'Command'), 'python train.py');
   type(field(node, 'Cost limit in US dollars'), '20');
-  actions.forms.create.set('idle', '7200');
+  actions.forms.create.set('idle', 7200);
   button(node, PART).click();
   await shows(node, 'python train.py · idle for 2 hours · $20.00');
   button(node, 'Create').click();
@@ -34,7 +34,7 @@ it('marks the field that the server refuses, also in a folded part, until it is 
   });
   button(node, 'New TPU').click();
   await shows(node, PART);
-  actions.forms.create.set('max_cost', '20');
+  actions.forms.create.set('max_cost', 20);
   button(node, 'Create').click();
   await vi.waitFor(() =>
     expect(document.activeElement).toBe(node.querySelector('[type="number"]'))

@@ -1,6 +1,7 @@
 import { expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
+import { keep } from '../actions/questions';
 import { IUsage, IUsedTPU } from '../rest/api';
 import {
   answerDialog,
@@ -141,7 +142,7 @@ it('deletes, stops, keeps or adopts the TPU of another person only by its name',
   await typeInDialog('bobs');
   await answerDialog('Start');
   await starting;
-  const keeping = actions.keep(bobs);
+  const keeping = keep(actions, bobs);
   await typeInDialog('bobs');
   await answerDialog('Keep');
   await keeping;
