@@ -126,7 +126,7 @@ def test_no_line_is_lost_and_each_hosts_order_stays(steps):
         (" all ", [0, 1, 2, 3]),
     ],
 )
-def test_cloud_host_numbers(text, hosts):
+def test_host_numbers(text, hosts):
     assert host_numbers(text, 4, "tpu") == hosts
 
 
