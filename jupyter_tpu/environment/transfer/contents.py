@@ -3,13 +3,14 @@
     {"file": number, "offset": n}    which file, and from which byte on
     {"data": n}                      n bytes of it follow
     {"old": [offset, n]}             n bytes of the file that the receiver has there now
-    {"hash": …}                      the end; "" if the receiver knows the hash
+    {"hash": …}                      the end; SHA-256, or "" if the receiver knows the hash
     {"failed": [path, code, message]}    the end of what could not be read as it was listed
 
 Of a large file only the changed parts are sent, if the receiver has told its `signature`.
 """
 
 import contextlib
+import hashlib
 import os
 import stat
 
@@ -152,7 +153,7 @@ def send_file(
     person. follow: whether it may be a symbolic link. report(n): called for n bytes.
     """
     peer.send(file=number, offset=offset)
-    digest = None if mtime is None else new_digest()
+    digest = None if mtime is None else hashlib.sha256()
     at = 0
     try:
         with open_file(path, follow) as file:
@@ -240,7 +241,9 @@ def received(peer, root, path, what, size, report, offset=0, known="", make=Fals
         try:
             folder = stack.enter_context(Folder.opened(root, below, make))
             private = folder.mode_of(name) is not None
-            file = PartFile(folder, part_name(name, what), offset, 0o600 if private else mode)
+            digest = new_digest() if known else hashlib.sha256()
+            part = part_name(name, what)
+            file = PartFile(folder, part, digest, offset, 0o600 if private else mode)
         except OSError as error:
             why = error
         keep = False

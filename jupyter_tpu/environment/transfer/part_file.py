@@ -159,15 +159,15 @@ class Folder:
 
 
 class PartFile:
-    """A file that is written under the name *part* in an open folder.
+    """A file that is written under the name *part* in an open folder. Updates *digest*.
 
     offset: bytes that are there from before; they are kept. mode: for the time until it is whole.
     info: of it, once it is closed.
     """
 
-    def __init__(self, folder, part, offset=0, mode=0o600):
+    def __init__(self, folder, part, digest, offset=0, mode=0o600):
         self.part = part
-        self.digest = new_digest()
+        self.digest = digest
         self._folder = folder
         if not offset:
             folder.remove(part)

@@ -184,12 +184,11 @@ class Receiver:
     def _remove_stale_files(self):
         """Deletes what an earlier copy left in a new folder, and this one does not have."""
         known = {}
-        for entry in self._entries:
-            known[self._path_of(entry)] = entry.kind
-            folder, name = self._place_of(entry)
-            below, name = os.path.split(name)
-            part = part_name(name, self._what(entry))
-            known[os.path.join(folder, below, part)] = "file"
+        for entry in filter(lambda entry: self._is_new(entry.root), self._entries):
+            path = self._path_of(entry)
+            folder, name = os.path.split(path)
+            known[path] = entry.kind
+            known[os.path.join(folder, part_name(name, self._what(entry)))] = "file"
         for root, base in enumerate(self._bases):
             for folder, folders, files in os.walk(base, False) if self._is_new(root) else ():
                 for name in folders + files:
