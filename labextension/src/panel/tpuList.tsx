@@ -24,7 +24,8 @@ export function TPUList({ tpus }: { tpus: ITPU[] }) {
     many && query
       ? tpus.filter(tpu => {
           const { label } = tpuStatus(tpu);
-          const text = `${tpu.name} ${tpu.type} ${tpu.zone} ${label}`;
+          const idle = isIdle(actions.loads.of(tpu)?.load) && trans.__('idle');
+          const text = facts(tpu.name, tpu.type, tpu.zone, label, idle);
           return words.every(word => text.toLowerCase().includes(word));
         })
       : tpus;
