@@ -11,8 +11,8 @@ import { BudgetsForm } from '../money/budgetsForm';
 import { GrantsForm } from '../money/grantsForm';
 import { PriceList } from '../money/priceList';
 import { UsageList } from '../money/usageList';
-import { IChange } from '../rest/api';
-import { TokensForm } from '../setup/tokensForm';
+import { IChange, IPassTokens, IToken } from '../rest/api';
+import { ListForm } from '../ui/listForm';
 
 export class Forms {
   constructor(
@@ -28,7 +28,13 @@ export class Forms {
     this.usage = new UsageList(client.usage);
     this.prices = new PriceList(client.prices);
     this.queued = new QueuedList(client.queued);
-    this.tokens = new TokensForm(client.tokens);
+    this.tokens = new ListForm<IPassTokens, IToken>({
+      empty: { names: [] },
+      complete: ({ names }) => names.length > 0,
+      list: () => client.tokens.list(),
+      add: body => client.tokens.passOn(body),
+      remove: name => client.tokens.remove(name)
+    });
     this.lists = {
       budgets: this.budgets.list,
       grants: this.grants.list,
@@ -55,7 +61,8 @@ export class Forms {
   readonly usage: UsageList;
   readonly prices: PriceList;
   readonly queued: QueuedList;
-  readonly tokens: TokensForm;
+  /** Which tokens TPUs get: their names. Values never come here. */
+  readonly tokens: ListForm<IPassTokens, IToken>;
   /** What the pages with lists show, by their names. */
   readonly lists;
 
