@@ -17,32 +17,8 @@ import { ListForm } from '../ui/listForm';
 export class Forms {
   constructor(
     private _model: TPUModel,
-    defaults?: CreateDefaults
+    private _defaults?: CreateDefaults
   ) {
-    const { client } = _model;
-    this.create = new CreateForm(_model, defaults);
-    this.connect = new ConnectForm(_model);
-    this.packages = new PackagesForm(_model);
-    this.grants = new GrantsForm(client.grants);
-    this.budgets = new BudgetsForm(client);
-    this.usage = new UsageList(client.usage);
-    this.prices = new PriceList(client.prices);
-    this.queued = new QueuedList(client.queued);
-    this.tokens = new ListForm<IPassTokens, IToken>({
-      empty: { names: [] },
-      complete: ({ names }) => names.length > 0,
-      list: () => client.tokens.list(),
-      add: body => client.tokens.passOn(body),
-      remove: name => client.tokens.remove(name)
-    });
-    this.lists = {
-      budgets: this.budgets.list,
-      grants: this.grants.list,
-      prices: this.prices,
-      queued: this.queued,
-      tokens: this.tokens.list,
-      usage: this.usage
-    };
     _model.unlistedChanged.connect((_, { budgets, what }) =>
       budgets ? this.budgets.update(budgets) : this._loadAgain(what)
     );
@@ -53,18 +29,31 @@ export class Forms {
     });
   }
 
-  readonly create: CreateForm;
-  readonly connect: ConnectForm;
-  readonly packages: PackagesForm;
-  readonly grants: GrantsForm;
-  readonly budgets: BudgetsForm;
-  readonly usage: UsageList;
-  readonly prices: PriceList;
-  readonly queued: QueuedList;
+  readonly create = new CreateForm(this._model, this._defaults);
+  readonly connect = new ConnectForm(this._model);
+  readonly packages = new PackagesForm(this._model);
+  readonly grants = new GrantsForm(this._model.client.grants);
+  readonly budgets = new BudgetsForm(this._model.client);
+  readonly usage = new UsageList(this._model.client.usage);
+  readonly prices = new PriceList(this._model.client.prices);
+  readonly queued = new QueuedList(this._model.client.queued);
   /** Which tokens TPUs get: their names. Values never come here. */
-  readonly tokens: ListForm<IPassTokens, IToken>;
+  readonly tokens = new ListForm<IPassTokens, IToken>({
+    empty: { names: [] },
+    complete: ({ names }) => names.length > 0,
+    list: () => this._model.client.tokens.list(),
+    add: body => this._model.client.tokens.passOn(body),
+    remove: name => this._model.client.tokens.remove(name)
+  });
   /** What the pages with lists show, by their names. */
-  readonly lists;
+  readonly lists = {
+    budgets: this.budgets.list,
+    grants: this.grants.list,
+    prices: this.prices,
+    queued: this.queued,
+    tokens: this.tokens.list,
+    usage: this.usage
+  };
 
   /** Loads what has changed, if it was loaded. */
   private _loadAgain(what: IChange['what']): void {
