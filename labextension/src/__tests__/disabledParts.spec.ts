@@ -5,8 +5,15 @@ import { CommandIDs } from '../actions/commandIDs';
 import { ACTIONS } from '../actions/table';
 import { Action } from '../model/availableActions';
 import { keyOf } from '../model/resources';
-import { button, listOf, notified, openPanel, shows } from './opened';
-import { aJob, anApp, anOperation, connectedTPU, refused } from './server';
+import { button, notified, openPanel, shows } from './opened';
+import {
+  aJob,
+  anApp,
+  anOperation,
+  connectedTPU,
+  listOf,
+  refused
+} from './server';
 
 const TPU = connectedTPU({ hosts: [] });
 const READY = { tpu: keyOf(TPU) };

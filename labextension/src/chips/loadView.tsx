@@ -42,15 +42,7 @@ export function hasLoad(tpu: ITPU): boolean {
   return tpu.state === 'READY' && tpu.connection !== 'disconnected';
 }
 
-export function Load(props: ITPUProps & { known: IKnownLoad }) {
-  return (
-    <Section id="load" title={trans.__('Memory and load')}>
-      <Live {...props} />
-    </Section>
-  );
-}
-
-function Live({ tpu, known }: ITPUProps & { known: IKnownLoad }) {
+export function Load({ tpu, known }: ITPUProps & { known: IKnownLoad }) {
   const { load, failure } = known;
   const hosts = load?.hosts ?? [];
   const [some, more] = useSome(
@@ -60,7 +52,7 @@ function Live({ tpu, known }: ITPUProps & { known: IKnownLoad }) {
     trans.__('Plots of hosts')
   );
   return (
-    <>
+    <Section id="load" title={trans.__('Memory and load')}>
       {!load && !failure && (
         <span role="status">{trans.__('Asking the hosts…')}</span>
       )}
@@ -78,7 +70,7 @@ function Live({ tpu, known }: ITPUProps & { known: IKnownLoad }) {
         ))}
       </ul>
       {more}
-    </>
+    </Section>
   );
 }
 

@@ -92,6 +92,7 @@ export class PackagesForm extends Form<IPackagesFields> {
   }
 
   async remove(name: string): Promise<void> {
+    this._adding = '';
     await this._change({ remove: [name] });
   }
 
@@ -116,16 +117,14 @@ export class PackagesForm extends Form<IPackagesFields> {
         );
         this._model.putOperation(operation);
         this._operation = operation.id;
-        this._adds = !!change.add;
       }
     });
   }
 
   private _onEnded(_: unknown, operation: IOperation): void {
-    if (this.isOf(operation) && operation.state === 'done' && this._adds) {
-      if (this.filled.add === this._adding) {
-        this.set('add', '');
-      }
+    const isDone = this.isOf(operation) && operation.state === 'done';
+    if (isDone && this.filled.add === this._adding) {
+      this.set('add', '');
     }
     // Cells and other clients change them, too.
     if (keyOf({ name: operation.tpu, zone: operation.zone }) === this._tpu) {
@@ -134,7 +133,6 @@ export class PackagesForm extends Form<IPackagesFields> {
   }
 
   private _adding = '';
-  private _adds = false;
   private _environment = '';
   private _id = '';
   private _operation = '';
