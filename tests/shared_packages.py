@@ -16,12 +16,18 @@ from jupyter_tpu.emulator.hosts.host_files import CACHE, open_for_all
 #: Nobody else of this machine can get into it: what is below is open for the users of hosts.
 PRIVATE = Path(sys.prefix, "emulated-hosts")
 
-#: What a host runs to have an environment for kernels.
+#: What a host runs to have an environment for kernels. The first one installs uv for all.
 MAKE_ENVIRONMENT = """
 python="$(readlink -f "$(command -v python3.11 || command -v python3)")"
-"$python" -m pip install -q --target ~/uv uv
-~/uv/bin/uv venv -q --python "$python" ~/env
-~/uv/bin/uv pip install -q --python ~/env/bin/python ipykernel ipywidgets
+uv="$UV_CACHE_DIR/for-tests"
+if ! [ -x "$uv/bin/uv" ]; then
+    new="$(mktemp -d "$uv.XXXXXX")"
+    chmod 755 "$new"
+    "$python" -m pip install -q --target "$new" uv
+    mv -T "$new" "$uv" || rm -rf "$new"
+fi
+"$uv/bin/uv" venv -q --python "$python" ~/env
+"$uv/bin/uv" pip install -q --python ~/env/bin/python ipykernel ipywidgets
 """
 
 
