@@ -253,19 +253,44 @@ async def test_a_run_about_which_nobody_asks_is_stopped_if_that_was_ordered(pod)
     assert run.hosts[0].cause == "stopped"
 
 
-@in_pod
-async def test_after_a_restart_of_the_agent_the_end_is_not_known(pod):
-    run = await pod.shell("echo $PPID; sleep 600", hosts="1")
+async def printed(pod: Pod, run: Any) -> list[int]:
+    """The numbers in its first output."""
 
-    async def printed() -> Any:
+    async def output() -> Any:
         return (await pod.fleet.runs.output(pod.tpu, run.id)).output
 
-    daemon = int((await eventually(printed))[0].data)
+    return [int(word) for word in (await eventually(output))[0].data.split()]
+
+
+async def daemon_of(pod: Pod, worker: int) -> int:
+    """The process of a host's agent."""
+    name = NodeName("emulated", "us-central1-a", pod.tpu)
+    return (await pod.links.get(HostName(name, worker)).agent()).hello["pid"]
+
+
+@in_pod
+async def test_a_command_goes_on_when_the_agent_is_killed(pod):
+    script = "echo 1; while [ ! -e go-on ]; do sleep 0.05; done; echo 2; exit 3"
+    run = await pod.shell(script, hosts="1")
+    await printed(pod, run)
+    daemon = await daemon_of(pod, 1)
     await pod.output(await pod.start("kill", "-KILL", str(daemon), hosts="1"))
+    await pod.output(await pod.shell("touch go-on", hosts="1"))
+    assert await pod.stdout(run) == [b"1\n2\n"]
+    assert run.code == 3
+    assert await daemon_of(pod, 1) != daemon
+
+
+@in_pod
+async def test_without_the_process_that_kept_a_command_its_end_is_not_known(pod):
+    run = await pod.shell("echo $PPID; sleep 600", hosts="1")
+    (keeper,) = await printed(pod, run)
+    daemon = await daemon_of(pod, 1)
+    await pod.output(await pod.start("kill", "-KILL", str(daemon), str(keeper), hosts="1"))
     await eventually(lambda: run.state == "done")
     (host,) = run.hosts
     assert (host.state, host.code) == ("unknown", 255)
-    assert "restarted" in host.problem.message
+    assert "process that kept the command" in host.problem.message
 
 
 # ---- in a shell ----------------------------------------------------------------------------------

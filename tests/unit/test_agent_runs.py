@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import os
 import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from waiting import eventually
+from waiting import eventually, until
 
-from jupyter_tpu.agent.daemon import run_process
 from jupyter_tpu.agent.daemon import runs as module
 from jupyter_tpu.agent.daemon.handlers import OperationError, handlers
-from jupyter_tpu.agent.daemon.run_process import BUFFER
 from jupyter_tpu.agent.daemon.runs import Runs
+from jupyter_tpu.agent.keeper.run_keeper import BUFFER
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.agent.protocol.requests import REQUESTS
 
@@ -56,15 +55,47 @@ class Client:
             answer = await self.ask("read_run", start=answer["next"])
 
 
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Short enough for unix sockets, which a folder of pytest's may not be."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("HOME", folder)
+        yield Path(folder)
+        until(lambda: not sockets(Path(folder)))
+
+
+def sockets(home: Path) -> list[Path]:
+    return [*(home / ".jupyter-tpu/run").glob("*")]
+
+
 @pytest_asyncio.fixture
-async def client() -> AsyncIterator[Client]:
+async def client(home: Path) -> AsyncIterator[Client]:
     client = Client()
     yield client
+    await client.runs.end_all()
     await client.runs.close()
+
+
+@pytest.fixture
+def shorten(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes keepers wait shorter."""
+
+    def shorten(name: str) -> None:
+        shorter = f"run_keeper.{name} = 0.3; run_keeper.fork_keepers()"
+        program = module.PROGRAM.replace("run_keeper.fork_keepers()", shorter)
+        monkeypatch.setattr(module, "PROGRAM", program)
+
+    return shorten
 
 
 def alive(pid: int) -> bool:
     return bool(start_time(pid))
+
+
+def written(pid: int) -> int:
+    """Bytes that a process has written."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return int(dict(line.split(": ") for line in lines)["wchar"])
 
 
 async def test_one_answer_has_output_exit_code_and_time_of_a_short_command(client):
@@ -96,14 +127,14 @@ async def test_arguments_reach_the_program_as_they_are(client):
 
 
 async def test_a_command_waits_while_nobody_takes_its_output_and_nothing_is_lost(client):
-    size = 5 * BUFFER
-    answer = await client.shell(f"head -c {size} /dev/zero; echo end >&2")
-    run = client.runs._runs["r"]
-    await eventually(lambda: not run._room.is_set())
-    assert run._size < 2 * BUFFER
-    assert run.ended is None
+    code = "import os; [os.write(1, bytes(1 << 16)) for _ in range(80)]; os.write(2, b'end\\n')"
+    answer = await client.start(sys.executable, "-c", code)
+    pid = (await client.runs.processes())["r"]
+    await eventually(lambda: written(pid) >= BUFFER)
+    assert written(pid) < 2 * BUFFER
+    assert answer["ended"] is None
     out, err, ended = await client.rest(answer)
-    assert len(out) == size
+    assert len(out) == 80 << 16
     assert err == b"end\n"
     assert ended["code"] == 0
 
@@ -119,7 +150,7 @@ async def test_a_lost_answer_is_asked_for_again_by_its_offset(client):
 
 async def test_input_is_written_once_however_often_it_is_sent_and_ends(client):
     starting = asyncio.ensure_future(client.start("cat", input=True))
-    await eventually(lambda: client.runs._runs)
+    await eventually(lambda: client.runs._keepers)
 
     async def write(start: int, data: bytes, **more: Any) -> bool:
         encoded = base64.b64encode(data).decode()
@@ -137,7 +168,7 @@ async def test_input_is_written_once_however_often_it_is_sent_and_ends(client):
 
 async def test_input_that_nobody_reads_waits_until_the_command_ends(client):
     starting = asyncio.ensure_future(client.shell("read line; echo $line; sleep 600", input=True))
-    await eventually(lambda: client.runs._runs)
+    await eventually(lambda: client.runs._keepers)
     data = base64.b64encode(b"first\n" + bytes(1 << 20)).decode()
     writing = asyncio.ensure_future(client.ask("write_run", data=data, start=0))
     answer = await starting
@@ -176,18 +207,19 @@ async def test_a_command_that_can_not_start_says_why(client, command, code, mess
         ({"command": ["true"], "cwd": "/x\0y"}, "does not exist"),
     ],
 )
-async def test_a_wrong_request_starts_nothing(client, params, message):
+async def test_a_wrong_request_starts_nothing(client, home, params, message):
     with pytest.raises(OperationError, match=message):
         await client.ask("run", **params)
-    assert not client.runs.running
+    await eventually(lambda: not sockets(home))
 
 
-async def test_the_working_folder_is_relative_to_the_home_folder(client, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "a b").mkdir()
-    for cwd, folder in (("a b", "a b"), ("~/a b", "a b"), ("", ""), (str(tmp_path), "")):
-        out, _, _ = await client.rest(await client.start("pwd", id=cwd or "-", cwd=cwd))
-        assert Path(out.decode().rstrip("\n")) == tmp_path / folder
+@pytest.mark.parametrize(
+    ("cwd", "folder"), [("a b", "a b"), ("~/a b", "a b"), ("", ""), ("/", "/")]
+)
+async def test_the_working_folder_is_relative_to_the_home_folder(client, home, cwd, folder):
+    (home / "a b").mkdir()
+    out, _, _ = await client.rest(await client.start("pwd", cwd=cwd))
+    assert Path(out.decode().rstrip("\n")) == home / folder
 
 
 async def test_the_variables_are_clean_and_the_environments_commands_come_first(
@@ -223,12 +255,11 @@ async def test_stopping_ends_the_children_too_even_those_that_left_its_group(cli
     assert ended["cause"] == "stopped"
 
 
-async def test_what_ignores_interrupts_and_termination_is_killed(client, monkeypatch):
-    monkeypatch.setattr(run_process, "KILL_GRACE", 0.2)
+async def test_what_ignores_interrupts_and_termination_is_killed(client, shorten):
+    shorten("GRACE")
     answer = await client.shell("trap '' INT TERM; echo ready; while :; do sleep 0.05; done")
     assert answer["ended"] is None
-    while not (await client.ask("stop_run"))["ended"]:
-        pass  # after three times KILL_GRACE, on a busy machine
+    assert await client.ask("stop_run") == {"ended": True}
     _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
     assert ended["signal"] == signal.SIGKILL
 
@@ -247,40 +278,74 @@ async def test_output_that_a_child_writes_after_the_end_is_not_lost(client):
     assert ended["code"] == 0
 
 
-async def test_without_its_client_a_command_is_ended_after_a_while(client, monkeypatch):
-    answer = await client.shell("echo started; sleep 600")
-    await client.runs.end_abandoned()
-    assert client.runs.running, "its client is connected"
+async def test_without_its_client_a_command_is_ended_after_a_while(client, home, shorten):
+    shorten("ABANDONED")
+    script = "trap 'touch trapped; sleep 2; exit 9' INT; echo started; while :; do sleep 0.05; done"
+    answer = await client.shell(script)
     client.runs.client_left(client)
-    await client.runs.end_abandoned()
-    assert client.runs.running, "its client may come back"
-    monkeypatch.setattr(module, "ABANDONED", 0.0)
-    await client.runs.end_abandoned()
+    await eventually((home / "trapped").exists)
     _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
-    assert ended["cause"] == "abandoned"
+    assert (ended["cause"], ended["code"]) == ("abandoned", 9)
 
 
-async def test_an_unread_end_does_not_keep_a_command_that_is_abandoned(client, monkeypatch):
-    await client.shell(f"head -c {2 * BUFFER} /dev/zero")
-    run = client.runs._runs["r"]
-    await eventually(lambda: not run._room.is_set())  # it waits to write the rest
-    monkeypatch.setattr(module, "ABANDONED", 0.0)
+async def test_a_command_goes_on_while_its_client_is_connected_and_may_come_back(client, home):
+    answer = await client.shell("echo started; while [ ! -e go ]; do sleep 0.05; done; echo end")
     client.runs.client_left(client)
-    await client.runs.end_abandoned()
-    assert not client.runs.running
+    assert await client.runs.processes()
+    (home / "go").touch()
+    out, _, ended = await client.rest(answer)
+    assert (out, ended["code"]) == (b"started\nend\n", 0)
+
+
+async def test_an_unread_end_does_not_keep_a_command_that_is_abandoned(client, home, shorten):
+    shorten("ABANDONED")
+    await client.shell(f"head -c {2 * BUFFER} /dev/zero")
+    assert sockets(home)
+    client.runs.client_left(client)
+    await eventually(lambda: not sockets(home))
+
+
+async def test_a_daemon_waits_for_a_client_that_may_not_have_heard_of_an_end(client, monkeypatch):
+    assert not client.runs.awaited()
+    await client.rest(await client.start("true"))
+    assert client.runs.awaited()
+    assert not client.runs.awaited(leaving=client)
+    monkeypatch.setattr(module, "RETURN", 0.0)
+    assert not client.runs.awaited()
+
+
+async def test_a_command_whose_keeper_is_killed_is_killed_too(client):
+    answer = await client.shell("echo $PPID $$; sleep 600")
+    keeper, pid = map(int, base64.b64decode(answer["output"][0][1]).split())
+    os.kill(keeper, signal.SIGKILL)
+    _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
+    assert ended["signal"] == signal.SIGKILL
+    await eventually(lambda: not alive(pid))
 
 
 async def test_ended_runs_are_forgotten_in_the_end(client):
     for number in range(module.KEPT + 3):
         await client.start("true", id=str(number))
-    assert len(client.runs._runs) == module.KEPT
+    assert len(client.runs._ends) == module.KEPT
     with pytest.raises(OperationError, match="The run 0 does not exist"):
         await client.ask("read_run", id="0", start=0)
 
 
-async def test_when_the_daemon_ends_its_commands_end(client):
+async def test_when_the_daemon_ends_its_commands_go_on_and_the_next_one_has_all(client, home):
+    script = "echo $$; while [ ! -e go ]; do sleep 0.05; done; echo end; exit 3"
+    first = await client.shell(script)
+    pid = int(base64.b64decode(first["output"][0][1]))
+    await client.runs.close()
+    client.runs = Runs()
+    assert await client.runs.processes() == {"r": pid}
+    (home / "go").touch()
+    answer = await client.ask("run", start=first["next"], command=["false"])
+    out, _, ended = await client.rest(answer)
+    assert (out, ended["code"]) == (b"end\n", 3)
+
+
+async def test_when_nothing_shall_be_left_on_the_host_commands_end(client):
     answer = await client.shell("echo $$; sleep 600")
     pid = int(base64.b64decode(answer["output"][0][1]))
-    await client.runs.close()
-    with contextlib.suppress(ChildProcessError):
-        await eventually(lambda: not alive(pid))
+    await client.runs.end_all()
+    await eventually(lambda: not alive(pid))

@@ -20,19 +20,20 @@ from jupyter_tpu.agent.daemon.runs import Runs
 from jupyter_tpu.agent.protocol.process_env import process_environment
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.agent.protocol.requests import REQUESTS
-from jupyter_tpu.fleet.jobs.host_run import PlainRun
+from jupyter_tpu.agent.protocol.run_client import encoded_order
 from jupyter_tpu.ssh.host_program import argument
 
+KEEPER = "agent.keeper.run_keeper"
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
 
 
 class Program(subprocess.Popen[bytes]):
-    """The program on a host, asked to start a command."""
+    """The keeper of a run, started without an agent."""
 
     def __init__(self, *command: str, id: str = "r1", program: str = "", **request: Any) -> None:
-        words = [PYTHON, "-I", "-S", "-c", program or argument("fleet.jobs.run_on_host")]
+        words = [PYTHON, "-I", "-S", "-c", program or argument(KEEPER)]
         super().__init__(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.say(PlainRun(id, {"command": command, **request}, None)._encoded())  # type: ignore[arg-type]
+        self.say(encoded_order(REQUESTS["run"](id=id, command=[*command], **request)))
 
     def say(self, data: bytes) -> None:
         assert self.stdin is not None
@@ -43,20 +44,40 @@ class Program(subprocess.Popen[bytes]):
         assert self.stdout is not None
         return self.stdout.readline().split()
 
-    def output(self) -> bytes:
-        """The next data of stdout. The dynamic linker may have said something on stderr before."""
+    def begin(self) -> int:
+        """The process id of the command."""
+        word, pid, _ = self.line()
+        assert word == b"running"
+        return int(pid)
+
+    def read(self, start: int) -> tuple[bytes, list[bytes]]:
+        """What is there of stdout, and the words that end the answer. The dynamic linker may have
+        said something on stderr before.
+        """
         assert self.stdout is not None
-        while True:
-            word, stream, size = self.line()
-            assert word == b"output"
-            data = self.stdout.read(int(size))
-            if stream == b"1":
-                return data
+        self.say(b"read %d\n" % start)
+        out = b""
+        while (words := self.line())[0] == b"output":
+            data = self.stdout.read(int(words[2]))
+            out += data if words[1] == b"1" else b""
+        return out, words
+
+    def output(self, start: int = 0) -> bytes:
+        """The first output from *start* on."""
+        while not (answer := self.read(start))[0]:
+            assert answer[1] == [b"next"]
+        return answer[0]
+
+    def end(self, start: int = 0) -> list[bytes]:
+        """How it has ended: exit code, signal, cause."""
+        while (answer := self.read(start))[1][0] != b"ended":
+            pass
+        return answer[1][1:4]
 
 
 def changed_program(text: bytes, other: bytes) -> str:
     """The program with *other* in place of *text*."""
-    head, data, tail = argument("fleet.jobs.run_on_host").split("'")
+    head, data, tail = argument(KEEPER).split("'")
     source = zlib.decompress(base64.b64decode(data))
     assert source.count(text) == 1
     source = source.replace(text, other)
@@ -105,10 +126,11 @@ def agent(home: Path) -> Agent:
 
 def test_a_short_command_needs_no_agent(home: Path) -> None:
     with Program("sh", "-c", "pwd; exit 3") as program:
-        assert program.line() == [b"started"]
-        assert program.output() == os.fsencode(home) + b"\n"
-        assert program.line()[:4] == [b"ended", b"3", b"-1", b"-"]
-        program.say(b".")
+        program.begin()
+        out, ended = program.read(0)
+        assert out == os.fsencode(home) + b"\n"
+        assert ended[:4] == [b"ended", b"3", b"-1", b"-"]
+        program.say(b"forget\n")
         assert program.wait(60) == 0
 
 
@@ -129,31 +151,42 @@ def test_its_variables_are_those_of_the_agent(
         monkeypatch.setenv(name, value)
     variables = {"MINE": "it's\n1", "TPU_HOST_BOUNDS": "1,1,1"}
     with Program("env", "-0", env=variables, python="/e/bin/python") as program:
-        program.line()
+        program.begin()
         environment = dict(
             pair.split("=", 1) for pair in program.output().decode().split("\0") if pair
         )
-        program.say(b".")
+        program.say(b"forget\n")
     for name in ("LINES", "COLUMNS"):  # set by libraries of this process, without Python
         environment.pop(name, None)
     assert environment == process_environment("/e/bin/python", variables)
 
 
-def test_what_cannot_be_started_is_left_to_the_agent(home: Path) -> None:
-    for command, cwd in (("no-such-program", ""), ("true", "no-such-folder"), ("/etc/passwd", "")):
-        with Program(command, cwd=cwd) as program:
-            assert program.line() == [b"agent"]
+@pytest.mark.parametrize(
+    ("command", "cwd", "why"),
+    [
+        ("no-such-program", "", [b"program", b"2"]),
+        ("true", "no-such-folder", [b"folder", b"2"]),
+        ("/etc/passwd", "", [b"program", b"13"]),
+    ],
+)
+def test_what_cannot_be_started_says_why(
+    home: Path, command: str, cwd: str, why: list[bytes]
+) -> None:
+    with Program(command, cwd=cwd) as program:
+        word, *words = program.line()
+        assert (word, words[:2]) == (b"refused", why)
 
 
 def test_one_that_was_stopped_sleeps_until_its_end_is_acknowledged(home: Path) -> None:
-    impatient = changed_program(b"GRACE, LINGER = 3.0,", b"GRACE, LINGER = 0.0,")
+    impatient = changed_program(b"GRACE = 3.0", b"GRACE = 0.0")
     with Program("sleep", "1000", program=impatient) as program:
-        program.line()
-        program.say(b"s")
-        assert program.line()[0] == b"ended"
+        program.begin()
+        program.say(b"stop\n")
+        assert program.line() == [b"stopped"]
+        program.end()
         stat = Path(f"/proc/{program.pid}/stat")
         until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S")
-        program.say(b".")
+        program.say(b"forget\n")
         assert program.wait(60) == 0
 
 
@@ -162,14 +195,40 @@ def test_it_is_stopped_when_it_is_asked_for_or_the_time_is_over(home: Path, how:
     limit = 2.0 if how == "timeout" else None
     script = "setsid sh -c 'echo $$; exec sleep 1000'; true"
     with Program("sh", "-c", script, limit=limit) as program:
-        program.line()
-        child = int(program.output())  # in a group of its own
+        program.begin()
+        child = int(output := program.output())  # in a group of its own
         assert os.getpgid(child) == child
         if how == "stopped":
-            program.say(b"s")
-        assert program.line()[:4] == [b"ended", b"-1", b"2", how.encode()]
-        program.say(b".")
+            program.say(b"stop\n")
+            assert program.line() == [b"stopped"]
+        assert program.end(len(output)) == [b"-1", b"2", how.encode()]
+        program.say(b"forget\n")
     until(lambda: not start_time(child))
+
+
+def test_input_reaches_a_command_without_an_agent_once(home: Path) -> None:
+    with Program("cat", input=True) as program:
+        program.begin()
+        for start, data in ((0, b"abc"), (0, b"abc"), (1, b"bcd")):
+            program.say(b"write %d 3 0\n%s" % (start, data))
+            assert program.line() == [b"reads", b"1"]
+        program.say(b"write 4 0 1\n")
+        assert program.line() == [b"reads", b"0"]
+        assert program.end() == [b"0", b"-1", b"-"]
+        assert program.read(0)[0] == b"abcd"
+        program.say(b"forget\n")
+
+
+def test_output_is_there_again_until_it_is_acknowledged(home: Path) -> None:
+    with Program("sh", "-c", "printf one; read line; printf two", input=True) as program:
+        program.begin()
+        assert program.output() == program.output() == b"one"
+        program.say(b"write 0 1 1\n\n")
+        program.line()
+        program.end(1)
+        assert program.read(1)[0] == b"netwo"
+        assert program.read(3)[0] == b"two"
+        program.say(b"forget\n")
 
 
 @pytest.mark.asyncio
@@ -178,7 +237,7 @@ async def test_a_longer_one_is_taken_over_with_its_output_input_and_end(
 ) -> None:
     script = "echo one; read line; echo two $line >&2; cat; exit 3"
     with Program("sh", "-c", script, input=True) as program:
-        program.line()
+        program.begin()
         assert program.output() == b"one\n"
         answer = await agent.ask("run", begun="started", command=["false"], start=0)
         assert base64.b64decode(answer["output"][0][1]) == b"one\n"
@@ -192,8 +251,7 @@ async def test_a_longer_one_is_taken_over_with_its_output_input_and_end(
 @pytest.mark.asyncio
 async def test_an_end_that_the_client_did_not_hear_of_is_not_lost(home: Path, agent: Agent) -> None:
     with Program("sh", "-c", "echo one; exit 5") as program:
-        while program.line()[0] != b"ended":
-            pass
+        program.end()
         program.stdin.close()  # type: ignore[union-attr]
         output, ended = await agent.rest(0)
     assert (output, ended["code"]) == ([(1, b"one\n")], 5)
@@ -205,7 +263,7 @@ async def test_output_that_nobody_reads_makes_it_wait_and_nothing_is_lost(
 ) -> None:
     size = 5_000_000
     with Program("sh", "-c", f"head -c {size} /dev/zero | tr '\\0' x; echo end >&2") as program:
-        program.line()
+        program.begin()
         output, ended = await agent.rest(0)
     assert sum(len(data) for stream, data in output if stream == 1) == size
     assert [data for stream, data in output if stream == 2] == [b"end\n"]
@@ -216,16 +274,15 @@ async def test_output_that_nobody_reads_makes_it_wait_and_nothing_is_lost(
 @pytest.mark.asyncio
 async def test_the_agent_stops_what_it_has_taken_over(home: Path, agent: Agent, how: str) -> None:
     with Program("sh", "-c", "echo $$; exec sleep 1000") as program:
-        program.line()
+        program.begin()
         pid = int(program.output())
         if how == "stopped":
             assert (await agent.ask("stop_run"))["ended"]
             _, ended = await agent.rest(0)
             assert (ended["signal"], ended["cause"]) == (2, "stopped")
         else:
-            await agent.runs.take_over_all()
-            assert agent.runs.processes() == {"r1": pid}  # its owner, where it holds chips
-            await agent.runs.close()
+            assert await agent.runs.processes() == {"r1": pid}  # its owner, where it holds chips
+            await agent.runs.end_all()
         await eventually(lambda: not start_time(pid))
 
 
@@ -233,11 +290,11 @@ async def test_the_agent_stops_what_it_has_taken_over(home: Path, agent: Agent, 
 async def test_it_is_started_once_whoever_comes_first(home: Path, agent: Agent) -> None:
     await agent.ask("run", begun="", command=["true"])
     with Program("touch", str(home / "late")) as program:
-        assert program.line() == [b"agent"]
+        assert program.line()[:2] == [b"refused", b"socket"]
     assert not (home / "late").exists()
     with pytest.raises(OperationError, match="does not exist"):
         await agent.ask("run", id="r2", begun="started", command=["true"])
-    for path in sockets(home):  # what the agent would do later
+    for path in sockets(home):  # what its keeper would do later
         path.unlink()
 
 
@@ -245,8 +302,7 @@ async def test_it_is_started_once_whoever_comes_first(home: Path, agent: Agent) 
 async def test_without_a_client_and_an_agent_it_is_ended(home: Path, agent: Agent) -> None:
     impatient = changed_program(b"ABANDONED = 300.0", b"ABANDONED = 0.1")
     with Program("sh", "-c", "echo $$; exec sleep 1000", program=impatient) as started:
-        started.line()
-        pid = int(started.output())
+        pid = started.begin()
         started.stdin.close()  # type: ignore[union-attr]
         with contextlib.suppress(BrokenPipeError):
             await eventually(lambda: not start_time(pid))

@@ -1,7 +1,9 @@
 """A command on one host, followed over its link until it has ended.
 
-It is started over SSH alone: a host without an agent needs none for a short one. What takes longer
-is handed over to the agent, which is started then (`agent.daemon.handed_over`).
+The process that owns it there, its keeper (`agent.keeper.run_keeper`), is asked in one way. The
+agent starts that, and passes questions and answers on. If no agent runs there, the keeper is
+started over SSH: a short command needs no agent. After `SOON`, or when that connection has broken,
+the agent is started, and asked for the rest.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ...agent.protocol import requests
+from ...agent.protocol.records import RunEnd
+from ...agent.protocol.run_client import Refused, RunClient, encoded_order
 from ...errors import Reason, TPUError
 from ...links import HostName, Link
+from ...ssh.agent_answers import checked_record
 from ...ssh.host_program import argument
-from ...ssh.stream import CommandStream
+from ...ssh.host_values import InvalidAnswer
 from ..core.connections import HostConnections
 from ..models import HostRun, Problem
 
@@ -26,9 +31,10 @@ log = logging.getLogger(__name__)
 
 #: Seconds in which the link must be up.
 REACH = 60.0
-#: Seconds without a connection after which the agent ends a command (`agent.daemon.runs`), and the
-#: wait for it here.
+#: Seconds without a connection after which the keeper ends a command, and the wait for it here.
 ABANDONED = 300.0
+#: Seconds without an agent: sshd allows few programs at once on one connection.
+SOON = 2.0
 #: Between two attempts to ask again; seconds. The link itself waits between its attempts.
 PAUSE = 0.2
 #: Seconds in which a host must answer that it stopped a command.
@@ -68,10 +74,13 @@ class FollowedRun:
         self._request = request
         self._received = received
         self._changed = changed
-        self._asked = asyncio.Event()  # the agent was asked to start it, or never will be
+        self._asked = asyncio.Event()  # the host was asked to start it, or never will be
+        self._keeper: RunClient | None = None  # while it is asked itself
+        self._leave_keeper: asyncio.Timeout | None = None  # while it is being asked
+        self._tried = self._started = False  # to start it without the agent
+        self._stopping = False
         self._daemon: Any = None  # the process that was asked first
         self._known = False  # to that daemon, as its answers show
-        self._plain = PlainRun(id, request, received)
         self._task = asyncio.ensure_future(self._live())
 
     async def wait(self) -> None:
@@ -80,19 +89,19 @@ class FollowedRun:
 
     async def stop(self) -> None:
         """Ends it; if the host can't be asked to, it may continue there, and `state` says so."""
-        with contextlib.suppress(TPUError, TimeoutError):
-            async with asyncio.timeout(STOP):
-                if await self._plain.stop():
-                    await self.wait()
-        if not self._task.done() and (self._daemon is not None or self._plain.asked):
-            try:
+        self._stopping = True
+        if self._keeper is not None:
+            with contextlib.suppress(TPUError, OSError, ValueError, TimeoutError):
                 async with asyncio.timeout(STOP):
-                    self._plain.leave()
+                    await self._keeper.stop()
+                    await self.wait()
+        if not self._task.done() and (self._daemon is not None or self._tried):
+            with contextlib.suppress(TPUError, TimeoutError):  # its end is not known
+                async with asyncio.timeout(STOP):
+                    self._leave()
                     agent = await self._connections.link(self._host).agent()
                     await agent.request(requests.StopRun(id=self._id))
                     await self.wait()
-            except (TPUError, TimeoutError):
-                pass  # its end is not known
         self._task.cancel()
         await self.wait()
 
@@ -103,6 +112,9 @@ class FollowedRun:
         write = requests.WriteRun(id=self._id, start=start, data=encoded, end=end)
         while not self._task.done():
             try:
+                if self._keeper is not None:
+                    with contextlib.suppress(OSError, ValueError):
+                        return await self._keeper.write(start, data, end)
                 agent = await self._connections.link(self._host).agent()
                 return (await agent.request(write, WRITE))["reads"]
             except TPUError as error:
@@ -128,45 +140,79 @@ class FollowedRun:
             self._asked.set()
             self._changed()
 
-    async def _follow(self, link: Link) -> dict[str, Any]:
-        """Its end, as the agent has it."""
+    async def _follow(self, link: Link) -> RunEnd:
+        """Its end, as the host has it."""
         loop = asyncio.get_running_loop()
-        begun, lost = loop.time(), 0.0  # when the connection was lost
-        if not link.has_agent:
-            try:
-                ended = await self._plain.follow(link, self._started)
-            except TPUError as error:
-                if not _is_interruption(error):
-                    raise
-                ended, lost = None, loop.time()
-            if ended is not None:
-                return ended
-        offset = self._plain.offset
-        while True:
-            try:
-                answer = await self._ask(link, offset)
-            except TPUError as error:
-                lost = lost or loop.time()
-                asked = self._daemon is not None or self._plain.started
-                since, limit = (lost, ABANDONED) if asked else (begun, REACH)
-                if not _is_interruption(error) or loop.time() - since > limit:
-                    raise
-                await asyncio.sleep(PAUSE)
-                continue
-            lost = 0.0
-            self._known = True
-            for stream, data in answer["output"]:
-                await self._received(stream, data)
-            offset = answer["next"]
-            if answer["ended"] is not None:
-                return dict(answer["ended"])
+        begun, lost, offset = loop.time(), 0.0, 0  # lost: when the connection was
+        async with contextlib.AsyncExitStack() as stack:
+            while True:
+                try:
+                    if not link.has_agent and self._daemon is None and not self._tried:
+                        ended = await self._start_keeper(link, stack)
+                        if ended is not None:
+                            return ended
+                    answer = await self._ask(link, offset)
+                except TPUError as error:
+                    lost = lost or loop.time()
+                    asked = self._daemon is not None or self._started
+                    since, limit = (lost, ABANDONED) if asked else (begun, REACH)
+                    if not _is_interruption(error) or loop.time() - since > limit:
+                        raise
+                    await asyncio.sleep(PAUSE)
+                    continue
+                lost = 0.0
+                for stream, data in answer["output"]:
+                    await self._received(stream, data)
+                offset = answer["next"]
+                if answer["ended"] is not None:
+                    if self._keeper is not None:
+                        await self._keeper.forget()
+                    return answer["ended"]
+                if self._keeper is None:
+                    await stack.aclose()
+
+    async def _start_keeper(self, link: Link, stack: contextlib.AsyncExitStack) -> RunEnd | None:
+        """Starts it without the agent; its end, if it can't be started.
+
+        `_keeper` is None after that if the agent has to be asked.
+        """
+        words = ["sh", "-c", 'exec python3 -I -S -c "$0"', argument("agent.keeper.run_keeper")]
+        stream = await stack.enter_async_context(link.stream(words))
+        self._tried = True
+        keeper = RunClient(stream)
+        stack.callback(keeper.close)
+        request = requests.StartRun(id=self._id, **self._request)
+        try:
+            await keeper.begin(encoded_order(request))
+        except Refused as refusal:
+            if refusal.what == "program":
+                return checked_record(refusal.end(request.command[0]), RunEnd, "run")
+            self._tried = False
+            if refusal.what == "folder":
+                message = f"The folder {request.cwd} does not exist on the host."
+                raise TPUError(message, Reason.NO_FOLDER) from None
+        except ConnectionError:
+            pass
+        except ValueError as error:
+            raise InvalidAnswer("run", str(error)) from None
+        else:
+            self._keeper = keeper
+            self._started = True
+            self._mark_running()
+            self._soon = asyncio.get_running_loop().time() + SOON
+            self._asked.set()
+        return None
 
     async def _ask(self, link: Link, offset: int) -> requests.RunOutput:
+        if self._keeper is not None:
+            answer = await self._ask_keeper(self._keeper, offset)
+            if answer is not None:
+                return answer
         agent = await link.agent()
         daemon = (agent.hello["boot"], agent.hello["pid"])
         if self._daemon is None:
             self._daemon = daemon
-            self._started()
+            self._mark_running()
             asking = asyncio.ensure_future(agent.request(self._order(offset)))
             asyncio.get_running_loop().call_soon(self._asked.set)
             return await asking
@@ -175,17 +221,41 @@ class FollowedRun:
             return await agent.request(self._order(offset))
         return await agent.request(requests.ReadRun(id=self._id, start=offset))
 
+    async def _ask_keeper(self, keeper: RunClient, offset: int) -> requests.RunOutput | None:
+        """None if the agent has to be asked from now on."""
+        try:
+            async with asyncio.timeout_at(None if self._stopping else self._soon) as limit:
+                self._leave_keeper = limit
+                output, size, ended = await keeper.read(offset)
+            end = None if ended is None else checked_record(ended, RunEnd, "run")
+            answer: Any = {"output": output, "next": offset + size, "ended": end}
+            return answer
+        except (TimeoutError, ConnectionError):
+            self._keeper = None
+        except ValueError as error:
+            self._keeper = None
+            raise InvalidAnswer("run", str(error)) from None
+        except TPUError:
+            self._keeper = None
+            raise
+        return None
+
+    def _leave(self) -> None:
+        """Asks the agent from now on."""
+        if self._leave_keeper is not None and self._keeper is not None:
+            self._leave_keeper.reschedule(0)
+
     def _order(self, offset: int) -> requests.StartRun:
-        """What the agent is asked for, which starts the command or takes it over."""
-        begun = ("started" if self._plain.started else "") if self._plain.asked else None
+        """What the agent is asked for, which starts the command if it was not started."""
+        begun = ("started" if self._started else "") if self._tried else None
         return requests.StartRun(id=self._id, start=offset, begun=begun, **self._request)
 
-    def _started(self) -> None:
+    def _mark_running(self) -> None:
         if self.state.state != "running":
             self.state.state = "running"
             self._changed()
 
-    def _end(self, ended: dict[str, Any]) -> None:
+    def _end(self, ended: RunEnd) -> None:
         state = self.state
         state.state = "exited"
         state.cause = ended["cause"]
@@ -205,8 +275,8 @@ class FollowedRun:
         state.code = UNKNOWN
         state.cause = "stopped" if error is None else ""
         lost = error is None or _is_interruption(error) or error.reason is Reason.NOT_FOUND
-        asked = self._daemon is not None or self._plain.asked
-        if not asked or not (lost or self._known or self._plain.started):
+        asked = self._daemon is not None or self._tried
+        if not asked or not (lost or self._known or self._started):
             state.state = "not-started"
             error = error or TPUError("It was stopped before it started.", Reason.CANCELLED)
             state.problem = Problem.of(error)
@@ -215,7 +285,10 @@ class FollowedRun:
         if error is not None and error.reason in (Reason.INTERNAL, Reason.UNAVAILABLE):
             message = f"{error.message} The command may still run there."
         elif error is not None and error.reason is Reason.NOT_FOUND:
-            message = "The agent on the host was restarted. The command was probably ended."
+            message = (
+                "The process that kept the command on the host has ended. "
+                "The command has probably ended, too."
+            )
         else:
             minutes = round(ABANDONED / 60)
             message = (
@@ -239,122 +312,3 @@ def _signal_name(number: int | None) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-#: Seconds from its start after which a command is handed over.
-SOON = 2.0
-
-_PROGRAM = "fleet.jobs.run_on_host"
-
-
-class PlainRun:
-    """One command, until it has ended or is left to the agent.
-
-    id: of the run, for the agent. received: as of `FollowedRun`.
-
-    Attributes
-    ----------
-    asked: whether the host may have been asked to start it; started: it has.
-    offset: bytes of its output that were received.
-    """
-
-    def __init__(
-        self, id: str, request: dict[str, Any], received: Callable[[int, bytes], Awaitable[None]]
-    ) -> None:
-        self.asked = self.started = False
-        self.offset = 0
-        self._id = id
-        self._request = request
-        self._received = received
-        self._leaving = asyncio.Event()
-        self._stopping = False
-        self._stream: CommandStream | None = None
-
-    async def stop(self) -> bool:
-        """Has it stopped where it runs; False if it is not followed here (any more)."""
-        self._stopping = True
-        return self._stream is not None and await self._stream.write(b"s")
-
-    def leave(self) -> None:
-        """Leaves it to the agent now."""
-        self._leaving.set()
-
-    async def follow(self, link: Link, started: Callable[[], None]) -> dict[str, Any] | None:
-        """Its end, as the agent has it; None: ask the agent. Calls *started* when it runs."""
-        async with link.stream(
-            ["sh", "-c", 'exec python3 -I -S -c "$0"', argument(_PROGRAM)]
-        ) as stream:
-            self.asked = True
-            await stream.write(self._encoded())
-            self._stream = stream
-            try:
-                return await self._read(stream, started)
-            finally:
-                self._stream = None
-
-    async def _read(
-        self, stream: CommandStream, started: Callable[[], None]
-    ) -> dict[str, Any] | None:
-        until: float | None = None
-        while (line := await self._line(stream, until)) is not None:
-            word, *more = line.split() or [b""]
-            if word == b"started":
-                self.started = True
-                until = asyncio.get_running_loop().time() + SOON
-                started()
-            elif word == b"output":
-                number, size = map(int, more)
-                data = await stream.read_exactly(size)
-                if len(data) < size:
-                    return None
-                self.offset += size
-                await self._received(number, data)
-            elif word == b"ended":
-                await stream.write(b".")
-                return _end(*more)
-            else:
-                if word == b"agent":
-                    self.asked = False
-                return None
-        return None
-
-    async def _line(self, stream: CommandStream, until: float | None) -> bytes | None:
-        """What it says next; None if it is left before, or at the time *until*."""
-        loop = asyncio.get_running_loop()
-        reading = asyncio.ensure_future(stream.read_line())
-        leaving = asyncio.ensure_future(self._leaving.wait())
-        limit = None if until is None or self._stopping else max(0.0, until - loop.time())
-        try:
-            await asyncio.wait(
-                {reading, leaving}, timeout=limit, return_when=asyncio.FIRST_COMPLETED
-            )
-            return await reading if reading.done() else None
-        finally:
-            leaving.cancel()
-            reading.cancel()
-
-    def _encoded(self) -> bytes:
-        request = self._request
-        limit, variables = request.get("limit"), request.get("env") or {}
-        words = [
-            self._id,
-            request.get("cwd") or "",
-            "" if limit is None else str(limit),
-            "1" if request.get("input") else "",
-            request.get("python") or "",
-            str(len(variables)),
-            *(f"{name}={value}" for name, value in variables.items()),
-            *request["command"],
-        ]
-        data = "\0".join(words).encode("utf-8", "surrogateescape")
-        return b"%d\n%s" % (len(data), data)
-
-
-def _end(code: bytes, number: bytes, cause: bytes, seconds: bytes) -> dict[str, Any]:
-    return {
-        "code": int(code) if int(number) < 0 else None,
-        "signal": int(number) if int(number) >= 0 else None,
-        "cause": cause.decode().strip("-"),
-        "seconds": float(seconds),
-        "message": "",
-    }
