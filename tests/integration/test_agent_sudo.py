@@ -39,17 +39,24 @@ os.execvp(words[0], words)
 RUN = """
 import asyncio, json, sys
 from jupyter_tpu.agent.daemon import runs
-from jupyter_tpu.agent.protocol import requests
+from jupyter_tpu.agent.protocol import paths, requests, run_client
 shorter = "run_keeper.GRACE = 0.3; run_keeper.fork_keepers()"
 runs.PROGRAM = runs.PROGRAM.replace("run_keeper.fork_keepers()", shorter)
 
 async def run():
     agent = runs.Runs()
     order = requests.StartRun(id="r", command=json.loads(sys.argv[1]), cwd="/", limit=0.5)
-    answer = await agent._run(order)
-    while answer["ended"] is None:
-        answer = await agent._read(requests.ReadRun(id="r", start=answer["next"]))
-    print(json.dumps(answer["ended"]))
+    ended, start = (await agent._run(order))["ended"], 0
+    path = paths.run_socket(paths.run_folder(), "r")
+    if ended is None:
+        streams = await asyncio.open_unix_connection(path)
+        keeper = run_client.RunClient(run_client.SocketStream(*streams))
+        await keeper.begin()
+        while ended is None:
+            _, size, ended = await keeper.read(start)
+            start += size
+        await keeper.forget()
+    print(json.dumps(ended))
 
 asyncio.run(run())
 """

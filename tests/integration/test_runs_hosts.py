@@ -192,17 +192,39 @@ def asked_agent(pod: Pod, run: Any) -> list[bool]:
 
 
 @in_pod
-async def test_without_a_channel_to_the_agent_a_short_command_asks_for_none(pod):
+@pytest.mark.parametrize("script", ["echo up; exit 3", "sleep 3; echo up; exit 3"])
+async def test_without_a_channel_to_the_agent_a_command_asks_for_none(pod, script):
     cut_links(pod)
-    run = await pod.shell("echo up; exit 3")
+    run = await pod.shell(script)
     assert await pod.stdout(run) == [b"up\n"] * HOSTS
     assert {(host.state, host.code) for host in run.hosts} == {("exited", 3)}
     assert asked_agent(pod, run) == [False] * HOSTS
 
 
 @in_pod
+async def test_what_can_not_be_started_is_said_without_an_agent(pod):
+    cut_links(pod)
+    run = await pod.start("no-such-program")
+    assert await pod.stdout(run) == [b""] * HOSTS
+    assert run.code == 127
+    assert "'no-such-program' does not exist" in run.hosts[1].problem.message
+    assert asked_agent(pod, run) == [False] * HOSTS
+
+
+@in_pod
+async def test_input_reaches_a_command_without_an_agent(pod):
+    cut_links(pod)
+    run = await pod.start("cat", input=True, hosts="1")
+    await pod.fleet.runs.write(pod.tpu, run.id, RunInput(data=b"first "))
+    await pod.fleet.runs.write(pod.tpu, run.id, RunInput(data=b"second", end=True))
+    assert await pod.stdout(run) == [b"first second"]
+    (host,) = pod.fleet.runs._runs[run.id]._hosts
+    assert host._daemon is None
+
+
+@in_pod
 @pytest.mark.parametrize("cut", [False, True])
-async def test_a_long_command_is_left_to_the_agent_and_no_line_is_lost_or_doubled(pod, cut):
+async def test_of_a_long_command_without_an_agent_no_line_is_lost_or_doubled(pod, cut):
     cut_links(pod)
     run = await pod.shell("for i in $(seq 300); do echo $i; sleep 0.01; done")
     await eventually(lambda: all(host.state == "running" for host in run.hosts))
@@ -211,7 +233,7 @@ async def test_a_long_command_is_left_to_the_agent_and_no_line_is_lost_or_double
     lines = b"".join(b"%d\n" % i for i in range(1, 301))
     assert await pod.stdout(run) == [lines] * HOSTS
     assert run.code == 0
-    assert asked_agent(pod, run) == [True] * HOSTS
+    assert asked_agent(pod, run) == [False] * HOSTS
 
 
 @in_pod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
 import shlex
 import signal
@@ -20,15 +21,17 @@ from waiting import eventually, until
 from jupyter_tpu.agent.daemon import runs as module
 from jupyter_tpu.agent.daemon.handlers import OperationError, handlers
 from jupyter_tpu.agent.daemon.runs import Runs
-from jupyter_tpu.agent.keeper.run_keeper import BUFFER
+from jupyter_tpu.agent.keeper.run_command import BUFFER
+from jupyter_tpu.agent.protocol.paths import run_folder, run_socket
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.agent.protocol.requests import REQUESTS
+from jupyter_tpu.agent.protocol.run_client import RunClient, SocketStream
 
 pytestmark = pytest.mark.asyncio
 
 
 class Client:
-    """What a client asks of one daemon's runs, over one connection."""
+    """What a client asks of one daemon's runs, and of their keepers."""
 
     def __init__(self) -> None:
         self.runs = Runs()
@@ -44,15 +47,36 @@ class Client:
     async def shell(self, script: str, **params: Any) -> dict[str, Any]:
         return await self.start("sh", "-c", script, **params)
 
+    @contextlib.asynccontextmanager
+    async def keeper(self) -> AsyncIterator[RunClient]:
+        """A connection to the keeper."""
+        path = run_socket(run_folder(), "r")
+        keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(path)))
+        await keeper.begin()
+        yield keeper
+        keeper.close()
+
     async def rest(self, answer: dict[str, Any]) -> tuple[bytes, bytes, dict[str, Any]]:
         """All that comes after and with *answer*: stdout, stderr, how it ended."""
         texts = {1: bytearray(), 2: bytearray()}
-        while True:
-            for stream, data in answer["output"]:
-                texts[stream] += base64.b64decode(data)
-            if answer["ended"] is not None:
-                return bytes(texts[1]), bytes(texts[2]), answer["ended"]
-            answer = await self.ask("read_run", start=answer["next"])
+        ended, size = answer["ended"], 0
+        for stream, data in answer["output"]:
+            texts[stream] += base64.b64decode(data)
+            size += len(base64.b64decode(data))
+        if ended is None:
+            async with self.keeper() as keeper:
+                while ended is None:
+                    output, more, ended = await keeper.read(size)
+                    size += more
+                    for stream, data in output:
+                        texts[stream] += data
+                await keeper.forget()
+        return bytes(texts[1]), bytes(texts[2]), ended
+
+
+def first_line(answer: dict[str, Any]) -> str:
+    """The output that the answer to a start has."""
+    return base64.b64decode(answer["output"][0][1]).decode()
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +97,7 @@ async def client(home: Path) -> AsyncIterator[Client]:
     client = Client()
     yield client
     await client.runs.end_all()
-    await client.runs.close()
+    client.runs.close()
 
 
 @pytest.fixture
@@ -141,41 +165,38 @@ async def test_a_command_waits_while_nobody_takes_its_output_and_nothing_is_lost
 
 async def test_a_lost_answer_is_asked_for_again_by_its_offset(client):
     first = await client.shell("echo one; read line; echo two", input=True)
-    again = await client.ask("read_run", start=0)
-    assert again["output"] == first["output"]
-    await client.ask("write_run", data=base64.b64encode(b"\n").decode(), start=0)
-    out, _, _ = await client.rest(await client.ask("read_run", start=first["next"]))
-    assert out == b"two\n"
+    async with client.keeper() as keeper:
+        again = await keeper.read(0)
+        assert [(stream, data) for stream, data in again[0]] == [(1, b"one\n")]
+        assert await keeper.read(0, 0.0) == again
+        await keeper.write(0, b"\n", False)
+    out, _, _ = await client.rest({"output": [], "ended": first["ended"]})
+    assert out == b"one\ntwo\n"
 
 
 async def test_input_is_written_once_however_often_it_is_sent_and_ends(client):
-    starting = asyncio.ensure_future(client.start("cat", input=True))
-    await eventually(lambda: client.runs._keepers)
-
-    async def write(start: int, data: bytes, **more: Any) -> bool:
-        encoded = base64.b64encode(data).decode()
-        return (await client.ask("write_run", data=encoded, start=start, **more))["reads"]
-
-    assert await write(0, b"abc")
-    assert await write(0, b"abc")
-    assert await write(1, b"bcd")
-    assert not await write(4, b"e", end=True)
-    out, _, ended = await client.rest(await starting)
+    answer = await client.start("cat", input=True)
+    async with client.keeper() as keeper:
+        assert await keeper.write(0, b"abc", False)
+        assert await keeper.write(0, b"abc", False)
+        assert await keeper.write(1, b"bcd", False)
+        assert not await keeper.write(4, b"e", True)
+        assert not await keeper.write(5, b"more", False)
+    out, _, ended = await client.rest(answer)
     assert out == b"abcde"
     assert ended["code"] == 0
-    assert not await write(5, b"more")
 
 
 async def test_input_that_nobody_reads_waits_until_the_command_ends(client):
-    starting = asyncio.ensure_future(client.shell("read line; echo $line; sleep 600", input=True))
-    await eventually(lambda: client.runs._keepers)
-    data = base64.b64encode(b"first\n" + bytes(1 << 20)).decode()
-    writing = asyncio.ensure_future(client.ask("write_run", data=data, start=0))
-    answer = await starting
-    assert base64.b64decode(answer["output"][0][1]) == b"first\n"
-    assert not writing.done()
-    await client.ask("stop_run")
-    assert await writing == {"reads": False}
+    await client.shell("read line; echo $line; sleep 600", input=True)
+    async with client.keeper() as keeper:
+        data = b"first\n" + bytes(1 << 20)
+        writing = asyncio.ensure_future(keeper.write(0, data, False))
+        output, _, _ = await keeper.read(0)
+        assert output == [(1, b"first\n")]
+        assert not writing.done()
+        await client.ask("stop_run")
+        assert not await writing
 
 
 async def test_without_input_the_command_sees_its_end_at_once(client):
@@ -248,10 +269,10 @@ async def test_stopping_ends_the_children_too_even_those_that_left_its_group(cli
         "time.sleep(600)"
     )
     answer = await client.start(sys.executable, "-c", code)
-    child = int(base64.b64decode(answer["output"][0][1]))
+    child = int(first_line(answer))
     assert await client.ask("stop_run") == {"ended": True}
     await eventually(lambda: not alive(child))  # it was sent the signal, and is not waited for
-    _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
+    _, _, ended = await client.rest({**answer, "ended": None})
     assert ended["cause"] == "stopped"
 
 
@@ -260,7 +281,7 @@ async def test_what_ignores_interrupts_and_termination_is_killed(client, shorten
     answer = await client.shell("trap '' INT TERM; echo ready; while :; do sleep 0.05; done")
     assert answer["ended"] is None
     assert await client.ask("stop_run") == {"ended": True}
-    _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
+    _, _, ended = await client.rest({**answer, "ended": None})
     assert ended["signal"] == signal.SIGKILL
 
 
@@ -282,15 +303,13 @@ async def test_without_its_client_a_command_is_ended_after_a_while(client, home,
     shorten("ABANDONED")
     script = "trap 'touch trapped; sleep 2; exit 9' INT; echo started; while :; do sleep 0.05; done"
     answer = await client.shell(script)
-    client.runs.client_left(client)
     await eventually((home / "trapped").exists)
-    _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
+    _, _, ended = await client.rest(answer)
     assert (ended["cause"], ended["code"]) == ("abandoned", 9)
 
 
-async def test_a_command_goes_on_while_its_client_is_connected_and_may_come_back(client, home):
+async def test_a_command_goes_on_until_its_client_comes_back(client, home):
     answer = await client.shell("echo started; while [ ! -e go ]; do sleep 0.05; done; echo end")
-    client.runs.client_left(client)
     assert await client.runs.processes()
     (home / "go").touch()
     out, _, ended = await client.rest(answer)
@@ -300,8 +319,6 @@ async def test_a_command_goes_on_while_its_client_is_connected_and_may_come_back
 async def test_an_unread_end_does_not_keep_a_command_that_is_abandoned(client, home, shorten):
     shorten("ABANDONED")
     await client.shell(f"head -c {2 * BUFFER} /dev/zero")
-    assert sockets(home)
-    client.runs.client_left(client)
     await eventually(lambda: not sockets(home))
 
 
@@ -314,38 +331,34 @@ async def test_a_daemon_waits_for_a_client_that_may_not_have_heard_of_an_end(cli
     assert not client.runs.awaited()
 
 
-async def test_a_command_whose_keeper_is_killed_is_killed_too(client):
-    answer = await client.shell("echo $PPID $$; sleep 600")
-    keeper, pid = map(int, base64.b64decode(answer["output"][0][1]).split())
-    os.kill(keeper, signal.SIGKILL)
-    _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
-    assert ended["signal"] == signal.SIGKILL
-    await eventually(lambda: not alive(pid))
-
-
 async def test_ended_runs_are_forgotten_in_the_end(client):
     for number in range(module.KEPT + 3):
         await client.start("true", id=str(number))
     assert len(client.runs._ends) == module.KEPT
-    with pytest.raises(OperationError, match="The run 0 does not exist"):
-        await client.ask("read_run", id="0", start=0)
+
+
+async def test_a_run_that_is_not_there_can_not_be_stopped(client):
+    with pytest.raises(OperationError, match="The run r does not exist"):
+        await client.ask("stop_run")
+    with pytest.raises(OperationError, match="does not exist"):
+        await client.ask("stop_run", id="../agent")
 
 
 async def test_when_the_daemon_ends_its_commands_go_on_and_the_next_one_has_all(client, home):
     script = "echo $$; while [ ! -e go ]; do sleep 0.05; done; echo end; exit 3"
     first = await client.shell(script)
-    pid = int(base64.b64decode(first["output"][0][1]))
-    await client.runs.close()
+    pid = int(first_line(first))
+    client.runs.close()
     client.runs = Runs()
     assert await client.runs.processes() == {"r": pid}
     (home / "go").touch()
-    answer = await client.ask("run", start=first["next"], command=["false"])
-    out, _, ended = await client.rest(answer)
-    assert (out, ended["code"]) == (b"end\n", 3)
+    out, _, ended = await client.rest(await client.start("false"))
+    assert out == f"{pid}\nend\n".encode()
+    assert ended["code"] == 3
 
 
 async def test_when_nothing_shall_be_left_on_the_host_commands_end(client):
     answer = await client.shell("echo $$; sleep 600")
-    pid = int(base64.b64decode(answer["output"][0][1]))
+    pid = int(first_line(answer))
     await client.runs.end_all()
     await eventually(lambda: not alive(pid))

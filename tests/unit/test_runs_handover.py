@@ -1,7 +1,8 @@
-"""A command that begins on a host before the agent runs, by itself and handed over to the agent."""
+"""The keeper of a run that began on a host without an agent, by itself and beside an agent."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import os
@@ -13,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from waiting import eventually, until
 
 from jupyter_tpu.agent.daemon.handlers import OperationError, handlers
 from jupyter_tpu.agent.daemon.runs import Runs
+from jupyter_tpu.agent.protocol.paths import run_folder, run_socket
 from jupyter_tpu.agent.protocol.process_env import process_environment
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.agent.protocol.requests import REQUESTS
-from jupyter_tpu.agent.protocol.run_client import encoded_order
+from jupyter_tpu.agent.protocol.run_client import RunClient, SocketStream, encoded_order
 from jupyter_tpu.ssh.host_program import argument
 
 KEEPER = "agent.keeper.run_keeper"
@@ -30,10 +34,18 @@ PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
 class Program(subprocess.Popen[bytes]):
     """The keeper of a run, started without an agent."""
 
-    def __init__(self, *command: str, id: str = "r1", program: str = "", **request: Any) -> None:
+    def __init__(
+        self,
+        *command: str,
+        id: str = "r1",
+        program: str = "",
+        again: bool = False,
+        **request: Any,
+    ) -> None:
         words = [PYTHON, "-I", "-S", "-c", program or argument(KEEPER)]
         super().__init__(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.say(encoded_order(REQUESTS["run"](id=id, command=[*command], **request)))
+        order = REQUESTS["run"](id=id, command=[*command], **request)
+        self.say(encoded_order(order, again=again))
 
     def say(self, data: bytes) -> None:
         assert self.stdin is not None
@@ -46,7 +58,7 @@ class Program(subprocess.Popen[bytes]):
 
     def begin(self) -> int:
         """The process id of the command."""
-        word, pid, _ = self.line()
+        word, pid, *_ = self.line()
         assert word == b"running"
         return int(pid)
 
@@ -55,7 +67,7 @@ class Program(subprocess.Popen[bytes]):
         said something on stderr before.
         """
         assert self.stdout is not None
-        self.say(b"read %d\n" % start)
+        self.say(b"read %d 20\n" % start)
         out = b""
         while (words := self.line())[0] == b"output":
             data = self.stdout.read(int(words[2]))
@@ -85,7 +97,7 @@ def changed_program(text: bytes, other: bytes) -> str:
 
 
 class Agent:
-    """The agent's runs, and a client of them."""
+    """The agent's runs, and a client that knows where the keeper's socket is."""
 
     def __init__(self) -> None:
         self.runs = Runs()
@@ -95,15 +107,24 @@ class Agent:
         request.client = self
         return await handlers(self.runs)[op](request)
 
-    async def rest(self, start: int) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
-        """All output from *start* on, and the end."""
-        output: list[tuple[int, bytes]] = []
-        while True:
-            answer = await self.ask("read_run", start=start)
-            output += [(stream, base64.b64decode(data)) for stream, data in answer["output"]]
-            start = answer["next"]
-            if answer["ended"]:
-                return output, answer["ended"]
+    async def keeper(self, id: str = "r1") -> RunClient:
+        path = run_socket(run_folder(), id)
+        keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(path)))
+        await keeper.begin()
+        return keeper
+
+
+async def rest(keeper: RunClient, start: int) -> tuple[list[tuple[int, bytes]], Any]:
+    """All output from *start* on, and the end."""
+    output: list[tuple[int, bytes]] = []
+    while True:
+        more, size, ended = await keeper.read(start)
+        output += more
+        start += size
+        if ended:
+            await keeper.forget()
+            keeper.close()
+            return output, ended
 
 
 @pytest.fixture
@@ -232,18 +253,19 @@ def test_output_is_there_again_until_it_is_acknowledged(home: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_longer_one_is_taken_over_with_its_output_input_and_end(
+async def test_the_client_goes_on_at_its_socket_with_output_input_and_end(
     home: Path, agent: Agent
 ) -> None:
     script = "echo one; read line; echo two $line >&2; cat; exit 3"
     with Program("sh", "-c", script, input=True) as program:
         program.begin()
         assert program.output() == b"one\n"
-        answer = await agent.ask("run", begun="started", command=["false"], start=0)
-        assert base64.b64decode(answer["output"][0][1]) == b"one\n"
-        for start, data, end in ((0, b"x\n", False), (2, b"rest", True)):
-            await agent.ask("write_run", start=start, data=base64.b64encode(data).decode(), end=end)
-        output, ended = await agent.rest(4)
+        keeper = await agent.keeper()
+        program.stdin.close()  # type: ignore[union-attr]
+        assert await keeper.read(0) == ([(1, b"one\n")], 4, None)
+        assert await keeper.write(0, b"x\n", False)
+        assert not await keeper.write(2, b"rest", True)
+        output, ended = await rest(keeper, 4)
         assert sorted(output) == [(1, b"rest"), (2, b"two x\n")]
         assert (ended["code"], ended["signal"], ended["cause"]) == (3, None, "")
 
@@ -253,7 +275,7 @@ async def test_an_end_that_the_client_did_not_hear_of_is_not_lost(home: Path, ag
     with Program("sh", "-c", "echo one; exit 5") as program:
         program.end()
         program.stdin.close()  # type: ignore[union-attr]
-        output, ended = await agent.rest(0)
+        output, ended = await rest(await agent.keeper(), 0)
     assert (output, ended["code"]) == ([(1, b"one\n")], 5)
 
 
@@ -264,45 +286,90 @@ async def test_output_that_nobody_reads_makes_it_wait_and_nothing_is_lost(
     size = 5_000_000
     with Program("sh", "-c", f"head -c {size} /dev/zero | tr '\\0' x; echo end >&2") as program:
         program.begin()
-        output, ended = await agent.rest(0)
+        output, ended = await rest(await agent.keeper(), 0)
     assert sum(len(data) for stream, data in output if stream == 1) == size
     assert [data for stream, data in output if stream == 2] == [b"end\n"]
     assert ended["code"] == 0
 
 
-@pytest.mark.parametrize("how", ["stopped", "the agent ends"])
+@pytest.mark.parametrize("how", ["stopped", "nothing shall be left"])
 @pytest.mark.asyncio
-async def test_the_agent_stops_what_it_has_taken_over(home: Path, agent: Agent, how: str) -> None:
+async def test_the_agent_stops_what_began_without_it(home: Path, agent: Agent, how: str) -> None:
     with Program("sh", "-c", "echo $$; exec sleep 1000") as program:
         program.begin()
         pid = int(program.output())
         if how == "stopped":
             assert (await agent.ask("stop_run"))["ended"]
-            _, ended = await agent.rest(0)
-            assert (ended["signal"], ended["cause"]) == (2, "stopped")
+            assert program.end() == [b"-1", b"2", b"stopped"]
+            program.say(b"forget\n")
         else:
-            assert await agent.runs.processes() == {"r1": pid}  # its owner, where it holds chips
+            # Its owner, where it holds chips.
+            assert await agent.runs.processes() == {"r1": pid}
             await agent.runs.end_all()
         await eventually(lambda: not start_time(pid))
 
 
 @pytest.mark.asyncio
 async def test_it_is_started_once_whoever_comes_first(home: Path, agent: Agent) -> None:
-    await agent.ask("run", begun="", command=["true"])
-    with Program("touch", str(home / "late")) as program:
-        assert program.line()[:2] == [b"refused", b"socket"]
-    assert not (home / "late").exists()
-    with pytest.raises(OperationError, match="does not exist"):
-        await agent.ask("run", id="r2", begun="started", command=["true"])
-    for path in sockets(home):  # what its keeper would do later
+    with Program("sh", "-c", "echo x >> count", again=True) as program:
+        program.end()
+        with Program("sh", "-c", "echo x >> count") as other:
+            assert other.line()[:2] == [b"refused", b"run"]
+        program.say(b"forget\n")
+        program.stdout.close()  # type: ignore[union-attr]
+        late = await asyncio.to_thread(Program, "sh", "-c", "echo x >> count")
+        with late:
+            assert late.line()[:2] == [b"refused", b"run"]
+        with pytest.raises(OperationError, match="does not exist"):
+            await agent.ask("run", command=["false"])
+        program.kill()  # it would wait for others
+    assert (home / "count").read_text() == "x\n"
+    for path in sockets(home):
         path.unlink()
 
 
 @pytest.mark.asyncio
-async def test_without_a_client_and_an_agent_it_is_ended(home: Path, agent: Agent) -> None:
+async def test_without_a_client_it_is_ended(home: Path) -> None:
     impatient = changed_program(b"ABANDONED = 300.0", b"ABANDONED = 0.1")
-    with Program("sh", "-c", "echo $$; exec sleep 1000", program=impatient) as started:
+    with Program("sh", "-c", "exec sleep 1000", program=impatient) as started:
         pid = started.begin()
         started.stdin.close()  # type: ignore[union-attr]
         with contextlib.suppress(BrokenPipeError):
             await eventually(lambda: not start_time(pid))
+
+
+LINES = st.lists(st.binary(min_size=1, max_size=300), max_size=6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(pieces=LINES, cuts=st.lists(st.integers(0, 6), max_size=3))
+def test_output_is_whole_wherever_a_connection_is_cut(pieces: list[bytes], cuts: list[int]) -> None:
+    asyncio.run(_read_with_cuts(pieces, cuts))
+
+
+async def _read_with_cuts(pieces: list[bytes], cuts: list[int]) -> None:
+    """Reads what a command writes; after some of the answers the connection is another one."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", folder)
+        with Program("cat", input=True) as program:
+            program.begin()
+            agent = Agent()
+            keeper, received, written, number = await agent.keeper(), b"", 0, 0
+            ended: Any = None
+            for piece in pieces:
+                await keeper.write(written, piece, False)
+                written += len(piece)
+            await keeper.write(written, b"", True)
+            while ended is None:
+                output, _, ended = await keeper.read(len(received))
+                lost = number in cuts and ended is None
+                number += 1
+                if lost:  # with the answer
+                    keeper.close()
+                    keeper = await agent.keeper()
+                    continue
+                received += b"".join(data for _, data in output)
+            await keeper.forget()
+            keeper.close()
+        assert received == b"".join(pieces)
+        assert ended["code"] == 0

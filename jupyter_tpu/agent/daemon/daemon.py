@@ -107,7 +107,7 @@ class Daemon:
             writer.close()
         await cancel_all([watch, warm, *self._tasks])
         await self._status.load.close()
-        await self._runs.close()
+        self._runs.close()
         await self._keepers.close()
 
     async def _watch(self, path: str) -> None:
@@ -162,7 +162,6 @@ class Daemon:
             self._connections.discard(writer)
             self._warm.forget(writer)
             self._status.forget(writer)
-            self._runs.client_left(writer)
             writer.close()
 
     async def _serve(self, line: bytes, writer: asyncio.StreamWriter) -> None:

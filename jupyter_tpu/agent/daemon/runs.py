@@ -1,12 +1,9 @@
 """Commands that run on this host for a client, and end without it.
 
-A client starts one with an id of its own and asks for its output until that has ended. Each answer
-says how far the output goes; the next request acknowledges that by its offset. So a lost answer is
-just asked for again, on another connection if need be.
-
-The command and its output belong to its keeper (`keeper.run_keeper`), which this daemon, a client
-without a daemon, or an earlier daemon has started. It is found by its socket. As long as a client
-of this daemon follows a run, the daemon is connected to its keeper. Only the end is kept here.
+The command and its output belong to its keeper (`keeper.run_keeper`), which this daemon or a client
+without a daemon has started, and which is found by its socket. The daemon only starts it, under an
+id of the client, and answers with its first output: for a short command that is all, and takes one
+request. Then the client asks the keeper.
 """
 
 from __future__ import annotations
@@ -16,23 +13,23 @@ import asyncio
 import base64
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..protocol import requests, umask
-from ..protocol.paths import run_folder
-from ..protocol.process_tree import signal_tree
+from ..protocol.paths import run_folder, run_socket
 from ..protocol.records import RunEnd
-from ..protocol.run_client import LATE, Refused, RunClient, encoded_order
+from ..protocol.run_client import LATE, Output, Refused, RunClient, SocketStream, encoded_order
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
 
-#: Runs that have ended and are still known; seconds for which a client may come back for its end.
+#: Seconds that a start waits for output; and if the client has input, which would wait, too.
+WAIT, WAIT_INPUT = 2.0, 0.05
+#: Runs whose end was told to a client and is still known, and seconds for which it may come back.
 KEPT, RETURN = 32, 300.0
 #: Seconds in which a keeper says that it is there.
 LIMIT = 10.0
@@ -43,37 +40,10 @@ PROGRAM = (
 )
 _KEEPER = __name__.rpartition(".daemon.")[0] + ".keeper"
 
-_RunRequest = Union[requests.StartRun, requests.ReadRun, requests.WriteRun, requests.StopRun]
-
-
-class _Stream:
-    """A connection as `RunClient` takes it."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def read_line(self) -> bytes:
-        return await self._reader.readline()
-
-    async def read_exactly(self, size: int) -> bytes:
-        try:
-            return await self._reader.readexactly(size)
-        except asyncio.IncompleteReadError as error:
-            return error.partial
-
-    async def write(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
-
-    def close(self) -> None:
-        self._writer.close()
-
 
 class _End(NamedTuple):
-    """The last answer about a run, the offset from which it was asked for, who did, and when."""
+    """The only answer about a run that has ended, whom it was given, and when."""
 
-    start: int
     answer: requests.RunOutput
     client: Any
     time: float
@@ -83,11 +53,9 @@ class Runs:
     """The runs of this host, and what handles requests about them."""
 
     def __init__(self) -> None:
-        self._keepers: Dict[str, RunClient] = {}  # that clients of this daemon ask about
-        self._clients: Dict[str, Any] = {}  # the connection that asked last
         self._ends: Dict[str, _End] = {}  # the oldest first
+        self._starting: Dict[str, asyncio.Lock] = {}  # one start of a run at a time
         self._starter: Optional[socket.socket] = None  # to the process that starts keepers
-        self._opening: Dict[str, asyncio.Lock] = {}  # by the ids of runs
 
     def awaited(self, leaving: Any = None) -> bool:
         """Whether a client may come back for an end, one other than that which is *leaving*."""
@@ -104,135 +72,74 @@ class Runs:
                 keeper.close()
         return {id: pid for id, pid in pids.items() if pid}
 
-    def client_left(self, client: Any) -> None:
-        """A connection was closed."""
-        for id in [id for id, asking in self._clients.items() if asking is client]:
-            del self._clients[id]
-            if id in self._keepers:
-                self._keepers.pop(id).close()
-
     async def end_all(self) -> None:
         """Ends all commands at once."""
         for id in _ids():
             keeper = await _connected(id)
             if keeper is not None:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(ConnectionError):
                     await keeper.kill()
                 keeper.close()
 
-    async def close(self) -> None:
-        """Asks no more; the commands go on."""
-        for keeper in self._keepers.values():
-            keeper.close()
+    def close(self) -> None:
+        """Starts no more; the commands go on."""
         if self._starter is not None:
             self._starter.close()
 
-    # ---- requests
-
     @handles(requests.StartRun)
     async def _run(self, request: requests.StartRun) -> requests.RunOutput:
-        async with self._opening.setdefault(request.id, asyncio.Lock()):
-            if request.id not in self._ends and not await self._follow(request.id):
-                if request.begun:
-                    raise _unknown(request.id)
-                await self._start(request)
-        return await self._output(request)
-
-    @handles(requests.ReadRun)
-    async def _read(self, request: requests.ReadRun) -> requests.RunOutput:
-        return await self._output(request)
-
-    @handles(requests.WriteRun)
-    async def _write(self, request: requests.WriteRun) -> requests.Reads:
-        data = base64.b64decode(request.data)
-        if request.id in self._ends:
-            return {"reads": False}
-        with contextlib.suppress(ConnectionError):
-            keeper = await self._get(request)
-            return {"reads": await keeper.write(request.start, data, request.end)}
-        return {"reads": False}
+        async with self._starting.setdefault(request.id, asyncio.Lock()):
+            if request.id in self._ends:
+                return self._ends[request.id].answer
+            output: Output = []
+            try:
+                keeper = await _connected(request.id) or await self._start(request)
+            except Refused as refusal:
+                if refusal.what == "folder":
+                    raise _no_folder(request.cwd or "") from None
+                if refusal.what != "program":
+                    raise _unknown(request.id) from None
+                ended: Optional[RunEnd] = refusal.end(request.command[0])
+            else:
+                output, _, ended = await keeper.read(0, WAIT_INPUT if request.input else WAIT)
+                if ended is not None:
+                    await keeper.forget()
+                keeper.close()
+            encoded: Any = [(stream, base64.b64encode(data).decode()) for stream, data in output]
+            answer: requests.RunOutput = {"output": encoded, "ended": ended}
+            if ended is not None:
+                self._ends[request.id] = _End(answer, request.client, time.monotonic())
+                for id in list(self._ends)[:-KEPT]:
+                    del self._ends[id]
+        self._starting.pop(request.id, None)
+        return answer
 
     @handles(requests.StopRun)
     async def _stop(self, request: requests.StopRun) -> requests.Ended:
-        if request.id not in self._ends:
-            with contextlib.suppress(ConnectionError):
-                await (await self._get(request)).stop()
-        return {"ended": True}
-
-    # ---- their keepers
-
-    async def _output(self, request: Union[requests.StartRun, requests.ReadRun]) -> Any:
-        id, start = request.id, request.start
-        if id not in self._ends:
-            keeper = await self._get(request)
-            try:
-                output, size, ended = await keeper.read(start)
-            except ConnectionError:
-                if id not in self._ends and self._keepers.get(id) is not keeper:
-                    raise  # the client has left
-                output, size, ended = [], 0, _killed(id, keeper)
-            encoded: Any = [(stream, base64.b64encode(data).decode()) for stream, data in output]
-            answer: requests.RunOutput = {"output": encoded, "next": start + size, "ended": ended}
-            if ended is None:
-                return answer
-            if id not in self._ends:
-                self._note_end(request, start, answer)
-                with contextlib.suppress(OSError):
-                    await keeper.forget()
-                keeper.close()
-        end = self._ends[id]
-        if start == end.start:
-            return end.answer
-        return {"output": [], "next": start, "ended": end.answer["ended"]}
-
-    def _note_end(self, request: _RunRequest, start: int, answer: requests.RunOutput) -> None:
-        self._keepers.pop(request.id, None)
-        self._ends[request.id] = _End(start, answer, request.client, time.monotonic())
-        for old in list(self._ends)[:-KEPT]:
-            for by_id in (self._ends, self._clients, self._opening):
-                by_id.pop(old, None)
-
-    async def _get(self, request: _RunRequest) -> RunClient:
-        async with self._opening.setdefault(request.id, asyncio.Lock()):
-            keeper = await self._follow(request.id)
+        keeper = await _connected(request.id)
         if keeper is None:
             raise _unknown(request.id)
-        if isinstance(request, requests.StopRun):  # that can be somebody else
-            self._clients.setdefault(request.id, request.client)
-        else:
-            self._clients[request.id] = request.client
-        return keeper
-
-    async def _follow(self, id: str) -> Optional[RunClient]:
-        """The keeper of a run; None if there is none."""
-        if id not in self._keepers:
-            keeper = await _connected(id)
-            if keeper is not None:
-                self._keepers[id] = keeper
-        return self._keepers.get(id)
-
-    async def _start(self, request: requests.StartRun) -> None:
-        _check(request)
-        ours = self._launch()
-        keeper = RunClient(_Stream(*await asyncio.open_unix_connection(sock=ours)))
         try:
-            await keeper.begin(encoded_order(request, _path(request.id)))
-        except Refused as refusal:
+            await keeper.stop()
+        finally:
             keeper.close()
-            if refusal.what == "folder":
-                raise _no_folder(request.cwd or "") from None
-            if refusal.what == "program":
-                ended = refusal.end(request.command[0])
-                self._note_end(request, 0, {"output": [], "next": 0, "ended": ended})
-                return
-            other = await _connected(request.id)
-            if other is None:
-                raise _unknown(request.id) from None
-            keeper = other
+        return {"ended": True}
+
+    async def _start(self, request: requests.StartRun) -> RunClient:
+        """Raises Refused if the folder or the program can't be used."""
+        if not request.command or not request.command[0]:
+            raise OperationError("INVALID", "The command must begin with a program.")
+        if any("\0" in word for word in request.command):
+            raise OperationError("INVALID", "A command can't have NUL characters.")
+        if "\0" in (request.cwd or ""):
+            raise _no_folder(request.cwd or "")
+        keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(sock=self._launch())))
+        try:
+            await keeper.begin(encoded_order(request, run_socket(run_folder(), request.id)))
         except BaseException:
             keeper.close()
             raise
-        self._keepers[request.id] = keeper
+        return keeper
 
     def _launch(self) -> socket.socket:
         """A connection to a new keeper."""
@@ -266,9 +173,11 @@ def _starter() -> socket.socket:
 
 async def _connected(id: str) -> Optional[RunClient]:
     """A connection to the keeper of a run; None if there is none that answers."""
-    path = _path(id)
+    if not id.isalnum():
+        raise _unknown(id)
+    path = run_socket(run_folder(), id)
     try:
-        keeper = RunClient(_Stream(*await asyncio.open_unix_connection(path)))
+        keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(path)))
     except ConnectionRefusedError:
         with contextlib.suppress(FileNotFoundError):
             if time.time() - os.stat(path).st_mtime > LATE:
@@ -290,13 +199,6 @@ def _ids() -> List[str]:
     return [name[4:-5] for name in names if name.startswith("run-") and name.endswith(".sock")]
 
 
-def _path(id: str) -> str:
-    """The socket of the keeper of the run *id*."""
-    if not id.isalnum():
-        raise _unknown(id)
-    return os.path.join(run_folder(), "run-%s.sock" % id)
-
-
 def _top() -> str:
     """The folder in which the agent's package is."""
     folder = os.path.abspath(__file__)
@@ -305,29 +207,9 @@ def _top() -> str:
     return folder
 
 
-def _check(request: requests.StartRun) -> None:
-    if not request.command or not request.command[0]:
-        raise OperationError("INVALID", "The command must begin with a program.")
-    if any("\0" in word for word in request.command):
-        raise OperationError("INVALID", "A command can't have NUL characters.")
-    if "\0" in (request.cwd or ""):
-        raise _no_folder(request.cwd or "")
-
-
 def _no_folder(cwd: str) -> OperationError:
     return OperationError("NO_FOLDER", "The folder %s does not exist on the host." % cwd)
 
 
 def _unknown(id: str) -> OperationError:
     return OperationError("NOT_FOUND", "The run %s does not exist on the host." % id)
-
-
-def _killed(id: str, keeper: RunClient) -> RunEnd:
-    """The end of a run whose keeper was killed: the command is killed, too."""
-    if keeper.pid:
-        signal_tree(keeper.pid, signal.SIGKILL)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(_path(id))
-    seconds = asyncio.get_running_loop().time() - keeper.begun
-    return {"code": None, "signal": signal.SIGKILL, "cause": "", "message": "",
-            "seconds": round(seconds, 3)}  # fmt: skip

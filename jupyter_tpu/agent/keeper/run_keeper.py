@@ -2,19 +2,19 @@
 and its output until they are read.
 
 The agent starts one for each run. On a host without an agent the client does, over SSH: that takes
-a third of the time that starting an agent takes. Either speaks to it in the same way
-(`protocol.run_client`): at first by its standard input and output; after that connection, or beside
-it, by its socket. So a run goes on without the link and the daemon, until nobody has been connected
-for `ABANDONED` seconds: then the keeper ends it.
+a third of the time that starting an agent takes. Who starts it speaks to it by its standard input
+and output; the client goes on by its socket, and does so again after each loss of the link. So a
+run needs no agent. When nobody has been connected for `ABANDONED` seconds, the keeper ends it.
 
 Its input begins with a line, the length of the order, and the order: words with a NUL between them.
-It answers ``running PID SECONDS``, or ``refused WHAT ERRNO WHY``. A connection to the socket begins
-with ``running``, too; 0 is the process id of a command that has ended. Then the other side asks::
+It answers ``running PID SECONDS SOCKET``, or ``refused WHAT ERRNO WHY``; if another keeper has the
+run, ``refused run ERRNO SOCKET``. A connection to the socket begins with ``running``, too; 0 is the
+process id of a command that has ended. Then the other side asks::
 
-    read START                 once there is output after START, which acknowledges what is before:
-                               ``output STREAM LENGTH`` and the data, several times, and ``next``,
-                               or with the last of it ``ended CODE SIGNAL CAUSE SECONDS``, in which
-                               a number that is not known is -1
+    read START SECONDS         acknowledges output before START. After so many seconds, or once
+                               there is more: ``output STREAM LENGTH`` and the data, several times,
+                               and ``next``, or with the last of it ``ended CODE SIGNAL CAUSE
+                               SECONDS``, in which a number that is not known is -1
     write START LENGTH CLOSE   and the data: input, of which the command has START bytes.
                                ``reads 1`` once it was taken; ``reads 0``: it takes no more
     stop                       ends the command; ``stopped`` once it has ended
@@ -34,41 +34,36 @@ import sys
 import time
 
 from ..protocol.process_env import process_environment
+from .run_command import ANSWER, NEVER, PIECE, Command
 
-#: Bytes of output that are kept, that one answer carries about at most, and that are read at once.
-BUFFER, ANSWER, PIECE = 1 << 20, 256 << 10, 64 << 10
-#: Seconds that a question waits for output, and for more of it once there is some.
-WAIT, GATHER = 20.0, 0.02
+#: Seconds that more output is waited for once there is some.
+GATHER = 0.02
 #: Seconds without a connection after which the command is ended, and its end is forgotten.
 ABANDONED = 300.0
-#: A stopped command gets these signals one after the other; seconds until the next one.
-SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGKILL)
-GRACE = 3.0
-#: Seconds that output is waited for that processes in the background hold open.
-LINGER = 0.5
 LONGEST_SOCKET = 107
-NEVER = float("inf")
 
 
-def claimed_socket(id, path):
-    """A socket that only one keeper gets, at *path* or at the usual place; None if this can't be
-    it.
-    """
-    if not path:
-        folder = os.path.join(os.path.expanduser("~"), ".jupyter-tpu", "run")
-        path = os.path.join(folder, "run-%s.sock" % id)
-        if len(os.fsencode(path)) > LONGEST_SOCKET:
-            return None, ""
-        for directory in (os.path.dirname(folder), folder):
-            if not os.path.isdir(directory):
-                os.mkdir(directory, 0o700)
-            stat_result = os.lstat(directory)
-            if (
-                os.path.islink(directory)
-                or stat_result.st_uid != os.getuid()
-                or stat_result.st_mode & 0o077
-            ):
-                return None, ""
+def socket_path(id):
+    """The usual one; None if the run can't have it."""
+    folder = os.path.join(os.path.expanduser("~"), ".jupyter-tpu", "run")
+    path = os.path.join(folder, "run-%s.sock" % id)
+    if len(os.fsencode(path)) > LONGEST_SOCKET:
+        return None
+    for directory in (os.path.dirname(folder), folder):
+        if not os.path.isdir(directory):
+            os.mkdir(directory, 0o700)
+        stat_result = os.lstat(directory)
+        if (
+            os.path.islink(directory)
+            or stat_result.st_uid != os.getuid()
+            or stat_result.st_mode & 0o077
+        ):
+            return None
+    return path
+
+
+def claimed_socket(path):
+    """A socket that only one keeper gets."""
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     before = os.umask(0o077)
     try:
@@ -76,199 +71,7 @@ def claimed_socket(id, path):
     finally:
         os.umask(before)
     listener.listen(8)
-    return listener, path
-
-
-class Command:
-    """The command, from its start to the end of its output.
-
-    pipes: ours, by number: 0 (if it has input), 1 and 2.
-    """
-
-    def __init__(self, command, env, limit, has_input):
-        self.begun = time.monotonic()
-        self.seconds = 0.0  # it took, once it has ended
-        self.code: "int | None" = None  # negative: a signal's number
-        self.cause = ""  # why it was ended, if it was
-        self.ended = False  # also if it could not be ended
-        self.pipes = {}
-        self.written = 0  # bytes of its input
-        self.unwritten = bytearray()
-        self._input_ends = False
-        self._signals = list(SIGNALS)
-        self._next_signal = NEVER if limit is None else self.begun + limit
-        self._silent_since = NEVER  # after its end
-        self._chunks: "list[tuple[int, bytearray]]" = []  # its output, from `_start` on
-        self._start = self.size = 0
-        theirs = {}
-        for number in (0, 1, 2) if has_input else (1, 2):
-            ends = os.pipe()
-            self.pipes[number], theirs[number] = ends if number else ends[::-1]
-        if has_input:
-            os.set_blocking(self.pipes[0], False)
-        else:
-            theirs[0] = os.open(os.devnull, os.O_RDONLY)
-        self.pid = spawn(command, env, theirs)
-        for pipe in theirs.values():
-            os.close(pipe)
-
-    def advance(self, now):
-        """Looks whether it has ended, and sends the next signal when it is time.
-
-        Returns when this has to be done again at the latest.
-        """
-        if self.ended:
-            return NEVER
-        if self.code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.code = -(status & 127) if status & 127 else status >> 8
-                self._silent_since = now
-            elif now >= self._next_signal:
-                self.cause = self.cause or "timeout"
-                if not self._signals:  # it is another user's, or hangs in the system
-                    self._end()
-                    return NEVER
-                self.signal(self._signals.pop(0))
-                self._next_signal = time.monotonic() + GRACE
-            if self.code is None:
-                return self._next_signal
-        if self.full and not self.cause:
-            self._silent_since = NEVER  # it waits to write the rest
-        elif self._silent_since == NEVER:
-            self._silent_since = now
-        if not {1, 2} & set(self.pipes) or now >= self._silent_since + LINGER:
-            self._end()
-            return NEVER
-        return self._silent_since + LINGER
-
-    def _end(self):
-        self.ended = True
-        self.seconds = time.monotonic() - self.begun
-        for number in list(self.pipes):
-            self._close(number)
-
-    def stop(self, cause):
-        """Begins to end it."""
-        if not self.cause and not self.ended:
-            self.cause, self._next_signal = cause, time.monotonic()
-
-    def kill(self):
-        """Ends it at once."""
-        self.stop("stopped")
-        if self.code is None:
-            self.signal(_signal.SIGKILL)
-
-    def signal(self, number):
-        """To its process group, and to those of its children that have left that."""
-        from ..protocol.process_tree import signal_tree
-
-        signal_tree(self.pid, number)
-
-    # ---- output
-
-    @property
-    def full(self):
-        return self.size >= BUFFER
-
-    def read(self, number):
-        """Takes what it has written."""
-        data = os.read(self.pipes[number], PIECE)
-        if not data:
-            self._close(number)
-            return
-        if not self._chunks or self._chunks[-1][0] != number or len(self._chunks[-1][1]) > PIECE:
-            self._chunks.append((number, bytearray()))
-        self._chunks[-1][1].extend(data)
-        self.size += len(data)
-        if self.code is not None:
-            self._silent_since = time.monotonic()
-
-    def acknowledge(self, offset):
-        """Output before *offset* was received."""
-        rest = min(offset - self._start, self.size)
-        if rest > 0:
-            self._start += rest
-            self.size -= rest
-            count = 0
-            while rest and rest >= len(self._chunks[count][1]):
-                rest -= len(self._chunks[count][1])
-                count += 1
-            del self._chunks[:count]
-            if rest:
-                del self._chunks[0][1][:rest]
-
-    def answer(self):
-        """What there is of its output, as an answer has it."""
-        lines, size = [], 0
-        for number, data in self._chunks:
-            if size and size + len(data) > ANSWER:
-                break
-            lines.append(b"output %d %d\n%s" % (number, len(data), data))
-            size += len(data)
-        if self.ended and size == self.size:
-            code, number = (-1, -1) if self.code is None else (self.code, -1)
-            if code < 0 and self.code is not None:
-                code, number = -1, -code
-            lines.append(b"ended %d %d %s %.3f\n" % (
-                code, number, self.cause.encode() or b"-", self.seconds))  # fmt: skip
-        else:
-            lines.append(b"next\n")
-        return b"".join(lines)
-
-    # ---- input
-
-    @property
-    def reads(self):
-        """Whether it takes more input."""
-        return 0 in self.pipes and not self._input_ends
-
-    def take(self, start, data, close):
-        """Takes input that begins at the offset *start*; what it has already is skipped."""
-        if self.reads:
-            new = data[max(0, self.written - start) :]
-            self.written += len(new)
-            self.unwritten += new
-            self._input_ends = close
-            self.write()
-
-    def write(self):
-        """Writes input as far as there is room."""
-        try:
-            if self.unwritten:
-                del self.unwritten[: os.write(self.pipes[0], self.unwritten[:PIECE])]
-        except BlockingIOError:
-            pass
-        except OSError:  # it has closed it
-            self._close(0)
-        if self._input_ends and not self.unwritten and 0 in self.pipes:
-            self._close(0)
-
-    def _close(self, number):
-        os.close(self.pipes.pop(number))
-        if number == 0:
-            self.unwritten.clear()
-
-
-def spawn(command, env, streams):
-    """Starts *command* with these descriptors as 0, 1 and 2; returns its process id."""
-    os.environ["PATH"] = env.get("PATH", os.defpath)  # where it is looked for
-    try:
-        return os.posix_spawnp(
-            command[0],
-            command,
-            env,
-            file_actions=[(os.POSIX_SPAWN_DUP2, streams[number], number) for number in (0, 1, 2)],
-            setsid=True,
-            setsigdef=(_signal.SIGPIPE, _signal.SIGXFSZ),
-        )
-    except NotImplementedError:  # of an old C library
-        import subprocess
-
-        process = subprocess.Popen(command, env=env, stdin=streams[0], stdout=streams[1],
-                                   stderr=streams[2], start_new_session=True)  # fmt: skip
-        process.returncode = 0  # it is waited for here
-        return process.pid
+    return listener
 
 
 class Peer:
@@ -309,9 +112,10 @@ class Peer:
 class RunKeeper:
     """Serves all who ask about the command, until its end is known."""
 
-    def __init__(self, command, listener, peer):
+    def __init__(self, command, listener, path, peer):
         self._command = command
         self._listener = listener
+        self._path = path
         self._peers = [peer]
         self._connected = time.monotonic()  # when somebody was, the last time
         self._forgotten = False
@@ -325,7 +129,8 @@ class RunKeeper:
     def _greeting(self):
         command = self._command
         pid = command.pid if command.code is None else 0
-        return b"running %d %.3f\n" % (pid, time.monotonic() - command.begun)
+        seconds = time.monotonic() - command.begun
+        return b"running %d %.3f %s\n" % (pid, seconds, os.fsencode(self._path))
 
     def run(self):
         command = self._command
@@ -379,7 +184,7 @@ class RunKeeper:
             word, *numbers = line.split() or [b""]
             if word == b"read":
                 command.acknowledge(int(numbers[0]))
-                peer.answer_at = time.monotonic() + WAIT
+                peer.answer_at = time.monotonic() + float(numbers[1])
             elif word == b"write":
                 start, size, close = map(int, numbers)
                 if len(rest) < size:
@@ -430,11 +235,13 @@ def main():
     id, path, claim, cwd, limit, has_input, python, count, *words = read_order()
     variables = dict(word.split("=", 1) for word in words[: int(count)])
     command = words[int(count) :]
-    begun, listener, what = time.monotonic(), None, b"socket"
+    begun, listener, what = time.monotonic(), None, b"place"
     try:
-        listener, path = claimed_socket(id, path)
-        if listener is None:
-            raise OSError(0, "there is no place for it")
+        path = path or socket_path(id)
+        if path is None:
+            raise OSError(0, "there is no private folder for its socket")
+        what = b"run"
+        listener = claimed_socket(path)
         what = b"folder"
         os.chdir(os.path.join(os.path.expanduser("~"), os.path.expanduser(cwd)))
         what = b"program"
@@ -445,11 +252,11 @@ def main():
             bool(has_input),
         )
     except OSError as error:
-        os.write(1, b"refused %s %d %s\n" % (
-            what, error.errno or 0, str(error.strerror).encode()))  # fmt: skip
+        why = path if what == b"run" else str(error.strerror)
+        os.write(1, b"refused %s %d %s\n" % (what, error.errno or 0, os.fsencode(why)))
     else:
         try:
-            RunKeeper(run, listener, Peer(0, 1)).run()
+            RunKeeper(run, listener, path, Peer(0, 1)).run()
         finally:
             if run.code is None:
                 run.kill()

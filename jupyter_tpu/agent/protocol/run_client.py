@@ -1,6 +1,4 @@
-"""How the keeper of a run is asked (`keeper.run_keeper`): by the agent on the same host, and over
-SSH by a client, as long as there is no agent.
-"""
+"""How the keeper of a run is asked (`keeper.run_keeper`): by the agent, and by clients over SSH."""
 
 from __future__ import annotations
 
@@ -24,26 +22,29 @@ if TYPE_CHECKING:
 
 #: Seconds in which somebody may still try to start a run that a client has given up to start.
 LATE = 60.0
+#: Seconds that a question waits for output.
+WAIT = 20.0
 #: Bytes of output in one answer at most.
 LONGEST = 1 << 20
 #: The exit codes of a shell: the command does not exist, it can't be executed.
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _ENOENT, _EACCES = 2, 13
+_ENDED = "the keeper of the run has ended"
 
 Output = List[Tuple[int, bytes]]
 
 
-def encoded_order(request: Any, socket: str = "") -> bytes:
+def encoded_order(request: Any, socket: str = "", *, again: bool = False) -> bytes:
     """What a keeper is started with.
 
-    request: a `StartRun`. socket: the path; "": the usual one. Raises ValueError for NUL
-    characters.
+    request: a `StartRun`. socket: the path; "": the usual one. again: another keeper may still be
+    started, which must not start it then. Raises ValueError for NUL characters.
     """
     variables = request.env or {}
     words = [
         request.id,
         socket,
-        "0" if request.begun is None else str(LATE),
+        str(LATE if again else 0),
         request.cwd or "",
         "" if request.limit is None else str(request.limit),
         "1" if request.input else "",
@@ -61,7 +62,8 @@ def encoded_order(request: Any, socket: str = "") -> bytes:
 class Refused(Exception):
     """The keeper did not start the command.
 
-    what: "socket": another keeper may have it; "folder" or "program": that can't be used.
+    what: "run": another keeper has it, or had it, whose socket is *why*; "place": there is none for
+    a socket; "folder" or "program": that can't be used.
     """
 
     def __init__(self, what: str, number: int, why: str) -> None:
@@ -90,48 +92,90 @@ def _not_found(program: str) -> str:
     return "The program %r does not exist on the host." % program
 
 
+class SocketStream:
+    """A connection to a keeper's socket, by the streams of asyncio or asyncssh."""
+
+    def __init__(self, reader: Any, writer: Any) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read_line(self) -> bytes:
+        return await self._reader.readline()
+
+    async def read_exactly(self, size: int) -> bytes:
+        try:
+            return await self._reader.readexactly(size)
+        except asyncio.IncompleteReadError as error:
+            return error.partial
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
 class RunClient:
     """One connection to the keeper of a run.
 
-    Its methods raise ConnectionError if the keeper, or the connection, has ended; ValueError for an
-    answer that can't be; or what the stream raises.
+    Its methods raise ConnectionError if the keeper, or the connection, has ended, and ValueError
+    for an answer that can't be.
 
     Attributes
     ----------
     pid: of the command; 0 if it has ended before.
-    begun: when that was, by this loop's clock.
+    socket: the path of the keeper's socket.
     """
 
     def __init__(self, stream: Stream) -> None:
         self.pid = 0
-        self.begun = 0.0
+        self.socket = ""
         self._stream = stream
-        self._reading = asyncio.Lock()
         self._output: List[Tuple[int, bytearray]] = []  # of an answer that comes
         self._size = 0
         self._waiting: "Dict[str, Deque[asyncio.Future[Any]]]" = {}
         self._listener: "Optional[asyncio.Future[None]]" = None
-        self._error: Optional[BaseException] = None
+        self._first: "Optional[asyncio.Future[Any]]" = None  # of the first question for output
+        self._error: Optional[Exception] = None
 
-    async def begin(self, order: bytes = b"") -> None:
-        """Gives the keeper its *order*, if it does not have it yet. Raises Refused."""
-        await self._stream.write(order)
-        word, *words = (await self._stream.read_line()).split(b" ", 3) or [b""]
+    async def begin(
+        self, order: bytes = b"", start: Optional[int] = None, seconds: float = WAIT
+    ) -> None:
+        """Gives the keeper its *order*, if it does not have it yet. Raises Refused.
+
+        start, seconds: of the first :meth:`read`, which takes no round trip then.
+        """
+        query = b""
+        if start is not None:
+            query, self._first = self._query_output(start, seconds)
+        try:
+            await self._stream.write(order + query)
+            line = (await self._stream.read_line()).rstrip(b"\n")
+        except Exception as problem:  # of asyncio, asyncssh or ours
+            raise ConnectionError(str(problem)) from problem
+        if not line:
+            raise ConnectionError(_ENDED)
+        word, what, number, text = line.split(b" ", 3)
         if word == b"refused":
-            what, number, why = words
-            raise Refused(what.decode("ascii"), int(number), why.decode(errors="replace").strip())
+            raise Refused(what.decode("ascii"), int(number), text.decode(errors="replace"))
         if word != b"running":
-            raise ConnectionError("it has ended")
-        self.pid = int(words[0])
-        self.begun = asyncio.get_running_loop().time() - float(words[1])
+            raise ValueError("an unknown answer")
+        self.pid, self.socket = int(what), text.decode("utf-8", "surrogateescape")
         self._listener = asyncio.ensure_future(self._listen())
 
-    async def read(self, start: int) -> Tuple[Output, int, Optional[RunEnd]]:
+    async def read(self, start: int, seconds: float = WAIT) -> Tuple[Output, int, Optional[RunEnd]]:
         """Output from the offset *start* on, which acknowledges all before it; its size; and with
-        the last of it, how the command has ended. Waits a while for it.
+        the last of it, how the command has ended. Waits so many seconds for it.
         """
-        async with self._reading:
-            return await self._ask("read", b"read %d\n" % start)
+        answer, self._first = self._first, None
+        if answer is None:
+            query, answer = self._query_output(start, seconds)
+            await self._send(query)
+        return await answer
+
+    def _query_output(self, start: int, seconds: float) -> "Tuple[bytes, asyncio.Future[Any]]":
+        return b"read %d %.3f\n" % (start, seconds), self._expect("read")
 
     async def write(self, start: int, data: bytes, close: bool) -> bool:
         """Writes to its input what begins at the offset *start*; False if it takes no more."""
@@ -144,11 +188,11 @@ class RunClient:
 
     async def kill(self) -> None:
         """Ends it at once. Nobody asks for its end."""
-        await self._stream.write(b"kill\nforget\n")
+        await self._send(b"kill\nforget\n")
 
     async def forget(self) -> None:
         """Its end is known: its keeper ends."""
-        await self._stream.write(b"forget\n")
+        await self._send(b"forget\n")
 
     def close(self) -> None:
         """Asks no more."""
@@ -157,20 +201,32 @@ class RunClient:
         self._stream.close()
 
     async def _ask(self, kind: str, query: bytes) -> Any:
+        answer = self._expect(kind)
+        await self._send(query)
+        return await answer
+
+    def _expect(self, kind: str) -> "asyncio.Future[Any]":
         if self._error is not None:
             raise self._error
         answer: "asyncio.Future[Any]" = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(kind, deque()).append(answer)
-        await self._stream.write(query)
-        return await answer
+        return answer
+
+    async def _send(self, query: bytes) -> None:
+        try:
+            await self._stream.write(query)
+        except Exception as problem:
+            raise ConnectionError(str(problem)) from problem
 
     async def _listen(self) -> None:
-        error: BaseException = ConnectionError("the keeper of the run has ended")
+        error: Exception = ConnectionError(_ENDED)
         try:
             while await self._receive():
                 pass
-        except Exception as problem:
+        except ValueError as problem:
             error = problem
+        except Exception as problem:
+            error = ConnectionError(str(problem))
         finally:
             self._error = error
             for answers in self._waiting.values():

@@ -1,25 +1,24 @@
 """A command on one host, followed over its link until it has ended.
 
-The process that owns it there, its keeper (`agent.keeper.run_keeper`), is asked in one way. The
-agent starts that, and passes questions and answers on. If no agent runs there, the keeper is
-started over SSH: a short command needs no agent. After `SOON`, or when that connection has broken,
-the agent is started, and asked for the rest.
+The process that owns it there, its keeper (`agent.keeper.run_keeper`), is started by the agent, if
+that runs: a short command takes one request. If not, it is started over SSH: a command needs no
+agent. What takes longer is asked for at the keeper's socket, and again after each loss of the link.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import logging
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ...agent.protocol import requests
+from ...agent.protocol.paths import run_socket
 from ...agent.protocol.records import RunEnd
-from ...agent.protocol.run_client import Refused, RunClient, encoded_order
-from ...errors import Reason, TPUError
+from ...agent.protocol.run_client import WAIT, Refused, RunClient, SocketStream, encoded_order
+from ...errors import ConnectionLost, Reason, TPUError
 from ...links import HostName, Link
 from ...ssh.agent_answers import checked_record
 from ...ssh.host_program import argument
@@ -29,22 +28,22 @@ from ..models import HostRun, Problem
 
 log = logging.getLogger(__name__)
 
-#: Seconds in which the link must be up.
+#: Seconds in which the link must be up, and the keeper must answer.
 REACH = 60.0
 #: Seconds without a connection after which the keeper ends a command, and the wait for it here.
 ABANDONED = 300.0
-#: Seconds without an agent: sshd allows few programs at once on one connection.
+#: Seconds after which its first connection is left: sshd allows few programs at once on a link.
 SOON = 2.0
 #: Between two attempts to ask again; seconds. The link itself waits between its attempts.
 PAUSE = 0.2
 #: Seconds in which a host must answer that it stopped a command.
 STOP = 12.0
-#: Seconds that input may wait in the host before it is offered again.
-WRITE = 3600.0
 #: The exit codes for the time limit and for what is not known, as of timeout(1) and ssh(1).
 TIMED_OUT, UNKNOWN = 124, 255
 
 Received = Callable[[int, bytes], Awaitable[None]]
+#: Output by stream, and how the command has ended.
+Answer = tuple[Sequence[tuple[int, bytes]], RunEnd | None]
 
 
 class FollowedRun:
@@ -70,17 +69,17 @@ class FollowedRun:
         self.state = HostRun(host=host.worker)
         self._connections = connections
         self._host = host
-        self._id = id
-        self._request = request
+        self._order = requests.StartRun(id=id, **request)
         self._received = received
         self._changed = changed
-        self._asked = asyncio.Event()  # the host was asked to start it, or never will be
-        self._keeper: RunClient | None = None  # while it is asked itself
-        self._leave_keeper: asyncio.Timeout | None = None  # while it is being asked
-        self._tried = self._started = False  # to start it without the agent
-        self._stopping = False
-        self._daemon: Any = None  # the process that was asked first
-        self._known = False  # to that daemon, as its answers show
+        self._tried = False  # to start it
+        self._daemon: Any = None  # the agent's process that was asked to
+        self._socket = ""  # of its keeper, once that is there
+        self._at_keeper = asyncio.Event()  # the rest is there, or it has ended
+        self._keeper: RunClient | None = None  # while there is a connection
+        self._connecting = asyncio.Lock()
+        self._program = contextlib.AsyncExitStack()  # the keeper's first connection, by SSH
+        self._soon: float | None = None  # when that is left for one to its socket
         self._task = asyncio.ensure_future(self._live())
 
     async def wait(self) -> None:
@@ -89,37 +88,29 @@ class FollowedRun:
 
     async def stop(self) -> None:
         """Ends it; if the host can't be asked to, it may continue there, and `state` says so."""
-        self._stopping = True
-        if self._keeper is not None:
-            with contextlib.suppress(TPUError, OSError, ValueError, TimeoutError):
+        if self._tried:
+            with contextlib.suppress(TPUError, OSError, ValueError):
                 async with asyncio.timeout(STOP):
-                    await self._keeper.stop()
-                    await self.wait()
-        if not self._task.done() and (self._daemon is not None or self._tried):
-            with contextlib.suppress(TPUError, TimeoutError):  # its end is not known
-                async with asyncio.timeout(STOP):
-                    self._leave()
-                    agent = await self._connections.link(self._host).agent()
-                    await agent.request(requests.StopRun(id=self._id))
+                    await self._at_keeper.wait()
+                    if not self._task.done():
+                        await (await self._connected()).stop()
                     await self.wait()
         self._task.cancel()
         await self.wait()
 
     async def write(self, start: int, data: bytes, end: bool) -> bool:
         """Writes to its input, which has *start* bytes so far; False if it reads no more."""
-        await self._asked.wait()
-        encoded = base64.b64encode(data).decode()
-        write = requests.WriteRun(id=self._id, start=start, data=encoded, end=end)
+        await self._at_keeper.wait()
         while not self._task.done():
             try:
-                if self._keeper is not None:
-                    with contextlib.suppress(OSError, ValueError):
-                        return await self._keeper.write(start, data, end)
-                agent = await self._connections.link(self._host).agent()
-                return (await agent.request(write, WRITE))["reads"]
+                return await (await self._connected()).write(start, data, end)
+            except ValueError:
+                return False
             except TPUError as error:
                 if not _is_interruption(error):
                     return False
+            except ConnectionError:
+                pass  # it is made anew
             await asyncio.sleep(PAUSE)
         return False
 
@@ -134,126 +125,156 @@ class FollowedRun:
         except asyncio.CancelledError:
             self._give_up(None)
         except Exception as error:  # ours; the other hosts continue, and this one is not a success
-            log.exception("The run %s on %s", self._id, self._host)
+            log.exception("The run %s on %s", self._order.id, self._host)
             self._give_up(TPUError(f"jupyter-tpu failed ({error}).", hint="See the server's log."))
         finally:
-            self._asked.set()
+            await self._leave_keeper()
+            self._at_keeper.set()
             self._changed()
 
     async def _follow(self, link: Link) -> RunEnd:
         """Its end, as the host has it."""
         loop = asyncio.get_running_loop()
         begun, lost, offset = loop.time(), 0.0, 0  # lost: when the connection was
-        async with contextlib.AsyncExitStack() as stack:
-            while True:
-                try:
-                    if not link.has_agent and self._daemon is None and not self._tried:
-                        ended = await self._start_keeper(link, stack)
-                        if ended is not None:
-                            return ended
-                    answer = await self._ask(link, offset)
-                except TPUError as error:
-                    lost = lost or loop.time()
-                    asked = self._daemon is not None or self._started
-                    since, limit = (lost, ABANDONED) if asked else (begun, REACH)
-                    if not _is_interruption(error) or loop.time() - since > limit:
-                        raise
-                    await asyncio.sleep(PAUSE)
-                    continue
-                lost = 0.0
-                for stream, data in answer["output"]:
-                    await self._received(stream, data)
-                offset = answer["next"]
-                if answer["ended"] is not None:
-                    if self._keeper is not None:
+        while True:
+            try:
+                output, ended = await self._next(link, offset)
+            except TPUError as error:
+                lost = lost or loop.time()
+                running = self.state.state == "running"
+                since, limit = (lost, ABANDONED) if running else (begun, REACH)
+                if not _is_interruption(error) or loop.time() - since > limit:
+                    raise
+                await asyncio.sleep(PAUSE)
+                continue
+            lost = 0.0
+            for stream, data in output:
+                await self._received(stream, data)
+                offset += len(data)
+            if ended is not None:
+                if self._keeper is not None:
+                    with contextlib.suppress(ConnectionError):
                         await self._keeper.forget()
-                    return answer["ended"]
-                if self._keeper is None:
-                    await stack.aclose()
+                return ended
 
-    async def _start_keeper(self, link: Link, stack: contextlib.AsyncExitStack) -> RunEnd | None:
-        """Starts it without the agent; its end, if it can't be started.
-
-        `_keeper` is None after that if the agent has to be asked.
-        """
-        words = ["sh", "-c", 'exec python3 -I -S -c "$0"', argument("agent.keeper.run_keeper")]
-        stream = await stack.enter_async_context(link.stream(words))
-        self._tried = True
-        keeper = RunClient(stream)
-        stack.callback(keeper.close)
-        request = requests.StartRun(id=self._id, **self._request)
-        try:
-            await keeper.begin(encoded_order(request))
-        except Refused as refusal:
-            if refusal.what == "program":
-                return checked_record(refusal.end(request.command[0]), RunEnd, "run")
-            self._tried = False
-            if refusal.what == "folder":
-                message = f"The folder {request.cwd} does not exist on the host."
-                raise TPUError(message, Reason.NO_FOLDER) from None
-        except ConnectionError:
-            pass
-        except ValueError as error:
-            raise InvalidAnswer("run", str(error)) from None
-        else:
-            self._keeper = keeper
-            self._started = True
-            self._mark_running()
-            self._soon = asyncio.get_running_loop().time() + SOON
-            self._asked.set()
-        return None
-
-    async def _ask(self, link: Link, offset: int) -> requests.RunOutput:
-        if self._keeper is not None:
-            answer = await self._ask_keeper(self._keeper, offset)
+    async def _next(self, link: Link, offset: int) -> Answer:
+        """More of its output from *offset* on, if there is any within a while; and its end."""
+        if not self._socket:
+            answer = await self._start(link)
             if answer is not None:
                 return answer
-        agent = await link.agent()
-        daemon = (agent.hello["boot"], agent.hello["pid"])
-        if self._daemon is None:
-            self._daemon = daemon
-            self._mark_running()
-            asking = asyncio.ensure_future(agent.request(self._order(offset)))
-            asyncio.get_running_loop().call_soon(self._asked.set)
-            return await asking
-        if self._daemon == daemon and not self._known:
-            # It may have it or not; with the same id it is not started twice.
-            return await agent.request(self._order(offset))
-        return await agent.request(requests.ReadRun(id=self._id, start=offset))
-
-    async def _ask_keeper(self, keeper: RunClient, offset: int) -> requests.RunOutput | None:
-        """None if the agent has to be asked from now on."""
+        keeper = await self._connected(offset)
+        seconds = WAIT
+        if self._soon is not None:
+            seconds = max(0.0, self._soon - asyncio.get_running_loop().time())
         try:
-            async with asyncio.timeout_at(None if self._stopping else self._soon) as limit:
-                self._leave_keeper = limit
-                output, size, ended = await keeper.read(offset)
-            end = None if ended is None else checked_record(ended, RunEnd, "run")
-            answer: Any = {"output": output, "next": offset + size, "ended": end}
-            return answer
-        except (TimeoutError, ConnectionError):
-            self._keeper = None
+            async with asyncio.timeout(seconds + REACH):
+                output, _, ended = await keeper.read(offset, seconds)
         except ValueError as error:
-            self._keeper = None
             raise InvalidAnswer("run", str(error)) from None
-        except TPUError:
-            self._keeper = None
-            raise
+        except (ConnectionError, TimeoutError) as error:
+            await self._leave_keeper()
+            raise ConnectionLost(str(self._host)) from error
+        return output, None if ended is None else checked_record(ended, RunEnd, "run")
+
+    # ---- its start
+
+    async def _start(self, link: Link) -> Answer | None:
+        """Has it started; its first output, if the agent does that. Can be called again."""
+        if self._daemon is not None or (link.has_agent and not self._tried):
+            return await self._start_by_agent(link)
+        words = ["sh", "-c", 'exec python3 -I -S -c "$0"', argument("agent.keeper.run_keeper")]
+        keeper = RunClient(await self._program.enter_async_context(link.stream(words)))
+        again, self._tried = self._tried, True
+        try:
+            await keeper.begin(encoded_order(self._order, again=again), 0, SOON)
+        except Refused as refusal:
+            await self._program.aclose()
+            if refusal.what == "program":
+                end = refusal.end(self._order.command[0])
+                return [], checked_record(end, RunEnd, "run")
+            if refusal.what == "run":
+                self._started(str(refusal))
+                return None
+            self._tried = again
+            if refusal.what == "place":
+                return await self._start_by_agent(link)
+            message = f"The folder {self._order.cwd} does not exist on the host."
+            raise TPUError(message, Reason.NO_FOLDER) from None
+        except ConnectionError as error:
+            await self._program.aclose()
+            raise ConnectionLost(str(self._host)) from error
+        except ValueError as error:
+            raise InvalidAnswer("run", str(error)) from None
+        self._keeper = keeper
+        self._soon = asyncio.get_running_loop().time() + SOON
+        self._started(keeper.socket)
         return None
 
-    def _leave(self) -> None:
-        """Asks the agent from now on."""
-        if self._leave_keeper is not None and self._keeper is not None:
-            self._leave_keeper.reschedule(0)
+    async def _start_by_agent(self, link: Link) -> Answer | None:
+        agent = await link.agent()
+        daemon = (agent.hello["boot"], agent.hello["pid"])
+        socket = run_socket(agent.hello["run"], self._order.id)
+        if self._daemon not in (None, daemon):  # perhaps that has started it
+            self._started(socket)
+            return None
+        self._daemon, self._tried = daemon, True
+        self._mark_running()
+        answer = await agent.request(self._order)
+        self._started(socket)
+        return answer["output"], answer["ended"]
 
-    def _order(self, offset: int) -> requests.StartRun:
-        """What the agent is asked for, which starts the command if it was not started."""
-        begun = ("started" if self._started else "") if self._tried else None
-        return requests.StartRun(id=self._id, start=offset, begun=begun, **self._request)
+    def _started(self, socket: str) -> None:
+        self._socket = socket
+        self._at_keeper.set()
+        self._mark_running()
 
     def _mark_running(self) -> None:
         if self.state.state != "running":
             self.state.state = "running"
             self._changed()
+
+    # ---- its keeper
+
+    async def _connected(self, offset: int | None = None) -> RunClient:
+        """The keeper, by a connection that was up just now.
+
+        offset: of the output that is asked for first.
+        """
+        async with self._connecting:
+            soon, now = self._soon, asyncio.get_running_loop().time()
+            if self._keeper is None or (soon is not None and now >= soon):
+                self._soon = None
+                try:
+                    keeper = await self._connect(offset)
+                except TPUError:  # the host's sshd may forbid it
+                    if self._keeper is None:
+                        raise
+                else:
+                    await self._leave_keeper()
+                    self._keeper = keeper
+            assert self._keeper is not None
+            return self._keeper
+
+    async def _connect(self, offset: int | None) -> RunClient:
+        link = self._connections.link(self._host)
+        keeper = RunClient(SocketStream(*await link.open_unix(self._socket)))
+        try:
+            async with asyncio.timeout(REACH):
+                await keeper.begin(start=offset)
+        except (ConnectionError, TimeoutError) as error:
+            keeper.close()
+            raise ConnectionLost(str(self._host)) from error
+        except (ValueError, Refused) as error:
+            keeper.close()
+            raise InvalidAnswer("run", str(error)) from None
+        return keeper
+
+    async def _leave_keeper(self) -> None:
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
+        await self._program.aclose()
 
     def _end(self, ended: RunEnd) -> None:
         state = self.state
@@ -275,8 +296,7 @@ class FollowedRun:
         state.code = UNKNOWN
         state.cause = "stopped" if error is None else ""
         lost = error is None or _is_interruption(error) or error.reason is Reason.NOT_FOUND
-        asked = self._daemon is not None or self._tried
-        if not asked or not (lost or self._known or self._started):
+        if not self._tried or not (lost or self._socket):
             state.state = "not-started"
             error = error or TPUError("It was stopped before it started.", Reason.CANCELLED)
             state.problem = Problem.of(error)
