@@ -8,8 +8,8 @@ SOURCES := tsconfig.json $(shell find labextension/src labextension/style labext
 # The tests start many Python processes, so modules must be compiled once only.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: lab setup dist vsix test test-python test-frontend test-browser test-vscode test-long \
-	test-oldest test-newest release lint format bench types docs screenshots clean
+.PHONY: lab setup dist vsix test test-python test-cpu test-frontend test-browser test-vscode \
+	test-long test-oldest test-newest release lint format bench types docs screenshots clean
 
 # In few lines: what pip, npm and the build say is shown only if they fail.
 lab:
@@ -66,9 +66,9 @@ vscode/node_modules/.package-lock.json: vscode/package-lock.json
 	cd vscode && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error
 	@touch $@
 
-# Lint and the frontend's tests run beside pytest. The output of each comes in one piece.
-test: setup .venv/compiled
-	scripts/system-packages
+# Lint and the frontend's tests run beside pytest and what it has to install and compile before. The
+# output of each comes in one piece.
+test: setup
 	$(MAKE) --no-print-directory --jobs 3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) \
 		lint test-frontend test-python
 
@@ -112,7 +112,7 @@ TORCH ?= torch==2.13.0
 	@touch $@
 
 # JAX uses this machine's CPU, although libtpu is installed.
-test-python test-browser test-vscode test-long test-oldest test-newest bench: export JAX_PLATFORMS := cpu
+test-python test-cpu test-browser test-vscode test-long test-oldest test-newest bench: export JAX_PLATFORMS := cpu
 
 # Seven processes keep two cores busy, because most tests wait for hosts, kernels or browsers.
 PROCESSES ?= 7
@@ -122,7 +122,12 @@ PYTEST = $(BIN)/python -m pytest --second-try --durations 25
 # All tests in Python that are not marked long. "+" excludes them from --output-sync, so that their
 # progress is seen.
 test-python: setup .venv/compiled
+	scripts/system-packages
 	+$(PYTEST) $(IN_PARALLEL)
+
+# The same, and where the processor time goes: TESTS names files or folders.
+test-cpu: setup .venv/compiled
+	+$(PYTEST) $(IN_PARALLEL) --cpu-time cpu-time.json $(TESTS)
 
 test-browser: setup
 	$(PYTEST) tests/browser

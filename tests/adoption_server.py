@@ -88,6 +88,13 @@ class Server:
             self.environment[variable] = str(folder / name)
         self.root.mkdir(exist_ok=True)
 
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
@@ -181,25 +188,47 @@ class Server:
         self.finish(self.tpu("POST", "tpus", body))
         for connecting in self.tpu("GET", f"tpus/{name}")["operations"]:
             self.finish(self.tpu("GET", f"operations/{connecting}"))
-        [environment] = self.tpu("GET", f"tpus/{name}/environments")
+        return self.kernelspec(name)
+
+    def kernelspec(self, tpu: str) -> str:
+        """That of the TPU's only environment."""
+        [environment] = self.tpu("GET", f"tpus/{tpu}/environments")
         return environment["kernelspec"]
+
+    def start_session(self, spec: str, path: str = "work.ipynb") -> dict[str, Any]:
+        """A notebook's session with a kernel of *spec*."""
+        body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": spec}}
+        return self.request("POST", "/api/sessions", body)
+
+    def end_sessions(self) -> None:
+        """Ends them and all kernels, which needs a running server."""
+        if self.process is None:
+            self.start()
+        for kind in ("sessions", "kernels"):
+            for item in self.request("GET", f"/api/{kind}"):
+                self.request("DELETE", f"/api/{kind}/{item['id']}")
+
+    def delete_tpu(self, name: str) -> None:
+        """With its kernels and jobs, which needs a running server."""
+        if self.process is None:
+            self.start()
+        self.finish(self.tpu("DELETE", f"tpus/{name}?end_kernels=true&end_jobs=true"))
 
     @contextlib.contextmanager
     def tpu_of_two_hosts(self, name: str, *, connect: bool = True) -> Iterator[dict[str, Any]]:
         """Runs it, and makes a TPU; gives the operation that did so last. Then both end."""
-        self.start()
-        body = {"name": name, "type": "v4-16", "zone": "us-central2-b"}
-        done = self.finish(self.tpu("POST", "tpus", body))
-        if connect:
-            done = self.finish(self.tpu("POST", f"tpus/{name}/connect", {}))
-        yield done
-        self.finish(self.tpu("DELETE", f"tpus/{name}?end_kernels=true"))
-        self.stop()
+        with self:
+            body = {"name": name, "type": "v4-16", "zone": "us-central2-b"}
+            done = self.finish(self.tpu("POST", "tpus", body))
+            if connect:
+                done = self.finish(self.tpu("POST", f"tpus/{name}/connect", {}))
+            yield done
+            self.delete_tpu(name)
 
-    def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def cli(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """``jupyter tpu …`` on its machine, with its token."""
         environment = {**self.environment, "JUPYTER_TOKEN": self.token}
-        return forks().run("jupyter_tpu.cli", words, env=environment, timeout=LIMIT)
+        return forks().run("jupyter_tpu.cli", words, env=environment, timeout=LIMIT, cwd=cwd)
 
     @contextlib.contextmanager
     def as_this_process(self) -> Iterator[None]:

@@ -13,7 +13,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -24,6 +23,7 @@ from typing import Any
 
 import pytest
 from emulator_error import EmulatorError
+from forked import forks
 from hypothesis import HealthCheck, settings
 from shared_packages import MAKE_ENVIRONMENT, share_packages
 from waiting import until
@@ -33,7 +33,7 @@ from jupyter_tpu.emulator import EmulatorState
 from jupyter_tpu.emulator.hosts.namespace_host import is_sshd, process_tree
 from jupyter_tpu.links import HostName, Links, core_thread
 
-pytest_plugins = ["distribution", "second_try"]
+pytest_plugins = ["cpu_time", "distribution", "second_try"]
 
 #: Variables that would lead a test to the user's own Google project or emulator.
 POINTING_AWAY = (
@@ -99,6 +99,14 @@ def isolated_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
         yield root
 
 
+@pytest.fixture
+def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder of the test's own: what is kept for other tests is not known there."""
+    folder = tmp_path / "data"
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(folder))
+    return folder
+
+
 class EmulatorProcess:
     """A real emulator in a process of its own.
 
@@ -120,19 +128,21 @@ class EmulatorProcess:
     def start(self) -> None:
         """Starts it and waits until it is ready."""
         self.log = self.state_dir.with_name(self.state_dir.name + ".log")
+        ends, self._lifeline = os.pipe()  # it ends with this process
+        answer, output = os.pipe()
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", RUN, str(self.state_dir)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=self._environment,
-                start_new_session=True,  # Ctrl-C in the tests is for the tests
+            self.process = forks().fork(
+                ["", RUN, str(self.state_dir)],
+                self._environment,
+                [ends, output, log.fileno()],
+                session=True,  # Ctrl-C in the tests is for the tests
             )
-        assert self.process.stdout is not None
+        os.close(ends)
+        os.close(output)
         killer = threading.Timer(120, self.process.kill)
         killer.start()
-        line = self.process.stdout.readline().decode().strip()
+        with open(answer) as lines:
+            line = lines.readline().strip()
         killer.cancel()
         if not line:
             self.process.wait(60)
@@ -146,14 +156,15 @@ class EmulatorProcess:
         try:
             self.process.wait(60)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(60)
+            self.kill()
             raise
+        os.close(self._lifeline)
 
     def kill(self) -> None:
         """Ends it without a chance to clean up."""
         self.process.kill()
         self.process.wait(60)
+        os.close(self._lifeline)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -1,10 +1,16 @@
 """Which process of xdist runs which tests: a file each, and files that share what is slow to make.
 
-Used with ``--dist loadscope``. Files of one group share fixtures of the session.
+Used with ``--dist loadscope``. Files of one group share fixtures of the session. Where there are
+many processes, they are forked from one that has imported what the tests import.
 """
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
+
+import forked
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -22,6 +28,21 @@ GROUPS = {
 }
 #: How the names of all others begin that use one JupyterLab with a connected TPU.
 LAB = "tests/browser/test_browser_"
+
+
+#: Processes from which on it pays to import once for all.
+MANY = 2
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    processes = getattr(config.option, "tx", None) or []
+    if len(processes) < MANY or set(processes) != {"popen"}:
+        return
+    server = forked.ForkServer(workers=True)
+    config.add_cleanup(server.stop)
+    os.environ[forked.ADDRESS] = server.address
+    python = shlex.join([sys.executable, "-I", "-S", forked.__file__])
+    config.option.tx = [f"popen//python={python}"] * len(processes)
 
 
 @pytest.hookimpl(optionalhook=True)

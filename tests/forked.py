@@ -1,9 +1,13 @@
-"""Commands and servers in processes of their own, whose imports were done once.
+"""Commands, servers, emulators and pytest's workers, whose imports were done by another process.
 
-`Forks` keeps a process that has imported what they import, which is most of what their start costs.
-For each it forks another, which becomes the program as ``python -m`` would: with its own arguments,
-variables, folder and standard streams. Starts that import for themselves are tested, too: in
-terminals, by users' programs, and where a start's time or its imports are measured.
+`ForkServer` keeps a process that has imported what they import, which is most of what their start
+costs. For each it forks another, which becomes the program as ``python -m`` would: with its own
+arguments, variables, folder and standard streams. Starts that import for themselves are tested,
+too: in terminals, by users' programs, and where a start's time or its imports are measured.
+
+A run with many workers has one such process for all (`distribution`). The workers themselves are
+forked from a second one, which has also imported what the tests do: ``python forked.py -u -c CODE``
+is the Python that xdist starts for a worker.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import io
 import json
 import os
 import pkgutil
+import re
 import runpy
 import select
 import signal
@@ -25,15 +30,17 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-#: What commands and servers import, with all modules below.
+#: What commands, servers and emulators import, with all modules below.
 PACKAGES = (
     *(f"jupyter_tpu.{name}" for name in ("cli", "commands", "fleet", "cloud", "links", "ssh")),
-    *("jupyter_tpu.kernels", "jupyter_tpu.server", "jupyter_server.services"),
+    *(f"jupyter_tpu.{name}" for name in ("emulator", "kernels", "server")),
+    "jupyter_server.services",
 )
 LIBRARIES = (
     *("asyncssh", "google.cloud.tpu_v2", "grpc.aio", "sqlite3", "urllib.request"),
@@ -41,16 +48,31 @@ LIBRARIES = (
 )
 #: Of the numbers that are sent, in characters.
 WIDTH = 20
+#: The variable that names the socket of a run's process for all workers.
+ADDRESS = "TESTS_FORKS"
+#: Behind it: where workers are forked.
+WORKERS = ".workers"
+#: The variable that names the file of the control group in which processor time is counted.
+GROUP = "TESTS_CPU_GROUP"
 
 
-class Forks:
-    """The process that others are forked from; it ends with this one."""
+class ForkServer:
+    """The process that others are forked from; it ends with this one.
 
-    def __init__(self) -> None:
+    *workers*: whether there is one for pytest's workers, too.
+    """
+
+    def __init__(self, *, workers: bool = False) -> None:
         self._folder = tempfile.TemporaryDirectory()
-        self._address = str(Path(self._folder.name, "forks"))
+        self.address = str(Path(self._folder.name, "forks"))
         self._process = subprocess.Popen(
-            [sys.executable, __file__, self._address],
+            [
+                sys.executable,
+                __file__,
+                "--serve",
+                self.address,
+                *(["--workers"] if workers else []),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -58,6 +80,19 @@ class Forks:
         assert self._process.stdout is not None
         if not self._process.stdout.readline():
             raise RuntimeError("no process to fork commands from")
+
+    def stop(self) -> None:
+        """Ends it, but nothing that was forked from it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+class Forks:
+    """Forks processes of the server at *address*."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
 
     def run(
         self,
@@ -73,7 +108,7 @@ class Forks:
         pipes = [os.pipe() for _ in range(3)]
         theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
         ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
-        process = self._fork([module, *arguments], env, cwd, theirs, session=False)
+        process = self.fork([module, *arguments], env, theirs, cwd)
         for end in theirs:
             os.close(end)
         to, output, errors = (os.fdopen(end, mode) for end, mode in zip(ours, "wrr", strict=True))
@@ -100,19 +135,23 @@ class Forks:
         nothing = os.open(os.devnull, os.O_RDONLY)
         try:
             words = [module, *arguments]
-            return self._fork(words, env, None, [nothing, log, log], session=True)
+            return self.fork(words, env, [nothing, log, log], session=True)
         finally:
             os.close(nothing)
 
-    def _fork(
+    def fork(
         self,
         words: list[str],
         env: Mapping[str, str],
-        cwd: Path | None,
         streams: list[int],
+        cwd: Path | None = None,
         *,
-        session: bool,
+        session: bool = False,
     ) -> ForkedProcess:
+        """A process with these standard streams.
+
+        *words*: a module and its arguments; or "", what ``python -c`` gets, and its arguments.
+        """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(self._address)
         asked = {
@@ -120,6 +159,7 @@ class Forks:
             "env": dict(env),
             "cwd": str(cwd or Path.cwd()),
             "session": session,
+            "group": os.environ.get(GROUP),
         }
         with tempfile.TemporaryFile() as file:  # more than a packet may carry
             file.write(json.dumps(asked).encode())
@@ -166,9 +206,25 @@ def _number(connection: socket.socket) -> int:
 
 
 @functools.cache
+def own_server() -> ForkServer:
+    """That of a run without workers."""
+    return ForkServer()
+
+
+@functools.cache
 def forks() -> Forks:
-    """The one of this process."""
-    return Forks()
+    """Those of this run."""
+    return Forks(os.environ.get(ADDRESS) or own_server().address)
+
+
+def become_worker(words: list[str]) -> int:
+    """As ``python -u -c CODE``, in a process that has the tests' imports; gives its exit code.
+
+    *words*: these options. The process gets the standard streams of this one.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who has started the worker ends it
+    forks = Forks(os.environ[ADDRESS] + WORKERS)
+    return forks.fork(["", words[-1]], os.environ, [0, 1, 2]).wait()
 
 
 # ---- in the process that is forked from ---------------------------------------------------------
@@ -184,14 +240,30 @@ def _import_all() -> None:
         importlib.import_module(name)
 
 
-def _serve(address: str) -> None:
-    """Forks a process for each connection, until standard input ends."""
+def _import_as_tests() -> None:
+    """What test files import at their beginning, apart from each other."""
+    tests = Path(__file__).parent
+    names: set[str] = set()
+    for file in tests.rglob("test_*.py"):
+        names.update(re.findall(r"^(?:import|from) ([\w.]+)", file.read_text(), re.MULTILINE))
+    own = {file.stem for file in tests.rglob("*.py")}
+    for name in sorted(names):
+        if name.partition(".")[0] not in own:
+            with contextlib.suppress(ImportError):  # for the test to report, or to skip
+                importlib.import_module(name)
+
+
+def _listen(address: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(address)
     listener.listen(64)
+    return listener
+
+
+def _serve(listener: socket.socket) -> None:
+    """Forks a process for each connection, until standard input ends."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how those end
     gc.freeze()
-    print("ready", flush=True)
     while True:
         ready, _, _ = select.select([listener, sys.stdin], [], [])
         if sys.stdin in ready:
@@ -233,6 +305,8 @@ def _become(description: int, *streams: int) -> None:
     )
     if asked["session"]:
         os.setsid()
+    if asked["group"]:
+        Path(asked["group"]).write_text("0")
     os.environ.clear()
     os.environ.update(asked["env"])
     os.chdir(asked["cwd"])
@@ -240,7 +314,11 @@ def _become(description: int, *streams: int) -> None:
     sys.argv = ["", *arguments]
     code: Any = 1
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if module:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        else:
+            main = sys.modules["__main__"] = types.ModuleType("__main__")
+            exec(sys.argv.pop(1), main.__dict__)
         code = 0
     except SystemExit as end:
         code = end.code
@@ -257,6 +335,23 @@ def _become(description: int, *streams: int) -> None:
         os._exit(code or 0)
 
 
-if __name__ == "__main__":
+def _main(address: str, *options: str) -> None:
+    listener = _listen(address)
+    workers = _listen(address + WORKERS) if options else None  # answers when it has its imports
     _import_all()
-    _serve(sys.argv[1])
+    print("ready", flush=True)
+    if workers is not None:
+        if os.fork() == 0:
+            listener.close()
+            listener = workers
+            _import_as_tests()
+        else:
+            workers.close()
+    _serve(listener)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--serve":
+        _main(*sys.argv[2:])
+    else:
+        sys.exit(become_worker(sys.argv[1:]))

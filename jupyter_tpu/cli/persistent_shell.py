@@ -14,12 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..backoff import Backoff
 from ..commands.terminal import write_plain
-from ..errors import InvalidInput
+from ..errors import InvalidInput, Reason, TPUError
 from .console import note
 
 #: What ssh exits with if it, and not the shell, has failed.
@@ -62,12 +62,21 @@ def check_session(name: str) -> str:
 
 
 def keep_shell(
-    ssh: Sequence[str], destination: Sequence[str], session: str, *, jupyterlab: bool = False
+    ssh: Sequence[str],
+    destination: Sequence[str],
+    session: str,
+    check: Callable[[], object],
+    *,
+    jupyterlab: bool = False,
 ) -> int:
     """Shows a session of a host, and again when the connection was lost; returns ssh's exit code.
 
-    ssh, destination: the words of the command before and from the host's name on. jupyterlab: the
-    terminal is one of JupyterLab's, which takes a session that none shows.
+    Parameters
+    ----------
+    ssh, destination: the words of the command before and from the host's name on.
+    check: called after an attempt to connect again that failed. Ends this by NOT_FOUND when there
+        is no such TPU any more; another TPUError changes nothing.
+    jupyterlab: the terminal is one of JupyterLab's, which takes a session that none shows.
     """
     # Jupyter ends a terminal by closing it, which a program ignores that `nohup` has started.
     signal.signal(signal.SIGHUP, _end)
@@ -89,7 +98,15 @@ def keep_shell(
             with contextlib.suppress(FileNotFoundError):
                 connected.unlink()
             code = subprocess.call([*command, again])
-            pause = PAUSES.first if connected.exists() else PAUSES.next(pause)
+            if connected.exists():
+                pause = PAUSES.first
+                continue
+            pause = PAUSES.next(pause)
+            try:
+                check()
+            except TPUError as error:
+                if error.reason is Reason.NOT_FOUND:
+                    raise
     return code
 
 

@@ -133,7 +133,8 @@ def list_all() -> None:
     from ..fleet.models import ListQuery
 
     queued_resources = fleet_call(lambda fleet: fleet.queued.list(ListQuery(fresh=True)))
-    print_list(queued_resources, lambda chosen: _table(chosen.queued), "queued")
+    spare = ("VALID UNTIL", "CREATED", "RUNS FOR", "TPUS")  # `describe` has them
+    print_list(queued_resources, lambda chosen: _table(chosen.queued, spare), "queued")
     if queued_resources.problem is not None:
         note(f"This list may be incomplete: {problem_text(queued_resources.problem)}")
 
@@ -215,7 +216,7 @@ def _state_line(request: QueuedResource) -> str:
     return f"The queued resource {request.name}{emulated} is {request.state}. {request.meaning}"
 
 
-def _table(listed: Sequence[QueuedResource]) -> str:
+def _table(listed: Sequence[QueuedResource], spare: Sequence[str] = ()) -> str:
     if not listed:
         return (
             "No queued resources. Ask for TPUs: "
@@ -241,4 +242,4 @@ def _table(listed: Sequence[QueuedResource]) -> str:
         )
         for queued_resource in listed
     ]
-    return table(heads, rows)
+    return table(heads, rows, spare)

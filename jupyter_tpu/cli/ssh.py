@@ -125,8 +125,13 @@ def ssh(
     command = [_program("ssh"), *_options(entry)]
     if keep:
         destination = ("--", entry.names[0])
-        name = check_session(session)
-        code = keep_shell([*command, *before], destination, name, jupyterlab=in_jupyterlab)
+        code = keep_shell(
+            [*command, *before],
+            destination,
+            check_session(session),
+            lambda: _wait(cloud.get_node(node.name)),
+            jupyterlab=in_jupyterlab,
+        )
         raise click.exceptions.Exit(code)
     if mosh:
         # mosh asks ssh for the address it used, and would replace our ProxyCommand by one of its

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -32,6 +33,8 @@ _STYLES = {
     ],
     "red": ["PREEMPTED", "TERMINATED", "failed", "needs-attention", "taken", "lost"],
 }
+#: Between the columns of a table.
+_GAP = "  "
 _STYLE_OF = {state: style for style, states in _STYLES.items() for state in states}
 #: The states of a tunnel that users read in other words.
 TUNNEL_STATES = {
@@ -90,24 +93,33 @@ def _width(text: str) -> int:
     return cell_len(text)
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str | Styled]]) -> str:
+def table(
+    heads: Sequence[str], rows: Sequence[Sequence[str | Styled]], spare: Sequence[str] = ()
+) -> str:
     """Aligned columns; a column without content is left out. A long line is not cut: the terminal
-    wraps it, as it does kubectl's, so the output is the same everywhere.
+    wraps it, as it does kubectl's. So the output is the same everywhere, but for *spare* columns.
+
+    spare: the heads of columns that a terminal leaves out where it is too narrow, the least needed
+    first.
     """
-    kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
-    lines = [[Styled(in_language(heads[i]), "bold") for i in kept]]
-    lines += [[_styled(row[i]) for i in kept] for row in rows]
-    widths = [
-        max(column)
-        for column in zip(*([cell.width for cell in line] for line in lines), strict=True)
-    ]
+    columns = {
+        i: [Styled(in_language(heads[i]), "bold"), *(_styled(row[i]) for row in rows)]
+        for i in range(len(heads))
+        if any(row[i] for row in rows)
+    }
+    widths = {i: max(cell.width for cell in column) for i, column in columns.items()}
+    if is_terminal(sys.stdout):
+        room = shutil.get_terminal_size().columns
+        for head in spare:
+            if sum(widths.values()) + len(_GAP) * (len(widths) - 1) > room:
+                widths.pop(heads.index(head), None)
     return verbatim(
         "\n".join(
-            "  ".join(
+            _GAP.join(
                 cell.render() + " " * (width - cell.width)
-                for cell, width in zip(line, widths, strict=True)
+                for cell, width in zip(line, widths.values(), strict=True)
             ).rstrip()
-            for line in lines
+            for line in zip(*(columns[i] for i in widths), strict=True)
         )
     )
 
@@ -134,7 +146,8 @@ def tpu_table(listed: TPUList) -> str:
         "NAME", "ZONE", "TYPE", "MEANING", "STATE", "RUNNING", "ENDS", "PER HOUR", "COST SO FAR",
         "CONNECTION", "KERNELS", "",
     )  # fmt: skip
-    lines = [table(heads, [_row(tpu) for tpu in listed.tpus])]
+    spare = ("MEANING", "COST SO FAR", "RUNNING", "KERNELS")  # `describe` has them
+    lines = [table(heads, [_row(tpu) for tpu in listed.tpus], spare)]
     names = [tpu.name for tpu in listed.tpus]
     for tpu in listed.tpus:
         name = tpu.name if names.count(tpu.name) == 1 else f"{tpu.zone}~{tpu.name}"

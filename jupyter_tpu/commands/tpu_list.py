@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 @project_option
 @list_options
 def list_tpus(zone: str | None, watch: bool) -> None:
-    """List the project's TPUs."""
+    """List the project's TPUs.
+
+    A narrow terminal shows fewer columns.
+    """
     with open_session() as session:
         if watch:
             looks = itertools.count()

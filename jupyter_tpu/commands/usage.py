@@ -48,7 +48,8 @@ def usage_text(report: Usage) -> str:
         return f"No TPUs and no queued resources in {', '.join(report.projects)}."
     heads = ("NAME", "PROJECT", "ZONE", "TYPE", "CHIPS", "OWNER", "STATE", "AGE", "PER HOUR",
              "COST SO FAR", "")  # fmt: skip
-    lines = [table(heads, [_row(tpu, report) for tpu in report.tpus])]
+    spare = ("CHIPS", "AGE", "COST SO FAR")  # the owners' lines have sums
+    lines = [table(heads, [_row(tpu, report) for tpu in report.tpus], spare)]
     lines += [_owner_line(owner, report.chips) for owner in report.owners]
     lines += [f"{tpu.name}: {tpu.advice}" for tpu in report.tpus if tpu.holds == "quota"]
     lines += [

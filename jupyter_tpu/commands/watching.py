@@ -46,6 +46,7 @@ def watch(session: Session, look: Callable[[], str], is_over: Callable[[], bool]
     with show() as write, _events(session, changed), contextlib.suppress(KeyboardInterrupt):
         while True:
             changed.clear()
+            size = shutil.get_terminal_size()
             try:
                 write(look())
             except TPUError as error:
@@ -55,7 +56,11 @@ def watch(session: Session, look: Callable[[], str], is_over: Callable[[], bool]
             if is_over():
                 return
             time.sleep(LEAST)
-            changed.wait(pause)
+            end = time.monotonic() + pause
+            # A table has other columns in a terminal of another size.
+            while shutil.get_terminal_size() == size and time.monotonic() < end:
+                if changed.wait(LEAST):
+                    break
 
 
 @contextlib.contextmanager

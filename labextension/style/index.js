@@ -1,5 +1,3 @@
-import 'uplot/dist/uPlot.min.css';
-
 import './panel.css';
 import './parts.css';
 import './tpu.css';
@@ -10,3 +8,4 @@ import './elsewhere.css';
 import './job.css';
 import './load.css';
 import './pod.css';
+import './text.css';

@@ -48,7 +48,7 @@ def lab_beside(
     }
     server = Server(
         folder,
-        {"JUPYTER_TPU_EMULATOR": str(emulator.state_file), "HOME": str(folder), **paths},
+        {**emulator.environment, "HOME": str(folder), **paths},
         f"--LabApp.user_settings_dir={settings.parents[1]}",
         f"--LabApp.workspaces_dir={folder / 'workspaces'}",
         "--LabApp.news_url=None",
@@ -58,14 +58,9 @@ def lab_beside(
         module="jupyterlab",
         python=python,
     )
-    try:
-        server.start()
+    with server:
         yield server, server.connect_tpu(tpu)
-        if server.process is None:
-            server.start()
-        server.finish(server.tpu("DELETE", f"tpus/{tpu}?end_kernels=true"))
-    finally:
-        server.stop()
+        server.delete_tpu(tpu)
 
 
 def write_notebook(server: Server, name: str, spec: str, code: str = CODE) -> None:

@@ -22,12 +22,18 @@ class Client:
         self._fetch = fetch
         self._headers = {"headers": {"Authorization": f"token {token}"}} if token else {}
 
-    async def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        options: dict[str, Any] = {**self._headers, "params": {}}
-        if method == "POST":
-            options.update(body=json.dumps(body or {}), allow_nonstandard_methods=True)
+    async def __call__(
+        self, method: str, path: str, body: Any = None, **options: Any
+    ) -> tuple[int, Any]:
+        """Status and decoded answer. *path*: below ours, or Jupyter Server's if it begins with a
+        slash."""
+        options = {**self._headers, "params": {}, "request_timeout": 60, **options}
+        if body is not None or method in ("POST", "PUT", "PATCH"):
+            text = body if isinstance(body, str) else json.dumps(body if body is not None else {})
+            options.update(body=text, allow_nonstandard_methods=True)
+        parts = (path[1:] if path.startswith("/") else f"{ROOT}/{path}").split("/")
         try:
-            response = await self._fetch(*f"{ROOT}/{path}".split("/"), method=method, **options)
+            response = await self._fetch(*parts, method=method, **options)
         except HTTPClientError as error:
             return error.code, json.loads(error.response.body if error.response else "null")
         return response.code, json.loads(response.body or "null")
@@ -47,10 +53,3 @@ class Client:
 
 def tpu_request(name: str) -> dict[str, str]:
     return {"name": name, "type": TYPE, "zone": ZONE}
-
-
-def delete_nodes(emulator: Any, names: list[str]) -> None:
-    nodes = f"/v2/projects/emulated/locations/{ZONE}/nodes"
-    for node in emulator.request("GET", nodes).get("nodes", []):
-        if node["name"].rpartition("/")[2] in names and node["state"] != "DELETING":
-            emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))

@@ -1,14 +1,20 @@
-"""Fixtures of several files: a cloud with servers of one data folder, and a TPU's name there."""
+"""Fixtures of several files: a cloud with servers of one data folder, a TPU's name there, a shell,
+and a server with a person's and an agent's token."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from agent_client import Client
+from cli_shell import Shell
 from fleet_world import World
+
+from jupyter_tpu.agent_token import agent_token
 
 
 @pytest_asyncio.fixture
@@ -25,3 +31,36 @@ def name(world: World) -> Iterator[str]:
     """A name for a TPU; nothing has it after the test."""
     with world.new_name() as name:
         yield name
+
+
+@pytest.fixture
+def shell(emulator: Any, tmp_path: Path) -> Shell:
+    """``jupyter tpu`` of a user on whose machine no server runs."""
+    return Shell(tmp_path, **emulator.environment)
+
+
+@pytest.fixture
+def budgets_server(emulator: Any, own_data: Path) -> dict[str, Any]:
+    """The configuration of a Jupyter server, for `jp_server_config`. No test knows another one's
+    budgets."""
+    return {
+        "ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}},
+        "JupyterTPU": {"emulator": str(emulator.state_file)},
+    }
+
+
+@pytest.fixture
+def person(jp_fetch: Callable[..., Any], jp_serverapp: Any) -> Client:
+    return Client(jp_fetch, None)
+
+
+@pytest.fixture
+def agent(jp_fetch: Callable[..., Any], jp_serverapp: Any) -> Client:
+    return Client(jp_fetch, agent_token())
+
+
+@pytest.fixture
+def new_name(name: str) -> Callable[[], str]:
+    """``new_name()``: names of TPUs, which are gone after the test."""
+    numbers = itertools.count()
+    return lambda: f"{name}-{next(numbers)}"

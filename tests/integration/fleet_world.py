@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,14 +101,18 @@ class World:
 
     @contextlib.contextmanager
     def new_name(self) -> Iterator[str]:
-        """A name for a TPU. What has it afterwards is deleted, and faults are cleared."""
+        """A name for a TPU. Afterwards faults are cleared, and what has this name is deleted, also
+        with more behind a hyphen.
+        """
         name = f"tpu-{uuid.uuid4().hex[:8]}"
         yield name
         self.emulator.request("DELETE", "/emulator/v1/faults")
-        for path in self.paths(name, "queuedResources"):
-            self.emulator.wait(self.emulator.request("DELETE", f"/v2/{path}?force=true"))
-        for path in self.paths(name, "nodes"):
-            self.emulator.wait(self.emulator.request("DELETE", f"/v2/{path}"))
+        for kind in ("queuedResources", "nodes"):
+            listed = self.emulator.request("GET", f"/v2/projects/emulated/locations/-/{kind}")
+            for item in listed.get(kind, ()):
+                if re.search(f"/{name}(-[^/]+)?$", item["name"]) and item["state"] != "DELETING":
+                    path = f"/v2/{item['name']}" + ("?force=true" if "queued" in kind else "")
+                    self.emulator.wait(self.emulator.request("DELETE", path))
 
     def node(self, name: str) -> dict[str, Any] | None:
         nodes = self.emulator.request("GET", NODES).get("nodes", [])

@@ -39,17 +39,10 @@ LINES = (
 @pytest.fixture(scope="module")
 def connected(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose user has a connected TPU; the same for all tests of this file."""
-    folder = tmp_path_factory.mktemp("adoption")
-    server = Server(folder, {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)})
-    server.start()
-    server.connect_tpu("kept")
-    yield server
-    if server.process is None:
-        server.start()
-    try:
-        server.finish(server.tpu("DELETE", "tpus/kept?end_kernels=true"))
-    finally:
-        server.stop()
+    with Server(tmp_path_factory.mktemp("adoption"), emulator.environment) as server:
+        server.connect_tpu("kept")
+        yield server
+        server.delete_tpu("kept")
 
 
 @pytest.fixture
@@ -57,12 +50,7 @@ def server(connected: Server) -> Iterator[Server]:
     if connected.process is None:
         connected.start()
     yield connected
-    if connected.process is None:
-        connected.start()
-    for session in connected.request("GET", "/api/sessions"):
-        connected.request("DELETE", f"/api/sessions/{session['id']}")
-    for kernel in connected.request("GET", "/api/kernels"):
-        connected.request("DELETE", f"/api/kernels/{kernel['id']}")
+    connected.end_sessions()
 
 
 @pytest.fixture
@@ -97,10 +85,7 @@ def home(emulator: Any) -> Path:
 
 
 def start_session(server: Server, path: str = "work.ipynb") -> dict[str, Any]:
-    [environment] = server.tpu("GET", "tpus/kept/environments")
-    kernel = {"name": environment["kernelspec"]}
-    body = {"path": path, "name": path, "type": "notebook", "kernel": kernel}
-    return server.request("POST", "/api/sessions", body)
+    return server.start_session(server.kernelspec("kept"), path)
 
 
 def restart(client: Client) -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from agent_client import ZONE, Client, delete_nodes, tpu_request
+from agent_client import ZONE, Client, tpu_request
 from waiting import eventually
 
-from jupyter_tpu.agent_token import agent_token
 from jupyter_tpu.fleet.agents import budgets
 from jupyter_tpu.fleet.models.core import timestamp
 from jupyter_tpu.fleet.money import ledger
@@ -21,48 +18,16 @@ from jupyter_tpu.fleet.money import ledger
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 
 
-@pytest.fixture(autouse=True)
-def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test knows another one's budgets."""
-    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "tpu"))
-
-
 @pytest.fixture
-def jp_server_config(emulator: Any, own_data: None) -> dict[str, Any]:
-    return {
-        "ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}},
-        "JupyterTPU": {"emulator": str(emulator.state_file)},
-    }
-
-
-@pytest.fixture
-def person(jp_fetch: Callable[..., Any], jp_serverapp: Any) -> Client:
-    return Client(jp_fetch, None)
-
-
-@pytest.fixture
-def agent(jp_fetch: Callable[..., Any], jp_serverapp: Any) -> Client:
-    return Client(jp_fetch, agent_token())
-
-
-@pytest.fixture
-def name(emulator: Any, faults: Callable[..., Any]) -> Iterator[Callable[[], str]]:
-    """Names of TPUs, which are deleted after the test."""
-    names: list[str] = []
-
-    def new() -> str:
-        names.append(f"tpu-{uuid.uuid4().hex[:8]}")
-        return names[-1]
-
-    yield new
-    delete_nodes(emulator, names)
+def jp_server_config(budgets_server: dict[str, Any]) -> dict[str, Any]:
+    return budgets_server
 
 
 async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
-    person: Client, agent: Client, name: Callable[[], str], emulator: Any
+    person: Client, agent: Client, new_name: Callable[[], str], emulator: Any
 ) -> None:
     await person("POST", "budgets", {"who": "agent", "day": 2})
-    own, others = name(), name()
+    own, others = new_name(), new_name()
     _, operation = await person("POST", "tpus", tpu_request(others))
     assert (await person.done(operation["id"]))["state"] == "done"
 
@@ -117,10 +82,10 @@ async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
 
 
 async def test_a_person_who_keeps_a_tpu_moves_its_end_in_the_ledger_which_is_the_bill_to_a_cent(
-    person: Client, agent: Client, name: Callable[[], str], emulator: Any
+    person: Client, agent: Client, new_name: Callable[[], str], emulator: Any
 ) -> None:
     await person("POST", "budgets", {"who": "agent", "total": 1})
-    own = name()
+    own = new_name()
     _, plan = await agent.plan(own, time=300)
     _, begun = await agent("POST", f"plans/{plan['id']}/create")
     assert (await agent.done(begun["operation"]))["state"] == "done"
@@ -168,7 +133,7 @@ async def test_a_person_who_keeps_a_tpu_moves_its_end_in_the_ledger_which_is_the
 async def test_a_budget_that_is_lowered_ends_a_running_tpu_by_its_guard_which_tells_before(
     person: Client,
     agent: Client,
-    name: Callable[[], str],
+    new_name: Callable[[], str],
     emulator: Any,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -177,7 +142,7 @@ async def test_a_budget_that_is_lowered_ends_a_running_tpu_by_its_guard_which_te
     monkeypatch.setattr(ledger, "NOTICE", 20.0)
     monkeypatch.setattr(budgets, "NOTICE", 20.0)
     await person("POST", "budgets", {"who": "agent", "day": 5})
-    own = name()
+    own = new_name()
     _, plan = await agent.plan(own, max_cost=1.0)
     _, begun = await agent("POST", f"plans/{plan['id']}/create")
     assert (await agent.done(begun["operation"]))["state"] == "done"
@@ -208,10 +173,10 @@ async def test_a_budget_that_is_lowered_ends_a_running_tpu_by_its_guard_which_te
 
 
 async def test_two_agents_at_once_can_not_overspend(
-    person: Client, agent: Client, name: Callable[[], str]
+    person: Client, agent: Client, new_name: Callable[[], str]
 ) -> None:
     await person("POST", "budgets", {"who": "agent", "total": 1.5})
-    plans = [(await agent.plan(name(), max_cost=1.0))[1] for _ in range(3)]
+    plans = [(await agent.plan(new_name(), max_cost=1.0))[1] for _ in range(3)]
     answers = await asyncio.gather(*(agent("POST", f"plans/{plan['id']}/create") for plan in plans))
     assert sorted(status for status, _ in answers) == [202, 409, 409]
     refused = [answer for status, answer in answers if status == 409]
@@ -223,7 +188,7 @@ async def test_two_agents_at_once_can_not_overspend(
     assert (await agent.done(begun["operation"]))["state"] == "done"
     _, answer = await agent("DELETE", f"tpus/{begun['name']}")
     await agent.done(answer["id"])
-    _, plan = await agent.plan(name(), max_cost=0.5)
+    _, plan = await agent.plan(new_name(), max_cost=0.5)
     answers = await asyncio.gather(*(agent("POST", f"plans/{plan['id']}/create") for _ in range(4)))
     assert sorted(status for status, _ in answers) == [202, 409, 409, 409]
 
@@ -231,10 +196,10 @@ async def test_two_agents_at_once_can_not_overspend(
 async def test_outside_of_its_budget_a_person_is_asked_and_decides(
     person: Client,
     agent: Client,
-    name: Callable[[], str],
+    new_name: Callable[[], str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    first, second = name(), name()
+    first, second = new_name(), new_name()
     plans = [(await agent.plan(tpu))[1] for tpu in (first, second)]
     assert plans[0]["outside"] == "There is no budget for coding agents."
     for plan in plans:
@@ -259,36 +224,36 @@ async def test_outside_of_its_budget_a_person_is_asked_and_decides(
 
 
 async def test_a_price_that_is_not_known_needs_the_most_that_an_hour_may_cost(
-    agent: Client, person: Client, name: Callable[[], str]
+    agent: Client, person: Client, new_name: Callable[[], str]
 ) -> None:
     reserved = {"tier": "reserved"}
-    status, answer = await agent.plan(name(), tpu=reserved)
+    status, answer = await agent.plan(new_name(), tpu=reserved)
     assert (status, answer["reason"]) == (409, "PRICE")
     assert "is not known" in answer["message"]
     assert "--max-price" in answer["hint"]
-    status, plan = await agent.plan(name(), tpu={**reserved, "max_price": 3})
+    status, plan = await agent.plan(new_name(), tpu={**reserved, "max_price": 3})
     assert (status, plan["usd_per_hour"]) == (201, 3)
     # An agent does not say what something costs: a person is asked, whatever the budget is.
     await person("POST", "budgets", {"who": "agent", "day": 100})
     status, answer = await agent("POST", f"plans/{plan['id']}/create")
     assert (status, answer["reason"]) == (409, "BUDGET"), answer
     assert "is not known" in answer["message"]
-    status, answer = await agent.plan(name(), tpu={"max_price": 1})
+    status, answer = await agent.plan(new_name(), tpu={"max_price": 1})
     assert (status, answer["reason"]) == (409, "PRICE")
     assert "$1.20 an hour. You allowed at most $1.00" in answer["message"]
-    status, answer = await agent.plan(name(), max_cost=0.01)
+    status, answer = await agent.plan(new_name(), max_cost=0.01)
     assert (status, answer["reason"]) == (400, "INVALID")
 
 
 async def test_a_hunt_of_an_agent_is_inside_its_budget_too(
     person: Client,
     agent: Client,
-    name: Callable[[], str],
+    new_name: Callable[[], str],
     faults: Callable[..., Any],
 ) -> None:
     await person("POST", "budgets", {"who": "agent", "day": 1, "zones": [ZONE]})
     faults(kind="no-capacity", zone=ZONE, count=1)
-    tpu = name()
+    tpu = new_name()
     _, plan = await agent.plan(tpu, zones=[ZONE, "us-central1-a"], max_cost=0.8)
     assert plan["hunt"]
     status, done = await agent("POST", f"plans/{plan['id']}/create")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_client import Client, delete_nodes, tpu_request
+from agent_client import Client, tpu_request
 from tornado.httpclient import HTTPClientError
 from waiting import eventually
 
@@ -25,41 +23,9 @@ ZONE = "us-west4-a"
 OPEN_TO_ALL = {("GET", f"{name}Handler") for name in ("APIVersion", "LoginForm", "Logout")}
 
 
-@pytest.fixture(autouse=True)
-def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test knows another one's budgets."""
-    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "tpu"))
-
-
 @pytest.fixture
-def jp_server_config(emulator: Any, own_data: None) -> dict[str, Any]:
-    return {
-        "ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}},
-        "JupyterTPU": {"emulator": str(emulator.state_file)},
-    }
-
-
-@pytest.fixture
-def person(jp_fetch: Callable[..., Any], jp_serverapp: Any) -> Client:
-    return Client(jp_fetch, None)
-
-
-@pytest.fixture
-def agent(jp_fetch: Callable[..., Any], jp_serverapp: Any) -> Client:
-    return Client(jp_fetch, agent_token())
-
-
-@pytest.fixture
-def name(emulator: Any, faults: Callable[..., Any]) -> Iterator[Callable[[], str]]:
-    """Names of TPUs, which are deleted after the test."""
-    names: list[str] = []
-
-    def new() -> str:
-        names.append(f"tpu-{uuid.uuid4().hex[:8]}")
-        return names[-1]
-
-    yield new
-    delete_nodes(emulator, names)
+def jp_server_config(budgets_server: dict[str, Any]) -> dict[str, Any]:
+    return budgets_server
 
 
 def test_every_route_is_decided_on_and_what_changes_limits_is_for_people() -> None:
@@ -81,21 +47,21 @@ def test_every_route_is_decided_on_and_what_changes_limits_is_for_people() -> No
 
 
 async def test_no_other_token_passes_as_an_agents_nor_an_agents_as_a_persons(
-    person: Client, agent: Client, jp_fetch: Callable[..., Any], name: Callable[[], str]
+    person: Client, agent: Client, jp_fetch: Callable[..., Any], new_name: Callable[[], str]
 ) -> None:
     for wrong in ("wrong", agent_token() + "x", agent_token()[:-1]):
         status, answer = await Client(jp_fetch, wrong)("GET", "tpus")
         assert (status, answer["reason"]) == (403, "PERMISSION")
     # What a request says of itself is not believed.
-    _, plan = await person("POST", "plans", {"who": "agent", "tpu": tpu_request(name())})
+    _, plan = await person("POST", "plans", {"who": "agent", "tpu": tpu_request(new_name())})
     assert plan["who"] != "agent"
-    _, plan = await agent("POST", "plans", {"who": "somebody", "tpu": tpu_request(name())})
+    _, plan = await agent("POST", "plans", {"who": "somebody", "tpu": tpu_request(new_name())})
     assert plan["who"] == "agent"
     for method, path, body in (
         ("POST", "budgets", {"who": "agent", "day": 1000}),
         ("DELETE", "budgets/agent", None),
         ("POST", f"plans/{plan['id']}/answer", {"approve": True}),
-        ("POST", "tpus", {**tpu_request(name()), "confirm_price": True}),
+        ("POST", "tpus", {**tpu_request(new_name()), "confirm_price": True}),
         ("POST", "grants", {"name": "g", "types": ["v5e"], "zones": [ZONE],
                             "tiers": ["on-demand"], "chips": 9}),
     ):  # fmt: skip
@@ -141,9 +107,9 @@ async def test_the_agents_token_opens_nothing_else_of_the_server(
 
 
 async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowed(
-    person: Client, agent: Client, name: Callable[[], str]
+    person: Client, agent: Client, new_name: Callable[[], str]
 ) -> None:
-    others = name()
+    others = new_name()
     _, operation = await person("POST", "tpus", tpu_request(others))
     assert (await person.done(operation["id"]))["state"] == "done"
     command = {"command": ["echo", "hello"]}
@@ -195,10 +161,10 @@ async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowe
 
 
 async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_than_itstpu_request(
-    person: Client, agent: Client, name: Callable[[], str], faults: Callable[..., Any]
+    person: Client, agent: Client, new_name: Callable[[], str], faults: Callable[..., Any]
 ) -> None:
     await person("POST", "budgets", {"who": "agent", "day": 2})
-    own = name()
+    own = new_name()
     for options in (
         {"service_account": "owner@p.iam.gserviceaccount.com"},
         {"scopes": ["cloud-platform"]},
@@ -225,7 +191,7 @@ async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_th
     status, answer = await agent("DELETE", f"operations/{setting['id']}")
     assert (status, answer["reason"]) == (403, "PERMISSION"), answer
     # What a person has begun by a plan is not an agent's.
-    _, plan = await person("POST", "plans", {"tpu": tpu_request(name()), "max_cost": 1})
+    _, plan = await person("POST", "plans", {"tpu": tpu_request(new_name()), "max_cost": 1})
     _, begun = await person("POST", f"plans/{plan['id']}/create", {"approve": True})
     status, answer = await agent("DELETE", f"operations/{begun['operation']}")
     assert (status, answer["reason"]) == (403, "PERMISSION"), answer

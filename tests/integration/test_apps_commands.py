@@ -31,11 +31,6 @@ class Page(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def shell(tmp_path: Path, emulator: Any) -> Shell:
-    return Shell(tmp_path, **emulator.environment)
-
-
-@pytest.fixture
 def tpu(create_tpu: Any) -> dict[str, Any]:
     return create_tpu(zone=ZONE)
 

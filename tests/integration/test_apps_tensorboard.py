@@ -7,8 +7,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -38,16 +36,11 @@ while time.time() < end:
 @pytest.fixture(scope="module")
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose user has a TPU that is READY; TensorBoard needs no environment of theirs."""
-    folder = tmp_path_factory.mktemp("boards")
-    server = Server(folder, {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)})
-    server.start()
-    try:
+    with Server(tmp_path_factory.mktemp("boards"), emulator.environment) as server:
         body = {"name": NAME, "type": "v5litepod-4", "zone": "us-west4-a"}
         server.finish(server.tpu("POST", "tpus", body))
         yield server
-    finally:
-        server.finish(server.tpu("DELETE", f"tpus/{NAME}?end_kernels=true"))
-        server.stop()
+        server.delete_tpu(NAME)
 
 
 class Browser:
@@ -232,13 +225,7 @@ def test_all_hosts_of_a_pod_are_traced_at_once_and_one_that_fails_is_named(
     # By the command, when a host does not answer.
     (last,) = [host for host in emulator.hosts(pod["name"]) if host["worker"] == 1]
     with silent_ssh(last["init_pid"]):
-        traced = subprocess.run(
-            [sys.executable, "-m", "jupyter_tpu.cli", "profile", pod["name"], "--no-browser"],
-            env=server.environment,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-        )
+        traced = server.cli("profile", pod["name"], "--no-browser")
     assert traced.returncode == 1
     assert "Not traced: host 1. " in traced.stderr
     assert "Traced host 0 of traced-pod" in traced.stdout

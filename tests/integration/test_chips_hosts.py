@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from cli_shell import COMMAND, LIMIT, Shell
+from cli_shell import COMMAND, LIMIT
 from pod_fleet import Pod, host_processes, open_pod, silent_ssh
 from waiting import eventually
 
@@ -71,11 +71,6 @@ def tpu(emulator: Any) -> Iterator[str]:
 async def pod(emulator: Any, tpu: str, tmp_path_factory: Any) -> AsyncIterator[Pod]:
     async with open_pod(emulator, tpu, tmp_path_factory.mktemp("chips")) as opened:
         yield opened
-
-
-@pytest.fixture
-def shell(tmp_path: Path, emulator: Any) -> Shell:
-    return Shell(tmp_path, **emulator.environment)
 
 
 in_pod = pytest.mark.asyncio(loop_scope="module")

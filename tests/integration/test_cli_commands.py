@@ -11,7 +11,6 @@ import signal
 import stat
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,17 +49,6 @@ def shell(request: pytest.FixtureRequest) -> Shell:
 def either(request: pytest.FixtureRequest) -> Shell:
     """For what the command does by itself, so that one of both is enough in most runs."""
     return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
-def name(emulator: Any, faults: Any) -> Iterator[str]:
-    """A name for a TPU, which is gone after the test."""
-    name = f"cli-{uuid.uuid4().hex[:8]}"
-    yield name
-    emulator.request("DELETE", "/emulator/v1/faults")
-    for node in nodes(emulator):
-        if node["name"].endswith(f"/{name}"):
-            emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
 
 
 # ---- TPUs --------------------------------------------------------------------------------------

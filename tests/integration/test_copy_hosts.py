@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from forked import forks
 from sharing_hosts import REMOVE_STAND_INS, STAND_INS
 from stormy_host import line_to
 
@@ -70,15 +70,8 @@ async def on_hosts(links: Links, pod: NodeName, script: str) -> list[str]:
 def tpu(
     emulator: Any, folder: Path, *words: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "jupyter_tpu.cli", *words],
-        env={**os.environ, **emulator.environment, **variables},
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    env = {**os.environ, **emulator.environment, **variables}
+    return forks().run("jupyter_tpu.cli", words, env=env, cwd=folder, timeout=120)
 
 
 @pytest.mark.asyncio

@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_shell import Shell, Terminal, nodes
 
 PLACES = ("--type", "v5litepod-1", "--zone", "us-west4-a", "--zone", "us-central1-a")
-
-
-@pytest.fixture
-def shell(emulator: Any, tmp_path: Path) -> Shell:
-    return Shell(tmp_path, **emulator.environment)
-
-
-@pytest.fixture
-def name(emulator: Any, faults: Any) -> Iterator[str]:
-    name = f"hunt-{uuid.uuid4().hex[:8]}"
-    yield name
-    emulator.request("DELETE", "/emulator/v1/faults")
-    for path in paths(emulator, name):
-        emulator.wait(emulator.request("DELETE", f"/v2/{path}"))
 
 
 @pytest.fixture

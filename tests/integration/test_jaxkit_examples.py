@@ -41,7 +41,11 @@ def outputs(notebook: Any) -> list[Any]:
 @pytest.mark.long
 @pytest.mark.parametrize("name", [*PLAIN, GUIDE])
 def test_a_notebook_runs_on_a_single_device_too(name, tmp_path, monkeypatch) -> None:
-    run(name, 1, tmp_path, monkeypatch)
+    done = run(name, 1, tmp_path, monkeypatch)
+    cells = [cell for cell in done.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == [*range(1, len(cells) + 1)]
+    assert "error" not in {output.output_type for output in outputs(done)}
+    assert outputs(done)
 
 
 @pytest.mark.long  # without torch and flax: test_story_first_notebook.py

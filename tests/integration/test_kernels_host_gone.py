@@ -26,12 +26,8 @@ ZONE = "us-west4-a"
 
 @pytest.fixture(scope="module")
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(
-        tmp_path_factory.mktemp("gone"), {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
-    )
-    server.start()
-    yield server
-    server.stop()
+    with Server(tmp_path_factory.mktemp("gone"), emulator.environment) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +78,7 @@ def events(server: Server) -> Iterator[Events]:
 def nothing_left(server: Server) -> Iterator[None]:
     """What a test has left, perhaps because it failed, is in the way of no other."""
     yield
-    if server.process is None:
-        server.start()
-    for session in server.request("GET", "/api/sessions"):
-        server.request("DELETE", f"/api/sessions/{session['id']}")
+    server.end_sessions()
 
 
 def start_session(server: Server, spec: str, path: str) -> dict[str, Any]:

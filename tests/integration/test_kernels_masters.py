@@ -26,22 +26,14 @@ def machines(
     emulator: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Server, Server]]:
     """Two servers to which the same TPU is connected."""
-    environment = {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
-    first = Server(tmp_path_factory.mktemp("first"), environment)
-    second = Server(tmp_path_factory.mktemp("second"), environment)
-    first.start()
-    first.connect_tpu(TPU)
-    second.start()
-    second.finish(second.tpu("POST", f"tpus/{TPU}/connect", {}))
-    yield first, second
-    for server in (first, second):
-        if server.process is None:
-            server.start()
-    try:
-        first.finish(first.tpu("DELETE", f"tpus/{TPU}?end_kernels=true"))
-    finally:
-        first.stop()
-        second.stop()
+    first, second = (
+        Server(tmp_path_factory.mktemp(name), emulator.environment) for name in ("first", "second")
+    )
+    with first, second:
+        first.connect_tpu(TPU)
+        second.finish(second.tpu("POST", f"tpus/{TPU}/connect", {}))
+        yield first, second
+        first.delete_tpu(TPU)
 
 
 @pytest.fixture(autouse=True)
@@ -49,21 +41,13 @@ def nothing_left(machines: tuple[Server, Server]) -> Iterator[None]:
     """What a test has left, perhaps because it failed, is in the way of no other."""
     yield
     for server in machines:
-        if server.process is None:
-            server.start()
-        for session in server.request("GET", "/api/sessions"):
-            server.request("DELETE", f"/api/sessions/{session['id']}")
-        for kernel in server.request("GET", "/api/kernels"):
-            server.request("DELETE", f"/api/kernels/{kernel['id']}")
+        server.end_sessions()
     for kernel_id in on_host(machines[1]):
         machines[1].cli("kernel", "stop", TPU, kernel_id, "--yes")
 
 
 def start_session(server: Server, path: str) -> dict[str, Any]:
-    [environment] = server.tpu("GET", f"tpus/{TPU}/environments")
-    kernel = {"name": environment["kernelspec"]}
-    body = {"path": path, "name": path, "type": "notebook", "kernel": kernel}
-    return server.request("POST", "/api/sessions", body)
+    return server.start_session(server.kernelspec(TPU), path)
 
 
 def connected(server: Server, kernel_id: str) -> Client:

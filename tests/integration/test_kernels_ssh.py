@@ -390,10 +390,9 @@ def test_a_kernel_ends_with_a_program_that_just_exits(name, processes, last):
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="SKIPPED FOR WANT OF node")
 def test_the_client_library_of_jupyterlab_and_vscode_drives_it_from_node(name, emulator, tmp_path):
-    server = Server(tmp_path, {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)})
+    server = Server(tmp_path, emulator.environment)
     shutil.copytree(KernelSpecs().folder / name, tmp_path / "jupyter" / "kernels" / name)
-    server.start()
-    try:
+    with server:
         done = subprocess.run(
             ["node", Path(__file__).with_name("node_client.mjs"), server.url, server.token, name],
             capture_output=True,
@@ -401,8 +400,6 @@ def test_the_client_library_of_jupyterlab_and_vscode_drives_it_from_node(name, e
             timeout=150,
             check=False,
         )
-    finally:
-        server.stop()
     assert done.returncode == 0, done.stderr + server.log.read_text()
     told = json.loads(done.stdout.splitlines()[-1])  # before it the library logs
     assert told == {

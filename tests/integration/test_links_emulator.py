@@ -23,7 +23,7 @@ from jupyter_tpu.fleet.setup.networks import client_address
 from jupyter_tpu.links import HostName, Link, Links, LinkState
 from jupyter_tpu.ssh import Keepalive, KnownHosts, ensure_key, fingerprint, public_key
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("own_data")]
 
 QUICK = Keepalive(1.0, 2)
 
@@ -38,11 +38,6 @@ class CountingCloud(CloudTPU):
     async def _call(self, method, request, timeout):
         self.calls.append(method)
         return await super()._call(method, request, timeout)
-
-
-@pytest.fixture(autouse=True)
-def own_data(tmp_path, monkeypatch):
-    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
 
 
 @pytest_asyncio.fixture
@@ -340,6 +335,8 @@ async def test_a_link_goes_on_with_the_last_address_while_google_can_not_be_aske
     await asyncio.to_thread(emulator.inject_fault, "cut-links", node=node_path(node))
     await lost
     await states(link, LinkState.UP)
+    assert (await link.run(["echo", "there"])).stdout == "there\n"
+    assert link.problem is None
     link.release()
 
 
@@ -397,6 +394,7 @@ async def test_a_machine_that_slept_asks_its_links_for_an_answer(links, shared, 
     ahead = 3600.0
     await asleep
     await states(link, LinkState.UP)
+    assert (await link.run(["echo", "awake"])).stdout == "awake\n"
     link.release()
 
 

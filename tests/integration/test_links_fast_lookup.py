@@ -20,10 +20,7 @@ from jupyter_tpu.links.fast_lookup import fast_lookup
 from jupyter_tpu.links.lookup import Lookup
 from jupyter_tpu.ssh import HostAddress, KnownHosts, ensure_key
 
-
-@pytest.fixture(autouse=True)
-def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
+pytestmark = pytest.mark.usefixtures("own_data")
 
 
 def thorough(target: Target, host: HostName) -> HostAddress:

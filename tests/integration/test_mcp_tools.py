@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +38,7 @@ STEP = {
 
 @pytest.fixture
 def shell(emulator: Any, tmp_path: Path) -> Shell:
-    secret = {"HF_TOKEN": "hf_verysecret"}
-    return Shell(tmp_path, **emulator.environment, JUPYTER_TPU_PROJECT_SYNC="off", **secret)
-
-
-@pytest.fixture
-def name(emulator: Any, faults: Any) -> Iterator[str]:
-    name = f"mcp-{uuid.uuid4().hex[:6]}"
-    yield name
-    emulator.request("DELETE", "/emulator/v1/faults")
-    for node in nodes(emulator):
-        if f"/{name}" in node["name"] and node["state"] != "DELETING":
-            emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
+    return Shell(tmp_path, **emulator.environment, HF_TOKEN="hf_verysecret")
 
 
 @pytest.mark.long

@@ -348,6 +348,18 @@ def test_a_kept_shell_goes_on_while_its_connection_is_lost(
 
 
 @needs("tmux")
+def test_a_kept_shell_ends_when_its_tpu_is_deleted(tmp_path: Path, emulator: Any) -> None:
+    with emulator.tpu("kept", "v5litepod-1", ZONE) as node:
+        name = node["name"].rpartition("/")[2]
+        terminal = Terminal(Shell(tmp_path, **emulator.environment), "ssh", name, "--keep")
+        terminal.type("echo here-$((40+2))\r")
+        terminal.expect("here-42")
+    terminal.expect("The connection was lost. Connecting again")
+    terminal.expect(rf"jupyter tpu:.* {name}.* does not exist")
+    assert terminal.end() == 1
+
+
+@needs("tmux")
 def test_a_terminal_of_jupyterlab_takes_the_shell_that_none_shows(
     tmp_path: Path, emulator: Any, pod: str
 ) -> None:

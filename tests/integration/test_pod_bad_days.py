@@ -197,6 +197,27 @@ def test_a_host_that_is_20_s_slower_is_waited_for_and_named(
     assert (content["status"], printed(seen)[-3:]) == ("ok", "16\n")
 
 
+def test_a_host_that_can_not_be_interrupted_for_a_while_comes_back_by_itself(notebook):
+    """As one that compiles. What its cell leaves is kept: nothing is restarted."""
+    notebook.text("import jax\nkept = jax.process_index()")
+    content, seen = notebook.run(
+        "import signal, time\n"
+        "if jax.process_index() == 1:\n"
+        "    before = signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "    end = time.monotonic() + 15\n"
+        "    while time.monotonic() < end: time.sleep(0.1)\n"
+        "    signal.signal(signal.SIGINT, before)\n"
+        "elif jax.process_index() == 2: raise ValueError('bad batch')"
+    )
+    assert content["ename"] == "ValueError"
+    assert "Host 1 does not react to the interrupt. When all hosts have ended" in error_of(seen)
+    content, _ = notebook.run("kept")
+    assert content["ename"] == "OutOfStep"
+    assert "When all hosts have ended the cell" in content["evalue"]
+    until(lambda: notebook.run("kept")[0]["status"] == "ok", 60)
+    assert notebook.text("%hosts check") == "All hosts are in step.\n"
+
+
 def test_an_interrupt_while_hosts_join_ends_the_wait_and_a_restart_starts_them_again(
     notebook: Notebook, emulator: Any, pod: str
 ) -> None:

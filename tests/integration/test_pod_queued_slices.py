@@ -5,8 +5,6 @@ slices of one job, and goes away with them.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,28 +29,13 @@ print(jax.device_count(), m.process_allgather(jax.numpy.array(numbers)).tolist()
 
 @pytest.fixture(scope="module")
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    variables = {
-        "JUPYTER_TPU_EMULATOR": str(emulator.state_file),
-        "JUPYTER_TPU_PROJECT_SYNC": "off",
-    }
-    server = Server(tmp_path_factory.mktemp("slices"), variables)
-    server.start()
-    try:
+    with Server(tmp_path_factory.mktemp("slices"), emulator.environment) as server:
         yield server
-    finally:
-        server.stop()
 
 
 def command(server: Server, *words: str) -> str:
     """What a command prints; it succeeds."""
-    done = subprocess.run(
-        [sys.executable, "-m", "jupyter_tpu.cli", *words],
-        env=server.environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        stdin=subprocess.DEVNULL,
-    )
+    done = server.cli(*words)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -303,18 +303,12 @@ def server(
     """A server with a pod kernel's session."""
     if kernel.manager.has_kernel:  # it has the chips; no other test follows
         kernel.manager.shutdown_kernel(now=True)
-    variables = {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
-    server = Server(tmp_path, {**variables, "JUPYTER_TPU_PROJECT_SYNC": "off"})
+    server = Server(tmp_path, emulator.environment)
     specs = KernelSpecs(tmp_path / "jupyter" / "kernels")
     spec, _ = register_pod_kernel(emulator, ZONE, pod, HOSTS, specs=specs)
-    server.start()
-    body = {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"name": spec}}
-    session = server.request("POST", "/api/sessions", body)
-    yield server, session
-    if server.process is None:
-        server.start()
-    server.request("DELETE", f"/api/sessions/{session['id']}")
-    server.stop()
+    with server:
+        yield server, server.start_session(spec)
+        server.end_sessions()
 
 
 def kill(server: Server) -> None:

@@ -8,8 +8,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,33 +61,15 @@ ray.shutdown()
 @pytest.fixture(scope="module")
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose user has a connected pod, without Ray."""
-    server = Server(
-        tmp_path_factory.mktemp("rays"), {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
-    )
-    server.start()
-    try:
-        body = {"name": NAME, "type": "v4-16", "zone": "us-central2-b", "connect": {}}
-        server.finish(server.tpu("POST", "tpus", body))
-        for connecting in server.tpu("GET", f"tpus/{NAME}")["operations"]:
-            server.finish(server.tpu("GET", f"operations/{connecting}"))
+    server = Server(tmp_path_factory.mktemp("rays"), emulator.environment)
+    with server.tpu_of_two_hosts(NAME):
         yield server
-    finally:
         with contextlib.suppress(Exception):
             server.tpu("DELETE", f"tpus/{NAME}/ray")
-        server.finish(server.tpu("DELETE", f"tpus/{NAME}?end_kernels=true&end_jobs=true"))
-        server.stop()
 
 
 def command(server: Server, *words: str, cwd: Path | None = None) -> Any:
-    return subprocess.run(
-        [sys.executable, "-m", "jupyter_tpu.cli", *words],
-        env=server.environment,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        stdin=subprocess.DEVNULL,
-    )
+    return server.cli(*words, cwd=cwd)
 
 
 def ray(server: Server) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from cli_shell import COMMAND, LIMIT, Shell, Terminal
+from cli_shell import COMMAND, LIMIT, Terminal
 from pod_fleet import Pod, open_pod
 from waiting import eventually, until
 
@@ -43,11 +43,6 @@ def tpu(emulator: Any) -> Iterator[str]:
 async def pod(emulator: Any, tpu: str, tmp_path_factory: Any) -> AsyncIterator[Pod]:
     async with open_pod(emulator, tpu, tmp_path_factory.mktemp("runs")) as opened:
         yield opened
-
-
-@pytest.fixture
-def shell(tmp_path: Path, emulator: Any) -> Shell:
-    return Shell(tmp_path, **emulator.environment)
 
 
 in_pod = pytest.mark.asyncio(loop_scope="module")

@@ -9,13 +9,12 @@ from typing import Any
 
 import psutil
 import pytest
+from agent_client import Client
 from children import children
 from jupyter_server.auth import Authorizer
-from tornado.httpclient import HTTPClientError
 from waiting import eventually
 
 from jupyter_tpu.server.events import CHANGE
-from jupyter_tpu.server.routes import ROOT
 
 pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
@@ -42,20 +41,8 @@ def jp_server_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> dict[str
 
 
 @pytest.fixture
-def call(jp_fetch: Callable[..., Any], jp_serverapp: Any) -> Callable[..., Any]:
-    """``await call(method, path, body)`` gives status and decoded answer."""
-
-    async def fetch(method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        options: dict[str, Any] = {"method": method, "request_timeout": 60}
-        if body is not None:
-            options["body"] = body if isinstance(body, str) else json.dumps(body)
-        try:
-            response = await jp_fetch(*ROOT.split("/"), *path.split("/"), **options)
-        except HTTPClientError as error:
-            return error.code, json.loads(error.response.body if error.response else "null")
-        return response.code, json.loads(response.body or "null")
-
-    return fetch
+def call(person: Client) -> Client:
+    return person
 
 
 async def next_operation(socket: Any, condition: Callable[[Any], bool]) -> Any:

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPMessage, IncompleteRead
 from pathlib import Path
@@ -42,10 +41,8 @@ def tpu(line: tuple[str, FaultProxy]) -> str:
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that accepts only small bodies elsewhere."""
     folder = tmp_path_factory.mktemp("files")
-    server = Server(folder, emulator.environment, f"--ServerApp.max_body_size={MIB}")
-    server.start()
-    yield server
-    server.stop()
+    with Server(folder, emulator.environment, f"--ServerApp.max_body_size={MIB}") as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +50,7 @@ def on_host(server: Server, tpu: str) -> Callable[[str], str]:
     """``on_host(line)``: what a shell prints in the home folder of host 0."""
 
     def run(line: str) -> str:
-        completed = subprocess.run(
-            [sys.executable, "-m", "jupyter_tpu.cli", "ssh", tpu, "--", line],
-            env={**server.environment, "JUPYTER_TOKEN": server.token},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        completed = server.cli("ssh", tpu, "--", line)
         assert completed.returncode == 0, completed.stderr
         return completed.stdout
 

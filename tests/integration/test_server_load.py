@@ -39,10 +39,8 @@ GREEDY = "eaten = []\nwhile True: eaten.append(bytearray(1 << 24))"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path, {"HOME": str(tmp_path)}, forked=False)
-    server.start()
-    yield server
-    server.stop()
+    with Server(tmp_path, {"HOME": str(tmp_path)}, forked=False) as server:
+        yield server
 
 
 class Memory:

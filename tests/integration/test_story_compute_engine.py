@@ -24,10 +24,8 @@ CELL = "import jax, platform; print(platform.node(), jax.local_device_count())"
 @pytest.fixture(scope="module")
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("story"), emulator.environment)
-    server.start()
-    with server.as_this_process():
+    with server, server.as_this_process():
         yield server
-    server.stop()
 
 
 def run(server: Server, name: str) -> str:

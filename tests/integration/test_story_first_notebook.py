@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import subprocess
-import sys
 import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,10 +40,8 @@ print(platform.node())
 @pytest.fixture(scope="module")
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("story"), emulator.environment)
-    server.start()
-    with server.as_this_process():
+    with server, server.as_this_process():
         yield server
-    server.stop()
 
 
 def processes(emulator: Any, name: str) -> list[str]:
@@ -236,8 +232,9 @@ def a_warm_kernel_is_the_next_one(server: Server, emulator: Any) -> None:
     server.request("DELETE", f"/api/kernels/{kernel['id']}")
 
     def typed(*words: str) -> str:
-        command = [sys.executable, "-m", "jupyter_tpu.cli", *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        done = server.cli(*words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     assert "keeps no warm kernel" in typed("kernel", "warm", "story", "off")
     assert warm("off")["warm"]["memory"] == 0

@@ -13,7 +13,6 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,11 +68,6 @@ class JupyterServer:
                 return answer.status, json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
-
-
-@pytest.fixture
-def shell(tmp_path: Path, emulator: Any) -> Shell:
-    return Shell(tmp_path, **emulator.environment)
 
 
 @pytest.fixture

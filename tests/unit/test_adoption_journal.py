@@ -35,9 +35,7 @@ from jupyter_tpu.server.adoption.persisted_kernel import PersistedKernel
 KERNEL = messages.MessageSigner("key", "kernel")
 
 
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "tpu"))
+pytestmark = pytest.mark.usefixtures("own_data")
 
 
 @pytest.fixture

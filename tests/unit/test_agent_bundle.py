@@ -9,8 +9,6 @@ import zipfile
 import zlib
 from pathlib import Path
 
-import pytest
-
 import jupyter_tpu.agent
 from jupyter_tpu.agent.bundle import bundle, without_comments
 
@@ -23,23 +21,23 @@ def test_the_bundle_is_smaller_than_a_picture():
     assert len(bundle().data) < 120_000, "it is sent over thin lines"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(AGENT).as_posix())
-def test_only_comments_and_types_are_left_out_and_lines_keep_their_numbers(path):
-    source = path.read_text()
-    lean = without_comments(source)
-    assert len(lean.splitlines()) == len(source.splitlines())
-    assert "#: " not in lean
-    code = ast.parse(source)
+def test_only_comments_and_types_are_left_out_and_lines_keep_their_numbers():
     documented = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
-    for node in ast.walk(code):
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
-            node.body[0].value = ast.Constant("")
-    _untyped(code)
-    sent = ast.parse(lean)
-    assert not [node for node in ast.walk(sent) if getattr(node, "returns", None)]
-    _untyped(sent)  # of some arguments, if they take several lines
-    assert ast.dump(sent) == ast.dump(code)
-    assert _numbers(lean) == _numbers(source)
+    for path in SOURCES:
+        source = path.read_text()
+        lean = without_comments(source)
+        assert len(lean.splitlines()) == len(source.splitlines()), path
+        assert "#: " not in lean, path
+        code = ast.parse(source)
+        for node in ast.walk(code):
+            if isinstance(node, documented) and ast.get_docstring(node) is not None:
+                node.body[0].value = ast.Constant("")
+        _untyped(code)
+        sent = ast.parse(lean)
+        assert not [node for node in ast.walk(sent) if getattr(node, "returns", None)], path
+        _untyped(sent)  # of some arguments, if they take several lines
+        assert ast.dump(sent) == ast.dump(code), path
+        assert _numbers(sent) == _numbers(code), path
 
 
 def _untyped(tree):
@@ -50,9 +48,9 @@ def _untyped(tree):
             node.returns = None
 
 
-def _numbers(source):
+def _numbers(tree):
     """The line of each statement."""
-    return [node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
+    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)]
 
 
 def test_text_that_only_looks_like_a_comment_stays():
@@ -73,19 +71,17 @@ def test_the_bundle_has_all_the_agent_under_a_name_of_its_own():
     assert names == {"__main__.py", *(f"jupyter_tpu_agent/{name}" for name in modules)}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(AGENT).as_posix())
-def test_the_agent_is_python_3_8_and_imports_the_standard_library_and_zmq_alone(path):
-    tree = ast.parse(path.read_text(), feature_version=(3, 8))
-    allowed = set(sys.stdlib_module_names) | {"zmq"}
-    if path.name == "ipython_kernel.py":
-        allowed.add("ipykernel")
-    if path.name == "pod_member.py":  # they are the environment's
-        allowed |= {"jax", "numpy"}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level == 0:
-            assert node.module.split(".")[0] in allowed
-        elif isinstance(node, ast.Import):
-            assert {alias.name.split(".")[0] for alias in node.names} <= allowed
+def test_the_agent_is_python_3_8_and_imports_the_standard_library_and_zmq_alone():
+    #: What is the environment's.
+    more = {"ipython_kernel.py": {"ipykernel"}, "pod_member.py": {"jax", "numpy"}}
+    for path in SOURCES:
+        tree = ast.parse(path.read_text(), feature_version=(3, 8))
+        allowed = {*sys.stdlib_module_names, "zmq", *more.get(path.name, ())}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                assert node.module.split(".")[0] in allowed, path
+            elif isinstance(node, ast.Import):
+                assert {alias.name.split(".")[0] for alias in node.names} <= allowed, path
 
 
 def test_only_keepers_need_more_than_the_standard_library():

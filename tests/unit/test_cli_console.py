@@ -28,10 +28,21 @@ from jupyter_tpu.commands.tables import (
     state_text,
     status_problems,
     table,
+    tpu_table,
     tunnel_table,
 )
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.models import FleetStatus, LoopStatus, Operation, Problem, Step, Tunnel
+from jupyter_tpu.fleet.models import (
+    TPU,
+    Cost,
+    FleetStatus,
+    LoopStatus,
+    Operation,
+    Problem,
+    Step,
+    TPUList,
+    Tunnel,
+)
 
 
 class Terminal(io.StringIO):
@@ -104,6 +115,41 @@ def test_a_table_is_the_same_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", Terminal())
     assert re.sub(r"\x1b\[[\d;]*m", "", table(("A", "B"), rows)) == plain
+
+
+@pytest.mark.parametrize("emulated", [True, False])
+def test_a_list_of_tpus_fits_into_80_columns_of_a_terminal(
+    emulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tpu = TPU(
+        name="my-tpu",
+        project="p",
+        zone="europe-west4-a",
+        type="v5litepod-16",
+        meaning="16 chips · 4 hosts · 256 GB HBM",
+        state="READY",
+        kernels=2,
+        emulated=emulated,
+        cost=Cost(usd_per_hour=24.96, usd=75.0, since="2026-01-01T00:00:00Z"),
+    )
+
+    def lines() -> list[str]:
+        text = re.sub(r"\x1b\[[\d;]*m", "", tpu_table(TPUList(tpus=[tpu])))
+        return text.split("\n")[:2]
+
+    piped = lines()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "160")
+    assert lines() == piped
+    monkeypatch.setenv("COLUMNS", "80")
+    head, row = lines()
+    assert len(row) <= 80
+    kept = ["NAME", "ZONE", "TYPE", "STATE", "CONNECTION"]
+    assert "MEANING" in piped[0]
+    assert "MEANING" not in head
+    for text in (*kept, "emulated" if emulated else "$24.96"):
+        assert text in head + row
 
 
 def test_a_complaint_is_one_line_whatever_it_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -300,36 +346,33 @@ def all_commands() -> list[tuple[str, click.Command]]:
     return commands
 
 
-@pytest.mark.parametrize("words", [words for words, _ in all_commands()])
-def test_every_command_has_a_help_of_its_own(
-    words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*words.split(), "--help"]) == 0
-    help = capsys.readouterr().out
-    assert help.startswith(f"Usage: jupyter tpu {words} ")
-    assert "\b" not in help
-    assert help.count("Arguments:") <= 1
+def test_every_command_has_a_help_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, _ in all_commands():
+        assert main([*words.split(), "--help"]) == 0
+        help = capsys.readouterr().out
+        assert help.startswith(f"Usage: jupyter tpu {words} ")
+        assert "\b" not in help, words
+        assert help.count("Arguments:") <= 1, words
 
 
 #: Options that do nothing if they are not given: they have no default to show.
 WITHOUT_DEFAULT = {"between_hosts", "data", "requirements"}
 
 
-@pytest.mark.parametrize(("words", "command"), all_commands())
-def test_every_parameter_is_explained_and_shows_its_default(
-    words: str, command: click.Command
-) -> None:
-    context = click.Context(command)
-    for parameter in command.get_params(context):
-        if isinstance(parameter, Argument):
-            assert parameter.description
-        elif isinstance(parameter, click.Option) and not parameter.hidden:
-            help = parameter.help or ""
-            assert help, parameter.name
-            optional = not (parameter.required or parameter.is_flag or parameter.multiple)
-            if optional and parameter.name not in WITHOUT_DEFAULT:
-                has_default = parameter.get_default(context) is not None
-                assert has_default or "[default: " in help, parameter.name
+def test_every_parameter_is_explained_and_shows_its_default() -> None:
+    for words, command in all_commands():
+        context = click.Context(command)
+        for parameter in command.get_params(context):
+            name = f"{words}: {parameter.name}"
+            if isinstance(parameter, Argument):
+                assert parameter.description, name
+            elif isinstance(parameter, click.Option) and not parameter.hidden:
+                help = parameter.help or ""
+                assert help, name
+                optional = not (parameter.required or parameter.is_flag or parameter.multiple)
+                if optional and parameter.name not in WITHOUT_DEFAULT:
+                    has_default = parameter.get_default(context) is not None
+                    assert has_default or "[default: " in help, name
 
 
 def parsed(*words: str) -> dict[str, Any]:
@@ -372,16 +415,11 @@ def test_the_habits_of_gcloud_work() -> None:
     assert parsed("ssh", "t", "--worker", "all", "--command=ls")["worker"] == "all"
 
 
-@pytest.mark.parametrize(
-    ("words", "command"),
-    [(words, command) for words, command in all_commands() if not isinstance(command, click.Group)],
-)
-def test_every_command_on_a_tpu_takes_its_zone_and_project(
-    words: str, command: click.Command
-) -> None:
-    parameters = {parameter.name for parameter in command.params}
-    if parameters & {"name", "names"}:
-        assert {"zone", "project"} <= parameters
+def test_every_command_on_a_tpu_takes_its_zone_and_project() -> None:
+    for words, command in all_commands():
+        parameters = {parameter.name for parameter in command.params}
+        if parameters & {"name", "names"} and not isinstance(command, click.Group):
+            assert {"zone", "project"} <= parameters, words
 
 
 def test_a_tpu_may_be_called_like_a_verb() -> None:

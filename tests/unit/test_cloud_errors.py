@@ -258,7 +258,8 @@ async def test_a_failed_operation_raises_its_reason():
 
 @pytest.mark.asyncio
 async def test_an_operation_that_was_done_at_once_is_not_asked_for():
-    await wait_for_operation(Operation(name="o", done=True), Operations(FAILED), what="creating x")
+    done = Operation(name="o", done=True)
+    assert await wait_for_operation(done, Operations(FAILED), what="creating x") is None
 
 
 @pytest.mark.asyncio

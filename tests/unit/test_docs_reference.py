@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 import shlex
 from collections.abc import Iterator
@@ -100,19 +101,19 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_what_exists(page: Path) -> None:
+def test_links_lead_to_what_exists() -> None:
     blob = "https://github.com/jupyter-tpu/jupyter-tpu/blob/main/"
-    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    for link in re.findall(r"\]\(([^)\s]+)\)", text):
-        base = ROOT if link.startswith(blob) else page.parent
-        path, _, anchor = link.removeprefix(blob).partition("#")
-        if "://" in path:
-            continue
-        target = base / path if path else page
-        assert target.exists(), link
-        if anchor and not anchor.endswith("-mode-only"):  # a picture for one theme
-            assert anchor in anchors(target), link
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            base = ROOT if link.startswith(blob) else page.parent
+            path, _, anchor = link.removeprefix(blob).partition("#")
+            if "://" in path:
+                continue
+            target = base / path if path else page
+            assert target.exists(), f"{page}: {link}"
+            if anchor and not anchor.endswith("-mode-only"):  # a picture for one theme
+                assert anchor in anchors(target), f"{page}: {link}"
 
 
 def commands(page: Path, word: str) -> Iterator[str]:
@@ -140,9 +141,11 @@ def parse(group: click.Group, line: str) -> None:
     command.parse_args(ctx, words)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_on_the_pages_are_commands(page: Path) -> None:
-    for group, word in ((tpu, "jupyter tpu"), (magics.line, "%tpu")):
+GROUPS = (tpu, "jupyter tpu"), (magics.line, "%tpu")
+
+
+def test_commands_on_the_pages_are_commands() -> None:
+    for page, (group, word) in itertools.product(PAGES, GROUPS):
         for line in commands(page, word):
             # The tables of commands, and sentences that leave something out.
             if "OPTIONS" in line or "…" in line:
@@ -153,6 +156,6 @@ def test_commands_on_the_pages_are_commands(page: Path) -> None:
                 pass
             except InvalidInput as error:
                 if "Can't read " not in error.message:  # a file of the reader's computer
-                    pytest.fail(f"{word} {line}: {error.message}")
+                    pytest.fail(f"{page}: {word} {line}: {error.message}")
             except click.UsageError as error:
-                pytest.fail(f"{word} {line}: {error.format_message()}")
+                pytest.fail(f"{page}: {word} {line}: {error.format_message()}")

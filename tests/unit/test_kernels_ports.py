@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 import zmq
 import zmq.asyncio
 from ports import free_port
+from waiting import eventually
 
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.kernels.ports import KernelPorts
@@ -67,14 +67,13 @@ async def test_ports_that_were_closed_are_free() -> None:
     ports = await bound(numbers)
     await ports.close()
 
-    async def bind() -> None:
-        while True:  # the system frees them a moment later
-            try:
-                return await ports.bind(numbers)
-            except TPUError:
-                await asyncio.sleep(0.01)
+    async def bind() -> bool:
+        with suppress(TPUError):  # the system frees them a moment later
+            await ports.bind(numbers)
+            return True
+        return False
 
-    await asyncio.wait_for(bind(), 30)
+    await eventually(bind, 30)
     async with heart(ports) as client:
         assert await beats(client, b"1", 30)
     await ports.close()

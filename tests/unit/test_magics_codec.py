@@ -139,6 +139,7 @@ def test_data_frames_of_plain_columns_come_back_without_being_pickled(
     back = sent(frame)
     equal = pd.testing.assert_frame_equal if frame.ndim == 2 else pd.testing.assert_series_equal
     equal(back, frame)
+    assert type(back) is type(frame)
 
 
 def test_an_odd_data_frame_and_a_function_of_a_notebook_are_pickled_with_their_arrays_outside() -> (
@@ -338,8 +339,10 @@ def test_whatever_a_header_says_is_values_or_a_codec_error(
 
 @given(st.binary() | _json.map(lambda value: json.dumps(value).encode()))
 def test_what_is_no_header_is_a_codec_error(data: bytes) -> None:
+    values: Any = {}
     with contextlib.suppress(codec.CodecError):
-        codec.decode(codec.parse_header(data), [], unpickle=False, import_jax=False)
+        values = codec.decode(codec.parse_header(data), [], unpickle=False, import_jax=False)
+    assert isinstance(values, dict)
 
 
 def test_a_header_that_is_nested_deeply_is_a_codec_error() -> None:

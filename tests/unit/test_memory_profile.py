@@ -19,7 +19,7 @@ from jupyter_tpu.commands.profiles import profile_text, untraced_lines
 from jupyter_tpu.environment.on_host import profiles as on_host
 from jupyter_tpu.errors import InvalidInput, Reason
 from jupyter_tpu.fleet.jobs.pprof import read_memory_profile
-from jupyter_tpu.fleet.models import MemoryLine, Problem, Profile, Trace
+from jupyter_tpu.fleet.models import MemoryLine, MemoryProfile, Problem, Profile, Trace
 
 CELL = "/tmp/ipykernel_1/7.py"
 CODE = """\
@@ -104,8 +104,10 @@ def test_what_is_not_a_memory_profile_is_refused() -> None:
 def test_a_damaged_profile_is_read_or_refused(at: int, byte: int) -> None:
     data = bytearray(gzip.decompress(jax.profiler.device_memory_profile()))
     data[at % len(data)] = byte
+    usage: MemoryProfile | None = None
     with contextlib.suppress(InvalidInput):
-        read_memory_profile(bytes(data))
+        usage = read_memory_profile(bytes(data))
+    assert usage is None or isinstance(usage, MemoryProfile)
 
 
 def test_hosts_without_a_trace_are_named_once() -> None:

@@ -60,6 +60,7 @@ class Pod(RuleBasedStateMachine):
         self.check: Check | None = None
         self.forced = False  # the user has told the kernel to go on regardless
         self.stale: list[tuple[str, int, int]] = []
+        self.late: Run | None = None  # that hosts have not ended which are stuck
 
     def take(self, actions: list[Any]) -> None:
         for action in actions:
@@ -76,7 +77,9 @@ class Pod(RuleBasedStateMachine):
                 self.open.remove(action.cell.id)  # once
                 if isinstance(action, Finish):
                     if self.run is not None:
-                        self.stale += [("cell", host, self.run.number) for host in range(HOSTS)]
+                        done = set(range(HOSTS)) - set(self.state.stuck)
+                        self.stale += [("cell", host, self.run.number) for host in done]
+                        self.late = self.run
                     if self.check is not None:
                         self.stale += [("check", host, self.check.number) for host in range(HOSTS)]
                     self.run = self.check = None
@@ -136,6 +139,19 @@ class Pod(RuleBasedStateMachine):
         else:
             assert self.state.checked(host, number, "", self.now) == []
         assert (self.state.phase, self.state.problem, self.state.busy) == before
+
+    @precondition(lambda self: set(self.state.stuck) - set(self.state.dead))
+    @rule(pick=st.integers(0, HOSTS - 1), some=st.integers(0, 2))
+    def stuck_host_ends(self, pick: int, some: int) -> None:
+        """It ends its cell after the others. It counts again, unless a cell ran without it."""
+        stuck = sorted(set(self.state.stuck) - set(self.state.dead))
+        host, run = stuck[pick % len(stuck)], self.late
+        assert run is not None
+        everywhere = not run.others and len(run.hosts) == HOSTS
+        self.begun[host] += min(some, 2 if everywhere else 1)
+        before, actions = self.state.number, self.state.finished(host, run.number, ERROR, self.now)
+        assert (host in self.state.stuck) == (run.number != before)
+        self.take(actions)
 
     @rule(host=st.integers(0, HOSTS - 1))
     def host_dies(self, host: int) -> None:
@@ -212,6 +228,40 @@ def test_hosts_that_cannot_be_interrupted_do_not_keep_the_cell():
     }  # fmt: skip
     assert state.phase == OUT_OF_STEP
     assert "Hosts 0, 1 do not react" in state.problem
+
+
+@pytest.mark.parametrize("checkable", [True, False])
+def test_hosts_that_end_an_interrupted_cell_late_come_back(checkable):
+    state = PodState(HOSTS)
+    state.started(0.0, checkable=checkable)
+    state.submit(Cell("a"), 0.0)
+    state.finished(2, 1, ERROR, 0.0)
+    for second in range(1, 6):
+        state.tick(float(second))
+    assert (state.phase, state.able) == (OUT_OF_STEP, (2,))
+    assert state.finished(0, 1, ERROR, 6.0) == []
+    [refuse] = state.submit(Cell("b"), 6.0)
+    assert refuse.problem.startswith(state.problem)
+    assert refuse.problem.endswith("the kernel checks if they are in step.")
+    actions = state.finished(1, 1, ERROR, 7.0)
+    if checkable:
+        assert actions == [Check(1, (0, 1, 2))]
+        assert state.submit(Cell("c"), 7.0) == []
+        assert [state.checked(host, 1, "", 8.0) for host in (0, 1)] == [[], []]
+        assert state.checked(2, 1, "", 8.0) == [Run(Cell("c"), 2, (0, 1, 2), ())]
+    else:
+        assert (actions, state.phase, state.able) == ([], IDLE, (0, 1, 2))
+
+
+def test_a_host_that_ends_late_stays_out_if_a_cell_ran_without_it():
+    state = running()
+    state.finished(2, 1, ERROR, 0.0)
+    for second in range(1, 6):
+        state.tick(float(second))
+    state.proceed()
+    state.submit(Cell("b"), 6.0)
+    assert state.finished(0, 1, ERROR, 7.0) == []
+    assert state.able == (2,)
 
 
 def test_a_cell_that_some_hosts_have_ended_says_after_a_while_where_the_others_are():

@@ -105,9 +105,8 @@ async def test_changes_go_by_themselves_also_in_new_folders_and_notebooks_only_b
     async def arrives(path: str, text: str) -> None:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-        async with asyncio.timeout(120):
-            while not (there / path).exists() or (there / path).read_text() != text:
-                await asyncio.sleep(0.02)
+        file = there / path
+        await eventually(lambda: file.exists() and file.read_text() == text, 120)
 
     async with Watcher(folder) as watcher:
         (folder / "nb.ipynb").write_text("{}")
@@ -186,9 +185,8 @@ async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path: P
     mirror, _ = mirrors.acquire(ProjectHost(tmp_path / "host"), ProjectLocation(folder))
     await settled(mirror)
     folder.rmdir()
-    async with asyncio.timeout(120):
-        while mirror.problem is None:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: mirror.problem, 120)
+    assert mirror.problem is not None
     assert mirror.problem.reason is Reason.NO_FOLDER
     await settled(mirror)
     await mirrors.release(mirror)
@@ -221,9 +219,7 @@ async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_fo
                 await changed.wait()
 
     async def arrives(host: ProjectHost, text: str) -> None:
-        async with asyncio.timeout(120):
-            while (host.home / "project/a.py").read_text() != text:
-                await asyncio.sleep(0.02)
+        await eventually(lambda: (host.home / "project/a.py").read_text() == text, 120)
 
     await settled(mirror)
     assert mirror.state == "current"

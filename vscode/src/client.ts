@@ -4,11 +4,7 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 
 import { addressOf } from '../../labextension/src/rest/address';
-import {
-  bodyOf,
-  Failure,
-  failureOf
-} from '../../labextension/src/rest/failure';
+import { answerOf } from '../../labextension/src/rest/failure';
 import {
   FleetRequests,
   IParameters,
@@ -38,34 +34,19 @@ export class NodeClient extends FleetRequests {
 
   /** Ends the Jupyter server. */
   async shutDown(): Promise<void> {
-    await this._send('POST', new URL('api/shutdown', this.server.url).href);
+    const { token, url } = this.server;
+    const shutdown = new URL('api/shutdown', url).href;
+    await answerOf(exchange('POST', shutdown, token));
   }
 
-  protected async send<T>(
+  protected send<T>(
     method: string,
     path: (string | IReference)[],
     { body, query, signal }: IParameters
   ): Promise<T> {
-    const url = addressOf(this.server.url, path, query);
-    return bodyOf<T>(await this._send(method, url, body, signal));
-  }
-
-  private async _send(
-    method: string,
-    url: string,
-    body?: object,
-    signal?: AbortSignal
-  ): Promise<string> {
-    let answer: { status: number; text: string };
-    try {
-      answer = await exchange(method, url, this.server.token, body, signal);
-    } catch {
-      throw new Failure('', 'NETWORK');
-    }
-    if (answer.status >= 200 && answer.status < 300) {
-      return answer.text;
-    }
-    throw failureOf(answer.status, answer.text);
+    const { token, url } = this.server;
+    const address = addressOf(url, path, query);
+    return answerOf(exchange(method, address, token, body, signal));
   }
 }
 

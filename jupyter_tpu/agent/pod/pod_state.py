@@ -20,6 +20,8 @@ the kernel has to say so when they are not.
 - If one host raises while others are busy, they may be waiting for it forever. After
   `GRACE` seconds they are interrupted.
 - A host whose kernel ends never comes back: only a restart of all does that.
+- A host that ends an interrupted cell late, such as after a compilation (no signal ends one),
+  does come back, if no cell ran without it: then all hosts run a check.
 - OUT_OF_STEP refuses cells until `proceed` says that the user wants to continue anyway.
 
 Callers pass each event to a method, and do what the returned actions say, in their order.
@@ -142,7 +144,7 @@ class PodState:
         self._died_meanwhile = ""  # why the first host that ended during the cell did
         self.number = 0  # of the latest cell
         self.dead: Dict[int, str] = {}  # hosts whose kernels have ended, and why
-        self.stuck: Dict[int, str] = {}  # hosts that do not react to interrupts
+        self.stuck: Dict[int, str] = {}  # hosts that have not reacted to interrupts
         self.checkable = False  # JAX runs on all of them together
         self.cell: Optional[Cell] = None  # that runs, or whose end is being checked
         self.hosts = hosts
@@ -153,6 +155,7 @@ class PodState:
         self._interrupted: FrozenSet[int] = frozenset()
         self._by_user = False
         self._interrupts = 0  # of the running cell
+        self._was_checkable = False  # before a host was stuck
         self._checks = 0
         self._check_failed = ""
         self._deadlines: Dict[str, float] = {}  # what happens next: "look", "grace", …
@@ -218,7 +221,8 @@ class PodState:
             self._interrupted, self._by_user = frozenset(), False
             return self._begin_check(now)
         if cell.check or self.phase == OUT_OF_STEP:
-            problem = self.problem or "This kernel can't check it: JAX does not run on all hosts."
+            cannot = "This kernel can't check it: JAX does not run on all hosts."
+            problem = self.problem + self._outlook if self.problem else cannot
             return [Refuse(cell, problem), *self._next(now)]
         missing = sorted(cell.hosts - set(self.able)) if cell.hosts is not None else []
         if missing:
@@ -234,6 +238,13 @@ class PodState:
         self._deadlines, self._uneven_since, self._patience = {}, None, SLOW
         return [Run(cell, self.number, hosts, others)]
 
+    @property
+    def _outlook(self) -> str:
+        """A sentence on what ends the problem by itself; "" if nothing does."""
+        if not self.stuck or self.dead:
+            return ""
+        return " When all hosts have ended the cell, the kernel checks if they are in step."
+
     def _missing(self, hosts: List[int]) -> str:
         for host in hosts:
             if host in self.dead or host in self.stuck:
@@ -242,6 +253,8 @@ class PodState:
 
     def finished(self, host: int, number: int, result: Result, now: float) -> List[Action]:
         """A host has ended the cell of that number."""
+        if host in self.stuck and number == self.number:
+            return self._finished_late(host, result, now)
         if self.phase != RUNNING or number != self.number or host not in self._busy:
             return []  # it answers after it was counted out, or twice
         del self._busy[host]
@@ -256,6 +269,22 @@ class PodState:
             if host in self._participants:
                 self._uneven_since, self._patience = now, SLOW
                 self._deadlines["slow"] = now + SLOW
+        return []
+
+    def _finished_late(self, host: int, result: Result, now: float) -> List[Action]:
+        """A host that was stuck has ended the cell. Once all have, they may be in step."""
+        del self.stuck[host]
+        self._results[host] = result
+        if self.stuck or self.dead:
+            return []
+        self.checkable = self._was_checkable
+        problem = self._difference()
+        if problem:
+            self._out_of_step(problem)
+            return []
+        if self.checkable:
+            return self._begin_check(now)
+        self.phase, self.problem = IDLE, ""
         return []
 
     def _all_ended(self, now: float) -> List[Action]:
@@ -315,10 +344,12 @@ class PodState:
         return self._finish(now)
 
     def _finish(self, now: float) -> List[Action]:
-        assert self.cell is not None
-        cell, self.cell = self.cell, None
         self._busy = {}
-        finish = Finish(cell, self._results, self._interrupted, self._by_user, self.problem)
+        cell, self.cell = self.cell, None
+        if cell is None:  # its check came after hosts had ended late
+            return self._next(now)
+        problem = self.problem and self.problem + self._outlook
+        finish = Finish(cell, self._results, self._interrupted, self._by_user, problem)
         failed = any(result.status != "ok" for result in self._results.values())
         aborted: List[Action] = []
         if failed and cell.stop_on_error:
@@ -421,7 +452,7 @@ class PodState:
         for host in stuck:
             self._results[host] = Result("stuck", "Interrupted", problem)
             self.stuck[host] = problem
-        self.checkable = False
+        self.checkable, self._was_checkable = False, self.checkable
         self._out_of_step(self._difference() or problem)
         return self._finish(now)
 

@@ -71,7 +71,8 @@ class BudgetService:
         budget = validated(request)
         if budget.day is None and budget.total is None:
             raise InvalidInput(
-                "A budget needs a limit a day or in total.", "Add --day USD or --total USD."
+                "A budget needs a limit a day or in total.",
+                "Set USD a day, or USD in total (in a terminal: --day or --total).",
             )
         await self._reload()
         await self._ledger.set_budget(budget)

@@ -303,7 +303,7 @@ class AttachedService:
             raise TPUError(
                 f"The name {name} is already used for {', '.join(there.aliases)}.",
                 Reason.EXISTS,
-                f"Choose another name with --name, or run `jupyter tpu detach {name}` first.",
+                f"Choose another name (in a terminal: --name), or detach {name} first.",
             )
         self._observer.upsert(there.node)
         return self._shown(attached_name(name))
@@ -338,7 +338,7 @@ class AttachedService:
             raise TPUError(
                 f"{name} is the name of a TPU in {same[0].zone}.",
                 Reason.EXISTS,
-                "Choose another name for the machine, with --name.",
+                "Choose another name for the machine (in a terminal: --name).",
             )
 
     # ---- detaching -------------------------------------------------------------------------
@@ -397,7 +397,9 @@ def _name(request: AttachMachine) -> str:
     if request.name is not None:
         return request.name
     if len(request.ssh) > 1:
-        raise InvalidInput("Several machines need a name.", "Choose one with --name.")
+        raise InvalidInput(
+            "Several machines need a name.", "Choose a name (in a terminal: --name)."
+        )
     (alias,) = request.ssh
     short = alias.rpartition("@")[2].lower()
     if not re.fullmatch(r"[\d.]+", short):
@@ -407,5 +409,5 @@ def _name(request: AttachMachine) -> str:
         return validated(structs.replace(request, name=short)).name or short
     except InvalidInput:
         raise InvalidInput(
-            f"{alias!r} can't be made into a TPU name.", "Choose one with --name."
+            f"{alias!r} can't be made into a TPU name.", "Choose a name (in a terminal: --name)."
         ) from None

@@ -1,12 +1,9 @@
-import { CommandRegistry } from '@lumino/commands';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { Actions } from '../actions/actions';
 import * as kernels from '../kernels/kernelDialogs';
 import * as costs from '../money/costDialogs';
-import { PanelState } from '../panel/panelState';
 import { IJob, IKernel, ISyncConflict, ISyncResult } from '../rest/api';
-import { answerDialog } from './opened';
+import { actionsOf, answerDialog } from './opened';
 import {
   aCost,
   aJob,
@@ -18,12 +15,10 @@ import {
   aQuote,
   aTPU,
   aTunnel,
-  catalog,
+  catalogWith,
   connectedTPU,
-  noExamples,
   openModel,
-  TestChangeFeed,
-  TestServer,
+  refused,
   TestServerKernels
 } from './server';
 
@@ -41,23 +36,12 @@ beforeEach(() => {
   askToTake.mockResolvedValue(true);
 });
 
-async function openActions(answers: { [call: string]: Answer }): Promise<{
-  actions: Actions;
-  changes: TestChangeFeed;
-  server: TestServer;
-  here: TestServerKernels;
-}> {
-  const { changes, model, server } = await openModel(answers);
-  const here = new TestServerKernels();
-  const actions = new Actions(
-    model,
-    new PanelState(),
-    new CommandRegistry(),
-    here,
-    noExamples
-  );
+async function openActions(answers: { [call: string]: Answer }) {
+  const opened = await openModel(answers);
+  const actions = actionsOf(opened.model);
   await actions.loadForms();
-  return { actions, changes, server, here };
+  const here = actions.serverKernels as TestServerKernels;
+  return { ...opened, actions, here };
 }
 
 it('asks before a delete, even where no kernel runs', async () => {
@@ -77,10 +61,8 @@ it('names the kernels that end with their TPU', async () => {
   await actions.act('delete', tpu);
   const what = { environment: '', jobs: [], kernels: [kernel] };
   expect(ask).toHaveBeenCalledWith('delete', tpu, what);
-  expect(server.calls[server.calls.length - 1].body).toEqual({
-    end_kernels: true,
-    end_jobs: false
-  });
+  const body = { end_kernels: true, end_jobs: false };
+  expect(server.bodies(`DELETE ${TPU}`)).toEqual([body]);
 });
 
 it('takes each file in conflict from a host that has changed it', async () => {
@@ -122,9 +104,7 @@ it('disconnects without a question where nothing is lost', async () => {
   });
   await actions.act('disconnect', connectedTPU());
   expect(ask).not.toHaveBeenCalled();
-  expect(server.calls[server.calls.length - 1].body).toEqual({
-    end_kernels: false
-  });
+  expect(server.posts).toEqual([{ end_kernels: false }]);
 });
 
 it('asks before it stops a TPU, or disconnects one with a web app', async () => {
@@ -136,7 +116,7 @@ it('asks before it stops a TPU, or disconnects one with a web app', async () => 
   await actions.act('stop', connectedTPU());
   await actions.act('disconnect', connectedTPU());
   expect(ask.mock.calls.map(call => call[0])).toEqual(['stop', 'disconnect']);
-  expect(server.calls.filter(one => one.method === 'POST')).toEqual([]);
+  expect(server.posts).toEqual([]);
 });
 
 describe('a question with its answer', () => {
@@ -196,7 +176,7 @@ it('asks again when a kernel was started since the question', async () => {
       kernels = [kernel];
       return (body as { end_kernels: boolean }).end_kernels
         ? [202, anOperation({ kind: 'delete' })]
-        : [409, aProblem('One runs.', 'KERNELS_RUNNING')];
+        : refused('One runs.', 'KERNELS_RUNNING');
     }
   });
   const tpu = connectedTPU();
@@ -215,7 +195,7 @@ it('names the jobs that end with their TPU, also one that was started since', as
       jobs = [started, aJob({ id: 'j2', state: 'ended' })];
       return (body as { end_jobs: boolean }).end_jobs
         ? [202, anOperation({ kind: 'delete' })]
-        : [409, aProblem('One runs.', 'JOBS_RUNNING')];
+        : refused('One runs.', 'JOBS_RUNNING');
     }
   });
   const tpu = aTPU();
@@ -242,9 +222,7 @@ it('connects again with the environment that was not finished', async () => {
   const [environment] = connectedTPU().environments;
   const failed = { ...environment, name: 'mine', state: 'failed' as const };
   await actions.act('connect', aTPU({ environments: [failed] }));
-  expect(server.calls[server.calls.length - 1].body).toEqual({
-    environment: 'mine'
-  });
+  expect(server.posts).toEqual([{ environment: 'mine' }]);
 });
 
 it('only stops showing a kernel that is dead', async () => {
@@ -253,13 +231,11 @@ it('only stops showing a kernel that is dead', async () => {
   });
   const problem = aProblem('Gone.', 'NOT_FOUND');
   const lost: IKernel = { ...kernel, state: 'dead', problem };
-  const told: IKernel[] = [];
-  actions.model.kernelProblem.connect(
-    (_, kernelProblem) => void told.push(kernelProblem)
-  );
+  const told = vi.fn();
+  actions.model.kernelProblem.connect(told);
   changes.kernel(lost);
   changes.kernel(kernel);
-  expect(told).toEqual([lost]);
+  expect(told.mock.calls).toEqual([[actions.model, lost]]);
   await actions.kernels.shutDown(connectedTPU(), lost);
   expect(ask).not.toHaveBeenCalled();
   expect(server.count(`DELETE ${TPU}/kernels/k1`)).toBe(1);
@@ -283,10 +259,9 @@ it('takes a kernel over once that is confirmed, and shows its notebook', async (
 });
 
 it('shows why a kernel was not taken, and no notebook', async () => {
-  const refusal = aProblem('It is gone.', 'NOT_FOUND');
   const { actions, here } = await openActions({
     [`GET ${TPU}/kernels`]: [200, []],
-    [`POST ${TPU}/kernels/k1/take`]: [404, refusal]
+    [`POST ${TPU}/kernels/k1/take`]: refused('It is gone.')
   });
   const tpu = connectedTPU();
   await actions.kernels.takeOver(tpu, kernel);
@@ -297,7 +272,7 @@ it('shows why a kernel was not taken, and no notebook', async () => {
 it('creates what costs money only after that was agreed to', async () => {
   const quote = aQuote({ name: 'mine' });
   const { actions, server } = await openActions({
-    'GET catalog': [200, { ...catalog, emulated: false }],
+    ...catalogWith({ emulated: false }),
     'POST quotes': [200, quote],
     'POST tpus': [202, anOperation({ kind: 'create', tpu: 'mine' })]
   });
@@ -314,37 +289,29 @@ it('creates what costs money only after that was agreed to', async () => {
   askForCost.mockResolvedValueOnce(true);
   await actions.submit(form);
   expect(server.count('POST tpus')).toBe(1);
-  expect(server.bodies('POST tpus')).toMatchObject([
-    {
-      confirm_price: true,
-      max_price: 9.6
-    }
-  ]);
+  const agreed = { confirm_price: true, max_price: 9.6 };
+  expect(server.bodies('POST tpus')).toMatchObject([agreed]);
   expect(actions.view.page).toBe('list');
 });
 
 it('asks nothing inside a grant, and confirms no price there', async () => {
   const cost = aCost({ grant: 'trc', usd_per_hour: 0 });
   const { actions, server } = await openActions({
-    'GET catalog': [200, { ...catalog, emulated: false }],
+    ...catalogWith({ emulated: false }),
     'POST quotes': [200, aQuote({ cost, question: '' })],
     'POST tpus': [202, anOperation({ kind: 'create' })]
   });
   await actions.model.loadCatalog();
   await actions.submit(actions.forms.create);
   expect(askForCost).not.toHaveBeenCalled();
-  expect(server.bodies('POST tpus')).toMatchObject([
-    {
-      confirm_price: false,
-      max_price: 0
-    }
-  ]);
+  const free = { confirm_price: false, max_price: 0 };
+  expect(server.bodies('POST tpus')).toMatchObject([free]);
 });
 
 it('asks nothing about what the server would refuse', async () => {
   const { actions, server } = await openActions({
-    'GET catalog': [200, { ...catalog, emulated: false }],
-    'POST quotes': [409, { message: 'It exists.', reason: 'EXISTS', hint: '' }]
+    ...catalogWith({ emulated: false }),
+    'POST quotes': refused('It exists.')
   });
   await actions.model.loadCatalog();
   await actions.submit(actions.forms.create);

@@ -1,17 +1,9 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IMachineCheck } from '../rest/api';
-import {
-  answerDialog,
-  dialogInputs,
-  disposeWidgets,
-  openPanel,
-  type
-} from './opened';
+import { answerDialog, dialogInputs, openPanel, type } from './opened';
 import { aTPU } from './server';
-
-afterEach(disposeWidgets);
 
 const CHECK: IMachineCheck = {
   name: 'pod',

@@ -1,109 +1,84 @@
 import { expect, it } from 'vitest';
 
 import { availableActions, primaryAction } from '../model/availableActions';
-import { IHost, IOperation, ITPU } from '../rest/api';
-import { anOperation, aTPU, connectedTPU } from './server';
+import { IOperation, ITPU } from '../rest/api';
+import { anOperation, aTPU, connectedTPU, someHosts } from './server';
 
 const connecting = anOperation();
 const deleting = anOperation({ kind: 'delete' });
 const stopping = anOperation({ kind: 'stop' });
 const failed = anOperation({ state: 'failed' });
-const host: IHost = {
-  index: 0,
-  internal_address: '',
-  external_address: '',
-  link: { state: 'up', since: '', problem: null }
-};
+const opening = anOperation({ kind: 'tensorboard' });
 
-it.each<[string, ITPU, IOperation[], string, string | undefined]>([
+/** What is done on the hosts of each TPU that is ready. */
+const ON_HOSTS =
+  'terminal run job check chips browse upload download copy sync share tensorboard';
+const WITH_KERNELS = `notebook console example profile memory split environment ${ON_HOSTS} ray app tunnel guard disconnect delete replace stop`;
+const READY = `connect environment ${ON_HOSTS} app tunnel`;
+
+/** What can be done, what most want, and with which TPUs that is so, while which operations run. */
+it.each<[string, string | undefined, ...[string, ITPU, IOperation?][]]>([
   [
-    'a ready one',
-    aTPU(),
-    [],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete replace stop',
-    'connect'
+    `${READY} guard delete replace stop`,
+    'connect',
+    ['a ready one', aTPU()],
+    ['one that could not be connected', aTPU(), failed]
   ],
   [
-    'a connected one',
-    connectedTPU(),
-    [],
-    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete replace stop',
-    'notebook'
+    WITH_KERNELS,
+    'notebook',
+    ['a connected one', connectedTPU()],
+    ['one on which TensorBoard is being opened', connectedTPU(), opening]
   ],
   [
-    'one that needs the user',
-    connectedTPU({ connection: 'needs-attention' }),
-    [],
-    'connect notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete replace stop',
-    'connect'
+    `connect ${WITH_KERNELS}`,
+    'connect',
+    ['one that needs the user', connectedTPU({ connection: 'needs-attention' })]
   ],
   [
-    'one that is being connected',
-    aTPU({ connection: 'connecting' }),
-    [connecting],
-    'terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard disconnect delete',
-    undefined
+    `${ON_HOSTS} app tunnel guard disconnect delete`,
+    undefined,
+    ['a connecting one', aTPU({ connection: 'connecting' }), connecting]
   ],
   [
-    'one that could not be connected',
-    aTPU(),
-    [failed],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete replace stop',
-    'connect'
+    '',
+    undefined,
+    ['one that is being stopped', aTPU(), stopping],
+    ['one that is being deleted', connectedTPU(), deleting]
   ],
   [
-    'one on which TensorBoard is being opened',
-    connectedTPU(),
-    [anOperation({ kind: 'tensorboard' })],
-    'notebook console example profile memory split environment terminal run job check chips browse upload download copy sync share tensorboard ray app tunnel guard disconnect delete replace stop',
-    'notebook'
-  ],
-  ['one that is being stopped', aTPU(), [stopping], '', undefined],
-  ['one that is being deleted', connectedTPU(), [deleting], '', undefined],
-  [
-    'a stopped one',
-    aTPU({ state: 'STOPPED' }),
-    [],
     'delete replace start',
-    'start'
+    'start',
+    ['a stopped one', aTPU({ state: 'STOPPED' })]
   ],
   [
-    'a preempted one',
-    aTPU({ state: 'PREEMPTED' }),
-    [],
     'delete replace',
-    'delete'
+    'delete',
+    ['a preempted one', aTPU({ state: 'PREEMPTED' })]
   ],
   [
-    'an attached machine, which is not ours to stop',
-    aTPU({ attached: true }),
-    [],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel detach',
-    'connect'
+    `${READY} detach`,
+    'connect',
+    ['a machine that is not ours to stop', aTPU({ attached: true })]
   ],
   [
-    'a pod, which Google does not stop',
-    aTPU({ hosts: [host, { ...host, index: 1 }] }),
-    [],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete replace',
-    'connect'
+    `${READY} guard delete replace`,
+    'connect',
+    ['a pod, which Google does not stop', aTPU({ hosts: someHosts(2) })],
+    ['a spot one, which Google does not stop', aTPU({ tier: 'spot' })]
   ],
   [
-    'a spot one, which Google does not stop',
-    aTPU({ tier: 'spot' }),
-    [],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete replace',
-    'connect'
-  ],
-  [
-    'a flex-start one of Compute Engine, which Google does not start again',
-    aTPU({ tier: 'flex-start', api: 'compute' }),
-    [],
-    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel guard delete replace report',
-    'connect'
+    `${READY} guard delete replace report`,
+    'connect',
+    [
+      'one that Google does not start again',
+      aTPU({ tier: 'flex-start', api: 'compute' })
+    ]
   ]
-])('can do with %s what its state allows', (_, tpu, running, all, main) => {
-  const able = availableActions(tpu, running);
-  expect(able.join(' ')).toBe(all);
-  expect(primaryAction(able)).toBe(main);
+])('can do what the state of a TPU allows: %s', (all, main, ...tpus) => {
+  for (const [what, tpu, running] of tpus) {
+    const able = availableActions(tpu, running ? [running] : []);
+    expect(able.join(' '), what).toBe(all);
+    expect(primaryAction(able), what).toBe(main);
+  }
 });

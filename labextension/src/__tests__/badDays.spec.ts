@@ -1,13 +1,12 @@
 // Double clicks, long histories, blocked sockets, pages that are too old, and TPUs that are gone.
 
 import { PageConfig } from '@jupyterlab/coreutils';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
-import { ACTIONS } from '../actions/table';
 import { keyOf } from '../model/resources';
 import { operationTitle } from '../operations/operationLabels';
 import { endingOf } from '../panel/ending';
-import { ICopyResult, IProblem, ITPU } from '../rest/api';
+import { ICopyResult, ITPU } from '../rest/api';
 import { VERSION } from '../rest/version';
 import { serverPath } from '../ui/paths';
 import { clock } from '../ui/translation';
@@ -15,17 +14,24 @@ import {
   answerDialog,
   button,
   dialogInputs,
-  disposeWidgets,
+  hides,
   listOf,
+  openAction,
+  openPage,
   openPanel,
   shows,
   type
 } from './opened';
-import { anOperation, aStatus, aTPU, connectedTPU } from './server';
+import {
+  anOperation,
+  aProblem,
+  aStatus,
+  aTPU,
+  connectedTPU,
+  someHosts
+} from './server';
 
 const TPU = 'tpus/us-central1-a~my-tpu';
-
-afterEach(disposeWidgets);
 
 it('a double click asks the server once', async () => {
   const { actions, server } = await openPanel({
@@ -60,9 +66,7 @@ it('says where events do not arrive, until they do', async () => {
   changes.flow(false);
   await shows(node, 'Live updates do not arrive.');
   changes.flow(true);
-  await vi.waitFor(() =>
-    expect(node.textContent).not.toContain('Live updates do not arrive.')
-  );
+  await hides(node, 'Live updates do not arrive.');
 });
 
 it.each([
@@ -80,16 +84,10 @@ it.each([
 });
 
 it('what a copy finds at once is said in its dialog, which keeps its input', async () => {
-  const problem = {
-    reason: 'NOT_FOUND',
-    message: '/data/x does not exist.',
-    hint: ''
-  } as IProblem;
-  const { changes, commands, node } = await openPanel({
-    ...listOf(aTPU()),
+  const problem = aProblem('/data/x does not exist.', 'NOT_FOUND');
+  const { changes, done, node } = await openAction('copy', aTPU(), {
     [`POST ${TPU}/copies`]: [202, anOperation({ kind: 'copy' })]
   });
-  const done = commands.execute(ACTIONS.copy.command, { tpu: keyOf(aTPU()) });
   const [source] = await dialogInputs(2);
   type(source, '/data/x');
   const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
@@ -104,29 +102,19 @@ it('what a copy finds at once is said in its dialog, which keeps its input', asy
 });
 
 it('a page stays when its TPU is deleted, and says so', async () => {
-  const { changes, node } = await openPanel(listOf(connectedTPU()));
-  button(node, 'my-tpu').click();
-  await shows(node, 'Environments');
+  const { changes, node } = await openPage(connectedTPU());
   changes.operation(anOperation({ kind: 'delete' }));
-  changes.changed.emit({
-    what: 'tpu',
-    id: keyOf(aTPU()),
-    gone: true
-  } as never);
+  changes.gone('tpu', keyOf(aTPU()));
   changes.operation(anOperation({ kind: 'delete', state: 'done' }));
   await shows(node, 'Deleted my-tpu', 'Show All TPUs');
 });
 
 it('lists are sorted by what the user chooses, and the other way round', async () => {
-  const link = { state: 'up' as const, since: '', problem: null };
-  const hosts = ['10.0.0.7', '10.0.0.30', '10.0.0.4'].map((address, index) => ({
-    index,
-    internal_address: address,
-    external_address: '',
-    link
+  const hosts = someHosts(3).map((host, index) => ({
+    ...host,
+    internal_address: `10.0.0.${[7, 30, 4][index]}`
   }));
-  const { node } = await openPanel(listOf(connectedTPU({ hosts })));
-  button(node, 'my-tpu').click();
+  const { node } = await openPage(connectedTPU({ hosts }));
   await shows(node, 'Address');
   const order = () =>
     [...node.querySelectorAll('.jp-tpu-Row-main')]
@@ -134,12 +122,10 @@ it('lists are sorted by what the user chooses, and the other way round', async (
       .filter(Boolean)
       .join(' ');
   expect(order()).toBe('7 30 4');
-  button(node, 'Address').click();
-  await vi.waitFor(() => expect(order()).toBe('4 7 30'));
-  button(node, 'Address').click();
-  await vi.waitFor(() => expect(order()).toBe('30 7 4'));
-  button(node, 'Address').click();
-  await vi.waitFor(() => expect(order()).toBe('7 30 4'));
+  for (const expected of ['4 7 30', '30 7 4', '7 30 4']) {
+    button(node, 'Address').click();
+    await vi.waitFor(() => expect(order()).toBe(expected));
+  }
 });
 
 it('titles name what was done', () => {

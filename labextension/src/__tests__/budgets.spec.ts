@@ -1,11 +1,9 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IBudgetOverview, IPlan } from '../rest/api';
-import { button, disposeWidgets, listOf, openPanel, shows } from './opened';
+import { button, hides, openPage, openPanel, shows, type } from './opened';
 import { aTPU } from './server';
-
-afterEach(disposeWidgets);
 
 const PLAN = {
   id: '1a2b3c4d',
@@ -45,11 +43,7 @@ it('shows in one line what agents have spent today, and sets a budget', async ()
   await shows(node, 'running TPUs may cost $1.50 more', 'v5e');
   expect(button(node, 'Set Budget').disabled).toBe(true);
   const day = node.querySelectorAll<HTMLInputElement>('form input')[1];
-  Object.getOwnPropertyDescriptor(
-    HTMLInputElement.prototype,
-    'value'
-  )!.set!.call(day, '5');
-  day.dispatchEvent(new Event('input', { bubbles: true }));
+  type(day, '5');
   await vi.waitFor(() =>
     expect(button(node, 'Set Budget').disabled).toBe(false)
   );
@@ -72,7 +66,7 @@ it('asks a person about a plan outside of the budget, and sends the answer', asy
   );
   server.answers['GET budgets'] = [200, { ...OVERVIEW, budgets: [] }];
   button(node, 'Refuse').click();
-  await vi.waitFor(() => expect(node.textContent).not.toContain('asks for'));
+  await hides(node, 'asks for');
   expect(server.bodies('POST plans/1a2b3c4d/answer')).toEqual([
     { approve: false }
   ]);
@@ -80,12 +74,10 @@ it('asks a person about a plan outside of the budget, and sends the answer', asy
 
 it('lets agents run code on a TPU of a person, and no longer', async () => {
   const path = 'POST tpus/us-central1-a~my-tpu/agents';
-  const { node, server } = await openPanel({
-    ...listOf(aTPU()),
+  const { node, server } = await openPage(aTPU(), {
     'GET budgets': [200, OVERVIEW],
     [path]: [200, aTPU({ agents_may_use: true })]
   });
-  button(node, 'my-tpu').click();
   await shows(node, 'No access');
   button(node, 'Let coding agents run code on my-tpu').click();
   await vi.waitFor(() =>
@@ -98,11 +90,9 @@ it('says of a TPU that an agent has created that agents run code there', async (
   const spending = [
     { ...line, id: '1', type: 'v4-8', state: 'ready', usd: 1, most: 2 }
   ] as IBudgetOverview['spending'];
-  const { node } = await openPanel({
-    ...listOf(aTPU({ agents_may_use: true })),
+  const { node } = await openPage(aTPU({ agents_may_use: true }), {
     'GET budgets': [200, { ...OVERVIEW, spending }]
   });
-  button(node, 'my-tpu').click();
   await shows(node, 'May run code here');
-  await vi.waitFor(() => expect(node.textContent).not.toContain('Deny'));
+  await hides(node, 'Deny');
 });

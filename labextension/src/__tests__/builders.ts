@@ -5,6 +5,7 @@ import {
   ICatalog,
   ICost,
   IFleetStatus,
+  IHost,
   IJob,
   IKernel,
   IOperation,
@@ -131,6 +132,27 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     details: {},
     ...more
   };
+}
+
+/** Hosts of a TPU, from number 0. */
+export function someHosts(count: number, more: Partial<IHost> = {}): IHost[] {
+  return [...Array(count).keys()].map(index => ({
+    index,
+    internal_address: `10.0.0.${index}`,
+    external_address: '',
+    link: { state: 'up', since: '', problem: null },
+    ...more
+  }));
+}
+
+/** What a server answers that refuses something. */
+export function refused(
+  message: string,
+  reason: Reason = 'CONFLICT',
+  hint = '',
+  status = 409
+): [number, IProblem] {
+  return [status, aProblem(message, reason, hint)];
 }
 
 export function connectedTPU(more: Partial<ITPU> = {}): ITPU {

@@ -1,11 +1,15 @@
-import { Notification } from '@jupyterlab/apputils';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
-import { ACTIONS } from '../actions/table';
-import { keyOf } from '../model/resources';
 import { IChipHolder, IChipUse } from '../rest/api';
-import { answerDialog, disposeWidgets, listOf, openPanel } from './opened';
-import { Answer, aTPU, connectedTPU, TestServer } from './server';
+import {
+  answerDialog,
+  choose,
+  dialogSelects,
+  disposeWidgets,
+  notified,
+  openAction
+} from './opened';
+import { Answer, aTPU, connectedTPU } from './server';
 
 const LOOK = 'GET tpus/us-central1-a~my-tpu/chips';
 const FREE = 'POST tpus/us-central1-a~my-tpu/chips/free';
@@ -42,33 +46,6 @@ function useOf(...holders: IChipHolder[]): object {
   return { tpu: 'my-tpu', zone: 'us-central1-a', hosts };
 }
 
-function bodies(server: TestServer): unknown[] {
-  return server.calls
-    .filter(({ method, path }) => `${method} ${path}` === FREE)
-    .map(({ body }) => body);
-}
-
-function shown(): string[] {
-  return Notification.manager.notifications.map(
-    ({ message, type }) => `${type}: ${message}`
-  );
-}
-
-afterEach(() => {
-  Notification.dismiss();
-  disposeWidgets();
-});
-
-async function open(
-  answers: { [call: string]: Answer },
-  command: string = ACTIONS.chips.command
-) {
-  const tpu = aTPU();
-  const opened = await openPanel({ ...listOf(tpu), ...answers });
-  const done = opened.commands.execute(command, { tpu: keyOf(tpu) });
-  return { ...opened, done: () => done as Promise<void> };
-}
-
 it('names what uses the chips, ends just that, and says that they are free', async () => {
   const kernel = aHolder({ kernel: 'k1', notebook: 'work/train.ipynb' });
   const other = aHolder({
@@ -78,19 +55,19 @@ it('names what uses the chips, ends just that, and says that they are free', asy
     container: 'abc',
     stop: 'docker stop abc'
   });
-  const { server, done } = await open({
+  const { server, done } = await openAction('chips', aTPU(), {
     [LOOK]: [200, useOf(kernel, other)],
     [FREE]: [200, { ended: [], use: useOf(), free: true }]
   });
   const text = await answerDialog('Stop All');
-  await done();
+  await done;
   expect(text).toContain('Host 0: Kernel of train.ipynbProcess 7 of root');
   expect(text).toContain(
     'Host 1: python3 train.pyProcess 8 of root · in the container abc'
   );
   expect(text).toContain('stops the container on the host: docker stop abc');
   expect(text).toContain('The variables of kernels will be lost.');
-  expect(bodies(server)).toEqual([
+  expect(server.bodies(FREE)).toEqual([
     {
       holders: [
         { host: 0, pid: 7, start: '100' },
@@ -99,22 +76,22 @@ it('names what uses the chips, ends just that, and says that they are free', asy
       locks: [0, 1]
     }
   ]);
-  expect(shown()).toEqual(['success: The chips of my-tpu are free.']);
+  expect(notified()).toEqual(['success: The chips of my-tpu are free.']);
 });
 
 it('deletes a lock file that is left over, and only after a question', async () => {
   const use = useOf() as IChipUse;
   use.hosts[1].lock_owner = 'root';
-  const { server, done } = await open({
+  const { server, done } = await openAction('chips', aTPU(), {
     [LOOK]: [200, use],
     [FREE]: [200, { ended: [], locks: [], use: useOf(), free: true }]
   });
   const text = await answerDialog('Delete');
-  await done();
+  await done;
   expect(text).toContain(
     'Host 1: root left a libtpu lock file. It blocks your programs.'
   );
-  expect(bodies(server)).toEqual([{ holders: [], locks: [1] }]);
+  expect(server.bodies(FREE)).toEqual([{ holders: [], locks: [1] }]);
 });
 
 it('ends nothing without an answer, and says what could not be ended', async () => {
@@ -131,17 +108,17 @@ it('ends nothing without an answer, and says what could not be ended', async () 
       }
     ]
   };
-  const first = await open(answers);
+  const first = await openAction('chips', aTPU(), answers);
   expect(await answerDialog('Cancel')).toContain('Host 1: Job j1');
-  await first.done();
-  expect(bodies(first.server)).toEqual([]);
+  await first.done;
+  expect(first.server.bodies(FREE)).toEqual([]);
   disposeWidgets();
 
-  const second = await open(answers);
+  const second = await openAction('chips', aTPU(), answers);
   await answerDialog('Stop All');
-  await second.done();
+  await second.done;
   await vi.waitFor(() =>
-    expect(shown()).toEqual([
+    expect(notified()).toEqual([
       'error: The chips of my-tpu may still be in use. Job j1 (Process 7 of root) The host is gone.'
     ])
   );
@@ -150,16 +127,13 @@ it('ends nothing without an answer, and says what could not be ended', async () 
 it('is offered where the check found what uses the chips', async () => {
   const message = 'The chips are in use by process 7 of root: train.py.';
   const held = { check: 'holders', host: 0, state: 'problem', message };
-  const { done } = await open(
-    {
-      [CHECK]: [200, { healthy: false, findings: [{ ...held, hint: '' }] }],
-      [LOOK]: [200, useOf()]
-    },
-    ACTIONS.check.command
-  );
+  const { done } = await openAction('check', aTPU(), {
+    [CHECK]: [200, { healthy: false, findings: [{ ...held, hint: '' }] }],
+    [LOOK]: [200, useOf()]
+  });
   await answerDialog('Free Chips…');
   expect(await answerDialog('Close')).toContain('No process uses the chips.');
-  await done();
+  await done;
 });
 
 it('offers kernels with chips of their own, as many as the user chooses', async () => {
@@ -169,24 +143,18 @@ it('offers kernels with chips of their own, as many as the user chooses', async 
     kernelspec: `chip${first}`,
     display_name: `my-tpu · chips ${first}-${first + 3}`
   }));
-  const { commands, server } = await openPanel({
-    ...listOf(tpu),
+  const { done, server } = await openAction('split', tpu, {
     [SPLIT]: [200, { kernels, note: 'Not tried on hardware.' }]
   });
-  const done = commands.execute(ACTIONS.split.command, { tpu: keyOf(tpu) });
-  await vi.waitFor(() =>
-    expect(document.querySelector('.jp-Dialog select')).not.toBeNull()
-  );
-  const select =
-    document.querySelector<HTMLSelectElement>('.jp-Dialog select')!;
+  await vi.waitFor(() => expect(dialogSelects()).toHaveLength(1));
+  const [select] = dialogSelects();
   expect([...select.options].map(option => option.text)).toEqual([
     'One chip for each',
     '2 chips for each',
     '4 chips for each',
     'All chips for one kernel'
   ]);
-  select.selectedIndex = 2;
-  select.dispatchEvent(new Event('change', { bubbles: true }));
+  choose(select, '4');
   await answerDialog('Offer');
   await vi.waitFor(() =>
     expect(document.querySelector('.jp-Dialog li')).not.toBeNull()
@@ -195,9 +163,6 @@ it('offers kernels with chips of their own, as many as the user chooses', async 
   await done;
   expect(text).toContain('my-tpu · chips 0-3my-tpu · chips 4-7');
   expect(text).toContain('Not tried on hardware.');
-  const call = server.calls.find(
-    request => `${request.method} ${request.path}` === SPLIT
-  );
-  expect(call?.body).toEqual({ environment: 'default', each: 4 });
-  expect(shown()).toEqual([]);
+  expect(server.bodies(SPLIT)).toEqual([{ environment: 'default', each: 4 }]);
+  expect(notified()).toEqual([]);
 });

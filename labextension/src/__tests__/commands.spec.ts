@@ -2,20 +2,19 @@
 
 import { IPaletteItem } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { addCommands } from '../actions/commands';
 import {
   answerDialog,
   button,
-  disposeWidgets,
+  choose,
+  dialogSelects,
   listOf,
   openPanel,
   shows
 } from './opened';
-import { anOperation, aTPU, connectedTPU } from './server';
-
-afterEach(disposeWidgets);
+import { anOperation, aTPU, connectedTPU, someHosts } from './server';
 
 describe('the commands', () => {
   it('do to a TPU what its state allows', async () => {
@@ -59,13 +58,7 @@ describe('the commands', () => {
     const args = { isPalette: true };
     expect(commands.isEnabled('tpu:start', args)).toBe(false);
     const done = commands.execute('tpu:connect', args);
-    await vi.waitFor(() => {
-      const select =
-        document.querySelector<HTMLSelectElement>('.jp-Dialog select');
-      expect(select).toBeTruthy();
-      select!.value = 'us-central1-a/other';
-      select!.dispatchEvent(new Event('change', { bubbles: true }));
-    });
+    await vi.waitFor(() => choose(dialogSelects()[0], 'us-central1-a/other'));
     await answerDialog('Ok');
     await done;
     expect(server.count('POST tpus/us-central1-a~other/connect')).toBe(1);
@@ -121,8 +114,7 @@ describe('the commands', () => {
   });
 
   it('say why a pod or a Spot TPU cannot be stopped', async () => {
-    const host = { index: 0, internal_address: '', external_address: '' };
-    const pod = aTPU({ name: 'pod', hosts: [host, host] as never });
+    const pod = aTPU({ name: 'pod', hosts: someHosts(2) });
     const spot = aTPU({ name: 'spot', tier: 'spot' });
     const { commands, node } = await openPanel(listOf(pod, spot));
     for (const [name, label] of [

@@ -7,19 +7,19 @@ import {
   Answer,
   aTPU,
   catalog,
+  catalogWith,
+  listOf,
   openModel,
-  TestServer
+  refused
 } from './server';
 
-async function openForm(
-  answers: { [call: string]: Answer } = {}
-): Promise<{ form: CreateForm; server: TestServer }> {
+async function openForm(answers: { [call: string]: Answer } = {}) {
   const { model, server } = await openModel(answers);
   await model.loadCatalog();
   return { form: new CreateForm(model), server };
 }
 
-const ONE = { 'GET tpus': [200, { tpus: [aTPU()], problem: null }] as Answer };
+const ONE = listOf(aTPU());
 
 describe('CreateForm', () => {
   it('suggests what most want, in the usual zone', async () => {
@@ -134,16 +134,12 @@ describe('CreateForm', () => {
   it('begins in the nearest zone that has the type', async () => {
     const far = { ...catalog.types[0], name: 'v6e-8' };
     far.zones = ['asia-northeast1-b', 'us-central1-b', 'us-east1-d'];
-    const { form } = await openForm({
-      'GET catalog': [
-        200,
-        {
-          ...catalog,
-          types: [...catalog.types, far],
-          suggested_zones: { 'v6e-8': 'us-central1-b' }
-        }
-      ]
-    });
+    const { form } = await openForm(
+      catalogWith({
+        types: [...catalog.types, far],
+        suggested_zones: { 'v6e-8': 'us-central1-b' }
+      })
+    );
     form.set('type', 'v6e-8');
     expect(form.awayFromHome).toBe(true);
     expect(form.fields.zone).toBe('us-central1-b');
@@ -174,9 +170,8 @@ describe('CreateForm', () => {
       zones: ['us-central1-a'],
       other_form: 'v6e-8'
     };
-    const { form } = await openForm({
-      'GET catalog': [200, { ...catalog, types: [...catalog.types, one, two] }]
-    });
+    const types = [...catalog.types, one, two];
+    const { form } = await openForm(catalogWith({ types }));
     expect(form.otherForm).toBeUndefined();
     form.set('type', 'v6e-8');
     form.set('zone', 'us-central1-a');
@@ -199,9 +194,7 @@ describe('CreateForm', () => {
     const everywhere = { ...catalog.types[0], name: 'v4-8' };
     everywhere.zones = ['us-central2-b', 'us-west4-a', 'us-central1-a'];
     const types = [...catalog.types, everywhere];
-    const { form } = await openForm({
-      'GET catalog': [200, { ...catalog, types }]
-    });
+    const { form } = await openForm(catalogWith({ types }));
     form.set('type', 'v4-8');
     expect(form.fields.zone).toBe('us-central1-a');
     form.set('type', 'v5litepod-8');
@@ -265,9 +258,7 @@ describe('CreateForm', () => {
   ] as const)(
     'knows what the type costs in %s, %s: %s',
     async (zone, tier, price, region) => {
-      const { form } = await openForm({
-        'GET catalog': [200, { ...catalog, emulated: false }]
-      });
+      const { form } = await openForm(catalogWith({ emulated: false }));
       form.set('zone', zone);
       form.set('tier', tier);
       expect(form.cost).toMatchObject({
@@ -297,16 +288,18 @@ describe('CreateForm', () => {
     form.set('tier', 'spot');
     form.set('packages', 'flax\noptax, \n');
     expect(await form.submit()).toMatchObject({ id: 'o1' });
-    expect(server.calls.find(call => call.method === 'POST')?.body).toEqual({
-      name: 'mine',
-      type: 'v5litepod-8',
-      zone: 'us-central1-a',
-      version: null,
-      tier: 'spot',
-      network: null,
-      subnetwork: null,
-      connect: { packages: ['flax', 'optax'] }
-    });
+    expect(server.posts).toEqual([
+      {
+        name: 'mine',
+        type: 'v5litepod-8',
+        zone: 'us-central1-a',
+        version: null,
+        tier: 'spot',
+        network: null,
+        subnetwork: null,
+        connect: { packages: ['flax', 'optax'] }
+      }
+    ]);
     expect(form.fields.name).toBe('my-tpu');
   });
 
@@ -330,12 +323,7 @@ describe('CreateForm', () => {
   });
 
   it('keeps all input when the server refuses, and says why', async () => {
-    const { form } = await openForm({
-      'POST tpus': [
-        400,
-        { message: 'No such image.', reason: 'INVALID', hint: 'Leave it.' }
-      ]
-    });
+    const { form } = await openForm({ 'POST tpus': refused('No such image.') });
     form.set('name', 'mine');
     form.set('version', 'nope');
     form.set('connect', false);

@@ -1,22 +1,15 @@
 import { Notification } from '@jupyterlab/apputils';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { ACTIONS } from '../actions/table';
 import { Action } from '../model/availableActions';
 import { keyOf } from '../model/resources';
-import { disposeWidgets, listOf, openPanel, shows } from './opened';
-import { aJob, anApp, anOperation, connectedTPU } from './server';
+import { button, listOf, notified, openPanel, shows } from './opened';
+import { aJob, anApp, anOperation, connectedTPU, refused } from './server';
 
 const TPU = connectedTPU({ hosts: [] });
 const READY = { tpu: keyOf(TPU) };
-
-afterEach(() => {
-  disposeWidgets();
-  Notification.dismiss();
-});
-
-const shown = () => Notification.manager.notifications.map(one => one.message);
 
 /** The panel, without the part that has a command. */
 function openWithout(command: string) {
@@ -50,8 +43,8 @@ it.each<[string, Action[]]>([
       expect(enabled, action).toBe(true);
     }
   }
-  expect(shown()).toEqual(
-    actions.map(() => 'This part of the TPU extension is disabled.')
+  expect(notified()).toEqual(
+    actions.map(() => 'error: This part of the TPU extension is disabled.')
   );
   expect(opened.server.calls.every(({ method }) => method === 'GET')).toBe(
     true
@@ -67,13 +60,7 @@ it.each([
   await actions.open.tpu(TPU);
   await shows(node, 'Jobs');
   for (const label of labels) {
-    const item = await vi.waitFor(() => {
-      const button = node.querySelector<HTMLButtonElement>(
-        `button[aria-label="${label}"]`
-      );
-      expect(button, label).toBeTruthy();
-      return button!;
-    });
+    const item = await vi.waitFor(() => button(node, label));
     expect(item.disabled, label).toBe(true);
   }
 });
@@ -86,19 +73,16 @@ it('says why what was started is not shown', async () => {
   const describedBy = { args: { type: 'object' } };
   commands.addCommand('notebook:create-new', { describedBy, execute: fail });
   await actions.open.notebook(TPU);
-  expect(shown()).toEqual(['There is no notebook here.']);
+  expect(notified()).toEqual(['error: There is no notebook here.']);
   Notification.dismiss();
   await actions.act('console', TPU);
-  expect(shown()[0]).toContain('console:create');
+  expect(notified()[0]).toContain('console:create');
 });
 
 it('says why the kernels of a TPU are not listed', async () => {
   const { actions, node } = await openPanel({
     ...listOf(TPU),
-    'GET tpus/us-central1-a~my-tpu/kernels': [
-      503,
-      { message: 'Host 0 is silent.', reason: 'UNAVAILABLE', hint: '' }
-    ]
+    'GET tpus/us-central1-a~my-tpu/kernels': refused('Host 0 is silent.')
   });
   void actions.open.tpu(TPU);
   await shows(node, 'Kernels', 'Host 0 is silent.');

@@ -4,7 +4,13 @@ import { TPUModel } from '../model/model';
 import { KeyValueStorage } from '../model/stored';
 import { StoredIds } from '../model/storedIds';
 import { TPUClient } from '../rest/client';
-import { anOperation, aTPU, TestChangeFeed, TestServer } from './server';
+import {
+  anOperation,
+  aTPU,
+  listOf,
+  TestChangeFeed,
+  TestServer
+} from './server';
 
 /** A page that is loaded in the browser with *storage*. */
 async function loadPage(storage: KeyValueStorage | null, server: TestServer) {
@@ -21,14 +27,13 @@ const ids = (model: TPUModel) => model.operations.map(({ id }) => id);
 
 function failures(...ids: string[]): TestServer {
   return new TestServer({
-    'GET tpus': [200, { tpus: [aTPU()], problem: null }],
+    ...listOf(aTPU()),
     'GET operations': [200, ids.map(id => anOperation({ id, state: 'failed' }))]
   });
 }
 
 it('dismissed failures stay dismissed when the page is loaded again', async () => {
   const server = failures('o1', 'o2');
-  localStorage.clear();
   const model = await loadPage(localStorage, server);
   expect(ids(model)).toEqual(['o1', 'o2']);
   model.dismiss('o1');
@@ -38,7 +43,6 @@ it('dismissed failures stay dismissed when the page is loaded again', async () =
 
 it('two tabs keep what either has dismissed', async () => {
   const server = failures('o1', 'o2', 'o3');
-  localStorage.clear();
   const one = await loadPage(localStorage, server);
   const two = await loadPage(localStorage, server);
   one.dismiss('o1');
@@ -47,7 +51,6 @@ it('two tabs keep what either has dismissed', async () => {
 });
 
 it('two tabs keep what either stores while the other deletes or forgets', () => {
-  localStorage.clear();
   const one = new StoredIds(localStorage, 'key');
   one.add('old');
   one.add('gone');
@@ -61,7 +64,6 @@ it('two tabs keep what either stores while the other deletes or forgets', () => 
 });
 
 it('the newest are kept where nothing is forgotten', () => {
-  localStorage.clear();
   const ids = new StoredIds(localStorage, 'key');
   for (let number = 0; number < 600; number++) {
     ids.add(`${number}`);
@@ -72,7 +74,6 @@ it('the newest are kept where nothing is forgotten', () => {
 });
 
 it('what the server has forgotten is forgotten', async () => {
-  localStorage.clear();
   (await loadPage(localStorage, failures('o1', 'o2'))).dismiss('o1');
   await loadPage(localStorage, failures('o2'));
   expect(localStorage.getItem('key')).toBe('[]');

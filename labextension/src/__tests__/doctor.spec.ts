@@ -1,8 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
-import { ACTIONS } from '../actions/table';
-import { keyOf } from '../model/resources';
 import { IFinding } from '../rest/api';
 import { findingGroups } from '../setup/doctorLabels';
 import { hostNumbers } from '../ui/hostRanges';
@@ -10,12 +8,12 @@ import {
   answerDialog,
   button,
   dialogInputs,
-  disposeWidgets,
-  listOf,
+  notified,
+  openAction,
   openPanel,
   type
 } from './opened';
-import { aTPU } from './server';
+import { aTPU, refused } from './server';
 
 const CHECK = 'POST tpus/us-central1-a~my-tpu/doctor';
 
@@ -24,22 +22,8 @@ function aFinding(more: Partial<IFinding> = {}): IFinding {
   return { ...connected, host: 0, state: 'ok', hint: '', ...more };
 }
 
-afterEach(() => {
-  Notification.dismiss();
-  disposeWidgets();
-});
-
-async function check(
-  status: number,
-  body: object
-): Promise<() => Promise<void>> {
-  const tpu = aTPU();
-  const { commands } = await openPanel({
-    ...listOf(tpu),
-    [CHECK]: [status, body]
-  });
-  const done = commands.execute(ACTIONS.check.command, { tpu: keyOf(tpu) });
-  return () => done as Promise<void>;
+function check(...answer: [number, object]) {
+  return openAction('check', aTPU(), { [CHECK]: answer });
 }
 
 it('shows problems first, each with its hosts and what to do', async () => {
@@ -52,9 +36,9 @@ it('shows problems first, each with its hosts and what to do', async () => {
   });
   const image = aFinding({ check: 'image', host: null, message: 'It fits.' });
   const findings = [image, aFinding(), aFinding({ host: 1 }), held];
-  const done = await check(200, { healthy: false, findings });
+  const { done } = await check(200, { healthy: false, findings });
   const text = await answerDialog('Close');
-  await done();
+  await done;
   expect(text).toContain('my-tpu has problems');
   expect(text).toContain(
     'ProblemHost 1: The chips are in use by process 7 of root: train.py.' +
@@ -63,28 +47,18 @@ it('shows problems first, each with its hosts and what to do', async () => {
 });
 
 it('says that there is no problem', async () => {
-  const done = await check(200, { healthy: true, findings: [aFinding()] });
+  const { done } = await check(200, { healthy: true, findings: [aFinding()] });
   const text = await answerDialog('Close');
-  await done();
+  await done;
   expect(text).toContain('my-tpu: no problem found');
   expect(text).toContain('OKConnected.');
 });
 
 it('notifies why a TPU could not be checked', async () => {
-  const message = 'my-tpu is STOPPED.';
-  const done = await check(409, {
-    message,
-    reason: 'CONFLICT',
-    hint: 'Start it.'
-  });
-  await done();
-  await vi.waitFor(() =>
-    expect(
-      Notification.manager.notifications.map(
-        notification => notification.message
-      )
-    ).toEqual(['my-tpu is STOPPED. Start it.'])
-  );
+  const answer = refused('my-tpu is STOPPED.', 'CONFLICT', 'Start it.');
+  const { done } = await check(...answer);
+  await done;
+  expect(notified()).toEqual(['error: my-tpu is STOPPED. Start it.']);
 });
 
 it('counts hosts in runs, and keeps apart what differs', () => {
@@ -110,7 +84,6 @@ it('sets up the network where no firewall rule lets SSH in, after showing what c
     warnings: []
   };
   const { node, server } = await openPanel({
-    'GET tpus': [200, { tpus: [], problem: null }],
     'POST doctor': [200, { healthy: false, findings: [closed] }],
     'POST networks': [200, plan]
   });
@@ -151,7 +124,6 @@ it('adds the SSH key where OS Login is used, after showing to which account', as
     in_account: { user: 'ann_example_com', until: '' }
   };
   const { node, server } = await openPanel({
-    'GET tpus': [200, { tpus: [], problem: null }],
     'POST doctor': [200, { healthy: true, findings: [rejected] }],
     'POST ssh-key': [200, added]
   });
@@ -159,10 +131,8 @@ it('adds the SSH key where OS Login is used, after showing to which account', as
   await answerDialog('Add SSH Key…');
   expect(await answerDialog('Add')).toContain(change);
   await vi.waitFor(() =>
-    expect(Notification.manager.notifications).toContainEqual(
-      expect.objectContaining({
-        message: 'The SSH key is added. You log in to hosts as ann_example_com.'
-      })
+    expect(notified()).toContain(
+      'success: The SSH key is added. You log in to hosts as ann_example_com.'
     )
   );
   expect(server.bodies('POST ssh-key')).toEqual([{ dry_run: true }, {}]);

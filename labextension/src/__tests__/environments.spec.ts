@@ -1,15 +1,25 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { IEnvironment, IFoundPython, IProblem, ITPU } from '../rest/api';
 import {
   answerDialog,
   button,
-  disposeWidgets,
+  field,
+  hides,
   listOf,
+  openPage,
   openPanel,
-  shows
+  shows,
+  type
 } from './opened';
-import { aKernel, anOperation, aProblem, connectedTPU } from './server';
+import {
+  aKernel,
+  anOperation,
+  aProblem,
+  connectedTPU,
+  refused,
+  someHosts
+} from './server';
 
 const PATH = 'tpus/us-central1-a~my-tpu';
 const PROBLEM: IProblem = aProblem(
@@ -38,29 +48,9 @@ const FAILED = anOperation({
   log: ['Because matplotlb was not found in the package registry …']
 });
 
-beforeEach(() => localStorage.clear());
-afterEach(disposeWidgets);
-
 /** How often it says so. */
 function count(node: HTMLElement, text: string): number {
   return node.textContent!.split(text).length - 1;
-}
-
-function field(node: HTMLElement, label: string): HTMLInputElement {
-  const labelNode = [...node.querySelectorAll('label')].find(
-    one => one.textContent === label
-  );
-  return document.getElementById(labelNode!.htmlFor) as HTMLInputElement;
-}
-
-/** Types as a person does: React ignores a value that is only set. */
-function type(input: HTMLInputElement | HTMLTextAreaElement, text: string) {
-  const { set } = Object.getOwnPropertyDescriptor(
-    Object.getPrototypeOf(input),
-    'value'
-  )!;
-  set!.call(input, text);
-  input.dispatchEvent(new Event('input', { bubbles: true }));
 }
 
 describe('an environment that failed', () => {
@@ -104,7 +94,7 @@ describe('an environment that failed', () => {
     type(packages, 'flax, matplotlib');
     button(node, 'Create').click();
     await shows(node, 'Connecting my-tpu');
-    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
+    expect(server.posts[0]).toEqual({
       environment: 'typo',
       python: '3.12',
       packages: ['flax', 'matplotlib'],
@@ -133,7 +123,7 @@ describe('an environment that failed', () => {
     }
     await actions.submit(actions.forms.connect);
     // With null for the requirements, the server would repeat what was asked for before.
-    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
+    expect(server.posts[0]).toEqual({
       environment: 'typo',
       python: null,
       packages: [],
@@ -161,7 +151,7 @@ describe('an environment that failed', () => {
     type(field(node, 'Time zone'), '');
     button(node, 'Create').click();
     await shows(node, 'Connecting my-tpu');
-    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
+    expect(server.posts[0]).toEqual({
       ...asked,
       setup: { ...setup, apt: ['ffmpeg', 'tree'], timezone: '' },
       replace_setup: true
@@ -169,22 +159,17 @@ describe('an environment that failed', () => {
   });
 
   it('can be tried again where its packages are not the reason', async () => {
-    const full: IProblem = {
-      ...PROBLEM,
-      message: 'Full.',
-      reason: 'DISK_FULL'
-    };
+    const full = aProblem('Full.', 'DISK_FULL');
+    const tpu = connectedTPU({ environments: [{ ...TYPO, problem: full }] });
     const { node, server } = await openPanel({
-      ...listOf(connectedTPU({ environments: [{ ...TYPO, problem: full }] })),
+      ...listOf(tpu),
       [`POST ${PATH}/connect`]: [202, anOperation()]
     });
     await shows(node, 'Environment typo: Full.');
     expect(() => button(node, 'Fix…')).toThrow();
     button(node, 'Try Again').click();
     await shows(node, 'Connecting my-tpu');
-    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
-      environment: 'typo'
-    });
+    expect(server.posts).toEqual([{ environment: 'typo' }]);
   });
 
   it('leaves nothing when its TPU is deleted', async () => {
@@ -203,17 +188,14 @@ describe('removing an environment', () => {
   it('asks, names only its kernels, and is asked for on the server', async () => {
     const theirs = aKernel({ id: 'k2', notebook: 'b.ipynb', environment: 'b' });
     let environments = [READY];
-    const { changes, node, server } = await openPanel({
-      ...listOf(connectedTPU()),
+    const { changes, node, server } = await openPage(connectedTPU(), {
       [`GET ${PATH}/kernels`]: [200, [aKernel(), theirs]],
       [`DELETE ${PATH}/environments/default`]: () => {
         environments = [];
         return [202, anOperation({ kind: 'environment' })];
       }
     });
-    button(node, 'my-tpu').click();
-    await vi.waitFor(() => button(node, 'Remove default…'));
-    button(node, 'Remove default…').click();
+    await vi.waitFor(() => button(node, 'Remove default…').click());
     await shows(document.body, 'Remove the environment default?', 'Untitled');
     const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
     expect(dialog.textContent).not.toContain('b.ipynb');
@@ -226,7 +208,7 @@ describe('removing an environment', () => {
     // Nothing else is done with it meanwhile.
     expect(() => button(node, 'Remove default…')).toThrow();
     changes.tpu(connectedTPU({ environments }));
-    await vi.waitFor(() => expect(node.textContent).not.toContain('JAX 0.7.2'));
+    await hides(node, 'JAX 0.7.2');
   });
 });
 
@@ -234,10 +216,8 @@ describe('an environment of several hosts', () => {
   it('says on which hosts the last check found other versions', async () => {
     const different = [{ host: 1, versions: 'numpy 1.0 instead of 2.0' }];
     const versions = { time: '2026-10-14T10:00:00Z', different, unchecked: [] };
-    const { node } = await openPanel(
-      listOf(connectedTPU({ environments: [{ ...READY, versions }] }))
-    );
-    button(node, 'my-tpu').click();
+    const tpu = connectedTPU({ environments: [{ ...READY, versions }] });
+    const { node } = await openPage(tpu);
     await shows(node, 'Different versions on host 1');
     const label = node.querySelector<HTMLElement>('[title^="Host 1"]')!;
     expect(label.title).toMatch(
@@ -279,8 +259,7 @@ describe('the packages of an environment', () => {
       { ...jax, ...needed },
       { ...yaml, ...other }
     ];
-    const opened = await openPanel({
-      ...listOf(connectedTPU()),
+    const opened = await openPage(connectedTPU(), {
       [`GET ${PATH}/environments/default/packages`]: () => [200, installed],
       [`POST ${PATH}/environments/default/packages`]: [
         202,
@@ -288,10 +267,9 @@ describe('the packages of an environment', () => {
       ],
       ...answers
     });
-    button(opened.node, 'my-tpu').click();
-    await vi.waitFor(() => button(opened.node, 'Packages of default…'));
-    button(opened.node, 'Packages of default…').click();
-    await shows(opened.node, 'Packages of default', 'Added', 'einops0.8.1');
+    const { node } = opened;
+    await vi.waitFor(() => button(node, 'Packages of default…').click());
+    await shows(node, 'Packages of default', 'Added', 'einops0.8.1');
     return {
       ...opened,
       remains: (...now: typeof installed) => (installed = now)
@@ -303,7 +281,7 @@ describe('the packages of an environment', () => {
     await shows(node, 'jax0.7.2');
     expect(() => button(node, 'Remove jax')).toThrow();
     type(field(node, 'Installed'), 'ruamel_Y');
-    await vi.waitFor(() => expect(node.textContent).not.toContain('einops0'));
+    await hides(node, 'einops0');
     await shows(node, 'ruamel.yaml0.18');
     type(field(node, 'Installed'), 'nothing');
     await shows(node, 'No package matches the filter.');
@@ -316,9 +294,7 @@ describe('the packages of an environment', () => {
     await vi.waitFor(() => expect(button(node, 'Add').disabled).toBe(false));
     button(node, 'Add').click();
     await shows(node, 'Changing an environment on my-tpu');
-    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
-      add: ['flax', 'matplotlb']
-    });
+    expect(server.posts).toEqual([{ add: ['flax', 'matplotlb'] }]);
     changes.operation(running);
     expect(button(node, 'Add').disabled).toBe(true);
     changes.operation({ ...running, state: 'failed', problem: PROBLEM });
@@ -359,20 +335,15 @@ describe('the packages of an environment', () => {
   it('are removed by their button, and a refusal is shown', async () => {
     const path = `POST ${PATH}/environments/default/packages`;
     const { node, server } = await openPackages({
-      [path]: [409, { message: 'It is busy.', reason: 'CONFLICT', hint: '' }]
+      [path]: refused('It is busy.')
     });
     button(node, 'Remove einops').click();
     await shows(node, 'It is busy.');
-    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
-      remove: ['einops']
-    });
+    expect(server.posts).toEqual([{ remove: ['einops'] }]);
   });
 
   it('say why they can’t be listed, and are asked for again', async () => {
-    let answer: [number, unknown] = [
-      503,
-      { message: 'No link.', reason: 'UNREACHABLE', hint: '' }
-    ];
+    let answer: [number, unknown] = refused('No link.');
     const { actions, node } = await openPanel({
       ...listOf(connectedTPU()),
       [`GET ${PATH}/environments/default/packages`]: () => answer
@@ -408,8 +379,7 @@ describe('the Python environments on the hosts', () => {
   };
 
   it('are found by a click, and become a kernel by another, after the question', async () => {
-    const { node, server } = await openPanel({
-      ...listOf(connectedTPU()),
+    const { node, server } = await openPage(connectedTPU(), {
       [`GET ${PATH}/pythons`]: [
         200,
         {
@@ -420,7 +390,6 @@ describe('the Python environments on the hosts', () => {
       ],
       [`POST ${PATH}/connect`]: [202, anOperation()]
     });
-    button(node, 'my-tpu').click();
     await shows(node, 'Find environments');
     expect(server.count(`GET ${PATH}/pythons`)).toBe(0);
     button(node, 'Find virtual environments on the hosts').click();
@@ -447,18 +416,10 @@ describe('the Python environments on the hosts', () => {
 });
 
 it('the hosts of a pod are given the same packages by a click', async () => {
-  const host = (index: number) => ({
-    index,
-    internal_address: '',
-    external_address: '',
-    link: { state: 'up' as const, since: '', problem: null }
-  });
-  const pod = connectedTPU({ hosts: [host(0), host(1)] });
-  const { node, server } = await openPanel({
-    ...listOf(pod),
+  const pod = connectedTPU({ hosts: someHosts(2) });
+  const { node, server } = await openPage(pod, {
     [`POST ${PATH}/environments/default/sync`]: [202, anOperation()]
   });
-  button(node, 'my-tpu').click();
   await shows(node, 'Sync Hosts');
   button(
     node,

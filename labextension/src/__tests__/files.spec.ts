@@ -5,12 +5,20 @@ import { AddressInfo } from 'node:net';
 
 import { Notification } from '@jupyterlab/apputils';
 import { ServerConnection } from '@jupyterlab/services';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { download, upload } from '../files/transfers';
 import { TPUModel } from '../model/model';
 import { TPUClient } from '../rest/client';
-import { answerDialog, button, dialogInputs, type } from './opened';
+import {
+  answerDialog,
+  button,
+  dialogInputs,
+  notified,
+  shows,
+  type,
+  typeInDialog
+} from './opened';
 import { aTPU, TestChangeFeed } from './server';
 
 const FILES = '/jupyter-tpu/v1/tpus/us-central1-a~my-tpu/hosts/0/files';
@@ -73,19 +81,11 @@ beforeEach(async () => {
   model = new TPUModel(new TPUClient(settings), new TestChangeFeed());
 });
 
-afterEach(async () => {
-  Notification.dismiss();
-  await new Promise(done => server.close(done));
-});
+afterEach(() => new Promise<void>(done => server.close(() => done())));
 
 /** Chooses files in the dialog that opens. */
 async function choose(folder: string, ...names: string[]): Promise<void> {
-  const [files, where] = await vi.waitFor(() => {
-    const fields =
-      document.querySelectorAll<HTMLInputElement>('.jp-Dialog input');
-    expect(fields).toHaveLength(2);
-    return fields;
-  });
+  const [files, where] = await dialogInputs(2);
   files.required = false; // jsdom has no way to choose files
   Object.defineProperty(files, 'files', {
     value: names.map(name => new File([`content of ${name}`], name))
@@ -94,8 +94,6 @@ async function choose(folder: string, ...names: string[]): Promise<void> {
   type(where, folder);
   await answerDialog('Upload');
 }
-
-const messages = () => Notification.manager.notifications.map(n => n.message);
 
 describe('an upload', () => {
   it('puts the chosen files into a folder', async () => {
@@ -106,9 +104,9 @@ describe('an upload', () => {
       'data/a.csv': 'content of a.csv',
       'data/ä b.csv': 'content of ä b.csv'
     });
-    expect(messages()).toEqual([
-      'Uploaded data/ä b.csv to my-tpu',
-      'Uploaded data/a.csv to my-tpu'
+    expect(notified()).toEqual([
+      'success: Uploaded data/ä b.csv to my-tpu',
+      'success: Uploaded data/a.csv to my-tpu'
     ]);
   });
 
@@ -138,8 +136,8 @@ describe('an upload', () => {
     const done = upload(aTPU(), model);
     await choose('full', 'a');
     await done;
-    expect(messages()).toEqual([
-      'full/a could not be uploaded: It is DISK_FULL.'
+    expect(notified()).toEqual([
+      'error: full/a could not be uploaded: It is DISK_FULL.'
     ]);
   });
 
@@ -152,19 +150,13 @@ describe('an upload', () => {
     const done = upload(aTPU(), model);
     await choose('', 'a');
     await done;
-    expect(messages()).toEqual([]);
+    expect(notified()).toEqual([]);
   });
 });
 
 describe('a download', () => {
   const answer = async (path: string) => {
-    const input = await vi.waitFor(() => {
-      const field =
-        document.querySelector<HTMLInputElement>('.jp-Dialog input');
-      expect(field).not.toBeNull();
-      return field!;
-    });
-    type(input, path);
+    await typeInDialog(path);
     await answerDialog('Download');
   };
 
@@ -187,22 +179,14 @@ describe('a download', () => {
 
   it('of a file that is not there says so, and saves nothing', async () => {
     const done = download(aTPU(), model);
-    const [asked] = await dialogInputs(1);
-    type(asked, 'missing');
+    await typeInDialog('missing');
     const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
     button(dialog, 'Download').click();
-    await vi.waitFor(() =>
-      expect(document.querySelector('.jp-Dialog')?.textContent).toContain(
-        'It is NOT_FOUND.'
-      )
-    );
+    await shows(dialog, 'It is NOT_FOUND.');
     const [path] = await dialogInputs(1);
     expect(path.value).toBe('missing'); // to be corrected
     type(path, 'another'); // pasted: one change
-    expect(
-      document.querySelector<HTMLButtonElement>('.jp-Dialog .jp-mod-accept')!
-        .disabled
-    ).toBe(false);
+    expect(button(dialog, 'Download').disabled).toBe(false);
     await answerDialog('Cancel');
     await done;
     expect(document.querySelector('a[download]')).toBeNull();

@@ -1,12 +1,10 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { GrantsForm } from '../money/grantsForm';
 import { IGrantUse } from '../rest/api';
-import { button, disposeWidgets, openPanel, shows } from './opened';
-import { catalog } from './server';
-
-afterEach(disposeWidgets);
+import { button, openPanel, shows, type } from './opened';
+import { catalogWith } from './server';
 
 const USE: IGrantUse = {
   grant: {
@@ -22,15 +20,6 @@ const USE: IGrantUse = {
   expired: false
 };
 
-function type(node: HTMLElement, index: number, text: string): void {
-  const input = node.querySelectorAll('form input')[index];
-  Object.getOwnPropertyDescriptor(
-    HTMLInputElement.prototype,
-    'value'
-  )!.set!.call(input, text);
-  input.dispatchEvent(new Event('input', { bubbles: true }));
-}
-
 it('shows what is left of each grant, adds one and removes one', async () => {
   const { commands, node, server } = await openPanel({
     'GET grants': [200, []],
@@ -41,7 +30,8 @@ it('shows what is left of each grant, adds one and removes one', async () => {
   await shows(node, 'There are no grants.');
   expect(button(node, 'Add Grant').disabled).toBe(true);
   const texts = ['trc-v5e', 'v5e, v5litepod-8', 'us-central1-a', '64'];
-  texts.forEach((text, index) => type(node, index, text));
+  const inputs = node.querySelectorAll<HTMLElement>('form input');
+  texts.forEach((text, index) => type(inputs[index], text));
   await vi.waitFor(() =>
     expect(button(node, 'Add Grant').disabled).toBe(false)
   );
@@ -102,7 +92,7 @@ it('shows the last answer, also when an earlier one arrives later', async () => 
 
 it('is one click from the price of a new TPU', async () => {
   const { actions, node } = await openPanel({
-    'GET catalog': [200, { ...catalog, emulated: false }],
+    ...catalogWith({ emulated: false }),
     'GET grants': [200, [USE]]
   });
   actions.openCreateForm();
@@ -113,7 +103,7 @@ it('is one click from the price of a new TPU', async () => {
 
 it('is said with the price of a new TPU, and as it changes', async () => {
   const { actions, changes, node, server } = await openPanel({
-    'GET catalog': [200, { ...catalog, emulated: false }],
+    ...catalogWith({ emulated: false }),
     'GET grants': [200, [USE]]
   });
   actions.openCreateForm();

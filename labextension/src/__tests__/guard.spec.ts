@@ -2,25 +2,27 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 import { Signal } from '@lumino/signaling';
 import { BoxPanel, Widget } from '@lumino/widgets';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
-import { ACTIONS } from '../actions/table';
 import { addGuardNotices } from '../guard/guardNotices';
 import { addInterruptionNotices } from '../kernels/interruptionNotices';
-import { keyOf } from '../model/resources';
-import { IGuard } from '../rest/api';
+import { IGuard, ITPU } from '../rest/api';
 import {
   answerDialog,
   button,
+  choose,
   dialogInputs,
-  disposeWidgets,
+  dialogSelects,
   listOf,
+  notified,
+  openAction,
+  openPage,
   openPanel,
   shows,
   type,
   widgets
 } from './opened';
-import { aProblem, aTPU, connectedTPU } from './server';
+import { aProblem, aTPU, connectedTPU, someHosts } from './server';
 
 const PATH = 'tpus/us-central1-a~my-tpu/guard';
 const KEEP = `POST ${PATH}/keep`;
@@ -45,25 +47,13 @@ function aGuard(more: Partial<IGuard> = {}): IGuard {
   };
 }
 
-afterEach(() => {
-  disposeWidgets();
-  Notification.dismiss();
-  vi.useRealTimers();
-});
-
 it('says when a TPU stops itself, and keeps it for an hour', async () => {
-  const { node, server } = await openPanel({
-    ...listOf(aTPU({ guard: aGuard() })),
+  const { node, server } = await openPage(aTPU({ guard: aGuard() }), {
     [KEEP]: [200, aGuard()]
   });
-  button(node, 'my-tpu').click();
   await shows(node, 'Stops at', ': idle');
   button(node, 'Keep it for an hour').click();
-  await vi.waitFor(() =>
-    expect(
-      server.calls.map(({ method, path }) => `${method} ${path}`)
-    ).toContain(KEEP)
-  );
+  await vi.waitFor(() => expect(server.count(KEEP)).toBe(1));
 });
 
 it('says what a TPU waits for, and why it can’t stop itself', async () => {
@@ -73,23 +63,19 @@ it('says what a TPU waits for, and why it can’t stop itself', async () => {
     'Grant it.'
   );
   const guard = aGuard({ ends: '', reason: '', busy: ['a job'], problem });
-  const { node } = await openPanel(listOf(aTPU({ guard })));
-  button(node, 'my-tpu').click();
+  const { node } = await openPage(aTPU({ guard }));
   await shows(node, 'Busy with a job', 'no permission. Grant it.');
   expect(node.textContent).not.toContain('Keep it');
 });
 
 it('sets the limits that are typed, beginning with those that its host has', async () => {
   const before = aGuard({ idle: 5400, max_cost: 7, notice: 600, ends: '' });
-  const { commands, server } = await openPanel({
-    ...listOf(aTPU({ guard: null })),
+  const { done, server } = await openAction('guard', aTPU(), {
     [`GET ${PATH}`]: [200, before],
     [`POST ${PATH}`]: [200, { ...before, idle: 3600 }]
   });
-  const done = commands.execute(ACTIONS.guard.command, { tpu: keyOf(aTPU()) });
   const [cost, until] = await dialogInputs(2);
-  const [idle, action] =
-    document.querySelectorAll<HTMLSelectElement>('.jp-Dialog select');
+  const [idle, action] = dialogSelects();
   expect([idle.selectedOptions[0].text, cost.value, until.value]).toEqual([
     'After 90 minutes',
     '7',
@@ -102,43 +88,33 @@ it('sets the limits that are typed, beginning with those that its host has', asy
   type(until, '2099-12-24T08:00');
   await answerDialog('Save');
   await done;
-  const call = server.calls.find(request => request.method === 'POST');
-  expect(call?.body).toEqual({
-    action: 'delete',
-    idle: 3600,
-    max_cost: null,
-    until: new Date(2099, 11, 24, 8).toISOString(),
-    notice: 600
-  });
-  expect(Notification.manager.notifications.map(one => one.message)).toEqual([
-    'my-tpu: No limit is near.'
+  expect(server.posts).toEqual([
+    {
+      action: 'delete',
+      idle: 3600,
+      max_cost: null,
+      until: new Date(2099, 11, 24, 8).toISOString(),
+      notice: 600
+    }
   ]);
+  expect(notified()).toEqual(['success: my-tpu: No limit is near.']);
 });
 
 it('removes the guard of another person’s pod, which can only be deleted, by its name', async () => {
-  const host = (index: number) => ({
-    index,
-    internal_address: '',
-    external_address: '',
-    link: { state: 'up' as const, since: '', problem: null }
-  });
   const pod = aTPU({
-    hosts: [host(0), host(1)],
+    hosts: someHosts(2),
     guard: aGuard(),
     owner: 'bob',
     not_yours: true
   });
-  const { node, server } = await openPanel({
-    ...listOf(pod),
+  const { node, server } = await openPage(pod, {
     [`GET ${PATH}`]: [200, aGuard({ action: 'delete' })],
     [`DELETE ${PATH}`]: [204, null]
   });
-  button(node, 'my-tpu').click();
   await shows(node, 'Change…');
   button(node, 'Delete my-tpu automatically…').click();
   await dialogInputs(2);
-  const [idle, action] =
-    document.querySelectorAll<HTMLSelectElement>('.jp-Dialog select');
+  const [idle, action] = dialogSelects();
   expect([action.value, action.disabled]).toEqual(['delete', true]);
   choose(idle, '');
   expect(await answerDialog('Save')).toMatch(
@@ -153,27 +129,20 @@ it('removes the guard of another person’s pod, which can only be deleted, by i
     ])
   );
   await vi.waitFor(() =>
-    expect(
-      Notification.manager.notifications.map(
-        notification => notification.message
-      )
-    ).toEqual(['my-tpu runs until you delete it.'])
+    expect(notified()).toEqual(['success: my-tpu runs until you delete it.'])
   );
 });
 
 it('warns in the notebooks of the TPU, and in no other', async () => {
   const tpu = connectedTPU({
-    guard: aGuard({ ends: new Date(Date.now() + 60_000).toISOString() })
+    guard: aGuard({ ends: soon(1) })
   });
   const { actions, changes, server } = await openPanel({
     ...listOf(tpu),
     [KEEP]: [200, aGuard()]
   });
   const { kernelspec } = tpu.environments[0];
-  const shell = new TestShell(
-    new Document(kernelspec),
-    new Document(`another-${kernelspec}`)
-  );
+  const shell = shellOf(tpu, `another-${kernelspec}`);
   addGuardNotices(actions, shell.shell);
   const [notebook, other] = shell.documents;
   expect(notebook.node.textContent).toContain('my-tpu: Stops at');
@@ -189,18 +158,14 @@ it('warns in the notebooks of the TPU, and in no other', async () => {
 });
 
 it('warns before the time of a flex-start TPU is over, which nobody can put off', async () => {
-  const soon = (minutes: number) =>
-    new Date(Date.now() + minutes * 60_000).toISOString();
   const tpu = connectedTPU({
     tier: 'flex-start',
     run_for: 7200,
     run_ends: soon(100)
   });
-  const { actions, changes, node } = await openPanel(listOf(tpu));
-  button(node, 'my-tpu').click();
+  const { actions, changes, node } = await openPage(tpu);
   await shows(node, 'Flex-start', '2 hours, until about');
-  const { kernelspec } = tpu.environments[0];
-  const shell = new TestShell(new Document(kernelspec), new Document('other'));
+  const shell = shellOf(tpu, 'other');
   vi.useFakeTimers({ now: Date.now() });
   addGuardNotices(actions, shell.shell);
   const [notebook, other] = shell.documents;
@@ -221,14 +186,13 @@ it('warns before the time of a flex-start TPU is over, which nobody can put off'
   expect(labels()).toHaveLength(2);
   expect(notebook.node.textContent).toContain('Keep It for an Hour');
   changes.tpu({ ...tpu, run_ends: '' });
-  expect(Notification.manager.notifications).toEqual([]);
+  expect(notified()).toEqual([]);
 });
 
 it('says in the notebooks of a TPU that Google preempts it', async () => {
   const tpu = connectedTPU();
   const { actions, changes } = await openPanel(listOf(tpu));
-  const { kernelspec } = tpu.environments[0];
-  const shell = new TestShell(new Document(kernelspec), new Document('other'));
+  const shell = shellOf(tpu, 'other');
   addInterruptionNotices(actions, shell.shell);
   const interruption = {
     kind: 'preemption' as const,
@@ -244,9 +208,15 @@ it('says in the notebooks of a TPU that Google preempts it', async () => {
   expect(notebook.node.textContent).toBe('');
 });
 
-function choose(select: HTMLSelectElement, value: string): void {
-  select.value = value;
-  select.dispatchEvent(new Event('change', { bubbles: true }));
+/** The time in so many minutes. */
+function soon(minutes: number): string {
+  return new Date(Date.now() + minutes * 60_000).toISOString();
+}
+
+/** With a notebook of the TPU, and another one. */
+function shellOf(tpu: ITPU, other: string): TestShell {
+  const { kernelspec } = tpu.environments[0];
+  return new TestShell(new Document(kernelspec), new Document(other));
 }
 
 /** A notebook, or a console. */
@@ -281,8 +251,6 @@ class TestShell {
 }
 
 it('warns once before a TPU stops, and takes that back when it is kept', async () => {
-  const soon = (minutes: number) =>
-    new Date(Date.now() + minutes * 60_000).toISOString();
   const tpu = aTPU({ guard: aGuard({ ends: soon(30) }) });
   const { actions, changes, server } = await openPanel({
     ...listOf(tpu),
@@ -291,7 +259,7 @@ it('warns once before a TPU stops, and takes that back when it is kept', async (
   vi.useFakeTimers({ now: Date.now() });
   addGuardNotices(actions, new TestShell().shell);
   vi.advanceTimersByTime(24 * 60_000);
-  expect(Notification.manager.notifications).toEqual([]);
+  expect(notified()).toEqual([]);
   vi.advanceTimersByTime(2 * 60_000);
   const [warning] = Notification.manager.notifications;
   expect(warning.message).toContain('my-tpu: Stops at');
@@ -299,9 +267,7 @@ it('warns once before a TPU stops, and takes that back when it is kept', async (
   expect(keep.label).toBe('Keep It for an Hour');
   keep.callback(new MouseEvent('click'));
   changes.tpu({ ...tpu, guard: aGuard({ ends: soon(60) }) });
-  expect(Notification.manager.notifications).toEqual([]);
+  expect(notified()).toEqual([]);
   vi.useRealTimers();
-  await vi.waitFor(() =>
-    expect(server.calls.map(({ path }) => path)).toContain(KEEP.slice(5))
-  );
+  await vi.waitFor(() => expect(server.count(KEEP)).toBe(1));
 });

@@ -1,17 +1,15 @@
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { IHunt, IHuntAttempt } from '../rest/api';
 import {
-  button,
   answerDialog,
-  disposeWidgets,
+  button,
+  hides,
   listOf,
   openPanel,
   shows
 } from './opened';
-import { aCost, anOperation, aProblem, aTPU, catalog } from './server';
-
-afterEach(disposeWidgets);
+import { aCost, anOperation, aProblem, aTPU, catalogWith } from './server';
 
 function anAttempt(more: Partial<IHuntAttempt> = {}): IHuntAttempt {
   return {
@@ -100,10 +98,7 @@ describe('a hunt', () => {
     tick(tiers!, 'Spot');
     button(node, 'Start Hunt').click();
     await shows(node, 'Hunting for my-tpu');
-    const { body } = server.calls.find(
-      one => one.method === 'POST' && one.path === 'hunts'
-    )!;
-    expect(body).toMatchObject({
+    expect(server.bodies('POST hunts')[0]).toMatchObject({
       tpu: { name: 'my-tpu', type: 'v5litepod-8' },
       zones: ['us-central1-a', 'us-west4-a'],
       types: ['v5litepod-8'],
@@ -145,7 +140,7 @@ describe('a hunt', () => {
       ruled_out: false
     };
     const { node, server } = await openPanel({
-      'GET catalog': [200, { ...catalog, emulated: false }],
+      ...catalogWith({ emulated: false }),
       'POST hunt-quotes': [200, [candidate]],
       'POST hunts': [201, aHunt()],
       'GET operations/h1': [200, operation]
@@ -158,9 +153,7 @@ describe('a hunt', () => {
     tick(node, 'Spot');
     await shows(node, 'Hunt again each time it is preempted');
     tick(node, 'Hunt again');
-    await vi.waitFor(() =>
-      expect(node.textContent).not.toContain('Stop trying after')
-    );
+    await hides(node, 'Stop trying after');
     button(node, 'Start Hunt').click();
     const question = await answerDialog('Start Hunt');
     expect(question).toContain('v5litepod-8 · us-west4-a: About $9.60 an hour');

@@ -1,6 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
 import { JobLogView } from '../jobs/logView';
@@ -12,21 +12,16 @@ import { TPUClient } from '../rest/client';
 import {
   answerDialog,
   button,
-  disposeWidgets,
-  listOf,
-  openPanel,
+  dialogInputs,
+  notified,
+  openPage,
   shows,
+  type,
   widgets
 } from './opened';
 import { aJob, aTPU, openModel, TestChangeFeed, TestServer } from './server';
 
 const JOBS = 'tpus/us-central1-a~my-tpu/jobs';
-
-beforeEach(() => localStorage.clear());
-afterEach(() => {
-  disposeWidgets();
-  Notification.dismiss();
-});
 
 function aLine(number: number, text: string, more = {}): IJobLine {
   return { number, text, time: '', stream: 'out', more: false, ...more };
@@ -49,16 +44,12 @@ function aLog(lines: IJobLine[], more: Partial<IJobLog> = {}): IJobLog {
 }
 
 async function openJobs(...jobs: ReturnType<typeof aJob>[]) {
-  const opened = await openPanel({
-    ...listOf(aTPU()),
+  return openPage(aTPU(), {
     'GET jobs': [200, jobs],
     [`POST ${JOBS}`]: [201, aJob({ id: 'j2', name: 'echo hi | cat' })],
     [`POST ${JOBS}/j1/stop`]: [200, aJob({ state: 'stopping' })],
     [`DELETE ${JOBS}/j1`]: [204, '']
   });
-  await opened.actions.open.tpu(aTPU());
-  await shows(opened.node, 'Jobs');
-  return opened;
 }
 
 it('lists jobs with state and problems, stops and removes them', async () => {
@@ -81,27 +72,20 @@ it('lists jobs with state and problems, stops and removes them', async () => {
 it('starts a job from the form', async () => {
   const { node, server } = await openJobs();
   button(node, 'New job on my-tpu').click();
-  await vi.waitFor(() => {
-    const input = document.querySelector<HTMLInputElement>('.jp-Dialog input')!;
-    const type = Object.getOwnPropertyDescriptor(
-      HTMLInputElement.prototype,
-      'value'
-    )!.set!;
-    type.call(input, 'echo hi | cat');
-    input.dispatchEvent(new Event('input', { bubbles: true }));
-    expect(input.value).toBe('echo hi | cat');
-  });
+  const [command] = await dialogInputs(3);
+  type(command, 'echo hi | cat');
   await answerDialog('Start');
   await shows(node, 'echo hi | cat');
-  const [{ body }] = server.calls.filter(({ method }) => method === 'POST');
-  expect(body).toEqual({
-    command: ['sh', '-c', 'echo hi | cat'],
-    name: 'echo hi | cat',
-    hosts: 'all',
-    cwd: '',
-    environment: '',
-    restart_with_tpu: false
-  });
+  expect(server.posts).toEqual([
+    {
+      command: ['sh', '-c', 'echo hi | cat'],
+      name: 'echo hi | cat',
+      hosts: 'all',
+      cwd: '',
+      environment: '',
+      restart_with_tpu: false
+    }
+  ]);
 });
 
 async function openLog(answers: IJobLog[], job = aJob()) {
@@ -134,12 +118,7 @@ it('says that a search finds nothing, and where nothing was printed', async () =
   const { node } = await openLog([aLog([])], aJob({ state: 'ended' }));
   await shows(node, 'The job has printed nothing here.');
   const search = node.querySelector<HTMLInputElement>('[type=search]')!;
-  const type = Object.getOwnPropertyDescriptor(
-    HTMLInputElement.prototype,
-    'value'
-  )!.set!;
-  type.call(search, 'error');
-  search.dispatchEvent(new Event('input', { bubbles: true }));
+  type(search, 'error');
   await shows(node, 'No line has this text.');
 });
 
@@ -165,31 +144,26 @@ async function loadPage(server: TestServer, storage = localStorage) {
   return changes;
 }
 
-const shown = () =>
-  Notification.manager.notifications.map(
-    ({ message, type }) => `${type}: ${message}`
-  );
-
 it('notifies once of each job that has ended, also while no page was open', async () => {
   const old = aJob({ id: 'old', state: 'failed', exit_code: 1 });
   const both = [aJob(), aJob({ id: 'j2', name: 'eval' }), old];
   const server = new TestServer({ 'GET jobs': [200, both] });
   const changes = await loadPage(server);
-  expect(shown()).toEqual([]);
+  expect(notified()).toEqual([]);
   changes.job(aJob({ state: 'ended', exit_code: 0 }));
   changes.job(aJob({ state: 'ended', exit_code: 0 }));
   const first = 'success: train on my-tpu: ended with exit code 0';
-  expect(shown()).toEqual([first]);
+  expect(notified()).toEqual([first]);
   changes.dispose();
   const ended = aJob({ id: 'j2', name: 'eval', state: 'failed', exit_code: 3 });
   const now = [aJob({ state: 'ended', exit_code: 0 }), ended, old];
   server.answers['GET jobs'] = [200, now];
   await loadPage(server);
   const second = 'error: eval on my-tpu: failed with exit code 3';
-  expect(shown().sort()).toEqual([second, first]);
+  expect(notified().sort()).toEqual([second, first]);
   Notification.dismiss();
   await loadPage(server);
-  expect(shown()).toEqual([]);
+  expect(notified()).toEqual([]);
 });
 
 it('does not notify of a job that somebody has stopped', async () => {
@@ -197,7 +171,7 @@ it('does not notify of a job that somebody has stopped', async () => {
     new TestServer({ 'GET jobs': [200, [aJob()]] })
   );
   changes.job(aJob({ state: 'stopped', stopped: true, exit_code: -15 }));
-  expect(shown()).toEqual([]);
+  expect(notified()).toEqual([]);
 });
 
 it('shows the log of a job in a tab', async () => {

@@ -55,50 +55,39 @@ class TestSocket {
 
   /** A line of output as our server sends it. */
   bring(number: number, parent = 'r', replayed = false): void {
-    this.deliver(
-      KernelMessage.createMessage<KernelMessage.IStreamMsg>({
-        msgType: 'stream',
-        channel: 'iopub',
-        session: 'kernel',
-        msgId: `said-${number}`,
-        content: { name: 'stdout', text: `${number}\n` },
-        parentHeader: { msg_id: parent } as never,
-        metadata: { jupyter_tpu: { number, replayed } }
-      })
-    );
+    const content = { name: 'stdout', text: `${number}\n` };
+    this.deliver('iopub', 'stream', content, parent, { number, replayed });
   }
 
   /** The reply to `r`. */
   reply(number: number): void {
-    this.deliver({
-      ...KernelMessage.createMessage<KernelMessage.IExecuteReplyMsg>({
-        msgType: 'execute_reply',
-        channel: 'shell',
-        session: 'kernel',
-        content: { status: 'ok', execution_count: 1 } as never,
-        parentHeader: { msg_id: 'r' } as never
-      }),
-      metadata: { jupyter_tpu: { number, replayed: false } }
-    });
+    const content = { status: 'ok', execution_count: 1 };
+    this.deliver('shell', 'execute_reply', content, 'r', { number });
   }
 
   /** An `input()` of a request. */
   ask(number: number, parent: string): void {
-    this.deliver(
-      KernelMessage.createMessage<KernelMessage.IInputRequestMsg>({
-        msgType: 'input_request',
-        channel: 'stdin',
-        session: 'kernel',
-        msgId: `input-${number}`,
-        content: { prompt: '', password: false },
-        parentHeader: { msg_id: parent } as never,
-        metadata: { jupyter_tpu: { number, replayed: false } }
-      } as never)
-    );
+    const content = { prompt: '', password: false };
+    this.deliver('stdin', 'input_request', content, parent, { number });
   }
 
-  private deliver(msg: KernelMessage.IMessage): void {
-    const data = serializer.serialize(msg, V1);
+  private deliver(
+    channel: string,
+    msgType: string,
+    content: object,
+    parent: string,
+    sequence: { number: number; replayed?: boolean }
+  ): void {
+    const message = KernelMessage.createMessage({
+      msgType,
+      channel,
+      session: 'kernel',
+      msgId: `${channel}-${sequence.number}`,
+      content,
+      parentHeader: { msg_id: parent }
+    } as never);
+    const metadata = { jupyter_tpu: { replayed: false, ...sequence } };
+    const data = serializer.serialize({ ...message, metadata } as never, V1);
     this.onmessage?.(new MessageEvent('message', { data }));
   }
 }
@@ -131,6 +120,10 @@ function page(status: KernelStatus | (() => KernelStatus) = 'found') {
 }
 
 const last = () => TestSocket.made[TestSocket.made.length - 1];
+
+/** What the server was told. */
+const told = () =>
+  last().sent.map(text => JSON.parse(text as string).jupyter_tpu as object);
 
 afterEach(() => {
   TestSocket.made = [];
@@ -168,13 +161,13 @@ it('acknowledges what came, in time', () => {
   connect();
   last().open(0);
   last().bring(1);
-  expect(last().sent).toEqual([]);
+  expect(told()).toEqual([]);
   vi.advanceTimersByTime(200);
-  expect(last().sent).toEqual(['{"jupyter_tpu":{"seen":1}}']);
+  expect(told()).toEqual([{ seen: 1 }]);
   for (let number = 2; number <= 65; number++) {
     last().bring(number);
   }
-  expect(last().sent[1]).toBe('{"jupyter_tpu":{"seen":65}}');
+  expect(told()[1]).toEqual({ seen: 65 });
 });
 
 it('stays connecting while there is no server, and is there soon after it', async () => {
@@ -284,17 +277,13 @@ it('shows a request that it asked for again whole and in order, over breaks too'
   last().bring(11);
   first.send(request);
   last().bring(12);
-  expect(last().sent).toEqual([
-    '{"jupyter_tpu":{"repeat":{"r":0},"shown":true}}'
-  ]);
+  expect(told()).toEqual([{ repeat: { r: 0 }, shown: true }]);
   [8, 9].forEach(number => last().bring(number, 'r', true));
   last().refuse();
 
   connect();
   last().open(12);
-  expect(last().sent).toEqual([
-    '{"jupyter_tpu":{"repeat":{"r":9},"shown":true}}'
-  ]);
+  expect(told()).toEqual([{ repeat: { r: 9 }, shown: true }]);
   [10, 11, 12].forEach(number => last().bring(number, 'r', true));
   last().say({ replayed: 'r' });
   [13, 14].forEach(number => last().bring(number));
@@ -311,9 +300,7 @@ it('stays the follower of a request over breaks, until its reply has come', () =
   last().refuse();
   connect();
   last().open(11);
-  expect(last().sent).toEqual([
-    '{"jupyter_tpu":{"repeat":{"r":11},"shown":true}}'
-  ]);
+  expect(told()).toEqual([{ repeat: { r: 11 }, shown: true }]);
   last().bring(12); // in the repetition, too
   last().bring(12, 'r', true);
   last().say({ replayed: 'r' });
@@ -321,7 +308,7 @@ it('stays the follower of a request over breaks, until its reply has come', () =
   last().refuse();
   connect();
   last().open(13);
-  expect(last().sent).toEqual([]);
+  expect(told()).toEqual([]);
   expect(shown).toEqual(['11', '12', 'reply']);
 });
 
@@ -332,9 +319,7 @@ it('hands on what belongs to no cell of it, once that is known', () => {
   last().bring(11);
   last().bring(12, 'another');
   replay.decline('me', 'r');
-  expect(last().sent).toEqual([
-    '{"jupyter_tpu":{"repeat":{"r":10},"shown":false}}'
-  ]);
+  expect(told()).toEqual([{ repeat: { r: 10 }, shown: false }]);
   last().bring(13);
   [11, 13].forEach(number => last().bring(number, 'r', true));
   last().say({ replayed: 'r' });
@@ -357,15 +342,12 @@ it('fills a cell of a shared document when the server says so, and no longer whe
   replay.wait('me', offered);
   last().bring(9, 'r', true);
   last().say({ replayed: 'r' });
-  expect(last().sent).toEqual([
-    '{"jupyter_tpu":{"repeat":{"r":0},"shown":false}}',
-    '{"jupyter_tpu":{"fill":"r"}}'
-  ]);
+  expect(told()).toEqual([{ repeat: { r: 0 }, shown: false }, { fill: 'r' }]);
   last().bring(11); // JupyterLab has no cell for it
   last().refuse();
   const second = connect();
   last().open(11);
-  expect(last().sent).toEqual(['{"jupyter_tpu":{"fill":"r"}}']);
+  expect(told()).toEqual([{ fill: 'r' }]);
   last().say({ fill: 'r' });
   expect(granted).toEqual(['r']);
   last().bring(12);
@@ -392,14 +374,11 @@ it('asks again who writes a shared cell, when the next server’s document is th
   const second = connect();
   last().open(11, [], [], [offered]);
   last().bring(12); // the document is not there
-  expect(last().sent).toEqual([]);
+  expect(told()).toEqual([]);
   replay.resume('me', offered);
   last().bring(12, 'r', true);
   last().say({ replayed: 'r' });
-  expect(last().sent).toEqual([
-    '{"jupyter_tpu":{"repeat":{"r":11},"shown":false}}',
-    '{"jupyter_tpu":{"fill":"r"}}'
-  ]);
+  expect(told()).toEqual([{ repeat: { r: 11 }, shown: false }, { fill: 'r' }]);
   last().say({ fill: 'r' });
   second.send(request);
   [11, 12].forEach(number => last().bring(number, 'r', true));
@@ -419,7 +398,7 @@ it('closes the input box of a request that another page has answered, or that ha
   last().ask(1, 'r');
   last().say({ answered: 'another question' });
   expect(ended).toEqual([]);
-  last().say({ answered: 'input-1' });
+  last().say({ answered: 'stdin-1' });
   expect(ended).toEqual(['r']);
   last().ask(2, 'r');
   last().reply(3);

@@ -1,55 +1,22 @@
 // Memory and load of chips: asked for while they are shown, as a plot per host and in words.
 
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { EVERY } from '../chips/loads';
-import {
-  IChipLoad,
-  IHost,
-  IHostLoad,
-  ILoadSample,
-  ITPU,
-  ITPULoad
-} from '../rest/api';
+import { IChipLoad, IHostLoad, ILoadSample, ITPU, ITPULoad } from '../rest/api';
 import {
   button,
-  disposeWidgets,
   IOpened,
   listOf,
+  openPage,
   openPanel,
   shows,
   widgets
 } from './opened';
-import { aProblem, aTPU } from './server';
+import { aProblem, aTPU, someHosts } from './server';
 
 const METRICS = 'GET tpus/us-central1-a~my-tpu/metrics';
 const GIB = 2 ** 30;
-
-/** What the plots have drawn: jsdom has no canvas. */
-const drawn: unknown[] = [];
-vi.mock('uplot', () => ({
-  default: class {
-    constructor(_: object, data: unknown) {
-      drawn.push(data);
-    }
-    setData(data: unknown) {
-      drawn.push(data);
-    }
-    setSize() {}
-    destroy() {}
-  }
-}));
-
-beforeEach(() => {
-  drawn.length = 0;
-  globalThis.ResizeObserver ??= class {
-    observe() {}
-    unobserve() {}
-    disconnect() {}
-  };
-});
-
-afterEach(disposeWidgets);
 
 function aChip(duty: number | null, used: number): IChipLoad {
   return { duty_cycle: duty, memory_used: used * GIB, memory_total: 16 * GIB };
@@ -72,11 +39,6 @@ function aHost(host: number, more: Partial<IHostLoad> = {}): IHostLoad {
   };
 }
 
-function aHostOf(index: number): IHost {
-  const link = { state: 'up' as const, since: '', problem: null };
-  return { index, internal_address: '', external_address: '', link };
-}
-
 function aLoad(...hosts: IHostLoad[]): ITPULoad {
   return {
     tpu: 'my-tpu',
@@ -88,18 +50,10 @@ function aLoad(...hosts: IHostLoad[]): ITPULoad {
   };
 }
 
-async function open(...answers: ITPULoad[]): Promise<IOpened> {
+function open(...answers: ITPULoad[]): Promise<IOpened> {
   const tpu: ITPU = aTPU({ connection: 'connected' });
   const answer = () => (answers.length > 1 ? answers.shift() : answers[0]);
-  const opened = await openPanel({
-    ...listOf(tpu),
-    [METRICS]: () => [200, answer()]
-  });
-  const { actions, node } = opened;
-  expect(opened.server.count(METRICS)).toBe(0);
-  await actions.open.tpu(tpu);
-  await shows(node, 'Memory and load');
-  return opened;
+  return openPage(tpu, { [METRICS]: () => [200, answer()] });
 }
 
 it('draws what it gets, and adds what comes later', async () => {
@@ -115,13 +69,12 @@ it('draws what it gets, and adds what comes later', async () => {
     aLoad(aHost(0))
   );
   await shows(node, '30 % · 6.0 of 32.0 GiB', 'Chip 1', '4.0 GiB');
+  const drawn = () =>
+    [...node.querySelectorAll('.jp-tpu-Plot path')].map(path =>
+      path.getAttribute('d')
+    );
   await vi.waitFor(
-    () =>
-      expect(drawn[drawn.length - 1]).toEqual([
-        [10, 12],
-        [30, 90],
-        [18.75, 25]
-      ]),
+    () => expect(drawn()).toEqual(['M0 70L100 10', 'M0 81.25L100 75']),
     3 * EVERY
   );
   const asked = server.calls.filter(one => one.path.endsWith('/metrics'));
@@ -133,36 +86,32 @@ it('draws what it gets, and adds what comes later', async () => {
 
 it('asks while the page or the list can be seen, and colours the map', async () => {
   vi.useFakeTimers();
-  try {
-    const tpu = aTPU({ connection: 'connected', hosts: [aHostOf(0)] });
-    const sample = aSample(10, aChip(50, 8), aChip(0, 0));
-    const { actions, node, server } = await openPanel({
-      ...listOf(tpu),
-      [METRICS]: [200, aLoad(aHost(0, { samples: [sample] }))]
-    });
-    const [panel] = widgets;
-    panel.hide();
-    await vi.advanceTimersByTimeAsync(60_000);
-    expect(server.count(METRICS)).toBe(0);
-    await actions.open.tpu(tpu);
-    await vi.advanceTimersByTimeAsync(5 * EVERY);
-    expect(server.count(METRICS)).toBeGreaterThan(3);
-    const chips = [...node.querySelectorAll<SVGElement>('.jp-tpu-Map-chip')];
-    expect(chips).toHaveLength(8);
-    expect(chips[0].textContent).toContain('50 % · 8.0 of 16.0 GiB');
-    expect(Number(chips[0].style.fillOpacity)).toBeCloseTo(0.54);
-    button(node, 'HBM').click();
-    await vi.advanceTimersByTimeAsync(100);
-    expect(chips[1].style.fillOpacity).toBe('0.08');
-    const page = widgets[1];
-    page.hide();
-    await vi.advanceTimersByTimeAsync(EVERY);
-    const before = server.count(METRICS);
-    await vi.advanceTimersByTimeAsync(60_000);
-    expect(server.count(METRICS)).toBe(before);
-  } finally {
-    vi.useRealTimers();
-  }
+  const tpu = aTPU({ connection: 'connected', hosts: someHosts(1) });
+  const sample = aSample(10, aChip(50, 8), aChip(0, 0));
+  const { actions, node, server } = await openPanel({
+    ...listOf(tpu),
+    [METRICS]: [200, aLoad(aHost(0, { samples: [sample] }))]
+  });
+  const [panel] = widgets;
+  panel.hide();
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(server.count(METRICS)).toBe(0);
+  await actions.open.tpu(tpu);
+  await vi.advanceTimersByTimeAsync(5 * EVERY);
+  expect(server.count(METRICS)).toBeGreaterThan(3);
+  const chips = [...node.querySelectorAll<SVGElement>('.jp-tpu-Map-chip')];
+  expect(chips).toHaveLength(8);
+  expect(chips[0].textContent).toContain('50 % · 8.0 of 16.0 GiB');
+  expect(Number(chips[0].style.fillOpacity)).toBeCloseTo(0.54);
+  button(node, 'HBM').click();
+  await vi.advanceTimersByTimeAsync(100);
+  expect(chips[1].style.fillOpacity).toBe('0.08');
+  const page = widgets[1];
+  page.hide();
+  await vi.advanceTimersByTimeAsync(EVERY);
+  const before = server.count(METRICS);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(server.count(METRICS)).toBe(before);
 });
 
 it('says of each host why there are no figures', async () => {

@@ -1,14 +1,7 @@
-import { Notification } from '@jupyterlab/apputils';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
-import {
-  answerDialog,
-  button,
-  disposeWidgets,
-  listOf,
-  openPanel
-} from './opened';
-import { aTPU } from './server';
+import { answerDialog, button, notified, openPage } from './opened';
+import { aTPU, refused } from './server';
 
 const PATH = 'tpus/us-central1-a~my-tpu/logging';
 const STORED = {
@@ -23,35 +16,24 @@ const STORED = {
   price_date: '2026-09-12'
 };
 
-afterEach(() => {
-  Notification.dismiss();
-  disposeWidgets();
-});
-
 /** What the dialog says; *answer* is pressed there, and the server *gets* or refuses it. */
 async function choose(
   now: object,
   answer: string,
   change: [number, object]
 ): Promise<{ text: string; bodies: unknown[] }> {
-  const { node, server } = await openPanel({
-    ...listOf(aTPU()),
+  const { node, server } = await openPage(aTPU(), {
     [`GET ${PATH}`]: [200, now],
     [`POST ${PATH}`]: change
   });
-  button(node, 'my-tpu').click();
   await vi.waitFor(() => button(node, 'Cloud Logging of my-tpu…').click());
   const text = await answerDialog(answer);
   if (answer !== 'Close') {
-    await vi.waitFor(() => expect(notified()).toHaveLength(1));
+    await vi.waitFor(() =>
+      expect(notified()).toEqual([expect.not.stringMatching(/^in-progress/)])
+    );
   }
   return { text, bodies: server.bodies(`POST ${PATH}`) };
-}
-
-function notified(): string[] {
-  return Notification.manager.notifications
-    .filter(({ type }) => type !== 'in-progress')
-    .map(({ message }) => message);
 }
 
 it('stores no logs of a TPU after it has said what they cost', async () => {
@@ -65,7 +47,7 @@ it('stores no logs of a TPU after it has said what they cost', async () => {
   expect(text).toContain(STORED.filter);
   expect(bodies).toEqual([{ enabled: false }]);
   expect(notified()).toEqual([
-    'Cloud Logging does not store the logs of my-tpu.'
+    'success: Cloud Logging does not store the logs of my-tpu.'
   ]);
 });
 
@@ -73,19 +55,16 @@ it('stores them again, and says which role that needs', async () => {
   const { text, bodies } = await choose(
     { ...STORED, enabled: false, emulated: true },
     'Store Logs',
-    [
-      403,
-      {
-        message: 'Permission denied.',
-        reason: 'PERMISSION',
-        hint: 'Ask for the role Logs Configuration Writer.'
-      }
-    ]
+    refused(
+      'Permission denied.',
+      'PERMISSION',
+      'Ask for the role Logs Configuration Writer.'
+    )
   );
   expect(text).toContain('Hosts of an emulated TPU send no logs.');
   expect(bodies).toEqual([{ enabled: true }]);
   expect(notified()).toEqual([
-    'Permission denied. Ask for the role Logs Configuration Writer.'
+    'error: Permission denied. Ask for the role Logs Configuration Writer.'
   ]);
 });
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { TPUModel } from '../model/model';
 import { TPUClient } from '../rest/client';
@@ -6,22 +6,21 @@ import {
   anOperation,
   aTPU,
   connectedTPU,
+  listOf,
   openModel,
+  refused,
   TestChangeFeed,
   TestServer
 } from './server';
 
 const KEY = 'us-central1-a/my-tpu';
+const TPU = 'tpus/us-central1-a~my-tpu';
 
 describe('what the server tells', () => {
   it('replaces a TPU, adds one, and takes one away', async () => {
-    const { model, changes } = await openModel({
-      'GET tpus': [200, { tpus: [aTPU()], problem: null }]
-    });
-    let changed = 0;
-    model.stateChanged.connect(() => {
-      changed += 1;
-    });
+    const { model, changes } = await openModel(listOf(aTPU()));
+    const changed = vi.fn();
+    model.stateChanged.connect(changed);
     changes.tpu(aTPU({ state: 'STOPPED' }));
     changes.tpu(aTPU({ name: 'another' }));
     expect(model.tpus.map(({ name, state }) => [name, state])).toEqual([
@@ -30,7 +29,7 @@ describe('what the server tells', () => {
     ]);
     changes.gone('tpu', KEY);
     expect(model.tpus.map(tpu => tpu.name)).toEqual(['another']);
-    expect(changed).toBe(3);
+    expect(changed).toHaveBeenCalledTimes(3);
   });
 
   it('keeps two TPUs of one name in two zones apart', async () => {
@@ -72,30 +71,24 @@ describe('what the server tells', () => {
 
   it('says once that an operation has ended', async () => {
     const { model, changes } = await openModel();
-    const ended: string[] = [];
-    model.operationEnded.connect((_, operation) => {
-      ended.push(operation.state);
-    });
+    const ended = vi.fn();
+    model.operationEnded.connect(ended);
     changes.operation(anOperation());
     changes.operation(anOperation({ state: 'failed' }));
     changes.operation(anOperation({ state: 'failed' }));
-    expect(ended).toEqual(['failed']);
+    expect(ended).toHaveBeenCalledOnce();
   });
 
   it('says that kernelspecs changed when an environment is ready', async () => {
-    const { model, changes } = await openModel({
-      'GET tpus': [200, { tpus: [aTPU()], problem: null }]
-    });
-    let told = 0;
-    model.kernelspecsChanged.connect(() => {
-      told += 1;
-    });
+    const { model, changes } = await openModel(listOf(aTPU()));
+    const told = vi.fn();
+    model.kernelspecsChanged.connect(told);
     changes.tpu(aTPU({ kernels: 1 }));
-    expect(told).toBe(0);
+    expect(told).not.toHaveBeenCalled();
     changes.tpu(connectedTPU());
-    expect(told).toBe(1);
+    expect(told).toHaveBeenCalledTimes(1);
     changes.gone('tpu', KEY);
-    expect(told).toBe(2);
+    expect(told).toHaveBeenCalledTimes(2);
   });
 });
 
@@ -115,22 +108,20 @@ describe('the list', () => {
   });
 
   it('stays when it cannot be asked for again, with the reason', async () => {
-    const { model, server } = await openModel({
-      'GET tpus': [200, { tpus: [aTPU()], problem: null }]
-    });
+    const { model, server } = await openModel(listOf(aTPU()));
     server.answers['GET tpus'] = 'no network';
     await model.refresh();
     expect(model.phase).toBe('ready');
     expect(model.tpus).toHaveLength(1);
     expect(model.problem?.reason).toBe('NETWORK');
-    server.answers['GET tpus'] = [200, { tpus: [], problem: null }];
+    Object.assign(server.answers, listOf());
     await model.refresh();
     expect(model.problem).toBeNull();
   });
 
   it('says nothing of successes from before the page was opened', async () => {
     const { model } = await openModel({
-      'GET tpus': [200, { tpus: [aTPU()], problem: null }],
+      ...listOf(aTPU()),
       'GET operations': [
         200,
         [
@@ -146,33 +137,22 @@ describe('the list', () => {
 describe('what is asked for', () => {
   it('shows its operation before any event', async () => {
     const { model } = await openModel({
-      'POST tpus/us-central1-a~my-tpu/start': [
-        202,
-        anOperation({ kind: 'start' })
-      ]
+      [`POST ${TPU}/start`]: [202, anOperation({ kind: 'start' })]
     });
-    expect(await model.send(aTPU(), client => client.start(aTPU(), {}))).toBe(
-      true
-    );
+    const sent = model.send(aTPU(), client => client.start(aTPU(), {}));
+    expect(await sent).toBe(true);
     expect(model.operationsOf(aTPU())).toHaveLength(1);
   });
 
   it('keeps a refusal with its TPU until the next try', async () => {
     const { model, server } = await openModel({
-      'POST tpus/us-central1-a~my-tpu/stop': [
-        409,
-        { message: 'It is busy.', reason: 'CONFLICT', hint: 'Wait.' }
-      ]
+      [`POST ${TPU}/stop`]: refused('It is busy.')
     });
-    expect(await model.send(aTPU(), client => client.stop(aTPU(), {}))).toBe(
-      false
-    );
+    const stop = () => model.send(aTPU(), client => client.stop(aTPU(), {}));
+    expect(await stop()).toBe(false);
     expect(model.failure(aTPU())).toMatchObject({ reason: 'CONFLICT' });
-    server.answers['POST tpus/us-central1-a~my-tpu/stop'] = [
-      202,
-      anOperation({ kind: 'stop' })
-    ];
-    await model.send(aTPU(), client => client.stop(aTPU(), {}));
+    server.answers[`POST ${TPU}/stop`] = [202, anOperation({ kind: 'stop' })];
+    await stop();
     expect(model.failure(aTPU())).toBeUndefined();
   });
 
@@ -192,15 +172,7 @@ describe('events and the poll', () => {
     vi.useFakeTimers();
   });
 
-  afterEach(() => {
-    vi.useRealTimers();
-  });
-
-  function unopened(connected: boolean): {
-    server: TestServer;
-    changes: TestChangeFeed;
-    model: TPUModel;
-  } {
+  function unopened(connected: boolean) {
     const server = new TestServer();
     const changes = new TestChangeFeed();
     changes.connected = connected;
@@ -232,7 +204,7 @@ describe('events and the poll', () => {
     model.open();
     await vi.advanceTimersByTimeAsync(100);
     changes.flow(false);
-    server.answers['GET tpus'] = [200, { tpus: [aTPU()], problem: null }];
+    Object.assign(server.answers, listOf(aTPU()));
     changes.flow(true);
     await vi.advanceTimersByTimeAsync(100);
     expect(model.tpus).toHaveLength(1);

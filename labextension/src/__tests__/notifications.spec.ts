@@ -8,7 +8,7 @@ import { runAbove } from '../kernels/runAbove';
 import { StoredIds } from '../model/storedIds';
 import { addNotifications } from '../operations/notifications';
 import { Reason } from '../rest/api';
-import { actionsOf } from './opened';
+import { actionsOf, listOf, notified } from './opened';
 import {
   aKernel,
   aProblem,
@@ -29,7 +29,6 @@ const NOTEBOOKS: IOpenNotebooks = {
 };
 
 afterEach(() => {
-  Notification.dismiss();
   ran.length = 0;
 });
 
@@ -54,18 +53,12 @@ async function openNotifications() {
   return { changes, lose };
 }
 
-function shown(): string[] {
-  return Notification.manager.notifications.map(
-    ({ message, type }) => `${type}: ${message}`
-  );
-}
-
 it('says once why notebooks lost their kernels', async () => {
   const { lose } = await openNotifications();
   lose('1', OPEN[0], 'It was stopped.', 'CANCELLED');
   lose('2', OPEN[1], 'It was stopped.', 'CANCELLED');
   lose('2', OPEN[1], 'It was stopped.', 'CANCELLED');
-  expect(shown()).toEqual([
+  expect(notified()).toEqual([
     'warning: one.ipynb, two.ipynb: It was stopped. Do this.'
   ]);
 });
@@ -75,14 +68,16 @@ it('says it again when it happens again', async () => {
   lose('1', OPEN[0], 'It was stopped.', 'CANCELLED');
   Notification.dismiss();
   lose('3', OPEN[1], 'It was stopped.', 'CANCELLED');
-  expect(shown()).toEqual(['warning: two.ipynb: It was stopped. Do this.']);
+  expect(notified()).toEqual(['warning: two.ipynb: It was stopped. Do this.']);
 });
 
 it('says that a kernel died where nobody shows its notebook, but not that it was shut down', async () => {
   const { lose } = await openNotifications();
   lose('1', '/home/me/closed.ipynb', 'It was stopped.', 'CANCELLED');
   lose('2', '/home/me/closed.ipynb', 'It was preempted.', 'CONFLICT');
-  expect(shown()).toEqual(['error: closed.ipynb: It was preempted. Do this.']);
+  expect(notified()).toEqual([
+    'error: closed.ipynb: It was preempted. Do this.'
+  ]);
 });
 
 it('offers to run notebooks again when their TPU is connected again', async () => {
@@ -98,7 +93,7 @@ it('offers to run notebooks again when their TPU is connected again', async () =
   expect(buttons()).toEqual(['Show TPU']);
   changes.tpu(connectedTPU({ zone: 'us-west4-a' })); // hunted for again
   changes.tpu(connectedTPU({ zone: 'us-west4-a', kernels: 1 }));
-  expect(shown()).toEqual([
+  expect(notified()).toEqual([
     'error: one.ipynb, two.ipynb, closed.ipynb: Its host was restarted. ' +
       'Do this. my-tpu is connected again.'
   ]);
@@ -159,12 +154,12 @@ it('says once which maintenance was announced', async () => {
   changes.tpu(aTPU({ maintenance, kernels: 1 }));
   open(); // another page of this browser
   changes.tpu(aTPU({ maintenance, kernels: 2 }));
-  expect(shown()).toHaveLength(1);
-  expect(shown()[0]).toMatch(
+  expect(notified()).toHaveLength(1);
+  expect(notified()[0]).toMatch(
     /^warning: Maintenance of my-tpu is scheduled: Dec 1, /
   );
   changes.tpu(aTPU({ maintenance: { ...maintenance, ongoing: true } }));
-  expect(shown()).toHaveLength(2);
+  expect(notified()).toHaveLength(2);
   const noticed = '2026-12-01T10:00:00Z';
   const interruption = {
     kind: 'preemption' as const,
@@ -174,7 +169,7 @@ it('says once which maintenance was announced', async () => {
   };
   changes.tpu(aTPU({ maintenance, interruption }));
   changes.tpu(aTPU({ interruption: { ...interruption, hosts: [0, 1] } }));
-  expect(shown().slice(0, 1)).toEqual([
+  expect(notified().slice(0, 1)).toEqual([
     'warning: Google is about to preempt my-tpu. ' +
       'This ends everything that runs there. Save your results now.'
   ]);
@@ -183,8 +178,8 @@ it('says once which maintenance was announced', async () => {
     const checkpoints = [{ ...run, state, seconds: 3, error: '' }];
     changes.tpu(aTPU({ interruption: { ...interruption, checkpoints } }));
   }
-  expect(shown()).toHaveLength(3);
-  expect(shown()[0]).toBe(
+  expect(notified()).toHaveLength(3);
+  expect(notified()[0]).toBe(
     'warning: Google is about to preempt my-tpu. ' +
       'a.ipynb: save() finished after 3 s.'
   );
@@ -200,14 +195,12 @@ it('says once that a TPU seems to be forgotten, also when the page is loaded aga
     ],
     []
   ]) {
-    const { model } = await openModel({
-      'GET tpus': [200, { tpus, problem: null }]
-    });
+    const { model } = await openModel(listOf(...tpus));
     const actions = actionsOf(model);
     actions.view.visible = true;
     addNotifications(actions, () => true, NOTEBOOKS, announced);
     await model.refresh();
-    expect(shown()).toEqual(texts);
+    expect(notified()).toEqual(texts);
     Notification.dismiss();
   }
 });
@@ -222,10 +215,10 @@ it('says once that a queued resource uses quota for nothing', async () => {
   );
   const old = aQueuedResource({ name: 'old', state: 'SUSPENDED' });
   changes.queued(old);
-  expect(shown()).toEqual([]);
+  expect(notified()).toEqual([]);
   changes.queued({ ...old, forgotten: true });
   changes.queued({ ...old, forgotten: true, has_tpus: true });
-  expect(shown()).toEqual([
+  expect(notified()).toEqual([
     'warning: Queued resource old: Suspended. It uses quota until you delete it.'
   ]);
 });
@@ -239,17 +232,17 @@ it('says once that Google preempted a TPU', async () => {
     'Delete it and create another one.'
   );
   changes.tpu(aTPU());
-  expect(shown()).toEqual([]);
+  expect(notified()).toEqual([]);
   changes.tpu(aTPU({ state: 'PREEMPTED', problem }));
   changes.tpu(aTPU({ state: 'PREEMPTED', problem, labels: { a: 'b' } }));
-  expect(shown()).toEqual([
+  expect(notified()).toEqual([
     'error: my-tpu was preempted. Delete it and create another one.'
   ]);
   // Many of them are one notification, which does not cover the page.
   for (const name of ['b', 'c', 'd']) {
     changes.tpu(aTPU({ name, id: name, state: 'PREEMPTED', problem }));
   }
-  expect(shown()).toEqual([
+  expect(notified()).toEqual([
     'error: Google has ended 4 TPUs: my-tpu, b, c, d. Delete them and create others.'
   ]);
 });

@@ -1,5 +1,6 @@
 // The panel in a document, and what a person does with it.
 
+import { Notification } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import { expect, Mock, vi } from 'vitest';
@@ -8,29 +9,37 @@ import { Actions } from '../actions/actions';
 import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
 import { ACTIONS } from '../actions/table';
 import { addCommands } from '../actions/commands';
+import { Action } from '../model/availableActions';
 import { TPUModel } from '../model/model';
+import { keyOf } from '../model/resources';
 import { TPUPanel } from '../panel/panel';
 import { PanelState } from '../panel/panelState';
+import { ITPU } from '../rest/api';
 import { TPUPage } from '../tpuPage/page';
+import { cleanups } from './cleanups';
 import {
   Answer,
+  listOf,
   noExamples,
   openModel,
   TestChangeFeed,
-  TestServerKernels,
-  TestServer
+  TestServer,
+  TestServerKernels
 } from './server';
+
+export { listOf };
 
 /** What is in the document. */
 export const widgets: Widget[] = [];
 
-/** After each test: files share this module, so that each of them asks for it. */
 export function disposeWidgets(): void {
   widgets.splice(0).forEach(widget => widget.dispose());
   for (const node of document.querySelectorAll('.jp-tpu-Test, .lm-Menu')) {
     node.remove();
   }
 }
+
+cleanups.push(disposeWidgets, () => Notification.dismiss());
 
 export interface IOpened {
   actions: Actions;
@@ -44,11 +53,14 @@ export interface IOpened {
 }
 
 /** The actions of a model, without forms. */
-export function actionsOf(model: TPUModel): Actions {
+export function actionsOf(
+  model: TPUModel,
+  commands = new CommandRegistry()
+): Actions {
   return new Actions(
     model,
     new PanelState(),
-    new CommandRegistry(),
+    commands,
     new TestServerKernels(),
     noExamples
   );
@@ -64,13 +76,7 @@ export async function openPanel(
 ): Promise<IOpened> {
   const opened = await openModel(answers);
   const commands = new CommandRegistry();
-  const actions = new Actions(
-    opened.model,
-    new PanelState(),
-    commands,
-    new TestServerKernels(),
-    noExamples
-  );
+  const actions = actionsOf(opened.model, commands);
   await actions.loadForms();
   addCommands(commands, null, actions);
   const shown = vi.fn();
@@ -93,8 +99,29 @@ export async function openPanel(
   return { ...opened, actions, commands, node, shown };
 }
 
-export function listOf(...tpus: object[]): { [call: string]: Answer } {
-  return { 'GET tpus': [200, { tpus, problem: null }] };
+type Answers = Parameters<typeof openPanel>[0];
+
+/** The panel with one TPU, whose page is open. */
+export async function openPage(
+  tpu: ITPU,
+  answers: Answers = {}
+): Promise<IOpened> {
+  const opened = await openPanel({ ...listOf(tpu), ...answers });
+  button(opened.node, tpu.name).click();
+  await shows(opened.node, 'Details');
+  return opened;
+}
+
+/** The panel with one TPU, to which something is done by its command; *done*: all of it. */
+export async function openAction(
+  action: Action,
+  tpu: ITPU,
+  answers: Answers = {}
+): Promise<IOpened & { done: Promise<void> }> {
+  const opened = await openPanel({ ...listOf(tpu), ...answers });
+  const { command } = ACTIONS[action];
+  const done = opened.commands.execute(command, { tpu: keyOf(tpu) });
+  return { ...opened, done };
 }
 
 export function button(node: HTMLElement, name: string): HTMLButtonElement {
@@ -133,6 +160,24 @@ export async function shows(
   });
 }
 
+export async function hides(
+  node: HTMLElement,
+  ...texts: string[]
+): Promise<void> {
+  await vi.waitFor(() => {
+    for (const text of texts) {
+      expect(node.textContent).not.toContain(text);
+    }
+  });
+}
+
+/** What the notifications say, the newest first. */
+export function notified(): string[] {
+  return Notification.manager.notifications.map(
+    ({ message, type }) => `${type}: ${message}`
+  );
+}
+
 /** The fields of the dialog that opens. */
 export async function dialogInputs(count: number): Promise<HTMLInputElement[]> {
   return vi.waitFor(() => {
@@ -143,13 +188,30 @@ export async function dialogInputs(count: number): Promise<HTMLInputElement[]> {
   });
 }
 
-export function type(input: HTMLInputElement, text: string): void {
-  const { set } = Object.getOwnPropertyDescriptor(
-    HTMLInputElement.prototype,
-    'value'
-  )!;
+/** The selects of the dialog that is open. */
+export function dialogSelects(): HTMLSelectElement[] {
+  return [...document.querySelectorAll<HTMLSelectElement>('.jp-Dialog select')];
+}
+
+/** The field with a label. */
+export function field(node: HTMLElement, label: string): HTMLInputElement {
+  const labelNode = [...node.querySelectorAll('label')].find(
+    one => one.textContent === label
+  );
+  return document.getElementById(labelNode!.htmlFor) as HTMLInputElement;
+}
+
+/** Types as a person does: React ignores a value that is only set. */
+export function type(input: HTMLElement, text: string): void {
+  const prototype = Object.getPrototypeOf(input);
+  const { set } = Object.getOwnPropertyDescriptor(prototype, 'value')!;
   set!.call(input, text);
   input.dispatchEvent(new Event('input', { bubbles: true }));
+}
+
+export function choose(select: HTMLSelectElement, value: string): void {
+  select.value = value;
+  select.dispatchEvent(new Event('change', { bubbles: true }));
 }
 
 /** Types into the only field of the dialog that opens. */

@@ -1,19 +1,17 @@
 // Operations in the panel.
 
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
-import { IOperation, IProblem } from '../rest/api';
+import { IOperation } from '../rest/api';
 import {
   answerDialog,
   button,
-  disposeWidgets,
+  hides,
   listOf,
   openPanel,
   shows
 } from './opened';
 import { aCost, anOperation, aProblem, aStatus, aTPU } from './server';
-
-afterEach(disposeWidgets);
 
 describe('an operation', () => {
   const running = anOperation({
@@ -50,11 +48,7 @@ describe('an operation', () => {
   });
 
   it('that failed says why and what to do, and can be tried again', async () => {
-    const problem: IProblem = aProblem(
-      'The disk is full.',
-      'DISK_FULL',
-      'Make room.'
-    );
+    const problem = aProblem('The disk is full.', 'DISK_FULL', 'Make room.');
     const { node, changes, server } = await openPanel({
       ...listOf(aTPU()),
       'POST tpus/us-central1-a~my-tpu/connect': [202, anOperation({ id: 'o2' })]
@@ -81,7 +75,7 @@ describe('an operation', () => {
     actions.forms.create.set('name', 'mine');
     actions.forms.create.set('type', 'v4-32');
     await actions.submit(actions.forms.create);
-    const problem: IProblem = aProblem(
+    const problem = aProblem(
       'No capacity.',
       'NO_CAPACITY',
       'Try another zone.'
@@ -112,13 +106,13 @@ describe('what goes on without the user', () => {
     });
     // It runs all the same: nothing else can be done with the TPU.
     expect(button(node, 'Actions for my-tpu').disabled).toBe(true);
-    const problem: IProblem = aProblem('You may not delete it.', 'PERMISSION');
+    const problem = aProblem('You may not delete it.', 'PERMISSION');
     changes.operation({ ...deleting, state: 'failed', problem });
     await shows(node, 'my-tpu could not be deleted', 'You may not delete it.');
   });
 
   it('says what Google refuses to delete, until the user ends that', async () => {
-    const problem: IProblem = aProblem(
+    const problem = aProblem(
       'my-tpu is not deleted yet. It has disks.',
       'CONFLICT',
       '',
@@ -139,10 +133,7 @@ describe('what goes on without the user', () => {
     expect(await answerDialog('Stop Trying')).toContain(
       'You keep paying for it: About $9.60 an hour'
     );
-    await vi.waitFor(() => {
-      const asked = server.calls.filter(one => one.method === 'POST');
-      expect(asked.map(one => one.body)).toEqual([{ keep_tpu: true }]);
-    });
+    await vi.waitFor(() => expect(server.posts).toEqual([{ keep_tpu: true }]));
     changes.operation({
       ...creating,
       state: 'failed',
@@ -158,12 +149,10 @@ describe('what goes on without the user', () => {
   });
 
   it('says when it is tried again', async () => {
-    const problem: IProblem = aProblem(
-      'Too many requests.',
-      'RATE_LIMITED',
-      '',
-      { retry_after: 30, scope: 'project' }
-    );
+    const problem = aProblem('Too many requests.', 'RATE_LIMITED', '', {
+      retry_after: 30,
+      scope: 'project'
+    });
     const { node, server } = await openPanel({
       ...listOf(aTPU({ state: 'STOPPED', problem })),
       'POST tpus/us-central1-a~my-tpu/start': [429, problem]
@@ -191,6 +180,6 @@ describe('what goes on without the user', () => {
     expect(node.textContent).not.toContain('(TPUs)');
     server.answers['GET status'] = [200, aStatus({ loops: [fine] })];
     await model.refresh();
-    await vi.waitFor(() => expect(node.textContent).not.toContain('OSError'));
+    await hides(node, 'OSError');
   });
 });

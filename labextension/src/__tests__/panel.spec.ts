@@ -1,12 +1,13 @@
 import { Widget } from '@lumino/widgets';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { StatusItem } from '../panel/statusBar';
 import { IOperation, Reason } from '../rest/api';
 import {
   button,
-  disposeWidgets,
+  hides,
   listOf,
+  openPage,
   openPanel,
   shows,
   type,
@@ -19,10 +20,10 @@ import {
   aProblem,
   aTPU,
   connectedTPU,
-  openModel
+  openModel,
+  refused,
+  someHosts
 } from './server';
-
-afterEach(disposeWidgets);
 
 describe('an empty panel says what to do', () => {
   const problem = (reason: Reason) =>
@@ -50,7 +51,7 @@ describe('an empty panel says what to do', () => {
     const { node, server } = await openPanel({ 'GET tpus': [404, '<html>'] });
     await shows(node, 'jupyter server extension enable jupyter_tpu');
     expect(button(node, 'New TPU').disabled).toBe(true);
-    server.answers['GET tpus'] = [200, { tpus: [], problem: null }];
+    Object.assign(server.answers, listOf());
     button(node, 'Try Again').click();
     await shows(node, 'No TPUs yet');
   });
@@ -134,14 +135,8 @@ describe('a TPU in the list', () => {
   });
 
   it('says what a notebook uses of a TPU of several hosts', async () => {
-    const host = (index: number) => ({
-      index,
-      internal_address: `10.0.0.${index}`,
-      external_address: '',
-      link: { state: 'down', since: '', problem: null }
-    });
     const { actions, node } = await openPanel(
-      listOf(aTPU({ type: 'v4-32', hosts: [0, 1, 2, 3].map(host) as never }))
+      listOf(aTPU({ type: 'v4-32', hosts: someHosts(4) }))
     );
     await actions.model.loadCatalog();
     button(node, 'my-tpu').click();
@@ -170,8 +165,7 @@ describe('a TPU in the list', () => {
   });
 
   it('says on its page when it was deleted, and is shown again when it is back', async () => {
-    const { changes, node } = await openPanel(listOf(connectedTPU()));
-    button(node, 'my-tpu').click();
+    const { changes, node } = await openPage(connectedTPU());
     await shows(node, 'Python 3.12.4');
     changes.gone('tpu', 'us-central1-a/my-tpu');
     const page = node.querySelector<HTMLElement>('.jp-tpu-Page')!;
@@ -223,14 +217,7 @@ describe('a TPU in the list', () => {
   });
 
   it('opens a terminal on each of its hosts', async () => {
-    const host = (index: number) => ({
-      index,
-      internal_address: `10.0.0.${index}`,
-      external_address: '',
-      link: { state: 'down', since: '', problem: null }
-    });
-    const { commands, node } = await openPanel({
-      ...listOf(aTPU({ hosts: [0, 1].map(host) as never })),
+    const { commands, node } = await openPage(aTPU({ hosts: someHosts(2) }), {
       'POST tpus/us-central1-a~my-tpu/hosts/1/terminals': [201, { name: '7' }]
     });
     const execute = vi.fn();
@@ -238,7 +225,6 @@ describe('a TPU in the list', () => {
       describedBy: { args: {} },
       execute
     });
-    button(node, 'my-tpu').click();
     await shows(node, '10.0.0.1');
     button(node, 'Open a terminal on host 1').click();
     await vi.waitFor(() => expect(execute).toHaveBeenCalledWith({ name: '7' }));
@@ -254,13 +240,14 @@ describe('a TPU in the list', () => {
     const dead = aKernel({ id: 'dead', notebook: 'd.ipynb', state: 'dead' });
     let kernels = [mine, theirs, dead];
     const path = 'tpus/us-central1-a~my-tpu/kernels';
-    const { actions, node, server } = await openPanel({
-      ...listOf(connectedTPU({ kernels: 2 })),
-      [`GET ${path}`]: () => [200, kernels],
-      [`POST ${path}/k1/take`]: [204, null]
-    });
+    const { actions, node, server } = await openPage(
+      connectedTPU({ kernels: 2 }),
+      {
+        [`GET ${path}`]: () => [200, kernels],
+        [`POST ${path}/k1/take`]: [204, null]
+      }
+    );
     await actions.serverKernels.show('mine');
-    button(node, 'my-tpu').click();
     await shows(node, 'theirs.ipynb chips 2-3', 'In use by me@laptop.');
     const take = button(node, 'Take over theirs.ipynb…');
     expect(node.textContent!.match(/Take over…/g)).toHaveLength(1);
@@ -273,26 +260,23 @@ describe('a TPU in the list', () => {
       expect(server.count(`POST ${path}/k1/take`)).toBe(1)
     );
     // It is this server's now.
-    await vi.waitFor(() =>
-      expect(node.textContent).not.toContain('Take over…')
-    );
+    await hides(node, 'Take over…');
   });
 
   it('shows what was refused, beside it, until it is dismissed', async () => {
     const { node } = await openPanel({
       ...listOf(aTPU({ state: 'STOPPED' })),
-      'POST tpus/us-central1-a~my-tpu/start': [
-        429,
-        aProblem('Too many.', 'QUOTA', 'Ask for more.')
-      ]
+      'POST tpus/us-central1-a~my-tpu/start': refused(
+        'Too many.',
+        'QUOTA',
+        'Ask for more.'
+      )
     });
     button(node, 'Start').click();
     await shows(node, 'Too many.', 'Ask for more.');
     expect(node.querySelector('[role=alert]')).toBeTruthy();
     button(node, 'Dismiss').click();
-    await vi.waitFor(() => {
-      expect(node.textContent).not.toContain('Too many.');
-    });
+    await hides(node, 'Too many.');
   });
 });
 

@@ -1,9 +1,7 @@
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 
-import { disposeWidgets, listOf, openPanel, shows } from './opened';
+import { listOf, openPanel, shows } from './opened';
 import { connectedTPU } from './server';
-
-afterEach(() => disposeWidgets());
 
 it('a new notebook on a pod is on all hosts, or on host 0 if asked', async () => {
   const one = connectedTPU();

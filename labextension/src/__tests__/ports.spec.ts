@@ -7,18 +7,25 @@ import { TPUClient } from '../rest/client';
 import {
   answerDialog,
   button,
-  disposeWidgets,
-  openPanel,
-  shows
+  dialogInputs,
+  hides,
+  openPage,
+  shows,
+  type
 } from './opened';
-import { anApp, Answer, aProblem, aTPU, aTunnel, TestServer } from './server';
-
-afterEach(disposeWidgets);
+import {
+  anApp,
+  Answer,
+  aProblem,
+  aTPU,
+  aTunnel,
+  refused,
+  TestServer
+} from './server';
 
 /** The details of a TPU with a tunnel and an app. */
 async function openDetails(answers: { [call: string]: Answer } = {}) {
-  const opened = await openPanel({
-    'GET tpus': [200, { tpus: [aTPU()], problem: null }],
+  const opened = await openPage(aTPU(), {
     'GET tunnels': [
       200,
       [aTunnel({ connections: 2, sent: 1500, received: 30_000_000 })]
@@ -26,15 +33,9 @@ async function openDetails(answers: { [call: string]: Answer } = {}) {
     'GET apps': [200, [anApp(), anApp({ id: 'a2', tpu: 'another' })]],
     ...answers
   });
-  const { actions, node } = opened;
-  await actions.open.tpu(aTPU());
+  const { node } = opened;
   const text = () => (node.textContent ?? '').replace(/\s+/g, ' ');
-  await vi.waitFor(() => expect(text()).toContain('Tunnels'));
-  const press = (label: string) => {
-    const match = node.querySelector(`button[aria-label="${label}"]`);
-    expect(match, label).toBeTruthy();
-    (match as HTMLButtonElement).click();
-  };
+  const press = (label: string) => button(node, label).click();
   return { ...opened, text, press };
 }
 
@@ -69,7 +70,7 @@ describe('the details of a TPU', () => {
   it('close what is open, and show it', async () => {
     const { press, server, shown, text } = await openDetails({
       'DELETE tpus/us-central1-a~my-tpu/tunnels/t1': [200, ''],
-      'DELETE apps/a1': [502, aProblem('It did not end.', 'UNREACHABLE')]
+      'DELETE apps/a1': refused('It did not end.')
     });
     press('Show TensorBoard');
     press('Open port 6006');
@@ -97,47 +98,29 @@ describe('the dialog for a tunnel', () => {
       [`POST ${path}`]: [201, aTunnel()]
     });
     press('New tunnel to my-tpu');
-    const inputs = await vi.waitFor(() => {
-      const fields = document.querySelectorAll<HTMLInputElement>(
-        '.jp-Dialog input[type=number]'
-      );
-      expect(fields).toHaveLength(2);
-      return [...fields];
-    });
-    const type = (index: number, text: string) => {
-      const set = Object.getOwnPropertyDescriptor(
-        HTMLInputElement.prototype,
-        'value'
-      )!.set!;
-      set.call(inputs[index], text);
-      inputs[index].dispatchEvent(new Event('input', { bubbles: true }));
-    };
-    return { server, type };
+    const inputs = await dialogInputs(2);
+    return { server, inputs };
   };
 
   it('has a field for each port, the local one optional', async () => {
-    const { server, type } = await open();
-    type(0, '7860');
+    const { server, inputs } = await open();
+    type(inputs[0], '7860');
     await answerDialog('Open');
     await vi.waitFor(() => expect(server.count(`POST ${path}`)).toBe(1));
-    const { body } = server.calls.find(one => one.method === 'POST')!;
-    expect(body).toEqual({ port: 7860, local_port: null, host: 0 });
+    expect(server.posts).toEqual([{ port: 7860, local_port: null, host: 0 }]);
   });
 
   it('says what a port is, and opens none that is wrong', async () => {
-    const { server, type } = await open();
+    const { server, inputs } = await open();
     const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
-    type(1, '70000');
+    type(inputs[1], '70000');
     await shows(dialog, 'Enter a number from 1 to 65535.');
     expect(button(dialog, 'Open').disabled).toBe(true);
-    type(1, '7007');
-    await vi.waitFor(() =>
-      expect(dialog.textContent).not.toContain('Enter a number')
-    );
+    type(inputs[1], '7007');
+    await hides(dialog, 'Enter a number');
     await answerDialog('Open');
     await vi.waitFor(() => expect(server.count(`POST ${path}`)).toBe(1));
-    const { body } = server.calls.find(one => one.method === 'POST')!;
-    expect(body).toEqual({ port: 6006, local_port: 7007, host: 0 });
+    expect(server.posts).toEqual([{ port: 6006, local_port: 7007, host: 0 }]);
   });
 
   it.each<[string, boolean]>([

@@ -1,26 +1,17 @@
-import { Notification } from '@jupyterlab/apputils';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 
-import { ACTIONS } from '../actions/table';
-import { keyOf } from '../model/resources';
 import { IMemoryProfile } from '../rest/api';
 import {
   answerDialog,
   dialogInputs,
-  disposeWidgets,
-  listOf,
-  openPanel,
+  notified,
+  openAction,
   type
 } from './opened';
-import { anApp, anOperation, connectedTPU } from './server';
+import { anApp, anOperation, connectedTPU, someHosts } from './server';
 
 const PROFILE = 'POST tpus/us-central1-a~my-tpu/profiles';
 const MEMORY = 'GET tpus/us-central1-a~my-tpu/memory';
-
-afterEach(() => {
-  Notification.dismiss();
-  disposeWidgets();
-});
 
 it('traces all hosts, opens the trace, and names a host that failed', async () => {
   const tpu = connectedTPU();
@@ -37,12 +28,10 @@ it('traces all hosts, opens the trace, and names a host that failed', async () =
     app: 'a1',
     result: { traces }
   });
-  const { commands, server, shown } = await openPanel({
-    ...listOf(tpu),
+  const { done, server, shown } = await openAction('profile', tpu, {
     [PROFILE]: [202, ended],
     'GET apps': [200, [app]]
   });
-  const done = commands.execute(ACTIONS.profile.command, { tpu: keyOf(tpu) });
   const [, port] = await dialogInputs(2);
   type(port, '9999');
   expect(await answerDialog('Trace')).toContain('Trace my-tpu');
@@ -51,15 +40,13 @@ it('traces all hosts, opens the trace, and names a host that failed', async () =
     { seconds: 3, kernels: [], port: 9999 }
   ]);
   expect(shown).toHaveBeenCalledOnce();
-  const [shownNote] = Notification.manager.notifications;
-  expect(`${shownNote.type}: ${shownNote.message}`).toBe(
+  expect(notified()[0]).toBe(
     'warning: Host 1 was not traced: Host 1 is away. Try again.'
   );
 });
 
 it('shows what fills the memory, line by line, and which host has no program', async () => {
-  const [host] = connectedTPU().hosts;
-  const tpu = connectedTPU({ hosts: [host, { ...host, index: 1 }] });
+  const tpu = connectedTPU({ hosts: someHosts(2) });
   const line = { file: '/tmp/7.py', count: 1, calls: [] };
   const weights = {
     ...line,
@@ -92,11 +79,9 @@ it('shows what fills the memory, line by line, and which host has no program', a
     notebook: '',
     problem: { message: 'No kernel runs on this host.', hint: 'Run a cell.' }
   };
-  const { commands } = await openPanel({
-    ...listOf(tpu),
+  const { done } = await openAction('memory', tpu, {
     [MEMORY]: [200, { emulated: true, profiles: [profile, none] }]
   });
-  const done = commands.execute(ACTIONS.memory.command, { tpu: keyOf(tpu) });
   const text = await answerDialog('Close');
   await done;
   expect(text).toContain('Memory of my-tpu');

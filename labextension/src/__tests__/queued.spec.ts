@@ -1,18 +1,9 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IQueuedResource } from '../rest/api';
-import {
-  answerDialog,
-  button,
-  disposeWidgets,
-  openPanel,
-  shows,
-  typeInDialog
-} from './opened';
-import { anOperation, aQueuedResource } from './server';
-
-afterEach(disposeWidgets);
+import { answerDialog, button, openPanel, shows, typeInDialog } from './opened';
+import { anOperation, aQueuedResource, refused } from './server';
 
 const ACTIVE = aQueuedResource({
   name: 'big',
@@ -82,11 +73,8 @@ it('resets the queued resource of another person only by its name', async () => 
 
 it('says why a reset was refused until the next one succeeds, not until the list is loaded', async () => {
   const { actions, commands, node, server } = await openPanel({
-    'GET queued': [503, { message: 'No answer.', reason: 'NO', hint: '' }],
-    [`POST ${OLD}/reset`]: [
-      409,
-      { message: 'Not now.', reason: 'NO', hint: '' }
-    ]
+    'GET queued': refused('No answer.'),
+    [`POST ${OLD}/reset`]: refused('Not now.')
   });
   await commands.execute(CommandIDs.queued);
   await shows(node, 'No answer.');

@@ -1,18 +1,9 @@
 // Ray on the hosts of a TPU: the question before it starts, and what can be done while it runs.
 
-import { Notification } from '@jupyterlab/apputils';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 
-import { ACTIONS } from '../actions/table';
-import { keyOf } from '../model/resources';
 import { IRay } from '../rest/api';
-import {
-  answerDialog,
-  dialogInputs,
-  disposeWidgets,
-  listOf,
-  openPanel
-} from './opened';
+import { answerDialog, dialogInputs, notified, openAction } from './opened';
 import { anApp, anOperation, aProblem, connectedTPU } from './server';
 
 const RAY = 'tpus/us-central1-a~my-tpu/ray';
@@ -43,16 +34,10 @@ function aCluster(more: Partial<IRay> = {}): IRay {
   };
 }
 
-afterEach(() => {
-  Notification.dismiss();
-  disposeWidgets();
-});
-
 it('starts Ray after a question, and shows its dashboard', async () => {
   const app = anApp({ id: 'r1', kind: 'ray', name: 'Ray', logdir: '' });
   const ended = anOperation({ kind: 'ray', state: 'done', app: 'r1' });
-  const { commands, server, shown } = await openPanel({
-    ...listOf(TPU),
+  const { done, server, shown } = await openAction('ray', TPU, {
     [`GET ${RAY}`]: [
       200,
       aCluster({
@@ -64,7 +49,6 @@ it('starts Ray after a question, and shows its dashboard', async () => {
     [`POST ${RAY}`]: [202, ended],
     'GET apps': [200, [app]]
   });
-  const done = commands.execute(ACTIONS.ray.command, { tpu: keyOf(TPU) });
   const [install] = await dialogInputs(1);
   expect(install.checked).toBe(true);
   expect(await answerDialog('Start')).toContain('Ray has ended on host 0.');
@@ -79,25 +63,19 @@ it('starts Ray after a question, and shows its dashboard', async () => {
 });
 
 it('names the hosts of a cluster that runs, opens its dashboard, and stops it', async () => {
-  const { commands, server, shown } = await openPanel({
-    ...listOf(TPU),
+  const { actions, done, server, shown } = await openAction('ray', TPU, {
     [`GET ${RAY}`]: [200, aCluster()],
     [`DELETE ${RAY}`]: [200, aCluster({ state: 'stopping', hosts: [] })]
   });
-  const command = ACTIONS.ray.command;
-  const opens = commands.execute(command, { tpu: keyOf(TPU) });
   const text = await answerDialog('Open Dashboard');
   expect(text).toContain('Ray 2.60.0 is running at 10.0.0.2:6379.');
   expect(text).toContain('Host 0: 4 chips, 8 processors');
   expect(text).toContain('Host 1 has not joined');
-  await opens;
+  await done;
   expect(shown).toHaveBeenCalledOnce();
-  const stops = commands.execute(command, { tpu: keyOf(TPU) });
+  const stops = actions.act('ray', TPU);
   await answerDialog('Stop Ray');
   await stops;
-  const sent = server.calls.map(({ method, path }) => `${method} ${path}`);
-  expect(sent).toContain(`DELETE ${RAY}`);
-  expect(Notification.manager.notifications[0].message).toBe(
-    'Ray on my-tpu is stopping.'
-  );
+  expect(server.count(`DELETE ${RAY}`)).toBe(1);
+  expect(notified()).toEqual(['success: Ray on my-tpu is stopping.']);
 });

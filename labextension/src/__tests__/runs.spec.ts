@@ -1,22 +1,12 @@
 import { Widget } from '@lumino/widgets';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
-import { ACTIONS } from '../actions/table';
 import { OutputLines } from '../jobs/outputLines';
 import { runOutcomes, runTitle } from '../jobs/runLabels';
 import { RunView } from '../jobs/runTab';
-import { keyOf } from '../model/resources';
-import { IHost, IHostRun, IRun, IRunOutput } from '../rest/api';
-import {
-  button,
-  dialogInputs,
-  disposeWidgets,
-  listOf,
-  openPanel,
-  type,
-  widgets
-} from './opened';
-import { aTPU, openModel } from './server';
+import { IHostRun, IRun, IRunOutput } from '../rest/api';
+import { button, dialogInputs, openAction, type, widgets } from './opened';
+import { aProblem, aTPU, openModel, someHosts } from './server';
 
 const RUNS = 'tpus/us-central1-a~my-tpu/runs';
 
@@ -39,17 +29,8 @@ function aRun(hosts: IHostRun[], more: Partial<IRun> = {}): IRun {
   };
 }
 
-const host: IHost = {
-  index: 0,
-  internal_address: '',
-  external_address: '',
-  link: { state: 'up', since: '', problem: null }
-};
-
 const part = (host: number, text: string) =>
   ({ host, stream: 'stdout', data: btoa(text) }) as const;
-
-afterEach(disposeWidgets);
 
 async function openTab(run: IRun, answers: Partial<IRunOutput>[]) {
   let offset = 0;
@@ -102,32 +83,26 @@ it('stops the command when its tab is closed', async () => {
 });
 
 it('asks for a command and the hosts, and opens a tab', async () => {
-  const tpu = aTPU({ hosts: [host, { ...host, index: 1 }] });
+  const tpu = aTPU({ hosts: someHosts(2) });
   const run = aRun([]);
-  const { commands, server, shown } = await openPanel({
-    ...listOf(tpu),
+  const { done, server, shown } = await openAction('run', tpu, {
     [`POST ${RUNS}`]: [201, run]
   });
-  const done = commands.execute(ACTIONS.run.command, { tpu: keyOf(tpu) });
   const inputs = await dialogInputs(3);
   ['ls | wc', '1'].forEach((text, index) => type(inputs[index], text));
   button(document.querySelector('.jp-Dialog')!, 'Run').click();
   await done;
-  expect(server.calls.find(request => request.method === 'POST')?.body).toEqual(
-    {
-      command: ['sh', '-c', 'ls | wc'],
-      hosts: '1',
-      cwd: '',
-      stop_unwatched: 60
-    }
-  );
+  const command = ['sh', '-c', 'ls | wc'];
+  expect(server.posts).toEqual([
+    { command, hosts: '1', cwd: '', stop_unwatched: 60 }
+  ]);
   expect(shown).toHaveBeenCalledWith({ run });
 });
 
 it('says what is known of each host', () => {
-  const problem = { message: 'It was lost.', reason: 'UNREACHABLE', hint: '' };
+  const problem = aProblem('It was lost.', 'UNREACHABLE');
   const hosts = [
-    aHostRun({ state: 'unknown', problem: problem as never }),
+    aHostRun({ state: 'unknown', problem }),
     aHostRun({ host: 1, signal: 'SIGKILL' }),
     aHostRun({ host: 2, cause: 'stopped', signal: 'SIGINT' }),
     aHostRun({ host: 3, cause: 'stopped', signal: 'SIGINT' })

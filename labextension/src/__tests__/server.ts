@@ -7,8 +7,10 @@ import { Signal } from '@lumino/signaling';
 import { IServerKernels } from '../kernels/serverKernels';
 import { IChangeFeed } from '../model/changeFeed';
 import { TPUModel } from '../model/model';
+import { keyOf } from '../model/resources';
 import {
   IApp,
+  ICatalog,
   IChange,
   IGrant,
   IHunt,
@@ -45,7 +47,7 @@ export class TestServer {
 
   constructor(answers: { [call: string]: Answer | 'no network' } = {}) {
     this.answers = {
-      'GET tpus': [200, { tpus: [], problem: null }],
+      ...listOf(),
       'GET operations': [200, []],
       'GET tunnels': [200, []],
       'GET apps': [200, []],
@@ -71,6 +73,12 @@ export class TestServer {
     return this.calls
       .filter(one => `${one.method} ${one.path}` === call)
       .map(one => one.body);
+  }
+
+  /** What was posted, in order. */
+  get posts(): unknown[] {
+    const posts = this.calls.filter(({ method }) => method === 'POST');
+    return posts.map(({ body }) => body);
   }
 
   private async _fetch(request: Request): Promise<Response> {
@@ -111,45 +119,19 @@ export class TestChangeFeed implements IChangeFeed {
     this.connectedChanged.emit(connected);
   }
 
-  tpu(tpu: ITPU): void {
-    this._emit('tpu', `${tpu.zone}/${tpu.name}`, { tpu });
-  }
-
-  operation(operation: IOperation): void {
+  tpu = (tpu: ITPU) => this._emit('tpu', keyOf(tpu), { tpu });
+  operation = (operation: IOperation) =>
     this._emit('operation', operation.id, { operation });
-  }
-
-  grant(grant: IGrant): void {
-    this._emit('grant', grant.name, { grant });
-  }
-
-  queued(queued: IQueuedResource): void {
-    this._emit('queued', `${queued.zone}/${queued.name}`, { queued });
-  }
-
-  kernel(kernel: IKernel): void {
-    this._emit('kernel', kernel.id, { kernel });
-  }
-
-  tunnel(tunnel: ITunnel): void {
-    this._emit('tunnel', tunnel.id, { tunnel });
-  }
-
-  hunt(hunt: IHunt): void {
-    this._emit('hunt', hunt.id, { hunt });
-  }
-
-  job(job: IJob): void {
-    this._emit('job', job.id, { job });
-  }
-
-  app(app: IApp): void {
-    this._emit('app', app.id, { app });
-  }
-
-  gone(what: IChange['what'], id: string): void {
+  grant = (grant: IGrant) => this._emit('grant', grant.name, { grant });
+  queued = (queued: IQueuedResource) =>
+    this._emit('queued', keyOf(queued), { queued });
+  kernel = (kernel: IKernel) => this._emit('kernel', kernel.id, { kernel });
+  tunnel = (tunnel: ITunnel) => this._emit('tunnel', tunnel.id, { tunnel });
+  hunt = (hunt: IHunt) => this._emit('hunt', hunt.id, { hunt });
+  job = (job: IJob) => this._emit('job', job.id, { job });
+  app = (app: IApp) => this._emit('app', app.id, { app });
+  gone = (what: IChange['what'], id: string) =>
     this._emit(what, id, { gone: true });
-  }
 
   private _emit(
     what: IChange['what'],
@@ -182,15 +164,13 @@ export const noExamples = { open: async (): Promise<void> => undefined };
 export class TestServerKernels extends Store implements IServerKernels {
   readonly ids = new Set<string>();
   readonly shown: string[] = [];
-  readonly ended: string[][] = [];
 
   has(id: string): boolean {
     return this.ids.has(id);
   }
 
-  async shutDown(ids: string[]): Promise<string[]> {
-    this.ended.push(ids);
-    return ids;
+  async shutDown(): Promise<boolean> {
+    return true;
   }
 
   async show(id: string): Promise<void> {
@@ -198,6 +178,18 @@ export class TestServerKernels extends Store implements IServerKernels {
     this.changed();
     this.shown.push(id);
   }
+}
+
+/** The list of TPUs. */
+export function listOf(...tpus: object[]): { [call: string]: Answer } {
+  return { 'GET tpus': [200, { tpus, problem: null }] };
+}
+
+/** The usual catalog, with changes. */
+export function catalogWith(more: Partial<ICatalog>): {
+  [call: string]: Answer;
+} {
+  return { 'GET catalog': [200, { ...catalog, ...more }] };
 }
 
 /** A model that has asked its server for everything. */

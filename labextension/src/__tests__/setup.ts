@@ -1,6 +1,9 @@
-// What jsdom lacks and JupyterLab's packages use as soon as they are imported; and patience.
+// What jsdom lacks and JupyterLab's packages use as soon as they are imported; patience; and the end of
+// each test.
 
-import { vi } from 'vitest';
+import { afterEach, vi } from 'vitest';
+
+import { cleanups } from './cleanups';
 
 globalThis.DragEvent ??= class extends MouseEvent {} as typeof DragEvent;
 window.matchMedia ??= () =>
@@ -16,3 +19,9 @@ globalThis.requestIdleCallback ??= callback =>
 const { waitFor } = vi;
 vi.waitFor = (callback, options) =>
   waitFor(callback, options ?? { timeout: 30_000 });
+
+afterEach(() => {
+  vi.useRealTimers();
+  cleanups.forEach(cleanUp => cleanUp());
+  localStorage.clear();
+});

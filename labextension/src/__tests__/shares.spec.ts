@@ -1,9 +1,7 @@
 // Folders that hosts share: planned by an operation, done by its button, listed and taken back.
 
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
-import { ACTIONS } from '../actions/table';
-import { keyOf } from '../model/resources';
 import {
   IHostShare,
   IOperation,
@@ -15,15 +13,17 @@ import {
   answerDialog,
   button,
   dialogInputs,
-  disposeWidgets,
   listOf,
-  openPanel,
+  openAction,
+  openPage,
   shows,
   type
 } from './opened';
-import { anOperation, aTPU } from './server';
+import { anOperation, aProblem, aTPU } from './server';
 
 const SHARES = 'tpus/us-central1-a~my-tpu/shares';
+
+const TPU = aTPU();
 
 const SHARED: ISharedFolders = {
   problems: ['host 2 of my-tpu: It does not answer.'],
@@ -45,8 +45,6 @@ const SHARED: ISharedFolders = {
   ],
   time: '2026-11-22T21:00:00Z'
 };
-
-afterEach(disposeWidgets);
 
 function aHost(host: number, more: Partial<IHostShare> = {}): IHostShare {
   const steps = [{ text: 'systemctl enable x', content: 'What=10.0.0.1:/s\n' }];
@@ -72,16 +70,12 @@ function aShare(
   });
 }
 
-async function open(answer: IOperation, ...others: ITPU[]) {
-  const tpu = aTPU();
-  const opened = await openPanel({
-    ...listOf(tpu, ...others),
-    [`POST ${SHARES}`]: [202, answer],
-    [`GET ${SHARES}`]: [200, SHARED]
+/** The question which folder is shared, with *answer* to what is then asked for. */
+function open(answer: IOperation, ...others: ITPU[]) {
+  return openAction('share', TPU, {
+    ...listOf(TPU, ...others),
+    [`POST ${SHARES}`]: [202, answer]
   });
-  const posts = () =>
-    opened.server.calls.filter(one => one.method === 'POST').map(o => o.body);
-  return { ...opened, tpu, posts };
 }
 
 it('asks for the folder and other TPUs of the zone, shows the plan, and does it', async () => {
@@ -92,8 +86,7 @@ it('asks for the folder and other TPUs of the zone, shows the plan, and does it'
     tpus: ['other'],
     dry_run: true
   });
-  const { commands, posts, tpu } = await open(plan, other, far);
-  const done = commands.execute(ACTIONS.share.command, { tpu: keyOf(tpu) });
+  const { done, server } = await open(plan, other, far);
   const [folder, with_other] = await dialogInputs(2);
   type(folder, 'data');
   with_other.click();
@@ -101,64 +94,59 @@ it('asks for the folder and other TPUs of the zone, shows the plan, and does it'
   const text = await answerDialog('Share');
   expect(text).toContain('Share /home/me/data?');
   expect(text).toContain('Hosts 1–2 of my-tpu');
-  expect(posts()).toEqual([{ folder: 'data', tpus: ['other'], dry_run: true }]);
+  const request = { folder: 'data', tpus: ['other'] };
+  expect(server.posts).toEqual([{ ...request, dry_run: true }]);
   expect(text).toContain('systemctl enable x\n  | What=10.0.0.1:/s');
   await vi.waitFor(() =>
-    expect(posts()[1]).toEqual({
-      folder: 'data',
-      tpus: ['other'],
-      dry_run: false
-    })
+    expect(server.posts[1]).toEqual({ ...request, dry_run: false })
   );
   await done;
 });
 
 it('does nothing without an answer', async () => {
-  const { commands, posts, tpu } = await open(aShare([]));
-  const done = commands.execute(ACTIONS.share.command, { tpu: keyOf(tpu) });
+  const { done, server } = await open(aShare([]));
   await dialogInputs(1);
   await answerDialog('Cancel');
   await done;
-  expect(posts()).toEqual([]);
+  expect(server.posts).toEqual([]);
 });
 
 it('says which host can not share, and offers nothing', async () => {
-  const problem = {
-    reason: 'CONFLICT',
-    message: 'It has no systemd.',
-    hint: 'TPU VMs have it.'
-  } as IHostShare['problem'];
+  const problem = aProblem(
+    'It has no systemd.',
+    'CONFLICT',
+    'TPU VMs have it.'
+  );
   const plan = aShare([aHost(0), aHost(1, { problem })]);
-  const { commands, posts, tpu } = await open(plan);
-  const done = commands.execute(ACTIONS.share.command, { tpu: keyOf(tpu) });
+  const { done, server } = await open(plan);
   await dialogInputs(1);
   await answerDialog('Show What Changes');
   const text = await answerDialog('Close');
   expect(text).toContain('/home/me/data can’t be shared');
   expect(text).toContain('It has no systemd. TPU VMs have it.');
   await done;
-  expect(posts()).toHaveLength(1);
+  expect(server.posts).toHaveLength(1);
 });
 
 it('lists the folders that hosts named when they were asked, and takes one back', async () => {
   const removal = { folder: '/home/me/data', remove: true, dry_run: true };
-  const { actions, changes, node, posts, server, tpu } = await open(
-    aShare([aHost(1)], removal)
-  );
-  void actions.open.tpu(tpu);
+  const { changes, node, server } = await openPage(TPU, {
+    [`POST ${SHARES}`]: [202, aShare([aHost(1)], removal)],
+    [`GET ${SHARES}`]: [200, SHARED]
+  });
   await shows(node, 'Show shared folders');
   expect(server.count(`GET ${SHARES}`)).toBe(0);
   button(node, 'Ask the hosts which folders they share').click();
   await vi.waitFor(() => expect(server.count(`GET ${SHARES}`)).toBe(1));
-  changes.tpu({ ...tpu, shares: SHARED });
+  changes.tpu({ ...TPU, shares: SHARED });
   await shows(node, 'on 0 of 1 other hosts', 'Host 1 of my-tpu: It is away.');
   await shows(node, 'host 2 of my-tpu: It does not answer.');
   button(node, 'Stop sharing /home/me/data…').click();
   const text = await answerDialog('Stop Sharing');
   expect(text).toContain('Its files stay on host 0.');
   await vi.waitFor(() =>
-    expect(posts()).toEqual([removal, { ...removal, dry_run: false }])
+    expect(server.posts).toEqual([removal, { ...removal, dry_run: false }])
   );
-  changes.tpu({ ...tpu, shares: { ...SHARED, folders: [], problems: [] } });
+  changes.tpu({ ...TPU, shares: { ...SHARED, folders: [], problems: [] } });
   await shows(node, 'No folder is shared.');
 });

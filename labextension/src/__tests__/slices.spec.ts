@@ -1,17 +1,14 @@
 // One kernel on several TPUs: where it is offered, and what is asked.
 
-import { Notification } from '@jupyterlab/apputils';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 
-import { ACTIONS } from '../actions/table';
 import { availableActions } from '../model/availableActions';
-import { keyOf } from '../model/resources';
 import {
   answerDialog,
   dialogInputs,
-  disposeWidgets,
   listOf,
-  openPanel
+  notified,
+  openAction
 } from './opened';
 import { aTPU, connectedTPU } from './server';
 
@@ -21,11 +18,6 @@ const OTHERS = [
   connectedTPU({ name: 'job-1', queued: 'job' }),
   connectedTPU({ name: 'single' })
 ];
-
-afterEach(() => {
-  Notification.dismiss();
-  disposeWidgets();
-});
 
 it('is offered where other connected TPUs of the zone have the environment', () => {
   const offered = (...tpus: (typeof TPU)[]) =>
@@ -40,11 +32,10 @@ it('is offered where other connected TPUs of the zone have the environment', () 
 });
 
 it('adds the kernel on the TPUs that are ticked: at first those of the queued resource', async () => {
-  const { commands, server } = await openPanel({
+  const { done, server } = await openAction('slices', TPU, {
     ...listOf(TPU, ...OTHERS),
     [SLICES]: [200, { display_name: 'Python 3.12 · my-tpu + job-1' }]
   });
-  const done = commands.execute(ACTIONS.slices.command, { tpu: keyOf(TPU) });
   const ticks = await dialogInputs(2);
   expect(ticks.map(({ checked }) => checked)).toEqual([true, false]);
   expect(await answerDialog('Add Kernel')).toContain('job-1 (v5litepod-8)');
@@ -52,7 +43,7 @@ it('adds the kernel on the TPUs that are ticked: at first those of the queued re
   expect(server.bodies(SLICES)).toEqual([
     { environment: 'default', slices: ['job-1'] }
   ]);
-  expect(Notification.manager.notifications[0].message).toContain(
+  expect(notified()[0]).toContain(
     '“Python 3.12 · my-tpu + job-1” is in the launcher'
   );
 });

@@ -1,10 +1,8 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
-import { button, disposeWidgets, openPanel, shows } from './opened';
-import { Answer } from './server';
-
-afterEach(disposeWidgets);
+import { button, hides, openPanel, shows, type } from './opened';
+import { Answer, refused } from './server';
 
 const FOUND = { name: 'HF_TOKEN', source: 'environment', hint: '' };
 const MISSING = {
@@ -22,12 +20,7 @@ async function open(answers: { [call: string]: Answer }) {
 /** Types a name and presses *Pass*. */
 async function pass(node: HTMLElement, text: string): Promise<void> {
   const input = node.querySelector('input')!;
-  const { set } = Object.getOwnPropertyDescriptor(
-    HTMLInputElement.prototype,
-    'value'
-  )!;
-  set!.call(input, text);
-  input.dispatchEvent(new Event('input', { bubbles: true }));
+  type(input, text);
   await vi.waitFor(() => expect(button(node, 'Pass').disabled).toBe(false));
   button(node, 'Pass').click();
 }
@@ -51,13 +44,10 @@ it('passes tokens by name and removes one', async () => {
   await pass(node, ' HF_TOKEN, WANDB_API_KEY ');
   await shows(node, 'HF_TOKEN');
   expect(node.querySelector('input')!.value).toBe('');
-  const posted = server.calls.filter(one => one.method === 'POST');
-  expect(posted.map(one => one.body)).toEqual([
-    { names: ['HF_TOKEN', 'WANDB_API_KEY'] }
-  ]);
+  expect(server.posts).toEqual([{ names: ['HF_TOKEN', 'WANDB_API_KEY'] }]);
   server.answers['GET tokens'] = [200, [MISSING]];
   button(node, 'Remove HF_TOKEN').click();
-  await vi.waitFor(() => expect(node.textContent).not.toContain('HF_TOKEN'));
+  await hides(node, 'HF_TOKEN');
   expect(node.textContent).toContain('WANDB_API_KEY');
 });
 
@@ -65,7 +55,7 @@ it('keeps the name that the server refuses, and says why', async () => {
   const message = "PATH can't be passed on: hosts have their own.";
   const { node } = await open({
     'GET tokens': [200, []],
-    'POST tokens': [400, { message, reason: 'INVALID', hint: '' }]
+    'POST tokens': refused(message)
   });
   await shows(node, 'No token');
   await pass(node, 'PATH');

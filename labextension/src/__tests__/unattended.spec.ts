@@ -1,18 +1,9 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
-import { button, disposeWidgets, openPanel, shows, type } from './opened';
+import { button, field, hides, openPanel, shows, type } from './opened';
 import { anOperation } from './server';
 
-afterEach(disposeWidgets);
-
 const PART = 'Run a command, stop automatically';
-
-function field<E extends HTMLElement>(node: HTMLElement, label: string): E {
-  const labelNode = [...node.querySelectorAll('label')].find(
-    one => one.textContent === label
-  );
-  return document.getElementById(labelNode!.htmlFor) as E;
-}
 
 it('has a part for what a TPU does while nobody is there, which says what is chosen', async () => {
   const { actions, node, server } = await openPanel({
@@ -53,6 +44,6 @@ it('marks the field that the server refuses, also in a folded part, until it is 
   const help = document.getElementById(cost.getAttribute('aria-describedby')!);
   expect(help?.textContent).toBe(message);
   type(cost, '30');
-  await vi.waitFor(() => expect(node.textContent).not.toContain(message));
+  await hides(node, message);
   expect(document.activeElement).toBe(cost);
 });

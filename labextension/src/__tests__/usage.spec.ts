@@ -1,19 +1,16 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IUsage, IUsedTPU } from '../rest/api';
 import {
   answerDialog,
   button,
-  disposeWidgets,
   listOf,
   openPanel,
   shows,
   typeInDialog
 } from './opened';
-import { aCost, anOperation, aProblem, aTPU } from './server';
-
-afterEach(disposeWidgets);
+import { aCost, anOperation, aProblem, aTPU, refused } from './server';
 
 const COST = aCost({ usd: 88.32 });
 const USED: IUsedTPU = {
@@ -111,10 +108,7 @@ it('deletes, stops, keeps or adopts the TPU of another person only by its name',
     ...listOf(bobs),
     'GET usage': [200, { ...USAGE, tpus: [used] }],
     'POST tpus/us-central1-a~bobs/adopt': [200, { ...used, mine: true }],
-    'DELETE tpus/us-central1-a~bobs': [
-      409,
-      { message: 'bobs belongs to bob.', reason: 'NOT_YOURS', hint: '' }
-    ],
+    'DELETE tpus/us-central1-a~bobs': refused('bobs belongs to bob.'),
     'POST tpus/us-central1-a~bobs/stop': [202, anOperation({ kind: 'stop' })],
     'POST tpus/us-central1-a~bobs/start': [202, anOperation({ kind: 'start' })],
     'POST tpus/us-central1-a~bobs/guard/keep': [200, {}]

@@ -7,6 +7,7 @@ export namespace CommandIDs {
   export const refresh = 'tpu:refresh';
   export const budgets = 'tpu:budgets';
   export const grants = 'tpu:grants';
+  export const prices = 'tpu:prices';
   export const usage = 'tpu:usage';
   export const queued = 'tpu:queued';
   export const tokens = 'tpu:tokens';
@@ -28,6 +29,7 @@ export const GENERAL = [
   CommandIDs.queued,
   CommandIDs.budgets,
   CommandIDs.grants,
+  CommandIDs.prices,
   CommandIDs.tokens,
   CommandIDs.setup,
   CommandIDs.refresh

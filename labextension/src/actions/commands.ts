@@ -115,6 +115,13 @@ function generalCommands(actions: Actions): IGeneralCommand[] {
       run: () => actions.openPage('grants')
     },
     {
+      id: CommandIDs.prices,
+      label: trans.__('Prices…'),
+      caption: trans.__('Show what TPUs cost, and update the prices'),
+      inPanel: true,
+      run: () => actions.openPage('prices')
+    },
+    {
       id: CommandIDs.tokens,
       label: trans.__('Tokens…'),
       caption: trans.__(

@@ -9,6 +9,7 @@ import { QueuedList } from '../lifecycle/queuedList';
 import { TPUModel } from '../model/model';
 import { BudgetsForm } from '../money/budgetsForm';
 import { GrantsForm } from '../money/grantsForm';
+import { PriceList } from '../money/priceList';
 import { UsageList } from '../money/usageList';
 import { IChange } from '../rest/api';
 import { TokensForm } from '../setup/tokensForm';
@@ -25,11 +26,13 @@ export class Forms {
     this.grants = new GrantsForm(client.grants);
     this.budgets = new BudgetsForm(client);
     this.usage = new UsageList(client.usage);
+    this.prices = new PriceList(client.prices);
     this.queued = new QueuedList(client.queued);
     this.tokens = new TokensForm(client.tokens);
     this.lists = {
       budgets: this.budgets.list,
       grants: this.grants.list,
+      prices: this.prices,
       queued: this.queued,
       tokens: this.tokens.list,
       usage: this.usage
@@ -50,6 +53,7 @@ export class Forms {
   readonly grants: GrantsForm;
   readonly budgets: BudgetsForm;
   readonly usage: UsageList;
+  readonly prices: PriceList;
   readonly queued: QueuedList;
   readonly tokens: TokensForm;
   /** What the pages with lists show, by their names. */
@@ -57,10 +61,14 @@ export class Forms {
 
   /** Loads what has changed, if it was loaded. */
   private _loadAgain(what: IChange['what']): void {
-    const list = what === 'queued' ? this.queued : this.grants.list;
-    if (what === 'prices') {
-      void (this._model.catalog && this._model.loadCatalog(true));
-    } else if (list.value) {
+    const list =
+      what === 'prices' || what === 'queued'
+        ? this.lists[what]
+        : this.grants.list;
+    if (what === 'prices' && this._model.catalog) {
+      void this._model.loadCatalog(true);
+    }
+    if (list.value) {
       void list.load();
     }
   }

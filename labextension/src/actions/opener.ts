@@ -4,12 +4,7 @@ import { showErrorMessage } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import {
-  IAppTarget,
-  portTarget,
-  targetOf,
-  tensorBoardTarget
-} from '../forwarding/target';
+import { IAppTarget, targetOf, targetOn } from '../forwarding/target';
 import { Examples } from '../kernels/examples';
 import { startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
@@ -113,16 +108,15 @@ export class Opener {
     const { askApp } = await import('../forwarding/portDialog');
     const request = await askApp(tpu);
     if (request) {
-      const name = trans.__('Port %1', request.port);
-      await this.app(portTarget(tpu, request.port, request.host, '/', name));
+      const { host, port } = request;
+      await this.app(targetOn(tpu, trans.__('Port %1', port), { host, port }));
     }
   }
 
   async tensorBoard(tpu: ITPU): Promise<void> {
     const logdir = await (await import('./dialogs')).askLogdir(tpu);
     if (logdir) {
-      const name = trans.__('TensorBoard');
-      await this.app(tensorBoardTarget(tpu, logdir, name));
+      await this.app(targetOn(tpu, trans.__('TensorBoard'), { logdir }));
     }
   }
 

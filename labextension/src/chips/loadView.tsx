@@ -21,9 +21,6 @@ import {
 import { IKnownLoad } from './loads';
 import { Plot } from './plot';
 
-const DUTY = '--jp-brand-color1';
-const MEMORY = '--jp-warn-color1';
-
 /** Follows the load of a TPU while it can be seen. */
 export function useLoad(
   tpu: ITPU,
@@ -112,10 +109,8 @@ function Host({ host, single }: { host: IHostLoad; single: boolean }) {
             figures.join(', ')
           )}
           times={host.samples.map(one => one.time)}
-          lines={[
-            { color: DUTY, values: before.map(one => one.duty_cycle) },
-            { color: MEMORY, values: before.map(memoryPercent) }
-          ]}
+          duty={before.map(one => one.duty_cycle)}
+          memory={before.map(memoryPercent)}
         />
       )}
       {single &&

@@ -52,25 +52,16 @@ export class Loads extends Store {
       return;
     }
     this._asking.add(tpu.id);
-    try {
-      await this._load(tpu);
-    } finally {
-      this._asking.delete(tpu.id);
-    }
-  }
-
-  private async _load(tpu: ITPU): Promise<void> {
     const before = this.of(tpu)?.load ?? null;
     try {
-      const load = await this._requests.get(tpu, {
-        from: before?.next ?? 0
-      });
+      const load = await this._requests.get(tpu, { from: before?.next ?? 0 });
       load.hosts = load.hosts.map(host => joined(host, before));
       this._known.set(tpu.id, { load, failure: null });
     } catch (error) {
       this._known.set(tpu.id, { load: before, failure: Failure.from(error) });
       throw error; // the poll asks less often
     } finally {
+      this._asking.delete(tpu.id);
       this.changed();
     }
   }

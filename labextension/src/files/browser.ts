@@ -10,6 +10,7 @@ import { CommandToolbarButton } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
+import { element } from '../ui/element';
 import { failureLine } from '../ui/failures';
 import { filesIcon } from '../ui/icons';
 import { trans } from '../ui/translation';
@@ -50,12 +51,18 @@ export function createBrowser(
     new CommandToolbarButton({ commands, id: 'filebrowser:refresh', label: '' })
   );
 
-  const heading = new Heading(title);
+  // Above it: the host's name, and why its files can't be seen.
+  const problem = element('p', { role: 'status' });
+  const heading = new Widget();
+  heading.addClass('jp-tpu-Files-heading');
+  heading.node.append(element('strong', {}, title), problem);
   (browser.layout as PanelLayout).insertWidget(0, heading);
-  model.connectionFailure.connect((_, error) =>
-    heading.fail(failureLine(error))
-  );
-  model.refreshed.connect(() => heading.fail(''));
+  model.connectionFailure.connect((_, error) => {
+    problem.textContent = failureLine(error);
+  });
+  model.refreshed.connect(() => {
+    problem.textContent = '';
+  });
 
   const notified = new Set<string>();
   const notify = (_: HostDrive, { path, listed, left_out }: IPartialFolder) => {
@@ -81,22 +88,4 @@ export function createBrowser(
     drive.fileChanged.disconnect(refresh);
   });
   return browser;
-}
-
-/** The host's name, and why its files can't be seen. */
-class Heading extends Widget {
-  constructor(title: string) {
-    super();
-    this.addClass('jp-tpu-Files-heading');
-    const name = document.createElement('strong');
-    name.textContent = title;
-    this._problem.setAttribute('role', 'status');
-    this.node.append(name, this._problem);
-  }
-
-  fail(problem: string): void {
-    this._problem.textContent = problem;
-  }
-
-  private _problem = document.createElement('p');
 }

@@ -2,19 +2,19 @@
 
 import { TPUModel } from '../model/model';
 import { IOperation, ISyncConflict, ISyncResult, ITPU } from '../rest/api';
-import { copyResult, wouldOverwrite } from './results';
+import { resultOf, wouldOverwrite } from './results';
 
 export class CopyActions {
   constructor(private _model: TPUModel) {}
 
   /** *source*: what is suggested. */
   async copy(tpu: ITPU, source = ''): Promise<void> {
-    await (await import('./copyDialog')).copyFiles(tpu, this._model, source);
+    await (await import('./fileDialogs')).copyFiles(tpu, this._model, source);
   }
 
   /** *folder*: what is suggested; without it, what was synced last, or all that Jupyter shows. */
   async sync(tpu: ITPU, folder = this._synced): Promise<void> {
-    const { syncFolder } = await import('./copyDialog');
+    const { syncFolder } = await import('./fileDialogs');
     this._synced = await syncFolder(tpu, this._model, folder);
   }
 
@@ -43,7 +43,7 @@ export class CopyActions {
 
   /** Copies the same again, and overwrites the files that were in its way. */
   async again(tpu: ITPU, operation: IOperation): Promise<void> {
-    const result = copyResult(operation);
+    const result = resultOf('copy', operation);
     if (!result) {
       await this.copy(tpu); // it ended with its server
       return;

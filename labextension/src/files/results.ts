@@ -1,4 +1,4 @@
-// What operations on files have done so far; null for other operations.
+// What operations on files have done so far.
 
 import {
   ICopyResult,
@@ -7,21 +7,21 @@ import {
   ISyncResult
 } from '../rest/api';
 
-function resultOf<T>(kind: IOperation['kind'], operation: IOperation) {
-  return operation.kind === kind ? (operation.result as T | null) : null;
+/** By the kinds of operations; also of planning to share a folder. */
+interface IResults {
+  copy: ICopyResult;
+  share: IShareResult;
+  sync: ISyncResult;
 }
 
-export function copyResult(operation: IOperation): ICopyResult | null {
-  return resultOf('copy', operation);
-}
-
-/** Also of planning to share a folder. */
-export function shareResult(operation: IOperation): IShareResult | null {
-  return resultOf('share', operation);
-}
-
-export function syncResult(operation: IOperation): ISyncResult | null {
-  return resultOf('sync', operation);
+/** The result of an operation of this kind; null for other operations. */
+export function resultOf<K extends keyof IResults>(
+  kind: K,
+  operation: IOperation
+): IResults[K] | null {
+  return operation.kind === kind
+    ? (operation.result as IResults[K] | null)
+    : null;
 }
 
 /** Whether a copy failed because files exist, which it would have overwritten. */

@@ -2,15 +2,14 @@
 
 import { Lookups } from '../model/lookups';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
 import { IOperation, ISharedFolder, IShareFolder, ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
-import { shareResult } from './results';
+import { until } from '../ui/store';
+import { resultOf } from './results';
 
 export class ShareActions {
   constructor(private _model: TPUModel) {
     this.lookups = new Lookups(tpu => _model.client.shares.list(tpu));
-    _model.operationEnded.connect(this._onEnded, this);
   }
 
   /** Asking the hosts; what they said is then in the TPU. */
@@ -21,7 +20,7 @@ export class ShareActions {
     const others = this._model.tpus.filter(
       one => one.zone === tpu.zone && one.state === 'READY' && one.id !== tpu.id
     );
-    const { askShare } = await import('./shareDialog');
+    const { askShare } = await import('./fileDialogs');
     await askShare(tpu, others, request => this._plan(tpu, request));
   }
 
@@ -33,7 +32,7 @@ export class ShareActions {
 
   /** Does again what an operation failed to do; shows before what that changes. */
   async again(tpu: ITPU, operation: IOperation): Promise<void> {
-    const result = shareResult(operation);
+    const result = resultOf('share', operation);
     if (result) {
       await attempt(this._plan(tpu, result.request));
     } else {
@@ -41,33 +40,30 @@ export class ShareActions {
     }
   }
 
-  /** Throws `Failure`. */
+  /** Begins to plan; what is planned is then shown. Throws `Failure`. */
   private async _plan(tpu: ITPU, request: IShareFolder): Promise<void> {
-    const operation = await this._model.begin(async () => {
-      const plan = { ...request, dry_run: true };
-      const begun = await this._model.client.shares.start(tpu, plan);
-      this._planned = begun.id;
-      return begun;
-    }, 0);
-    if (operation.state !== 'running') {
-      void this._propose(operation);
-    }
+    const { client } = this._model;
+    const plan = { ...request, dry_run: true };
+    const { id } = await this._model.begin(
+      () => client.shares.start(tpu, plan),
+      0
+    );
+    void this._propose(tpu, id);
   }
 
   /** Shows what an operation has planned, and does it if the user agrees. */
-  private async _propose(operation: IOperation): Promise<void> {
-    this._planned = '';
-    const result = shareResult(operation);
-    const tpu = this._model.tpu(
-      keyOf({ name: operation.tpu, zone: operation.zone })
-    );
-    if (operation.state !== 'done' || !result || !tpu) {
+  private async _propose(tpu: ITPU, id: string): Promise<void> {
+    const operation = await until(this._model, () => {
+      const now = this._model.operation(id);
+      return now && now.state !== 'running' ? now : null;
+    });
+    const result = resultOf('share', operation);
+    if (operation.state !== 'done' || !result) {
       return; // the panel says why
     }
-    const agreed = await (
-      await import('../actions/dialogs')
-    ).confirmShare(result);
-    this._model.dismiss(operation.id);
+    const { confirmShare } = await import('../actions/dialogs');
+    const agreed = await confirmShare(result);
+    this._model.dismiss(id);
     if (agreed) {
       const request = { ...result.request, dry_run: false };
       await attempt(
@@ -75,13 +71,4 @@ export class ShareActions {
       );
     }
   }
-
-  private _onEnded(_: unknown, operation: IOperation): void {
-    if (operation.id === this._planned) {
-      void this._propose(operation);
-    }
-  }
-
-  /** The operation whose plan is to be shown. */
-  private _planned = '';
 }

@@ -4,10 +4,8 @@ import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
-import { keyOf } from '../model/resources';
 import {
   IMirroredProject,
-  INotCopied,
   IOperation,
   ISyncConflict,
   ISyncResult,
@@ -16,6 +14,7 @@ import {
 import { Alert, StateLabel, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { ago, Tone, trans } from '../ui/translation';
+import { LeftOut, onHosts, Paths } from './resultView';
 
 /** What is always shown of a sync. */
 export function SyncSummary(props: {
@@ -33,7 +32,7 @@ export function SyncSummary(props: {
         {foldersLabel(result)}: {operation.log.slice(-1)}
       </div>
       <Conflicts
-        tpu={model.tpu(keyOf({ name: operation.tpu, zone: operation.zone }))}
+        tpu={model.tpuOf(operation)}
         result={result}
         onDecided={() => model.dismiss(operation.id)}
       />
@@ -66,14 +65,12 @@ function Conflicts(props: {
       )}
       kind="warning"
     >
-      <ul className="jp-tpu-Paths">
-        {result.conflicts.map(conflict => (
-          <li key={conflict.path} title={conflict.path}>
-            <code>{conflict.path}</code>
-            <small>{conflictLabel(conflict, result)}</small>
-          </li>
-        ))}
-      </ul>
+      <Paths
+        paths={result.conflicts.map(conflict => ({
+          path: conflict.path,
+          note: conflictLabel(conflict, result)
+        }))}
+      />
       {tpu && (
         <>
           <TextButton onClick={() => void decide(false)}>
@@ -156,34 +153,8 @@ function ProjectState(props: { project: IMirroredProject; tpu: ITPU }) {
   }[state];
   return (
     <StateLabel tone={PROJECT_TONES[state]}>
-      {tpu.hosts.length > 1
-        ? trans.__('%1 (host %2)', label, project.host)
-        : label}
+      {onHosts(label, tpu.hosts.length > 1 ? [project.host] : [])}
     </StateLabel>
-  );
-}
-
-/** What is shown with the details of a sync. */
-export function LeftOut({ files }: { files: INotCopied[] }) {
-  if (files.length === 0) {
-    return null;
-  }
-  return (
-    <>
-      <div>{trans.__('Left out')}</div>
-      <ul className="jp-tpu-Paths">
-        {files.map(file => (
-          <li key={`${file.path}#${file.why}`} title={file.path}>
-            <code>{file.path}</code>
-            <small>
-              {file.hosts.length > 0
-                ? trans.__('%1 (host %2)', file.why, file.hosts.join(', '))
-                : file.why}
-            </small>
-          </li>
-        ))}
-      </ul>
-    </>
   );
 }
 
@@ -201,7 +172,6 @@ function conflictLabel(conflict: ISyncConflict, result: ISyncResult): string {
     time(conflict.here),
     time(conflict.there)
   );
-  return conflict.hosts.length < result.hosts.length
-    ? trans.__('%1 (host %2)', label, conflict.hosts.join(', '))
-    : label;
+  const some = conflict.hosts.length < result.hosts.length;
+  return onHosts(label, some ? conflict.hosts : []);
 }

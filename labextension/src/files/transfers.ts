@@ -1,7 +1,5 @@
 // Uploads to a host and downloads from it, with the questions before and the notifications after.
 
-import { Notification } from '@jupyterlab/apputils';
-
 import { TPUModel } from '../model/model';
 import { ITPU } from '../rest/api';
 import { Failure } from '../rest/failure';
@@ -11,6 +9,7 @@ import { hostField } from '../ui/fields';
 import { ask } from '../ui/formDialog';
 import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
+import { waitOrThrow } from '../ui/wait';
 
 /** Asks for files, and uploads them one after the other. */
 export async function upload(tpu: ITPU, model: TPUModel): Promise<void> {
@@ -81,32 +80,38 @@ export async function download(tpu: ITPU, model: TPUModel): Promise<void> {
   });
 }
 
-/** Uploads a file; asks before it replaces one. Throws `Failure`. */
+/** Uploads a file, and asks before it replaces one. Throws `Failure`, but not if it is cancelled. */
 async function uploadFile(
   tpu: ITPU,
-  model: TPUModel,
+  { client }: TPUModel,
   host: number,
   path: string,
   file: File
 ): Promise<void> {
   const refused = (reason: string) => (error: unknown) => {
     if (error instanceof Failure && error.reason === reason) {
-      return false;
+      return false as const;
     }
     throw error;
   };
+  const exists = () => true;
   // Asked before anything is sent. The server makes sure.
-  let exists = await model.client
-    .file(tpu, host, path)
-    .then(() => true, refused('NOT_FOUND'));
-  for (let sent = false; !sent; exists = true) {
-    if (exists && !(await confirmOverwrite(path, tpu))) {
+  const known = client.file(tpu, host, path);
+  let overwrite = await known.then(exists, refused('NOT_FOUND'));
+  while (!overwrite || (await confirmOverwrite(path, tpu))) {
+    const options = { overwrite };
+    const sent = await waitOrThrow(
+      trans.__('Uploading %1 to %2', path, tpu.name),
+      (signal, onProgress) =>
+        client.upload(tpu, host, path, file, { ...options, signal, onProgress })
+    ).catch(refused('EXISTS'));
+    if (sent) {
+      notify.success(trans.__('Uploaded %1 to %2', path, tpu.name));
+    }
+    if (sent !== false) {
       return;
     }
-    sent = await send(tpu, model, host, path, file, exists).then(
-      () => true,
-      refused('EXISTS')
-    );
+    overwrite = true;
   }
 }
 
@@ -118,40 +123,4 @@ function confirmOverwrite(path: string, tpu: ITPU): Promise<boolean> {
     trans.__('Overwrite'),
     { cancel: trans.__('Skip') }
   );
-}
-
-/** Uploads a file, with its progress as a notification. Throws `Failure`, but not if it is cancelled. */
-async function send(
-  tpu: ITPU,
-  model: TPUModel,
-  host: number,
-  path: string,
-  file: File,
-  overwrite: boolean
-): Promise<void> {
-  const aborter = new AbortController();
-  const { signal } = aborter;
-  const cancel = {
-    label: trans.__('Cancel'),
-    callback: () => aborter.abort()
-  };
-  const id = Notification.emit(
-    trans.__('Uploading %1 to %2', path, tpu.name),
-    'in-progress',
-    { autoClose: false, progress: 0, actions: [cancel] }
-  );
-  const onProgress = (progress: number) => {
-    Notification.update({ id, progress });
-  };
-  try {
-    const options = { overwrite, signal, onProgress };
-    await model.client.upload(tpu, host, path, file, options);
-    notify.success(trans.__('Uploaded %1 to %2', path, tpu.name));
-  } catch (error) {
-    if (!signal.aborted) {
-      throw error;
-    }
-  } finally {
-    Notification.dismiss(id);
-  }
 }

@@ -3,12 +3,13 @@
 import { Notification } from '@jupyterlab/apputils';
 
 import { TPUModel } from '../model/model';
+import { refOf } from '../model/resources';
 import { IOperation } from '../rest/api';
 import { notify } from '../ui/notify';
 import { failureLine } from '../ui/failures';
 import { trans } from '../ui/translation';
 import { reachableAddress } from './address';
-import { IAppTarget, targetKey, targetOf, tpuOf } from './target';
+import { IAppTarget, targetKey, targetOf } from './target';
 
 /** An open app, and an address at which this browser reaches it, once. */
 export interface IOpenedApp {
@@ -35,7 +36,7 @@ export class AppOpener {
     onProgress: (operation: IOperation) => void = () => undefined
   ): Promise<IOpenedApp> {
     const { host, logdir, name, path, port } = target;
-    const tpu = tpuOf(target);
+    const tpu = refOf(target.tpu);
     const model = this._model;
     let app = model
       .apps(tpu)

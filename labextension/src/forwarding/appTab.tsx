@@ -2,13 +2,11 @@
 
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import {
-  IFrame,
   launchIcon,
   ReactWidget,
   refreshIcon,
   ToolbarButton
 } from '@jupyterlab/ui-components';
-import { Panel } from '@lumino/widgets';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
@@ -16,7 +14,7 @@ import { currentStep } from '../operations/operationLabels';
 import { Failure } from '../rest/failure';
 import { Alert, EmptyState, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { tpuIcon } from '../ui/icons';
+import { createTab } from '../ui/tabs';
 import { trans } from '../ui/translation';
 import { AppOpener } from './appOpener';
 import { canStoreInFrame } from './storage';
@@ -26,7 +24,7 @@ import { IAppTarget, targetKey } from './target';
  * Nothing that leads out of the frame. Its own origin is allowed: it is not Jupyter's, and cookies and
  * storage don't work without it.
  */
-const SANDBOX: IFrame.SandboxExceptions[] = [
+const SANDBOX = [
   'allow-scripts',
   'allow-same-origin',
   'allow-forms',
@@ -41,16 +39,10 @@ interface IMessage {
   text?: string;
   hint?: string;
   busy?: boolean;
-  buttons?: IButton[];
-}
-
-interface IButton {
-  label: string;
-  onClick: () => void;
 }
 
 /** The app, or why it is not there. */
-class AppView extends Panel {
+class AppView extends ReactWidget {
   constructor(
     readonly target: IAppTarget,
     private _model: TPUModel,
@@ -58,23 +50,14 @@ class AppView extends Panel {
   ) {
     super();
     this.addClass('jp-tpu-App');
-    this._message = ReactWidget.create(<></>);
-    this.addWidget(this._message);
-    this.addWidget(this._frame);
     _model.stateChanged.connect(this._onModel, this);
     void this.load();
-  }
-
-  dispose(): void {
-    if (!this.isDisposed) {
-      this._model.stateChanged.disconnect(this._onModel, this);
-      super.dispose();
-    }
   }
 
   /** Opens the app; *restart*: even TensorBoard that is known to run is checked on its host. */
   async load(restart = false): Promise<void> {
     const attempt = (this._attempt += 1);
+    const isLast = () => attempt === this._attempt && !this.isDisposed;
     const title = trans.__('Opening %1…', this.target.name);
     this._app = null;
     this._showMessage({ title, busy: true });
@@ -92,7 +75,7 @@ class AppView extends Panel {
       );
       const canStore =
         !storageCheck || (await canStoreInFrame(storageCheck, SANDBOX));
-      if (attempt === this._attempt && !this.isDisposed) {
+      if (isLast()) {
         this._app = id;
         if (canStore) {
           this._showApp(url);
@@ -101,22 +84,27 @@ class AppView extends Panel {
         }
       }
     } catch (error) {
-      if (attempt === this._attempt && !this.isDisposed) {
+      if (isLast()) {
         this._showFailure(Failure.from(error));
       }
     }
+  }
+
+  protected render(): JSX.Element {
+    return this._content;
   }
 
   /** It may have been closed in the panel, or its server has ended. */
   private _onModel(): void {
     if (this._app && this._model.isClosed(this._app)) {
       this._app = null;
-      this._frame.url = 'about:blank';
-      this._showMessage({
-        title: trans.__('%1 is closed', this.target.name),
-        text: trans.__('It was closed, or the Jupyter server was restarted.'),
-        buttons: [this._reload(trans.__('Open Again'))]
-      });
+      this._showMessage(
+        {
+          title: trans.__('%1 is closed', this.target.name),
+          text: trans.__('It was closed, or the Jupyter server was restarted.')
+        },
+        this._reload(trans.__('Open Again'))
+      );
     }
   }
 
@@ -124,23 +112,17 @@ class AppView extends Panel {
   private _showWithoutStorage(url: string): void {
     const { logdir, name } = this.target;
     const text = trans.__('Your browser blocks storage for pages in this tab.');
-    const openWindow = {
-      label: trans.__('Open in a New Window'),
-      onClick: () => void this._opener.openWindow(this.target)
-    };
+    const openWindow = (
+      <TextButton onClick={() => void this._opener.openWindow(this.target)}>
+        {trans.__('Open in a New Window')}
+      </TextButton>
+    );
     if (logdir) {
-      this._showMessage({
-        title: trans.__('%1 does not work in this tab', name),
-        text,
-        hint: trans.__('It works in a window of its own.'),
-        buttons: [openWindow]
-      });
+      const title = trans.__('%1 does not work in this tab', name);
+      const hint = trans.__('It works in a window of its own.');
+      this._showMessage({ title, text, hint }, openWindow);
       return;
     }
-    const dismiss = {
-      label: trans.__('Dismiss'),
-      onClick: () => this._message.hide()
-    };
     this._showApp(
       url,
       <Alert
@@ -148,7 +130,10 @@ class AppView extends Panel {
         message={text}
         hint={trans.__('If this app does not work, open it in a new window.')}
       >
-        {buttons([openWindow, dismiss])}
+        {openWindow}
+        <TextButton onClick={() => this._showApp(url)}>
+          {trans.__('Dismiss')}
+        </TextButton>
       </Alert>
     );
   }
@@ -156,105 +141,104 @@ class AppView extends Panel {
   private _showFailure(failure: Failure): void {
     const { name } = this.target;
     const retry = this._reload(trans.__('Try Again'));
-    if (failure.reason === 'NO_FOLDER') {
-      const openAnyway = this._reload(trans.__('Open Anyway'), true);
-      this._showMessage({
+    if (failure.reason !== 'NO_FOLDER') {
+      const { message, hint } = failureText(failure);
+      const title = trans.__('%1 could not be opened', name);
+      this._showMessage({ title, text: message, hint }, retry);
+      return;
+    }
+    this._showMessage(
+      {
         title: trans.__('%1 has nothing to show', name),
         text: failure.message,
         hint: trans.__(
           'Check its path. If your program creates it later, open %1 anyway: it shows the logs when they exist.',
           name
-        ),
-        buttons: [openAnyway, retry]
-      });
-      return;
-    }
-    const { message, hint } = failureText(failure);
-    this._showMessage({
-      title: trans.__('%1 could not be opened', name),
-      text: message,
-      hint,
-      buttons: [retry]
-    });
+        )
+      },
+      <>
+        {this._reload(trans.__('Open Anyway'), true)}
+        {retry}
+      </>
+    );
   }
 
-  private _reload(label: string, allowMissing = this._allowMissing): IButton {
+  private _reload(label: string, allowMissing = this._allowMissing) {
     const onClick = () => {
       this._allowMissing = allowMissing;
       void this.load(true);
     };
-    return { label, onClick };
+    return <TextButton onClick={onClick}>{label}</TextButton>;
   }
 
-  private _showMessage({ buttons: offered = [], ...texts }: IMessage): void {
-    this._replaceMessage(
-      <EmptyState {...texts}>
-        {offered.length > 0 && buttons(offered)}
-      </EmptyState>
+  private _showMessage(texts: IMessage, buttons?: JSX.Element): void {
+    this._show(
+      <div className="jp-tpu-Panel">
+        <EmptyState {...texts}>{buttons}</EmptyState>
+      </div>
     );
-    this._frame.hide();
   }
 
   /** *notice*: above the app. */
   private _showApp(url: string, notice?: JSX.Element): void {
-    this._replaceMessage(notice ?? <></>);
-    this._message.setHidden(!notice);
-    this._frame.url = url;
-    this._frame.show();
+    this._show(
+      <>
+        {notice && <div className="jp-tpu-Panel">{notice}</div>}
+        <div className="jp-IFrame">
+          <iframe
+            src={url}
+            title={this.target.name}
+            sandbox={SANDBOX.join(' ')}
+            referrerPolicy="no-referrer"
+          />
+        </div>
+      </>
+    );
   }
 
-  private _replaceMessage(content: JSX.Element): void {
-    this._message.dispose();
-    this._message = ReactWidget.create(content);
-    this._message.addClass('jp-tpu-Panel');
-    this.insertWidget(0, this._message);
+  private _show(content: JSX.Element): void {
+    this._content = content;
+    this.update();
   }
 
   private _app: string | null = null;
   private _attempt = 0;
   /** Whether TensorBoard may show a folder that does not exist yet. */
   private _allowMissing = false;
-  private _frame = new IFrame({ sandbox: SANDBOX });
-  private _message: ReactWidget;
-}
-
-function buttons(offered: IButton[]): JSX.Element[] {
-  return offered.map(({ label, onClick }) => (
-    <TextButton key={label} onClick={onClick}>
-      {label}
-    </TextButton>
-  ));
+  private _content = (<></>);
 }
 
 /** The tab. */
-export class AppTab extends MainAreaWidget<AppView> {
-  constructor(target: IAppTarget, model: TPUModel) {
-    const opener = new AppOpener(model);
-    const content = new AppView(target, model, opener);
-    super({ content });
-    const where = target.host
-      ? trans.__('%1 host %2', target.tpu, target.host)
-      : target.tpu;
-    const what = target.logdir || trans.__('port %1', target.port);
-    this.id = `jp-tpu-app ${targetKey(target)}`;
-    this.title.label = target.name;
-    this.title.caption = `${what} · ${where}`;
-    this.title.icon = tpuIcon;
-    this.toolbar.addItem(
-      'reload',
-      new ToolbarButton({
-        icon: refreshIcon,
-        tooltip: trans.__('Reload'),
-        onClick: () => void content.load(true)
-      })
-    );
-    this.toolbar.addItem(
-      'window',
-      new ToolbarButton({
-        icon: launchIcon,
-        tooltip: trans.__('Open in a new window'),
-        onClick: () => void opener.openWindow(target)
-      })
-    );
-  }
+export function appTab(
+  target: IAppTarget,
+  model: TPUModel
+): MainAreaWidget<AppView> {
+  const opener = new AppOpener(model);
+  const view = new AppView(target, model, opener);
+  const where = target.host
+    ? trans.__('%1 host %2', target.tpu, target.host)
+    : target.tpu;
+  const what = target.logdir || trans.__('port %1', target.port);
+  const tab = createTab(view, {
+    id: `jp-tpu-app ${targetKey(target)}`,
+    label: target.name,
+    caption: `${what} · ${where}`
+  });
+  tab.toolbar.addItem(
+    'reload',
+    new ToolbarButton({
+      icon: refreshIcon,
+      tooltip: trans.__('Reload'),
+      onClick: () => void view.load(true)
+    })
+  );
+  tab.toolbar.addItem(
+    'window',
+    new ToolbarButton({
+      icon: launchIcon,
+      tooltip: trans.__('Open in a new window'),
+      onClick: () => void opener.openWindow(target)
+    })
+  );
+  return tab;
 }

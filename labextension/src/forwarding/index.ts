@@ -60,8 +60,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         ...(args as Pick<IAppTarget, 'tpu'>)
       }),
       keyOf: targetKey,
-      create: async target =>
-        new (await import('./appTab')).AppTab(target, model),
+      create: async target => (await import('./appTab')).appTab(target, model),
       elsewhere: async target => {
         const { AppOpener } = await import('./appOpener');
         await new AppOpener(model).openWindow(target);

@@ -12,7 +12,7 @@ import { Row } from '../ui/rows';
 import { facts, problemLine } from '../ui/text';
 import { Tone, trans } from '../ui/translation';
 import { portLabel, trafficLabel } from './portLabels';
-import { targetOf, portTarget } from './target';
+import { targetOf, targetOn } from './target';
 
 const TONES: { [state in ITunnel['state']]: Tone } = {
   elsewhere: 'quiet',
@@ -144,7 +144,7 @@ function Tunnel({ tunnel, tpu }: ITPUProps & { tunnel: ITunnel }) {
             disabled={!actions.offers('app')}
             onClick={() =>
               void actions.open.app(
-                portTarget(tpu, port, host, '/', trans.__('Port %1', port))
+                targetOn(tpu, trans.__('Port %1', port), { host, port })
               )
             }
           />

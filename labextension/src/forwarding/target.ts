@@ -2,7 +2,7 @@
 
 import { ReadonlyJSONObject } from '@lumino/coreutils';
 
-import { TPURef } from '../model/resources';
+import { keyOf, TPURef } from '../model/resources';
 import { IApp } from '../rest/api';
 
 /** A port of a host, or a log folder for TensorBoard. */
@@ -18,50 +18,29 @@ export interface IAppTarget extends ReadonlyJSONObject {
   readonly logdir: string;
 }
 
-export function portTarget(
+/** The target with a name on a TPU; without more: the dashboard of its Ray cluster. */
+export function targetOn(
   tpu: TPURef,
-  port: number,
-  host = 0,
-  path = '/',
-  name = ''
-): IAppTarget {
-  const key = `${tpu.zone}/${tpu.name}`;
-  return { tpu: key, host, port, path, name, logdir: '' };
-}
-
-export function tensorBoardTarget(
-  tpu: TPURef,
-  logdir: string,
   name: string,
-  host = 0
+  more: Partial<Pick<IAppTarget, 'host' | 'logdir' | 'path' | 'port'>> = {}
 ): IAppTarget {
-  const key = `${tpu.zone}/${tpu.name}`;
-  return { tpu: key, host, port: 0, path: '/', name, logdir };
-}
-
-/** The dashboard of a TPU's Ray cluster. */
-export function rayTarget(tpu: TPURef, name: string): IAppTarget {
-  return portTarget(tpu, 0, 0, '/', name);
+  const dashboard = { host: 0, port: 0, path: '/', logdir: '' };
+  return { tpu: keyOf(tpu), name, ...dashboard, ...more };
 }
 
 /** The target of an open app. */
 export function targetOf(app: IApp): IAppTarget {
-  const tpu = { name: app.tpu, zone: app.zone };
-  if (app.kind === 'ray') {
-    return rayTarget(tpu, app.name);
-  }
-  return app.kind === 'tensorboard'
-    ? tensorBoardTarget(tpu, app.logdir, app.name, app.host)
-    : portTarget(tpu, app.port, app.host, app.path, app.name);
+  const { host, kind, logdir, name, path, port } = app;
+  const more = {
+    port: { host, port, path },
+    ray: {},
+    tensorboard: { host, logdir }
+  }[kind];
+  return targetOn({ name: app.tpu, zone: app.zone }, name, more);
 }
 
 /** The same for two targets that show the same. */
 export function targetKey(target: IAppTarget): string {
   const what = target.logdir || `${target.port}${target.path}`;
   return `${target.tpu} ${target.host} ${what}`;
-}
-
-export function tpuOf(target: IAppTarget): TPURef {
-  const [zone, name] = target.tpu.split('/');
-  return { zone, name };
 }

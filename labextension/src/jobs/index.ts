@@ -1,12 +1,15 @@
 // The plugins that show output in tabs: of jobs, which are opened again with the layout, and of
 // commands on hosts, which end with their tabs.
 
+/* eslint-disable jupyter/prefer-lazy-imports -- Small; a tab is loaded when the first one opens. */
+
 import {
   ILabShell,
   ILayoutRestorer,
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
+import { JSONObject } from '@lumino/coreutils';
 
 import { CommandIDs, describe } from '../actions/commandIDs';
 import { TPUModel } from '../model/model';
@@ -59,24 +62,21 @@ const runs: JupyterFrontEndPlugin<void> = {
     app: JupyterFrontEnd,
     model: TPUModel,
     labShell: ILabShell | null
-  ) => {
-    const { commands, shell } = app;
-    // The main area of Jupyter Notebook has room for one document.
-    const area = labShell ? 'main' : 'down';
-    commands.addCommand(CommandIDs.showRun, {
+  ) =>
+    addTabs<{ run: JSONObject }>(app, labShell, null, {
+      command: CommandIDs.showRun,
+      type: 'TPU Command',
       label: trans.__('Show a Command on a TPU’s Hosts'),
       describedBy: describe(
         { run: ['object', trans.__('The run, as the server described it')] },
         'run'
       ),
-      execute: async args => {
-        const { RunTab } = await import('./runTab');
-        const tab = new RunTab(args.run as unknown as IRun, model);
-        shell.add(tab, area, { type: 'TPU Command' });
-        shell.activateById(tab.id);
-      }
-    });
-  }
+      namespace: 'jupyter-tpu-runs',
+      argsOf: args => args as { run: JSONObject },
+      keyOf: ({ run }) => run.id as string,
+      create: async ({ run }) =>
+        (await import('./runTab')).runTab(run as unknown as IRun, model)
+    })
 };
 
 export default [runs, jobs];

@@ -3,22 +3,21 @@
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { HTMLSelect, ReactWidget } from '@jupyterlab/ui-components';
 import { ReadonlyJSONObject } from '@lumino/coreutils';
-import React, { useEffect, useLayoutEffect, useRef, useState } from 'react';
+import React, { useLayoutEffect, useRef } from 'react';
 
 import { TPUModel } from '../model/model';
+import { refOf } from '../model/resources';
 import { IJob, IJobLine } from '../rest/api';
 import { Alert, StateLabel } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { tpuIcon } from '../ui/icons';
 import { useStore } from '../ui/store';
+import { createTab } from '../ui/tabs';
 import { trans } from '../ui/translation';
 import { JOB_TONES, jobState } from './jobLabels';
 import { isOver } from './jobModel';
 import { JobOutput } from './output';
 import { visible } from './outputLines';
 
-/** Milliseconds after the last key before what was typed is looked for. */
-const TYPING = 300;
 /** Pixels from the end within which the view follows the output. */
 const NEAR = 40;
 
@@ -36,12 +35,11 @@ export function jobTab(
   model: TPUModel
 ): MainAreaWidget<JobLogView> {
   const { job, name, tpu } = target;
-  const tab = new MainAreaWidget({ content: new JobLogView(target, model) });
-  tab.id = `jp-tpu-job-${job}`;
-  tab.title.label = name;
-  tab.title.caption = trans.__('Output of %1 on %2', name, tpu);
-  tab.title.icon = tpuIcon;
-  return tab;
+  return createTab(new JobLogView(target, model), {
+    id: `jp-tpu-job-${job}`,
+    label: name,
+    caption: trans.__('Output of %1 on %2', name, tpu)
+  });
 }
 
 export class JobLogView extends ReactWidget {
@@ -50,8 +48,8 @@ export class JobLogView extends ReactWidget {
     private _model: TPUModel
   ) {
     super();
-    const [zone, name] = target.tpu.split('/');
-    this._output = new JobOutput(_model.client, { name, zone }, target.job);
+    const { job, tpu } = target;
+    this._output = new JobOutput(_model.client, refOf(tpu), job);
     this.addClass('jp-tpu-JobLog');
   }
 
@@ -119,56 +117,29 @@ function Toolbar(props: { job: IJob | undefined; output: JobOutput }) {
           ))}
         </HTMLSelect>
       )}
-      <Input
+      <input
+        className="jp-mod-styled"
         type="search"
-        label={trans.__('Only lines with this text')}
+        aria-label={trans.__('Only lines with this text')}
+        title={trans.__('Only lines with this text')}
         placeholder={trans.__('Search…')}
-        onChange={search => output.show({ search })}
+        onChange={({ target }) => output.showLater({ search: target.value })}
       />
-      <Input
+      <input
+        className="jp-mod-styled"
         type="number"
-        label={trans.__('Start at line')}
+        min={1}
+        aria-label={trans.__('Start at line')}
+        title={trans.__('Start at line')}
         placeholder={trans.__('From line')}
-        onChange={text => output.show({ from: text ? Number(text) : null })}
+        onChange={({ target }) =>
+          output.showLater({ from: target.value ? +target.value : null })
+        }
       />
       {job && (
         <StateLabel tone={JOB_TONES[job.state]}>{jobState(job)}</StateLabel>
       )}
     </div>
-  );
-}
-
-/** A field whose text counts when the user has stopped typing. */
-function Input(props: {
-  type: 'number' | 'search';
-  label: string;
-  placeholder: string;
-  onChange: (text: string) => void;
-}) {
-  const { label, onChange, placeholder, type } = props;
-  const [text, setText] = useState('');
-  const changed = useRef(onChange);
-  changed.current = onChange;
-  const isFirst = useRef(true);
-  useEffect(() => {
-    if (isFirst.current) {
-      isFirst.current = false;
-      return undefined;
-    }
-    const timer = setTimeout(() => changed.current(text), TYPING);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return (
-    <input
-      className="jp-mod-styled"
-      type={type}
-      min={1}
-      aria-label={label}
-      title={label}
-      placeholder={placeholder}
-      value={text}
-      onChange={event => setText(event.target.value)}
-    />
   );
 }
 

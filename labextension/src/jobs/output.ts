@@ -11,6 +11,8 @@ const TAIL = 2000;
 const MOST = 10_000;
 /** Seconds that the server waits for a line. */
 const WAIT = 20;
+/** Milliseconds after the last key before what was typed is looked for. */
+const TYPING = 300;
 /** Milliseconds before the next attempt after a failure. */
 const PAUSE = 3000;
 
@@ -38,6 +40,7 @@ export class JobOutput extends Store {
   }
 
   dispose(): void {
+    clearTimeout(this._timer);
     this._reading.abort();
     super.dispose();
   }
@@ -69,19 +72,27 @@ export class JobOutput extends Store {
     void this._read(this._reading.signal);
   }
 
+  /** As `show`, when the user has stopped typing. */
+  showLater(change: Partial<IPart>): void {
+    this._typed = { ...this._typed, ...change };
+    clearTimeout(this._timer);
+    this._timer = setTimeout(() => {
+      this.show(this._typed);
+      this._typed = {};
+    }, TYPING);
+  }
+
   private async _read(signal: AbortSignal): Promise<void> {
     const { attempt, from, host, search } = this.part;
-    const which = Object.entries({ attempt, host })
-      .filter(([, value]) => value !== null)
-      .map(([name, value]) => [name, `${value}`]);
     let next = from ?? (search ? 1 : -TAIL);
     while (!signal.aborted) {
       try {
         const query = {
-          ...Object.fromEntries(which),
-          from: `${next}`,
+          attempt: attempt ?? undefined,
+          host: host ?? undefined,
+          from: next,
           search,
-          wait: `${this.log ? WAIT : 0}`,
+          wait: this.log ? WAIT : 0,
           partial_out: this.log?.partial_out ?? '',
           partial_err: this.log?.partial_err ?? ''
         };
@@ -126,4 +137,6 @@ export class JobOutput extends Store {
   }
 
   private _reading = new AbortController();
+  private _timer?: ReturnType<typeof setTimeout>;
+  private _typed: Partial<IPart> = {};
 }

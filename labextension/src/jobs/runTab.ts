@@ -8,8 +8,9 @@ import { TPUModel } from '../model/model';
 import { TPURef } from '../model/resources';
 import { IRun, IRunOutput } from '../rest/api';
 import { Failure } from '../rest/failure';
+import { element } from '../ui/element';
 import { failureLine } from '../ui/failures';
-import { tpuIcon } from '../ui/icons';
+import { createTab } from '../ui/tabs';
 import { trans } from '../ui/translation';
 import { OutputLines } from './outputLines';
 import { runOutcomes, runTitle } from './runLabels';
@@ -26,10 +27,8 @@ export class RunView extends Widget {
     private _model: TPUModel
   ) {
     super();
+    this._tpu = { name: run.tpu, zone: run.zone };
     this.addClass('jp-tpu-Run');
-    this._status.setAttribute('role', 'status');
-    this._output.tabIndex = 0;
-    this._output.setAttribute('aria-label', trans.__('Output'));
     this.node.append(this._output, this._status);
     this._showStatus(run);
     void this._follow();
@@ -46,25 +45,19 @@ export class RunView extends Widget {
   }
 
   async stop(): Promise<void> {
-    const { run } = this;
     try {
-      await this._model.client.runs.stop(
-        { name: run.tpu, zone: run.zone },
-        run.id
-      );
+      await this._model.client.runs.stop(this._tpu, this.run.id);
     } catch (error) {
       this._showFailure(error);
     }
   }
 
   private async _follow(): Promise<void> {
-    const { run } = this;
-    const tpu = { name: run.tpu, zone: run.zone };
-    const lines = new OutputLines(run.hosts.length > 1);
+    const lines = new OutputLines(this.run.hosts.length > 1);
     let from = 0;
     try {
       while (!this.isDisposed) {
-        const answer = await this._ask(tpu, from);
+        const answer = await this._ask(from);
         if (answer.start > from) {
           this._append(trans.__('… the oldest output is gone …') + '\n');
         }
@@ -88,16 +81,12 @@ export class RunView extends Widget {
   }
 
   /** Asks for output, again while the Jupyter server can't be reached. */
-  private async _ask(tpu: TPURef, from: number): Promise<IRunOutput> {
+  private async _ask(from: number): Promise<IRunOutput> {
     const { signal } = this._aborter;
     for (;;) {
       try {
-        return await this._model.client.runs.output(
-          tpu,
-          this.run.id,
-          { from },
-          signal
-        );
+        const { runs } = this._model.client;
+        return await runs.output(this._tpu, this.run.id, { from }, signal);
       } catch (error) {
         if (signal.aborted || Failure.from(error).reason !== 'NETWORK') {
           throw error;
@@ -113,10 +102,8 @@ export class RunView extends Widget {
     }
     const { scrollTop, scrollHeight, clientHeight } = this._output;
     const atEnd = scrollHeight - scrollTop - clientHeight < 20;
-    const piece = document.createElement('span');
-    piece.textContent = text;
-    piece.classList.toggle('jp-mod-error', isError);
-    this._output.append(piece);
+    const kind = { class: isError ? 'jp-mod-error' : '' };
+    this._output.append(element('span', kind, text));
     while (this._output.childElementCount > KEPT) {
       this._output.firstElementChild?.remove();
     }
@@ -138,28 +125,32 @@ export class RunView extends Widget {
     }
   }
 
-  private _output = document.createElement('pre');
-  private _status = document.createElement('div');
+  private _output = element('pre', {
+    tabindex: '0',
+    'aria-label': trans.__('Output')
+  });
+  private _status = element('div', { role: 'status' });
+  private _tpu: TPURef;
   private _aborter = new AbortController();
   private _done = false;
 }
 
-export class RunTab extends MainAreaWidget<RunView> {
-  constructor(run: IRun, model: TPUModel) {
-    super({ content: new RunView(run, model) });
-    this.id = `jp-tpu-run-${run.id}`;
-    this.title.label = runTitle(run);
-    this.title.caption = trans.__('%1 on %2', runTitle(run), run.tpu);
-    this.title.icon = tpuIcon;
-    this.title.closable = true;
-    this.toolbar.addItem(
-      'stop',
-      new ToolbarButton({
-        icon: stopIcon,
-        label: trans.__('Stop'),
-        tooltip: trans.__('Stop the command on all hosts'),
-        onClick: () => void this.content.stop()
-      })
-    );
-  }
+/** The tab with the output of a command. */
+export function runTab(run: IRun, model: TPUModel): MainAreaWidget<RunView> {
+  const view = new RunView(run, model);
+  const tab = createTab(view, {
+    id: `jp-tpu-run-${run.id}`,
+    label: runTitle(run),
+    caption: trans.__('%1 on %2', runTitle(run), run.tpu)
+  });
+  tab.toolbar.addItem(
+    'stop',
+    new ToolbarButton({
+      icon: stopIcon,
+      label: trans.__('Stop'),
+      tooltip: trans.__('Stop the command on all hosts'),
+      onClick: () => void view.stop()
+    })
+  );
+  return tab;
 }

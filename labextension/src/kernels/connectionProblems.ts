@@ -16,10 +16,6 @@ export function notifyOfConnectionProblems(
   shell: JupyterFrontEnd.IShell,
   settings: ServerConnection.ISettings
 ): void {
-  const affected: { [problem in ConnectionProblem]: Set<string> } = {
-    blocked: new Set(),
-    denied: new Set()
-  };
   const shown = new Map<ConnectionProblem, string>();
 
   const show = (problem: ConnectionProblem): string =>
@@ -43,23 +39,23 @@ export function notifyOfConnectionProblems(
           {
             label: trans.__('Reconnect'),
             callback: () => {
-              for (const clientId of [...affected.blocked]) {
-                void findKernelWidget(shell, clientId)
-                  ?.sessionContext.session?.kernel?.reconnect()
-                  .catch(() => undefined); // shown again
+              for (const [clientId, problem] of [...replay.problems]) {
+                if (problem === 'blocked') {
+                  void findKernelWidget(shell, clientId)
+                    ?.sessionContext.session?.kernel?.reconnect()
+                    .catch(() => undefined); // shown again
+                }
               }
             }
           }
         );
 
-  replay.connectionChanged.connect((_, { clientId, problem }) => {
+  replay.connectionChanged.connect(() => {
     for (const kind of ['blocked', 'denied'] as const) {
-      if (kind === problem) {
-        affected[kind].add(clientId);
-        if (!shown.has(kind)) {
-          shown.set(kind, show(kind));
-        }
-      } else if (affected[kind].delete(clientId) && affected[kind].size === 0) {
+      const isThere = [...replay.problems.values()].includes(kind);
+      if (isThere && !shown.has(kind)) {
+        shown.set(kind, show(kind));
+      } else if (!isThere && shown.has(kind)) {
         Notification.dismiss(shown.get(kind));
         shown.delete(kind);
       }

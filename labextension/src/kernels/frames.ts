@@ -1,8 +1,15 @@
 // What is read of a kernel message on the wire (v1.kernel.websocket.jupyter.org) before JupyterLab
 // reads it: offsets (64 bits, little-endian) of channel, header, parent header, metadata, content.
 
+import { KernelMessage, ServerConnection } from '@jupyterlab/services';
+import { JSONObject } from '@lumino/coreutils';
+
+/** The protocol of JupyterLab and Jupyter Server. */
+export const PROTOCOL = 'v1.kernel.websocket.jupyter.org';
+
 const decoder = new TextDecoder();
-const encoder = new TextEncoder();
+
+type Header = Partial<KernelMessage.IHeader>;
 
 /** The number that the server gave a message, in its metadata. */
 export interface ISequence {
@@ -35,19 +42,16 @@ export function sequenceOf(frame: ArrayBuffer): ISequence | null {
 
 /** The id of the request that a message answers; "" if it answers none. */
 export function parentOf(frame: ArrayBuffer): string {
-  return idIn(textOf(frame, Part.parent));
+  return read<Header>(frame, Part.parent).msg_id ?? '';
 }
 
 /** The message's own id. */
 export function idOf(frame: ArrayBuffer): string {
-  return idIn(textOf(frame, Part.header));
+  return read<Header>(frame, Part.header).msg_id ?? '';
 }
 
 export function typeOf(frame: ArrayBuffer): string {
-  const header = JSON.parse(textOf(frame, Part.header)) as {
-    msg_type?: string;
-  };
-  return header.msg_type ?? '';
+  return read<Header>(frame, Part.header).msg_type ?? '';
 }
 
 export function channelOf(frame: ArrayBuffer): string {
@@ -55,7 +59,7 @@ export function channelOf(frame: ArrayBuffer): string {
 }
 
 export function contentOf(frame: ArrayBuffer): unknown {
-  return JSON.parse(textOf(frame, Part.content));
+  return read(frame, Part.content);
 }
 
 /**
@@ -65,35 +69,26 @@ export function contentOf(frame: ArrayBuffer): unknown {
 export function widgetUpdate(
   frame: ArrayBuffer,
   comm_id: string,
-  state: object,
+  state: { [name: string]: unknown },
   session?: string
 ): ArrayBuffer {
-  const header = {
-    ...(JSON.parse(textOf(frame, Part.header)) as object),
-    ...(session && { session }),
-    msg_id: crypto.randomUUID(),
-    msg_type: 'comm_msg'
-  };
-  const data = { method: 'update', state, buffer_paths: [] };
-  const parts = [header, {}, {}, { comm_id, data }].map(part =>
-    encoder.encode(JSON.stringify(part))
-  );
-  parts.unshift(encoder.encode(session ? 'shell' : 'iopub'));
-  const offsets = [8 * (parts.length + 2)];
-  parts.forEach((part, index) =>
-    offsets.push(offsets[index] + part.byteLength)
-  );
-  const made = new Uint8Array(offsets[parts.length]);
-  const view = new DataView(made.buffer);
-  [offsets.length, ...offsets].forEach((value, index) =>
-    view.setBigUint64(8 * index, BigInt(value), true)
-  );
-  parts.forEach((part, index) => made.set(part, offsets[index]));
-  return made.buffer;
+  const header = read<Header>(frame, Part.header);
+  const data = { method: 'update', state, buffer_paths: [] } as unknown;
+  const message = KernelMessage.createMessage<
+    KernelMessage.ICommMsgMsg<'iopub'>
+  >({
+    msgType: 'comm_msg',
+    channel: (session ? 'shell' : 'iopub') as 'iopub',
+    session: session ?? header.session ?? '',
+    username: header.username,
+    content: { comm_id, data: data as JSONObject }
+  });
+  const { serializer } = ServerConnection.makeSettings();
+  return serializer.serialize(message, PROTOCOL) as ArrayBuffer;
 }
 
-function idIn(header: string): string {
-  return (JSON.parse(header) as { msg_id?: string }).msg_id ?? '';
+function read<T>(frame: ArrayBuffer, part: Part): T {
+  return JSON.parse(textOf(frame, part)) as T;
 }
 
 function textOf(frame: ArrayBuffer, part: Part): string {

@@ -8,9 +8,9 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { URLExt } from '@jupyterlab/coreutils';
 import {
   IServerSettings,
+  KernelAPI,
   ServerConnection,
   ServiceManager,
   ServiceManagerPlugin
@@ -179,18 +179,14 @@ async function lookUp(
   settings: ServerConnection.ISettings,
   kernelId: string
 ): Promise<KernelStatus> {
-  const url = URLExt.join(settings.baseUrl, 'api/kernels', kernelId);
   try {
-    const { status } = await ServerConnection.makeRequest(url, {}, settings);
-    const meanings: { [status: number]: KernelStatus } = {
-      200: 'found',
-      404: 'missing',
-      401: 'denied',
-      403: 'denied'
-    };
-    return meanings[status] ?? 'unavailable';
-  } catch {
-    return 'unavailable';
+    const kernel = await KernelAPI.getKernelModel(kernelId, settings);
+    return kernel ? 'found' : 'missing';
+  } catch (error) {
+    const { response } = error as Partial<ServerConnection.ResponseError>;
+    return [401, 403].includes(response?.status ?? 0)
+      ? 'denied'
+      : 'unavailable';
   }
 }
 

@@ -4,7 +4,6 @@
 import { isOver } from '../jobs/jobModel';
 import { TPUModel } from '../model/model';
 import { IJob, IKernel, ITPU } from '../rest/api';
-import { trans } from '../ui/translation';
 import type { DestructiveAction } from './kernelDialogs';
 import { IServerKernels } from './serverKernels';
 
@@ -26,14 +25,9 @@ export class KernelActions {
       await this._model.shutDownKernel(tpu, kernel.id);
       return;
     }
-    const what = { kernels: [kernel] };
-    if (
-      await (
-        await import('./kernelDialogs')
-      ).confirmDestructive('kernel', tpu, what)
-    ) {
-      const ended = await this._serverKernels.shutDown([kernel.id]);
-      if (ended.length === 0) {
+    const { confirmDestructive } = await dialogs();
+    if (await confirmDestructive('kernel', tpu, { kernels: [kernel] })) {
+      if (!(await this._serverKernels.shutDown(kernel.id))) {
         await this._model.shutDownKernel(tpu, kernel.id);
       }
       await this.load(tpu);
@@ -44,10 +38,9 @@ export class KernelActions {
   async takeOver(tpu: ITPU, kernel: IKernel): Promise<void> {
     // Its user may have changed since the list was shown.
     const now = (await this.load(tpu))?.find(one => one.id === kernel.id);
+    const { confirmTakeOver } = await dialogs();
     if (
-      (await (
-        await import('./kernelDialogs')
-      ).confirmTakeOver(now ?? kernel, tpu)) &&
+      (await confirmTakeOver(now ?? kernel, tpu)) &&
       (await this._model.send(tpu, client =>
         client.kernels.takeOver(tpu, kernel.id)
       ))
@@ -63,56 +56,39 @@ export class KernelActions {
     tpu: ITPU,
     environment = ''
   ): Promise<void> {
+    const { confirmDestructive, question } = await dialogs();
     // Loaded even if none is known: one may have been started a moment ago. Not loaded from a TPU
     // that is not connected: the user would have to wait.
-    let kernels =
-      tpu.connection === 'connected'
-        ? await this.load(tpu)
-        : tpu.kernels > 0
-          ? null
-          : [];
+    let kernels: IKernel[] | null = tpu.kernels > 0 ? null : [];
+    if (tpu.connection === 'connected') {
+      kernels = await this.load(tpu);
+    }
     const apps = this._model.apps(tpu).length;
     let jobs = environment ? [] : this._runningJobs(tpu);
-    let again = false;
-    let confirm_name: string | undefined;
-    do {
+    let name: string | null | undefined;
+    for (;;) {
       if (environment && kernels) {
         kernels = kernels.filter(one => one.environment === environment);
       }
-      const running = kernels === null ? tpu.kernels : kernels.length;
-      if (action !== 'disconnect' || running > 0 || apps > 0) {
+      const end_kernels = (kernels?.length ?? tpu.kernels) > 0;
+      if (action !== 'disconnect' || end_kernels || apps > 0) {
         const what = { environment, jobs, kernels };
-        if (
-          !(await (
-            await import('./kernelDialogs')
-          ).confirmDestructive(action, tpu, what))
-        ) {
+        if (!(await confirmDestructive(action, tpu, what))) {
           return;
         }
       }
-      if (
-        (action === 'delete' || action === 'stop') &&
-        confirm_name === undefined
-      ) {
-        const deletes = action === 'delete';
-        const name = await (
-          await import('../actions/dialogs')
-        ).askName(
-          tpu,
-          deletes
-            ? trans.__('Delete %1?', tpu.name)
-            : trans.__('Stop %1?', tpu.name),
-          deletes ? trans.__('Delete') : trans.__('Stop')
-        );
+      if (action === 'delete' || action === 'stop') {
+        const { title, accept } = question(action, tpu);
+        const { askName } = await import('../actions/dialogs');
+        name ??= await askName(tpu, title, accept);
         if (name === null) {
           return;
         }
-        confirm_name = name;
       }
       this._model.dismissFailure(tpu);
-      const how = { end_kernels: running > 0 };
-      const all = { ...how, end_jobs: jobs.length > 0 };
-      const named = { ...all, ...(confirm_name && { confirm_name }) };
+      const how = { end_kernels };
+      const all = { end_kernels, end_jobs: jobs.length > 0 };
+      const named = { ...all, ...(name && { confirm_name: name }) };
       await this._model.send(tpu, client =>
         ({
           delete: () => client.delete(tpu, named),
@@ -124,19 +100,24 @@ export class KernelActions {
       );
       // The server refuses what would end kernels or jobs that were started since the question.
       const refused = this._model.failure(tpu)?.reason;
-      again = false;
       if (refused === 'KERNELS_RUNNING') {
         kernels = (await this.load(tpu)) ?? [];
-        again = kernels.length > 0;
       } else if (refused === 'JOBS_RUNNING') {
         await this._model.refresh(false);
         jobs = this._runningJobs(tpu);
-        again = jobs.length > 0;
       }
-    } while (again);
+      const again =
+        (refused === 'KERNELS_RUNNING' && kernels?.length) ||
+        (refused === 'JOBS_RUNNING' && jobs.length);
+      if (!again) {
+        return;
+      }
+    }
   }
 
   private _runningJobs(tpu: ITPU): IJob[] {
     return this._model.jobs.of(tpu).filter(one => !isOver(one));
   }
 }
+
+const dialogs = () => import('./kernelDialogs');

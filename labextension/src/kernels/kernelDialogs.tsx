@@ -24,7 +24,8 @@ export async function confirmDestructive(
   what: { kernels: IKernel[] | null; jobs?: IJob[]; environment?: string }
 ): Promise<boolean> {
   const { environment = '', jobs = [], kernels } = what;
-  const { title, accept, consequence } = words(loss, tpu, environment);
+  const { title, accept, consequence } = question(loss, tpu, environment);
+  const count = kernels?.length ?? tpu.kernels;
   return confirm(
     title,
     <>
@@ -35,35 +36,54 @@ export async function confirmDestructive(
           )}
         </p>
       ) : (
-        <Kernels kernels={kernels} count={tpu.kernels} />
+        <Ending
+          count={count}
+          text={trans._n(
+            'This shuts down %1 kernel. Its variables will be lost:',
+            'This shuts down %1 kernels. Their variables will be lost:',
+            count
+          )}
+          items={(kernels ?? []).map(kernel => [
+            kernelName(kernel),
+            kernelStateLabel(kernel.state),
+            kernel.notebook || kernel.id
+          ])}
+        />
       )}
-      <Jobs jobs={jobs} continues={loss === 'disconnect'} />
+      <Ending
+        count={jobs.length}
+        text={
+          loss === 'disconnect'
+            ? trans._n('%1 job continues:', '%1 jobs continue:', jobs.length)
+            : trans._n('This stops %1 job:', 'This stops %1 jobs:', jobs.length)
+        }
+        items={jobs.map(job => [
+          job.name,
+          jobState(job),
+          job.command.join(' ')
+        ])}
+      />
       <p>{consequence}</p>
     </>,
     accept
   );
 }
 
-function Kernels(props: { kernels: IKernel[] | null; count: number }) {
-  const { kernels } = props;
-  const count = kernels?.length ?? props.count;
-  if (count === 0) {
-    return null;
-  }
-  return (
+/** How many end, and those that are known: their names, states and tooltips. */
+function Ending(props: {
+  count: number;
+  text: string;
+  items: [string, string, string][];
+}) {
+  const { count, items, text } = props;
+  return count === 0 ? null : (
     <>
-      <p>
-        {trans._n(
-          'This shuts down %1 kernel. Its variables will be lost:',
-          'This shuts down %1 kernels. Their variables will be lost:',
-          count
-        )}
-      </p>
-      {kernels && (
+      <p>{text}</p>
+      {items.length > 0 && (
         <ul>
-          {kernels.map(kernel => (
-            <li key={kernel.id} title={kernel.notebook || kernel.id}>
-              {kernelName(kernel)} <em>{kernelStateLabel(kernel.state)}</em>
+          {items.map(([name, state, title], index) => (
+            <li key={index} title={title}>
+              {name} <em>{state}</em>
             </li>
           ))}
         </ul>
@@ -72,97 +92,68 @@ function Kernels(props: { kernels: IKernel[] | null; count: number }) {
   );
 }
 
-function Jobs({ continues, jobs }: { jobs: IJob[]; continues: boolean }) {
-  const count = jobs.length;
-  if (count === 0) {
-    return null;
-  }
-  return (
-    <>
-      <p>
-        {continues
-          ? trans._n('%1 job continues:', '%1 jobs continue:', count)
-          : trans._n('This stops %1 job:', 'This stops %1 jobs:', count)}
-      </p>
-      <ul>
-        {jobs.map(job => (
-          <li key={job.id} title={job.command.join(' ')}>
-            {job.name} <em>{jobState(job)}</em>
-          </li>
-        ))}
-      </ul>
-    </>
-  );
-}
-
-function words(
+/** What is asked before something is lost, and what else that means. */
+export function question(
   loss: DestructiveAction,
-  tpu: ITPU,
-  environment: string
+  { environments, name, not_yours, queued, zone }: ITPU,
+  environment = ''
 ): { title: string; accept: string; consequence: string } {
-  switch (loss) {
-    case 'delete':
-      return {
-        title: trans.__('Delete %1?', tpu.name),
-        accept: trans.__('Delete'),
-        consequence:
-          tpu.queued && !tpu.not_yours
-            ? trans.__(
-                'This permanently deletes the TPU in %1, its disk, and all environments and files on it. Its queued resource %2 is deleted, too, if it is yours.',
-                tpu.zone,
-                tpu.queued
-              )
-            : trans.__(
-                'This permanently deletes the TPU in %1, its disk, and all environments and files on it.',
-                tpu.zone
-              )
-      };
-    case 'detach':
-      return {
-        title: trans.__('Detach %1?', tpu.name),
-        accept: trans.__('Detach'),
-        consequence: trans.__(
-          'Its kernels are removed from Jupyter. The environments and files on the machine are kept.'
-        )
-      };
-    case 'disconnect':
-      return {
-        title: trans.__('Disconnect %1?', tpu.name),
-        accept: trans.__('Disconnect'),
-        consequence: trans.__(
-          'Its web apps close. The TPU, its environments and its files are kept.'
-        )
-      };
-    case 'environment':
-      return {
-        title: trans.__('Remove the environment %1?', environment),
-        accept: trans.__('Remove'),
-        consequence: tpu.environments.find(one => one.name === environment)
-          ?.python_path
+  const isOwn = !environments.find(one => one.name === environment)
+    ?.python_path;
+  return {
+    delete: {
+      title: trans.__('Delete %1?', name),
+      accept: trans.__('Delete'),
+      consequence:
+        queued && !not_yours
           ? trans.__(
-              'This removes its kernel from Jupyter. The environment on %1 is kept.',
-              tpu.name
+              'This permanently deletes the TPU in %1, its disk, and all environments and files on it. Its queued resource %2 is deleted, too, if it is yours.',
+              zone,
+              queued
             )
           : trans.__(
-              'This removes its packages from %1, and its kernel from Jupyter. Your files are kept.',
-              tpu.name
+              'This permanently deletes the TPU in %1, its disk, and all environments and files on it.',
+              zone
             )
-      };
-    case 'kernel':
-      return {
-        title: trans.__('Shut down a kernel on %1?', tpu.name),
-        accept: trans.__('Shut Down'),
-        consequence: trans.__('The notebook is kept.')
-      };
-    case 'stop':
-      return {
-        title: trans.__('Stop %1?', tpu.name),
-        accept: trans.__('Stop'),
-        consequence: trans.__(
-          'Its disk with all environments and files is kept.'
-        )
-      };
-  }
+    },
+    detach: {
+      title: trans.__('Detach %1?', name),
+      accept: trans.__('Detach'),
+      consequence: trans.__(
+        'Its kernels are removed from Jupyter. The environments and files on the machine are kept.'
+      )
+    },
+    disconnect: {
+      title: trans.__('Disconnect %1?', name),
+      accept: trans.__('Disconnect'),
+      consequence: trans.__(
+        'Its web apps close. The TPU, its environments and its files are kept.'
+      )
+    },
+    environment: {
+      title: trans.__('Remove the environment %1?', environment),
+      accept: trans.__('Remove'),
+      consequence: isOwn
+        ? trans.__(
+            'This removes its packages from %1, and its kernel from Jupyter. Your files are kept.',
+            name
+          )
+        : trans.__(
+            'This removes its kernel from Jupyter. The environment on %1 is kept.',
+            name
+          )
+    },
+    kernel: {
+      title: trans.__('Shut down a kernel on %1?', name),
+      accept: trans.__('Shut Down'),
+      consequence: trans.__('The notebook is kept.')
+    },
+    stop: {
+      title: trans.__('Stop %1?', name),
+      accept: trans.__('Stop'),
+      consequence: trans.__('Its disk with all environments and files is kept.')
+    }
+  }[loss];
 }
 
 /** Asks for confirmation to take a kernel over from its user. */

@@ -11,16 +11,24 @@ export interface IKernelWidget {
   };
 }
 
+/** The notebooks and consoles that are open. */
+export function kernelWidgets(
+  shell: JupyterFrontEnd.IShell
+): (Widget & IKernelWidget)[] {
+  const widgets: Iterable<Widget & Partial<IKernelWidget>> =
+    shell.widgets('main');
+  return [...widgets].filter(
+    (widget): widget is Widget & IKernelWidget => !!widget.sessionContext
+  );
+}
+
 /** The notebook or console with a kernel connection; undefined if there is none. */
 export function findKernelWidget(
   shell: JupyterFrontEnd.IShell,
   clientId: string
 ): IKernelWidget | undefined {
-  const widgets: Iterable<Widget & Partial<IKernelWidget>> =
-    shell.widgets('main');
-  return [...widgets].find(
-    (widget): widget is Widget & IKernelWidget =>
-      widget.sessionContext?.session?.kernel?.clientId === clientId
+  return kernelWidgets(shell).find(
+    ({ sessionContext: { session } }) => session?.kernel?.clientId === clientId
   );
 }
 
@@ -29,12 +37,10 @@ export function findDocument(
   shell: JupyterFrontEnd.IShell,
   path: string
 ): (Widget & IKernelWidget) | undefined {
-  const widgets: Iterable<Widget & Partial<IKernelWidget>> =
-    shell.widgets('main');
   const absolute = path.replace(/\\/g, '/');
-  return [...widgets].find((widget): widget is Widget & IKernelWidget => {
+  return kernelWidgets(shell).find(({ sessionContext }) => {
     // Below the server's folder; a drive of the browser's, such as RTC:, is not part of it.
-    const relative = widget.sessionContext?.path?.replace(/^\w+:/, '');
+    const relative = sessionContext.path?.replace(/^\w+:/, '');
     return !!relative && absolute.endsWith(`/${relative}`);
   });
 }

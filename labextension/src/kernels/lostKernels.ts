@@ -23,9 +23,9 @@ interface ILoss {
   id: string;
   why: string;
   type: 'error' | 'warning';
-  names: string[];
+  names: Set<string>;
   /** Of the notebooks that are open here. */
-  paths: string[];
+  paths: Set<string>;
   tpu: string;
   /** Whether it says that they can run again. */
   offered: boolean;
@@ -41,7 +41,7 @@ export function addLostKernels(
     model.tpus.some(tpu => tpu.name === name && tpu.connection === 'connected');
   const show = actions.showTPU;
   const say = (loss: ILoss, back: boolean) => {
-    loss.offered = loss.paths.length > 0 && isConnected(loss.tpu);
+    loss.offered = loss.paths.size > 0 && isConnected(loss.tpu);
     const run = {
       label: trans.__('Run Above'),
       // One after the other: each becomes the current notebook.
@@ -51,7 +51,7 @@ export function addLostKernels(
         }
       }
     };
-    const text = `${loss.names.join(', ')}: ${loss.why}`;
+    const text = `${[...loss.names].join(', ')}: ${loss.why}`;
     const message = back
       ? trans.__('%1 %2 is connected again.', text, loss.tpu)
       : text;
@@ -77,31 +77,29 @@ export function addLostKernels(
       return; // somebody wanted it, and nobody here looks for it
     }
     const why = problemLine(kernel.problem);
-    const name = kernelName(kernel);
-    const known = losses.get(`${kernel.tpu} ${why}`);
-    const before =
-      known && Notification.manager.has(known.id) ? known : undefined;
-    const loss: ILoss = {
-      id: before?.id ?? '',
-      why,
-      type: isShutDown ? 'warning' : 'error',
-      names: [...new Set([...(before?.names ?? []), name])],
-      paths: [
-        ...new Set([
-          ...(before?.paths ?? []),
-          // What was shut down on purpose is not to run again.
-          ...(isOpen && !isShutDown ? [kernel.notebook] : [])
-        ])
-      ],
-      tpu: kernel.tpu,
-      offered: false
-    };
-    losses.set(`${kernel.tpu} ${why}`, loss);
+    const key = `${kernel.tpu} ${why}`;
+    let loss = losses.get(key);
+    if (!loss || !Notification.manager.has(loss.id)) {
+      loss = {
+        id: '',
+        why,
+        type: isShutDown ? 'warning' : 'error',
+        names: new Set(),
+        paths: new Set(),
+        tpu: kernel.tpu,
+        offered: false
+      };
+      losses.set(key, loss);
+    }
+    loss.names.add(kernelName(kernel));
+    if (isOpen && !isShutDown) {
+      loss.paths.add(kernel.notebook); // what was shut down is not to run again
+    }
     say(loss, false);
   });
   model.stateChanged.connect(() => {
     for (const loss of losses.values()) {
-      if (loss.paths.length && !loss.offered && isConnected(loss.tpu)) {
+      if (loss.paths.size > 0 && !loss.offered && isConnected(loss.tpu)) {
         say(loss, true);
       }
     }

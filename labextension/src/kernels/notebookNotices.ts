@@ -5,15 +5,12 @@ import { BoxPanel, Widget } from '@lumino/widgets';
 
 import { TPUModel } from '../model/model';
 import { ITPU } from '../rest/api';
+import { element, textButton } from '../ui/element';
 import { INotificationAction } from '../ui/notify';
-import { IKernelWidget } from './kernelWidget';
+import { kernelWidgets } from './kernelWidget';
 
-interface IDocument extends IKernelWidget {
-  /** JupyterLab's place between a document's toolbar and its content. */
-  contentHeader: BoxPanel;
-}
-
-type Document = Widget & IDocument;
+/** JupyterLab's place between a document's toolbar and its content. */
+type Headed = Widget & { contentHeader?: BoxPanel };
 
 /** Shows the lines that *look* gives it, each time when something has changed. */
 export class NotebookNotices {
@@ -27,10 +24,10 @@ export class NotebookNotices {
   }
 
   update(): void {
-    this._wanted = new Set();
+    this._shown = new Set();
     this._look(this);
     for (const [widget, line] of this._lines) {
-      if (!this._wanted.has(widget)) {
+      if (!this._shown.has(widget)) {
         line.dispose();
         this._lines.delete(widget);
       }
@@ -40,33 +37,28 @@ export class NotebookNotices {
   /** Shows *text*, with a button, in the documents whose kernels run on a TPU. */
   show(tpu: ITPU, text: string, action: INotificationAction): void {
     const kernelspecs = tpu.environments.map(({ kernelspec }) => kernelspec);
-    for (const widget of this._documents()) {
+    for (const widget of kernelWidgets(this._shell)) {
+      const { contentHeader }: Headed = widget;
       const name = widget.sessionContext.session?.kernel?.name ?? '';
       // Kernels with chips of their own have a kernelspec whose name is longer.
-      if (kernelspecs.some(spec => spec && `${name}-`.startsWith(`${spec}-`))) {
-        this._wanted.add(widget);
+      if (
+        contentHeader &&
+        kernelspecs.some(spec => spec && `${name}-`.startsWith(`${spec}-`))
+      ) {
+        this._shown.add(widget);
         const before = this._lines.get(widget);
         if (before?.node.dataset.text !== text) {
           before?.dispose();
           const line = new Line(text, action);
-          widget.contentHeader.addWidget(line);
+          contentHeader.addWidget(line);
           this._lines.set(widget, line);
         }
       }
     }
   }
 
-  private _documents(): Document[] {
-    const widgets: Iterable<Widget & Partial<IDocument>> =
-      this._shell.widgets('main');
-    return [...widgets].filter(
-      (widget): widget is Document =>
-        !!widget.sessionContext && !!widget.contentHeader
-    );
-  }
-
-  private _lines = new Map<Document, Line>();
-  private _wanted = new Set<Document>();
+  private _lines = new Map<Widget, Line>();
+  private _shown = new Set<Widget>();
 }
 
 class Line extends Widget {
@@ -75,13 +67,9 @@ class Line extends Widget {
     this.addClass('jp-tpu-Notice');
     this.node.setAttribute('role', 'status');
     this.node.dataset.text = text;
-    const button = document.createElement('button');
-    button.type = 'button';
-    button.className = 'jp-tpu-Link';
-    button.textContent = label;
-    button.onclick = callback;
-    const shown = document.createElement('span');
-    shown.textContent = shown.title = text;
-    this.node.append(shown, button);
+    this.node.append(
+      element('span', { title: text }, text),
+      textButton(label, 'jp-tpu-Link', callback)
+    );
   }
 }

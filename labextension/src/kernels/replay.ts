@@ -51,6 +51,8 @@ export interface IFollowedRequest extends IReplayableRequest {
 
 /** The position of one kernel connection in the kernel's journal. */
 export class Position {
+  constructor(readonly kernelId: string) {}
+
   /** Everything up to this number has come; null: the server has not said where it begins. */
   seen: number | null = null;
   /** The server's id. */
@@ -115,6 +117,8 @@ export class KernelReplay {
   readonly unwritten = new Signal<this, IReplayOffer>(this);
   /** A request has its input, which another page may have given. */
   readonly inputEnded = new Signal<this, IRequestOfClient>(this);
+  /** The connections that have problems, by their clients. */
+  readonly problems = new Map<string, ConnectionProblem>();
   /** A connection has a problem, or no longer has one. */
   readonly connectionChanged = new Signal<this, IConnectionState>(this);
 
@@ -124,7 +128,7 @@ export class KernelReplay {
   position(kernelId: string, clientId: string): Position {
     let position = this._positions.get(clientId);
     if (position?.kernelId !== kernelId) {
-      position = Object.assign(new Position(), { kernelId });
+      position = new Position(kernelId);
       this._positions.set(clientId, position);
     }
     return position;
@@ -205,11 +209,11 @@ export class KernelReplay {
   }
 
   setProblem(clientId: string, problem: ConnectionProblem | null): void {
-    if (problem !== (this._problems.get(clientId) ?? null)) {
+    if (problem !== (this.problems.get(clientId) ?? null)) {
       if (problem) {
-        this._problems.set(clientId, problem);
+        this.problems.set(clientId, problem);
       } else {
-        this._problems.delete(clientId);
+        this.problems.delete(clientId);
       }
       this.connectionChanged.emit({ clientId, problem });
     }
@@ -230,8 +234,7 @@ export class KernelReplay {
     });
   }
 
-  private _positions = new Map<string, Position & { kernelId: string }>();
-  private _problems = new Map<string, ConnectionProblem>();
+  private _positions = new Map<string, Position>();
 }
 
 export const IKernelReplay = new Token<KernelReplay>(

@@ -6,15 +6,10 @@ import { CommandRegistry } from '@lumino/commands';
 import { Store } from '../ui/store';
 
 /** What the panel needs of them. */
-export interface IServerKernels extends Store {
-  has(id: string): boolean;
-  /** Shuts down those of the kernels that have a session, so that their notebooks notice; returns their ids. */
-  shutDown(ids: string[]): Promise<string[]>;
-  /** Opens the notebook of a kernel that was taken over, if it is on this server. */
-  show(id: string): Promise<void>;
-}
+export type IServerKernels = Store &
+  Pick<ServerKernels, 'has' | 'show' | 'shutDown'>;
 
-export class ServerKernels extends Store implements IServerKernels {
+export class ServerKernels extends Store {
   constructor(
     private _services: ServiceManager.IManager,
     private _commands: CommandRegistry
@@ -27,29 +22,33 @@ export class ServerKernels extends Store implements IServerKernels {
     return [...this._services.kernels.running()].some(one => one.id === id);
   }
 
-  async shutDown(ids: string[]): Promise<string[]> {
-    const { sessions } = this._services;
-    const ended: string[] = [];
-    for (const { id, kernel } of [...sessions.running()]) {
-      if (kernel && ids.includes(kernel.id)) {
-        try {
-          await sessions.shutdown(id);
-          ended.push(kernel.id);
-        } catch (reason) {
-          // It is shut down with the others, on its host.
-          console.warn(`Session ${id} was not shut down`, reason);
-        }
+  /** Shuts a kernel down that has a session, so that its notebook notices; whether it has one. */
+  async shutDown(kernel: string): Promise<boolean> {
+    const session = this._sessionOf(kernel);
+    if (session) {
+      try {
+        await this._services.sessions.shutdown(session.id);
+        return true;
+      } catch (reason) {
+        // It is shut down on its host.
+        console.warn(`Session ${session.id} was not shut down`, reason);
       }
     }
-    return ended;
+    return false;
   }
 
-  async show(id: string): Promise<void> {
+  /** Opens the notebook of a kernel that was taken over, if it is on this server. */
+  async show(kernel: string): Promise<void> {
     const { kernels, sessions } = this._services;
     await Promise.all([kernels.refreshRunning(), sessions.refreshRunning()]);
-    const session = [...sessions.running()].find(one => one.kernel?.id === id);
+    const session = this._sessionOf(kernel);
     if (session) {
       await this._commands.execute('docmanager:open', { path: session.path });
     }
+  }
+
+  private _sessionOf(id: string) {
+    const sessions = [...this._services.sessions.running()];
+    return sessions.find(({ kernel }) => kernel?.id === id);
   }
 }

@@ -9,6 +9,7 @@ import {
   idOf,
   ISequence,
   parentOf,
+  PROTOCOL,
   sequenceOf,
   typeOf
 } from './frames';
@@ -31,9 +32,6 @@ const RETRY_DENIED = 2000;
 const BLOCKED_AFTER = 16;
 /** Messages, or bytes, after which an acknowledgement is sent at once; otherwise after a time (ms). */
 const ACK = { messages: 64, bytes: 1 << 19, time: 200 };
-
-/** The protocol of JupyterLab and Jupyter Server, whose frames `frames.ts` reads. */
-const PROTOCOL = 'v1.kernel.websocket.jupyter.org';
 
 const KERNEL = /\/api\/kernels\/([^/?]+)\/channels\?session_id=([^&]+)/;
 
@@ -290,8 +288,9 @@ class ReplayingSocket {
       if (this._redirection.takes(followed.id, frame)) {
         return false;
       }
-      return this._follow(followed, frame) && isOfWidget(frame)
-        ? number > followed.handedOn
+      this._noteReply(followed, frame);
+      return typeOf(frame).startsWith('comm_')
+        ? number > followed.handedOn // also without the request that sent it
         : followed.purpose !== 'wait' || number > position.began;
     }
     if (position.seen !== null && number <= position.seen) {
@@ -306,23 +305,24 @@ class ReplayingSocket {
       case 'asked':
         return false; // it is in the repetition, too
       case 'live':
-        return (
-          !this._redirection.takes(parent, frame) &&
-          this._follow(followed, frame)
-        );
+        if (this._redirection.takes(parent, frame)) {
+          return false;
+        }
+        this._noteReply(followed, frame);
+        return true;
       default:
         return true;
     }
   }
 
-  private _follow(followed: IFollowedRequest, frame: ArrayBuffer): true {
+  /** A request that is followed live is no longer followed after its reply. */
+  private _noteReply(followed: IFollowedRequest, frame: ArrayBuffer): void {
     if (channelOf(frame) === 'shell') {
       followed.replied = true;
       if (followed.state === 'live') {
         this._position.followed.delete(followed.id);
       }
     }
-    return true;
   }
 
   /** Which requests wait for input: their boxes may have to be closed. */
@@ -387,9 +387,4 @@ interface IControlMessage {
   replayed?: string;
   missing?: boolean;
   answered?: string;
-}
-
-/** Whether a message is a widget's: it is handled also without the request that sent it. */
-function isOfWidget(frame: ArrayBuffer): boolean {
-  return typeOf(frame).startsWith('comm_');
 }

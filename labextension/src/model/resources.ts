@@ -21,6 +21,12 @@ export function keyOf(tpu: TPURef): string {
   return `${tpu.zone}/${tpu.name}`;
 }
 
+/** The TPU that a key names. */
+export function refOf(key: string): TPURef {
+  const [zone, name] = key.split('/');
+  return { name, zone };
+}
+
 /** The kinds of operations on environments. */
 const ON_ENVIRONMENTS: IOperation['kind'][] = ['connect', 'environment'];
 

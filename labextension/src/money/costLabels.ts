@@ -2,6 +2,7 @@
 
 import { tierLabel } from '../panel/tpuLabels';
 import { IAcceleratorType, ICost, IGrantUse, ITPU } from '../rest/api';
+import { facts } from '../ui/text';
 import { language, trans } from '../ui/translation';
 
 /** Google's prices, for people. */
@@ -123,22 +124,16 @@ export function tpuCost(tpu: ITPU): string {
   if (tpu.emulated || tpu.attached) {
     return '';
   }
-  const parts = [];
-  if (cost.grant) {
-    parts.push(trans.__('in the grant %1', cost.grant));
-  } else if (tpu.state === 'READY') {
-    parts.push(hourlyCost(cost));
-  } else if (tpu.state === 'STOPPED') {
-    parts.push(
-      cost.list_usd_per_hour === null
-        ? hourlyCost(cost)
-        : trans.__('about %1 an hour when started', usd(cost.list_usd_per_hour))
-    );
-  }
-  if (cost.usd !== null && cost.usd > 0) {
-    parts.push(trans.__('about %1 so far', usd(cost.usd)));
-  }
-  return capitalized(parts.join(' · '));
+  const { grant, list_usd_per_hour: price, usd: soFar } = cost;
+  const stopped = tpu.state === 'STOPPED';
+  const hourly = grant
+    ? trans.__('in the grant %1', grant)
+    : stopped && price !== null
+      ? trans.__('about %1 an hour when started', usd(price))
+      : (stopped || tpu.state === 'READY') && hourlyCost(cost);
+  return capitalized(
+    facts(hourly, soFar && trans.__('about %1 so far', usd(soFar)))
+  );
 }
 
 /** What a TPU costs while it is as it is now, for its row in the list: "$9.60/h". */

@@ -3,6 +3,7 @@
 import { queuedState } from '../lifecycle/queuedLabels';
 import { stateLabel } from '../panel/tpuLabels';
 import { IOwnerUsage, IUsedTPU } from '../rest/api';
+import { facts } from '../ui/text';
 import { Tone, trans } from '../ui/translation';
 import { usd } from './costLabels';
 
@@ -21,26 +22,20 @@ export function ownerLabel(used: IUsedTPU): string {
 
 /** What one owner has: "ana holds 32 of 64 chips · about $19.20 an hour". */
 export function ownerSummary(owner: IOwnerUsage, chips: number): string {
-  const parts = [heldChips(owner, chips)];
-  if (owner.usd_per_hour) {
-    parts.push(trans.__('about %1 an hour', usd(owner.usd_per_hour)));
-  }
-  if (owner.usd) {
-    parts.push(trans.__('about %1 so far', usd(owner.usd)));
-  }
-  if (owner.unpriced) {
-    parts.push(trans.__('%1 without a known price', owner.unpriced));
-  }
-  if (owner.blocked_chips) {
-    parts.push(
+  const { blocked_chips: blocked, unpriced } = owner;
+  return facts(
+    heldChips(owner, chips),
+    owner.usd_per_hour > 0 &&
+      trans.__('about %1 an hour', usd(owner.usd_per_hour)),
+    owner.usd > 0 && trans.__('about %1 so far', usd(owner.usd)),
+    unpriced > 0 && trans.__('%1 without a known price', unpriced),
+    blocked > 0 &&
       trans._n(
         'failed queued resources use quota for %1 chip',
         'failed queued resources use quota for %1 chips',
-        owner.blocked_chips
+        blocked
       )
-    );
-  }
-  return parts.join(' · ');
+  );
 }
 
 function heldChips(
@@ -95,14 +90,10 @@ export function usedStatus(used: IUsedTPU): { label: string; tone: Tone } {
 /** Its costs in a line; "" where it costs nothing. */
 export function usedCost(used: IUsedTPU): string {
   const { usd: soFar, usd_per_hour: hourly } = used.cost;
-  const parts = [];
-  if (hourly === null) {
-    parts.push(trans.__('price unknown'));
-  } else if (hourly > 0) {
-    parts.push(trans.__('about %1 an hour', usd(hourly)));
-  }
-  if (soFar) {
-    parts.push(trans.__('about %1 so far', usd(soFar)));
-  }
-  return parts.join(' · ');
+  return facts(
+    hourly === null
+      ? trans.__('price unknown')
+      : hourly > 0 && trans.__('about %1 an hour', usd(hourly)),
+    soFar && trans.__('about %1 so far', usd(soFar))
+  );
 }

@@ -9,15 +9,9 @@ import {
 import React, { useId, useLayoutEffect, useRef } from 'react';
 
 import { useActions } from '../actions/useActions';
-import { CopiedFiles } from '../files/copyView';
-import {
-  copyResult,
-  shareResult,
-  syncResult,
-  wouldOverwrite
-} from '../files/results';
-import { ShareSteps } from '../files/shareSteps';
-import { LeftOut, SyncSummary } from '../files/syncView';
+import { resultOf, wouldOverwrite } from '../files/results';
+import { FileResult } from '../files/resultView';
+import { SyncSummary } from '../files/syncView';
 import { HuntAttempts, HuntOutlook } from '../hunts/huntView';
 import { OtherZones } from '../lifecycle/otherZones';
 import { keyOf } from '../model/resources';
@@ -45,7 +39,7 @@ export function Operation({ operation }: IProps) {
   const running = operation.state === 'running';
   const cancelling = model.isCancelling(operation);
   const over = operation.state === 'done' || operation.state === 'cancelled';
-  const synced = syncResult(operation);
+  const synced = resultOf('sync', operation);
   const hunt = model.hunt(operation.id);
   const toggle = () => actions.toggleOperation(operation);
   return (
@@ -181,15 +175,11 @@ export function OperationDetails({ operation }: IProps) {
 
 function Lines({ id, operation }: IProps & { id: string }) {
   const { model } = useActions();
-  const copied = copyResult(operation);
   const hunt = model.hunt(operation.id);
-  const shared = shareResult(operation);
   return (
     <div id={id} className="jp-tpu-Operation-details">
       {hunt ? <HuntAttempts hunt={hunt} /> : <Steps steps={operation.steps} />}
-      <LeftOut files={syncResult(operation)?.not_copied ?? []} />
-      {shared && <ShareSteps hosts={shared.hosts} />}
-      {copied && <CopiedFiles result={copied} />}
+      <FileResult operation={operation} />
       {!hunt && <Log lines={operation.log} />}
     </div>
   );

@@ -134,6 +134,7 @@ function pageTitle({ forms, view }: Actions): string {
       'Packages of %1',
       forms.packages.environment?.name ?? ''
     ),
+    prices: trans.__('Prices'),
     queued: trans.__('Queued Resources'),
     tokens: trans.__('Tokens'),
     usage: trans.__('TPU Usage')

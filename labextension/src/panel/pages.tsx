@@ -8,6 +8,7 @@ import { CreatePage } from '../lifecycle/createPage';
 import { QueuedPage } from '../lifecycle/queuedPage';
 import { BudgetsPage } from '../money/budgetsPage';
 import { GrantsPage } from '../money/grantsPage';
+import { PricesPage } from '../money/pricesPage';
 import { UsagePage } from '../money/usagePage';
 import { TokensPage } from '../setup/tokensPage';
 import { Page } from './panelState';
@@ -20,6 +21,7 @@ const PAGES: { [page in Shown]: () => JSX.Element } = {
   create: CreatePage,
   grants: GrantsPage,
   packages: PackagesPage,
+  prices: PricesPage,
   queued: QueuedPage,
   tokens: TokensPage,
   usage: UsagePage

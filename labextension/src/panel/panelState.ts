@@ -12,6 +12,7 @@ export type Page =
   | 'grants'
   | 'list'
   | 'packages'
+  | 'prices'
   | 'queued'
   | 'tokens'
   | 'usage';

@@ -1,6 +1,7 @@
 // What differs by host: a row of tabs. The first one has the output of all groups of hosts in short.
 // https://www.w3.org/WAI/ARIA/apg/patterns/tabs/
 
+import { element, textButton } from '../ui/element';
 import { trans } from '../ui/translation';
 
 /** Lines of each group in the first tab. */
@@ -30,10 +31,6 @@ export function hostTabs(
     above?: unknown;
   };
   const groups = groupsOf(bundle['text/html']);
-  const root = element('div', 'jp-tpu-Hosts');
-  if (typeof heading === 'string') {
-    root.append(element('div', 'jp-tpu-Hosts-heading', heading));
-  }
   const tabs: [string, HTMLElement][] = groups.map(group => [
     group.title,
     whole(group)
@@ -42,11 +39,18 @@ export function hostTabs(
     const text = trans.__('Its output is above.');
     tabs.unshift(
       [trans.__('All'), inShort(groups)],
-      [above, element('p', '', text)]
+      [above, element('p', {}, text)]
     );
   }
-  root.append(...tabbed(tabs, trans.__('Output by host')));
-  return root;
+  const title = typeof heading === 'string' ? [heading] : [];
+  return element(
+    'div',
+    { class: 'jp-tpu-Hosts' },
+    ...title.map(text =>
+      element('div', { class: 'jp-tpu-Hosts-heading' }, text)
+    ),
+    ...tabbed(tabs, trans.__('Output by host'))
+  );
 }
 
 /** The groups in the HTML that the conductor makes: a `details` element each. */
@@ -64,39 +68,23 @@ function groupsOf(html: unknown): IGroup[] {
 }
 
 function inShort(groups: IGroup[]): HTMLElement {
-  const list = element('dl', 'jp-tpu-Hosts-all');
-  for (const { title, text, pictures } of groups) {
+  const entries = groups.flatMap(({ title, text, pictures }) => {
     const lines = text.split('\n');
     const more = lines.length - SHORT;
-    const shown = element('dd', '');
-    shown.append(
-      element(
-        'pre',
-        '',
-        lines.slice(0, more > 1 ? SHORT : undefined).join('\n')
-      )
-    );
-    if (more > 1) {
-      shown.append(element('span', '', trans.__('… %1 more lines', more)));
-    }
-    if (pictures.length) {
-      shown.append(element('span', '', trans.__('[a plot]')));
-    }
-    list.append(element('dt', '', title), shown);
-  }
-  return list;
+    const shown = more > 1 ? lines.slice(0, SHORT).join('\n') : text;
+    const notes = [
+      more > 1 && trans.__('… %1 more lines', more),
+      pictures.length > 0 && trans.__('[a plot]')
+    ].map(note => (note ? element('span', {}, note) : ''));
+    const content = element('dd', {}, element('pre', {}, shown), ...notes);
+    return [element('dt', {}, title), content];
+  });
+  return element('dl', { class: 'jp-tpu-Hosts-all' }, ...entries);
 }
 
 function whole({ title, text, pictures }: IGroup): HTMLElement {
-  const node = element('div', '');
-  node.append(element('pre', '', text));
-  for (const source of pictures) {
-    const image = document.createElement('img');
-    image.src = source;
-    image.alt = title;
-    node.append(image);
-  }
-  return node;
+  const images = pictures.map(src => element('img', { src, alt: title }));
+  return element('div', {}, element('pre', {}, text), ...images);
 }
 
 /** A row of tabs, and a panel each. The arrow keys, Home and End go from tab to tab. */
@@ -105,28 +93,26 @@ function tabbed(
   label: string
 ): HTMLElement[] {
   const prefix = `jp-tpu-hosts-${(count += 1)}`;
-  const row = element('div', 'jp-tpu-Hosts-tabs');
-  row.setAttribute('role', 'tablist');
-  row.setAttribute('aria-label', label);
   const tabs = contents.map(([title], index) => {
-    const tab = document.createElement('button');
-    tab.type = 'button';
-    tab.textContent = title;
+    const tab = textButton(title, '', () => select(index));
     tab.id = `${prefix}-tab-${index}`;
     tab.setAttribute('role', 'tab');
     tab.setAttribute('aria-controls', `${prefix}-panel-${index}`);
-    tab.onclick = () => select(index);
     return tab;
   });
-  const panels = contents.map(([, content], index) => {
-    const panel = element('div', 'jp-tpu-Hosts-panel');
-    panel.id = `${prefix}-panel-${index}`;
-    panel.setAttribute('role', 'tabpanel');
-    panel.setAttribute('aria-labelledby', `${prefix}-tab-${index}`);
-    panel.tabIndex = 0;
-    panel.append(content);
-    return panel;
-  });
+  const panels = contents.map(([, content], index) =>
+    element(
+      'div',
+      {
+        class: 'jp-tpu-Hosts-panel',
+        id: `${prefix}-panel-${index}`,
+        role: 'tabpanel',
+        'aria-labelledby': `${prefix}-tab-${index}`,
+        tabindex: '0'
+      },
+      content
+    )
+  );
   const select = (selected: number) => {
     tabs.forEach((tab, index) => {
       tab.setAttribute('aria-selected', String(index === selected));
@@ -134,6 +120,11 @@ function tabbed(
       panels[index].hidden = index !== selected;
     });
   };
+  const row = element(
+    'div',
+    { class: 'jp-tpu-Hosts-tabs', role: 'tablist', 'aria-label': label },
+    ...tabs
+  );
   row.onkeydown = event => {
     const at = tabs.indexOf(event.target as HTMLButtonElement);
     const last = tabs.length - 1;
@@ -150,16 +141,6 @@ function tabbed(
       event.stopPropagation(); // the notebook would go to another cell
     }
   };
-  row.append(...tabs);
   select(0);
   return [row, ...panels];
-}
-
-function element(tag: string, className: string, text = ''): HTMLElement {
-  const node = document.createElement(tag);
-  if (className) {
-    node.className = className;
-  }
-  node.textContent = text;
-  return node;
 }

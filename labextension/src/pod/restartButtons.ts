@@ -4,6 +4,7 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Widget } from '@lumino/widgets';
 
 import { attempt } from '../ui/attempt';
+import { element, textButton } from '../ui/element';
 import { trans } from '../ui/translation';
 
 /** JupyterLab's own; the first one is also that of consoles. */
@@ -13,30 +14,22 @@ const RUN_ABOVE = 'notebook:run-all-above';
 
 /** A line with buttons. JupyterLab asks before it restarts a kernel. */
 export function restartButtons(app: JupyterFrontEnd): HTMLElement {
-  const node = document.createElement('div');
-  node.className = 'jp-tpu-OutOfStep';
-  const text = document.createElement('span');
-  text.textContent = trans.__(
-    'Restart the kernel to run cells again. To run cells anyway, run %hosts continue first.'
-  );
-  const button = (label: string, run: () => Promise<unknown>) => {
-    const made = document.createElement('button');
-    made.type = 'button';
-    made.className = 'jp-mod-styled';
-    made.textContent = label;
-    made.onclick = () => {
+  const { commands } = app;
+  const node = element('div', { class: 'jp-tpu-OutOfStep' });
+  const button = (label: string, run: () => Promise<unknown>) =>
+    textButton(label, 'jp-mod-styled', () => {
       const document = documentOf(app, node);
       if (document) {
         // Commands are for the current document, and for the cell that has the focus.
         app.shell.activateById(document.id);
         void attempt(run());
       }
-    };
-    return made;
-  };
-  const { commands } = app;
+    });
+  const text = trans.__(
+    'Restart the kernel to run cells again. To run cells anyway, run %hosts continue first.'
+  );
   node.append(
-    text,
+    element('span', {}, text),
     button(trans.__('Restart on All Hosts'), () =>
       commands.execute(
         commands.hasCommand(RESTART) ? RESTART : RESTART_NOTEBOOK

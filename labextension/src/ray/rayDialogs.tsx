@@ -1,12 +1,13 @@
 // Ray on the hosts of a TPU: the question before it is started, and what can be done while it runs.
 
-import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { Dialog } from '@jupyterlab/apputils';
 import React from 'react';
 
-import { IAppTarget, rayTarget, targetOf } from '../forwarding/target';
+import { IAppTarget, targetOf, targetOn } from '../forwarding/target';
 import { startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IRay, IStartRay, ITPU } from '../rest/api';
+import { show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
@@ -33,10 +34,10 @@ export async function openRay(
     }
     return;
   }
-  const chosen = await askRunning(tpu, cluster);
-  if (chosen === 'open') {
-    await openApp(rayTarget(tpu, trans.__('Ray')));
-  } else if (chosen === 'stop') {
+  const { displayType, label } = await askRunning(tpu, cluster);
+  if (label === openLabel()) {
+    await openApp(targetOn(tpu, trans.__('Ray')));
+  } else if (displayType === 'warn') {
     const stopped = await waitToEnd(
       trans.__('Stopping Ray on %1', tpu.name),
       model.client.ray.stop(tpu)
@@ -46,6 +47,8 @@ export async function openRay(
     }
   }
 }
+
+const openLabel = () => trans.__('Open Dashboard');
 
 /** What is to be started; null if the user does not want that. */
 function askStart(tpu: ITPU, cluster: IRay): Promise<IStartRay | null> {
@@ -84,34 +87,20 @@ function askStart(tpu: ITPU, cluster: IRay): Promise<IStartRay | null> {
   });
 }
 
-/** What to do with a cluster that runs; null for nothing. */
-async function askRunning(
-  tpu: ITPU,
-  cluster: IRay
-): Promise<'open' | 'stop' | null> {
-  const running = cluster.state === 'running';
-  const buttons = [Dialog.cancelButton({ label: trans.__('Close') })];
-  if (cluster.state !== 'stopping') {
-    buttons.push(Dialog.warnButton({ label: trans.__('Stop Ray') }));
-  }
-  if (running) {
-    buttons.push(Dialog.okButton({ label: trans.__('Open Dashboard') }));
-  }
-  const result = await showDialog({
-    title: trans.__('Ray on %1', tpu.name),
-    body: (
-      <div className="jp-tpu-Dialog">
-        <Cluster cluster={cluster} />
-      </div>
-    ),
-    // Enter alone must not end anything.
-    defaultButton: running ? buttons.length - 1 : 0,
-    buttons
-  });
-  if (!result.button.accept) {
-    return null;
-  }
-  return result.button.displayType === 'warn' ? 'stop' : 'open';
+/** What to do with a cluster that runs: the button that was chosen. */
+function askRunning(tpu: ITPU, cluster: IRay): Promise<Dialog.IButton> {
+  const buttons = [
+    ...(cluster.state === 'stopping'
+      ? []
+      : [Dialog.warnButton({ label: trans.__('Stop Ray') })]),
+    ...(cluster.state === 'running'
+      ? [Dialog.okButton({ label: openLabel() })]
+      : [])
+  ];
+  // Enter alone must not end anything.
+  const enter = cluster.state === 'running' ? 1 : buttons.length;
+  const title = trans.__('Ray on %1', tpu.name);
+  return show(title, <Cluster cluster={cluster} />, buttons, enter);
 }
 
 function Cluster({ cluster }: { cluster: IRay }) {

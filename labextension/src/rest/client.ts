@@ -6,7 +6,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import { TPURef } from '../model/resources';
 import { addressOf } from './address';
 import { IAppVisit, IGuard, IHostFile, IVisitApp } from './api';
-import { bodyOf, Failure, failureOf } from './failure';
+import { answerOf, Failure } from './failure';
 import { FleetRequests, IParameters, IQuery, IReference } from './requests';
 import type { IUploadOptions } from './upload';
 
@@ -67,40 +67,23 @@ export class TPUClient extends FleetRequests {
       path,
       overwrite: String(options.overwrite ?? false)
     });
-    let answer: { status: number; text: string };
     const { putFile } = await import('./upload');
-    try {
-      answer = await putFile(url, content, this._settings, options);
-    } catch {
-      throw new Failure('', 'NETWORK');
-    }
-    if (answer.status === 201) {
-      return bodyOf(answer.text);
-    }
-    throw failureOf(answer.status, answer.text);
+    return answerOf(putFile(url, content, this._settings, options));
   }
 
-  protected async send<T>(
+  protected send<T>(
     method: string,
     path: (string | IReference)[],
     { body, query, signal }: IParameters
   ): Promise<T> {
-    const url = this._url(path, query);
-    const init: RequestInit = { method, signal };
-    if (body) {
-      init.body = JSON.stringify(body);
-    }
-    let response: Response;
-    try {
-      response = await ServerConnection.makeRequest(url, init, this._settings);
-    } catch {
-      throw new Failure('', 'NETWORK');
-    }
-    const text = await response.text();
-    if (response.ok) {
-      return bodyOf(text);
-    }
-    throw failureOf(response.status, text);
+    const init = { method, signal, body: body && JSON.stringify(body) };
+    return answerOf(this._exchange(this._url(path, query), init));
+  }
+
+  private async _exchange(url: string, init: RequestInit) {
+    const { makeRequest } = ServerConnection;
+    const response = await makeRequest(url, init, this._settings);
+    return { status: response.status, text: await response.text() };
   }
 
   private _files(tpu: TPURef, host: number): (string | IReference)[] {

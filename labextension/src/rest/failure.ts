@@ -59,6 +59,19 @@ export function bodyOf<T>(text: string): T {
   }
 }
 
+/** What an exchange has answered. Throws `Failure`, also where there was no answer. */
+export async function answerOf<T>(
+  exchange: Promise<{ status: number; text: string }>
+): Promise<T> {
+  const { status, text } = await exchange.catch(() => {
+    throw new Failure('', 'NETWORK');
+  });
+  if (status >= 200 && status < 300) {
+    return bodyOf(text);
+  }
+  throw failureOf(status, text);
+}
+
 /** The failure that an error response describes: the extension's own, or Jupyter Server's. */
 export function failureOf(status: number, text: string): Failure {
   let body: Partial<IProblem> = {};

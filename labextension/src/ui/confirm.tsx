@@ -27,16 +27,20 @@ export async function confirm(
   return result.button.accept;
 }
 
-/** Shows something; other buttons than *Close* may stand before that. Returns which was chosen. */
+/**
+ * Shows something; other buttons than *Close* may stand before that, and Enter alone may press one of
+ * them. Returns which was chosen.
+ */
 export async function show(
   title: string,
   text: string | JSX.Element,
-  others: readonly Dialog.IButton[] = []
+  others: readonly Dialog.IButton[] = [],
+  defaultButton = others.length
 ): Promise<Dialog.IButton> {
   const { button } = await showDialog({
     title,
     body: inDialog(text),
-    defaultButton: others.length,
+    defaultButton,
     buttons: [...others, Dialog.okButton({ label: trans.__('Close') })]
   });
   return button;

@@ -7,9 +7,10 @@ import {
 } from '@jupyterlab/application';
 import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 import { ReadonlyJSONObject } from '@lumino/coreutils';
-import { TabPanel } from '@lumino/widgets';
+import { TabPanel, Widget } from '@lumino/widgets';
 
 import { describe } from '../actions/commandIDs';
+import { tpuIcon } from './icons';
 
 export interface ITabs<A extends ReadonlyJSONObject> {
   command: string;
@@ -28,6 +29,17 @@ export interface ITabs<A extends ReadonlyJSONObject> {
   onFirstPage?: boolean;
   /** What shows it where there are no tabs; without it, it is shown below the document. */
   elsewhere?: (args: A) => Promise<void>;
+}
+
+/** A tab with this content; *caption*: its tooltip. */
+export function createTab<T extends Widget>(
+  content: T,
+  { id, ...title }: { id: string; label: string; caption: string }
+): MainAreaWidget<T> {
+  const tab = new MainAreaWidget({ content });
+  tab.id = id;
+  Object.assign(tab.title, title, { icon: tpuIcon, closable: true });
+  return tab;
 }
 
 /** Adds the command. */
@@ -50,7 +62,6 @@ export function addTabs<A extends ReadonlyJSONObject>(
           TabPanel | undefined);
   const open = async (args: A) => {
     const tab = await create(args);
-    tab.title.closable = true;
     shown.set(tab, args);
     void tracker.add(tab);
     const page = firstPage();

@@ -6,34 +6,58 @@ import { notify } from './notify';
 import { failureLine } from './failures';
 import { trans } from './translation';
 
+/** Begins something; what it calls back with is how much of it is done, 0 to 1. */
+type Begin<T> = (
+  signal: AbortSignal,
+  onProgress: (part: number) => void
+) => Promise<T>;
+
 /** Shows that something takes a while, and can be cancelled; null if it failed. */
-export function wait<T>(
+export async function wait<T>(
   message: string,
-  begin: (signal: AbortSignal) => Promise<T>
+  begin: Begin<T>,
+  cancellable = true
 ): Promise<T | null> {
-  const aborter = new AbortController();
-  return waitToEnd(message, begin(aborter.signal), aborter);
+  try {
+    return await waitOrThrow(message, begin, cancellable);
+  } catch (error) {
+    notify.error(failureLine(error));
+    return null;
+  }
 }
 
-/** As `wait`, for what can't be cancelled without an *aborter*. */
-export async function waitToEnd<T>(
+/** As `wait`, for what can't be cancelled. */
+export function waitToEnd<T>(
   message: string,
-  request: Promise<T>,
-  aborter?: AbortController
+  request: Promise<T>
 ): Promise<T | null> {
+  return wait(message, () => request, false);
+}
+
+/** As `wait`, but throws what *begin* throws; null if it was cancelled. */
+export async function waitOrThrow<T>(
+  message: string,
+  begin: Begin<T>,
+  cancellable = true
+): Promise<T | null> {
+  const aborter = new AbortController();
+  const cancel = {
+    label: trans.__('Cancel'),
+    callback: () => aborter.abort()
+  };
   const id = Notification.emit(message, 'in-progress', {
     autoClose: false,
-    actions: aborter && [
-      { label: trans.__('Cancel'), callback: () => aborter.abort() }
-    ]
+    actions: cancellable ? [cancel] : []
   });
   try {
-    return await request;
+    return await begin(aborter.signal, progress => {
+      Notification.update({ id, progress });
+    });
   } catch (error) {
-    if (!aborter?.signal.aborted) {
-      notify.error(failureLine(error));
+    if (aborter.signal.aborted) {
+      return null;
     }
-    return null;
+    throw error;
   } finally {
     Notification.dismiss(id);
   }

@@ -1,9 +1,9 @@
-// The dialogs that ask what to copy or to sync between the computer that runs Jupyter and a TPU.
+// The dialogs that ask what to copy, to sync or to share.
 
 import { PathExt } from '@jupyterlab/coreutils';
 
 import { TPUModel } from '../model/model';
-import { ITPU } from '../rest/api';
+import { IShareFolder, ITPU } from '../rest/api';
 import { hostField } from '../ui/fields';
 import { ask } from '../ui/formDialog';
 import { serverPath } from '../ui/paths';
@@ -138,4 +138,39 @@ export async function syncFolder(
       )
   });
   return done?.folder ?? folder;
+}
+
+/** Asks for a folder to share, and which other TPUs get it. */
+export async function askShare(
+  tpu: ITPU,
+  others: ITPU[],
+  submit: (request: IShareFolder) => Promise<void>
+): Promise<void> {
+  await ask({
+    title: trans.__('Share a Folder of %1', tpu.name),
+    accept: trans.__('Show What Changes'),
+    initial: { folder: 'shared', tpus: [] as string[] },
+    fields: () => [
+      {
+        name: 'folder',
+        label: trans.__('Folder on host 0'),
+        help: trans.__(
+          'Relative to the home folder, or an absolute path. The other hosts get it at the same path, by NFS.'
+        ),
+        kind: 'path',
+        place: { tpu, host: 0, folder: true },
+        required: true
+      },
+      {
+        name: 'tpus',
+        label: trans.__('Also share with'),
+        kind: 'ticks',
+        choices: others.map(({ name }) => [
+          name,
+          trans.__('On the hosts of %1, too', name)
+        ])
+      }
+    ],
+    submit
+  });
 }
