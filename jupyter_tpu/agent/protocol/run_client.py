@@ -254,7 +254,7 @@ class RunClient:
         elif word in (b"next", b"ended"):
             output, size = [(stream, bytes(data)) for stream, data in self._output], self._size
             self._output, self._size = [], 0
-            ended = self._end(*words) if word == b"ended" else None
+            ended = self._end(words) if word == b"ended" else None
             self._answered("read", (output, size, ended))
         elif word == b"reads":
             self._answered("reads", words == [b"1"])
@@ -271,7 +271,8 @@ class RunClient:
         if not answer.done():
             answer.set_result(value)
 
-    def _end(self, code: bytes, number: bytes, cause: bytes, seconds: bytes) -> RunEnd:
+    def _end(self, words: List[bytes]) -> RunEnd:
+        code, number, cause, seconds = words
         end: Any = {
             "code": int(code) if int(code) >= 0 else None,
             "signal": int(number) if int(number) >= 0 else None,
