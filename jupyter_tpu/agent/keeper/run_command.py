@@ -4,8 +4,6 @@ import _signal
 import os
 import time
 
-from .spawn import spawn
-
 #: Bytes of output that are kept, that one answer carries about at most, and that are read at once.
 BUFFER, ANSWER, PIECE = 1 << 20, 256 << 10, 64 << 10
 #: A stopped command gets these signals one after the other; seconds until the next one.
@@ -185,3 +183,24 @@ class Command:
         os.close(self.pipes.pop(number))
         if number == 0:
             self.unwritten.clear()
+
+
+def spawn(command, env, streams):
+    """Starts *command* with these descriptors as 0, 1 and 2; returns its process id."""
+    os.environ["PATH"] = env.get("PATH", os.defpath)  # where it is looked for
+    try:
+        return os.posix_spawnp(
+            command[0],
+            command,
+            env,
+            file_actions=[(os.POSIX_SPAWN_DUP2, streams[number], number) for number in (0, 1, 2)],
+            setsid=True,
+            setsigdef=(_signal.SIGPIPE, _signal.SIGXFSZ),
+        )
+    except NotImplementedError:  # of an old C library
+        import subprocess
+
+        process = subprocess.Popen(command, env=env, stdin=streams[0], stdout=streams[1],
+                                   stderr=streams[2], start_new_session=True)  # fmt: skip
+        process.returncode = 0  # it is waited for here
+        return process.pid

@@ -166,9 +166,13 @@ class RunKeeper:
             if command.pipes.get(0) in writable:
                 command.write()
             for peer in list(self._peers):
-                if (peer.target in writable and not peer.send()) or (
-                    peer.source in readable and not (peer.receive() and self._ask(peer))
-                ):
+                try:
+                    there = (peer.target not in writable or peer.send()) and (
+                        peer.source not in readable or (peer.receive() and self._ask(peer))
+                    )
+                except (ValueError, IndexError):
+                    there = False  # it asks for what can't be
+                if not there:
                     self._peers.remove(peer)
                     peer.close()
             if self._listener in readable:

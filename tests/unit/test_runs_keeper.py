@@ -329,6 +329,23 @@ async def test_it_is_started_once_whoever_comes_first(home: Path, agent: Agent) 
 
 
 @pytest.mark.asyncio
+async def test_who_asks_for_what_can_not_be_is_sent_away_and_the_command_goes_on(
+    home: Path, agent: Agent
+) -> None:
+    with Program("sh", "-c", "read line; echo $line", input=True) as program:
+        program.begin()
+        for nonsense in (b"read x 1\n", b"read 0\n", b"write 1\n", b"read 0 y\n", b"dance\n"):
+            reader, writer = await asyncio.open_unix_connection(run_socket(run_folder(), "r1"))
+            writer.write(nonsense)
+            assert (await reader.read()).startswith(b"running")
+            writer.close()
+        keeper = await agent.keeper()
+        await keeper.write(0, b"here\n", True)
+        output, ended = await rest(keeper, 0)
+    assert (output, ended["code"]) == ([(1, b"here\n")], 0)
+
+
+@pytest.mark.asyncio
 async def test_without_a_client_it_is_ended(home: Path) -> None:
     impatient = changed_program(b"ABANDONED = 300.0", b"ABANDONED = 0.1")
     with Program("sh", "-c", "exec sleep 1000", program=impatient) as started:
