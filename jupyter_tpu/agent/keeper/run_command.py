@@ -4,14 +4,15 @@ import _signal
 import os
 import time
 
-#: Bytes of output that are kept, that one answer carries about at most, and that are read at once.
-BUFFER, ANSWER, PIECE = 1 << 20, 256 << 10, 64 << 10
+from .command_keeper import NEVER, PIECE
+
+#: Bytes of output that are kept, and that one answer carries about at most.
+BUFFER, ANSWER = 1 << 20, 256 << 10
 #: A stopped command gets these signals one after the other; seconds until the next one.
 SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGKILL)
 GRACE = 3.0
 #: Seconds that output is waited for that processes in the background hold open.
 LINGER = 0.5
-NEVER = float("inf")
 
 
 class Command:

@@ -29,12 +29,12 @@ It imports as little as possible, since each run waits for it.
 import _signal
 import _socket
 import os
-import select
 import sys
 import time
 
 from ..protocol.process_env import process_environment
-from .run_command import ANSWER, NEVER, PIECE, Command
+from .command_keeper import NEVER, CommandKeeper, Peer, claimed_socket
+from .run_command import ANSWER, Command
 
 #: Seconds that more output is waited for once there is some.
 GATHER = 0.02
@@ -62,126 +62,50 @@ def socket_path(id):
     return path
 
 
-def claimed_socket(path):
-    """A socket that only one keeper gets."""
-    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    before = os.umask(0o077)
-    try:
-        listener.bind(path)
-    finally:
-        os.umask(before)
-    listener.listen(8)
-    return listener
-
-
-class Peer:
-    """Somebody who asks, by a connection: where it is read, and where it is written."""
-
-    def __init__(self, source, target):
-        self.source, self.target = source, target
-        self.received, self.unsent = bytearray(), bytearray()
-        self.answer_at = NEVER  # when a question for output is answered at the latest
-        self.writes = self.stops = 0  # questions that are not answered yet
-        for descriptor in (source, target):
-            os.set_blocking(descriptor, False)
-
-    def receive(self):
-        """False if the other side has left."""
-        try:
-            data = os.read(self.source, PIECE)
-        except OSError:
-            return False
-        self.received += data
-        return bool(data)
-
-    def send(self):
-        """Sends what there is room for; False if the other side has left."""
-        try:
-            del self.unsent[: os.write(self.target, self.unsent[:PIECE])]
-        except BlockingIOError:
-            pass
-        except OSError:
-            return False
-        return True
-
-    def close(self):
-        for descriptor in {self.source, self.target}:
-            os.close(descriptor)
-
-
-class RunKeeper:
+class RunKeeper(CommandKeeper):
     """Serves all who ask about the command, until its end is known."""
 
     def __init__(self, command, listener, path, peer):
+        super().__init__(listener)
         self._command = command
-        self._listener = listener
         self._path = path
-        self._peers = [peer]
-        self._connected = time.monotonic()  # when somebody was, the last time
+        self._connected = command.begun  # when somebody was, the last time
         self._forgotten = False
-        self._wake = os.pipe()
-        for pipe in self._wake:
-            os.set_blocking(pipe, False)
-        _signal.signal(_signal.SIGCHLD, lambda *_: None)
-        _signal.set_wakeup_fd(self._wake[1])
-        peer.unsent += self._greeting()
+        self.add(peer)
 
-    def _greeting(self):
+    def add(self, peer):
         command = self._command
         pid = command.pid if command.code is None else 0
         seconds = time.monotonic() - command.begun
-        return b"running %d %.3f %s\n" % (pid, seconds, os.fsencode(self._path))
+        peer.writes = peer.stops = 0  # questions that are not answered yet
+        peer.unsent += b"running %d %.3f %s\n" % (pid, seconds, os.fsencode(self._path))
+        super().add(peer)
 
-    def run(self):
+    def advance(self, now):
         command = self._command
-        while True:
-            now = time.monotonic()
-            due = command.advance(now)
-            if command.ended and self._forgotten:
-                return
-            if self._peers:
-                self._connected = now
-            elif now >= self._connected + ABANDONED:
-                if command.ended:
-                    return
-                command.stop("abandoned")
-                self._connected, due = now, now
-            due = min(due, *(self._answer(peer, now) for peer in self._peers),
-                      now + min(30.0, ABANDONED))  # fmt: skip
-            output = (
-                [] if command.full else [command.pipes[n] for n in (1, 2) if n in command.pipes]
-            )
-            targets = [peer.target for peer in self._peers if peer.unsent]
-            if command.unwritten:
-                targets.append(command.pipes[0])
-            sources = [peer.source for peer in self._peers]
-            readable, writable, _ = select.select(
-                [*output, *sources, self._listener, self._wake[0]], targets, [], max(0.0, due - now)
-            )
-            if self._wake[0] in readable:
-                os.read(self._wake[0], 4096)
-            for number in (1, 2):
-                if command.pipes.get(number) in readable:
-                    command.read(number)
-            if command.pipes.get(0) in writable:
-                command.write()
-            for peer in list(self._peers):
-                try:
-                    there = (peer.target not in writable or peer.send()) and (
-                        peer.source not in readable or (peer.receive() and self._ask(peer))
-                    )
-                except (ValueError, IndexError):
-                    there = False  # it asks for what can't be
-                if not there:
-                    self._peers.remove(peer)
-                    peer.close()
-            if self._listener in readable:
-                descriptor = self._listener._accept()[0]
-                self._peers.append(Peer(descriptor, descriptor))
-                self._peers[-1].unsent += self._greeting()
+        due = command.advance(now)
+        if command.ended and self._forgotten:
+            return None
+        if self.peers:
+            self._connected = now
+        elif now >= self._connected + ABANDONED:
+            if command.ended:
+                return None
+            command.stop("abandoned")
+            self._connected = now
+            return now
+        return min(due, self._connected + ABANDONED)
 
-    def _ask(self, peer):
-        """Carries out what a peer asks for; False if it asks for something else."""
+    def pipes(self):
+        command = self._command
+        readers = {
+            pipe: lambda number=number: command.read(number)
+            for number, pipe in command.pipes.items()
+            if number and not command.full
+        }
+        return readers, {command.pipes[0]: command.write} if command.unwritten else {}
+
+    def ask(self, peer):
         command = self._command
         while b"\n" in peer.received:
             line, _, rest = peer.received.partition(b"\n")
@@ -208,8 +132,7 @@ class RunKeeper:
             peer.received = rest
         return True
 
-    def _answer(self, peer, now):
-        """Answers what can be answered; returns when something else can be at the latest."""
+    def answer(self, peer, now):
         command = self._command
         if peer.writes and not command.unwritten:
             peer.unsent += b"reads %d\n" % command.reads * peer.writes
@@ -260,7 +183,7 @@ def main():
         os.write(1, b"refused %s %d %s\n" % (what, error.errno or 0, os.fsencode(why)))
     else:
         try:
-            RunKeeper(run, listener, path, Peer(0, 1)).run()
+            RunKeeper(run, listener, path, Peer(0, 1)).serve()
         finally:
             if run.code is None:
                 run.kill()
