@@ -101,10 +101,13 @@ TORCH ?= torch==2.13.0
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH); } && touch $@ || \
 		echo "NOT INSTALLED: $(TORCH). Tests that need it will be SKIPPED." >&2
 
-# Each of pytest's processes imports all tests. Here one compiles what they import, so that not each
-# has to. Errors are pytest's to report.
+# Each of pytest's processes imports all tests, and many connect a TPU at once. Here one compiles what
+# they import, and one host downloads and compiles what all need, so that not each has to. Errors are
+# pytest's to report.
 .venv/compiled: .venv/torch
+	scripts/system-packages
 	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --quiet --collect-only >/dev/null 2>&1 || true
+	$(BIN)/python tests/shared_packages.py >/dev/null 2>&1 || true
 	@touch $@
 
 .venv/bench: .venv/installed
@@ -122,7 +125,6 @@ PYTEST = $(BIN)/python -m pytest --second-try --durations 25
 # All tests in Python that are not marked long. "+" excludes them from --output-sync, so that their
 # progress is seen.
 test-python: setup .venv/compiled
-	scripts/system-packages
 	+$(PYTEST) $(IN_PARALLEL)
 
 # The same, and where the processor time goes: TESTS names files or folders.
@@ -139,7 +141,6 @@ test-vscode: setup
 	$(PYTEST) tests/vscode
 
 test-long: setup .venv/compiled
-	scripts/system-packages
 	$(PYTEST) $(IN_PARALLEL) -m long --timeout 1800
 
 # The unit tests with the oldest versions that pyproject.toml allows; all but the browser's on another

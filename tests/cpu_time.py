@@ -130,7 +130,7 @@ def sums(seconds: Mapping[str, float], depth: int) -> collections.Counter[str]:
     """By folder (2), file (3) or test (4)."""
     totals: collections.Counter[str] = collections.Counter()
     for test, used in seconds.items():
-        totals["/".join(_parts(test)[:depth])] += used
+        totals["/".join(_parts(test)[:depth]).replace("/::", "::")] += used
     return totals
 
 

@@ -31,7 +31,7 @@ LAB = "tests/browser/test_browser_"
 
 
 #: Processes from which on it pays to import once for all.
-MANY = 2
+MANY = 4
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -285,8 +285,9 @@ def _supervise(connection: socket.socket) -> None:
         _become(*descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
-    connection.send(b"%*d" % (WIDTH, pid))
-    connection.send(b"%*d" % (WIDTH, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+        connection.send(b"%*d" % (WIDTH, pid))
+        connection.send(b"%*d" % (WIDTH, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
     os._exit(0)
 
 

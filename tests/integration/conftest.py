@@ -12,7 +12,9 @@ import pytest
 import pytest_asyncio
 from agent_client import Client
 from cli_shell import Shell
+from fault_proxy import FaultProxy
 from fleet_world import World
+from stormy_host import line_to
 
 from jupyter_tpu.agent_token import agent_token
 
@@ -31,6 +33,13 @@ def name(world: World) -> Iterator[str]:
     """A name for a TPU; nothing has it after the test."""
     with world.new_name() as name:
         yield name
+
+
+@pytest.fixture(scope="module")
+def line(emulator: Any, pod: str) -> Iterator[FaultProxy]:
+    """The line between this machine and host 0 of the file's `pod`."""
+    with line_to(emulator, pod) as line:
+        yield line
 
 
 @pytest.fixture

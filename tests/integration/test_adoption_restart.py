@@ -6,6 +6,7 @@ our page's counting; what a browser's tab gets is in tests/browser/test_browser_
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -395,7 +396,7 @@ def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(
     first.connect()
     first.execute("import time\nn = 0\nwhile True:\n    n += 1\n    print(n, flush=True)\n")
     first.until(lambda message: message["msg_type"] == "stream")
-    for _ in range(20):
+    for _ in range(8):
         client = Client(server, session["kernel"]["id"])
         client.connect()
         numbers: list[int] = []
@@ -413,13 +414,13 @@ def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(
 def test_a_client_that_does_not_count_gets_all_and_little_twice_when_the_server_is_killed(
     server: Server, client: Client
 ) -> None:
-    request = client.execute("for i in range(8_000):\n    print('line', i, flush=True)")
-    client.until(line(2000))
+    request = client.execute("for i in range(3_000):\n    print('line', i, flush=True)")
+    client.until(line(800))
     restart(client)
     client.until_done(request)
     got = [m["header"]["msg_id"] for m in client.messages if m["msg_type"] == "stream"]
     assert len(got) - len(set(got)) < 300  # each has more than 220 bytes
-    assert client.printed(request) == "".join(f"line {number}\n" for number in range(8_000))
+    assert client.printed(request) == "".join(f"line {number}\n" for number in range(3_000))
 
 
 class NamingClient(Client):
@@ -437,8 +438,8 @@ def test_a_client_that_names_the_last_messages_it_has_gets_each_message_once(
 ) -> None:
     client = NamingClient(server, session["kernel"]["id"])
     client.connect()
-    request = client.execute("for i in range(8_000):\n    print('line', i, flush=True)")
-    client.until(line(2000))
+    request = client.execute("for i in range(3_000):\n    print('line', i, flush=True)")
+    client.until(line(800))
     server.kill()
     while client.read() is not None:  # what was under way
         pass
@@ -448,7 +449,7 @@ def test_a_client_that_names_the_last_messages_it_has_gets_each_message_once(
     server.start()
     client.connect()
     client.until_done(request)
-    assert client.printed(request) == "".join(f"line {number}\n" for number in range(8_000))
+    assert client.printed(request) == "".join(f"line {number}\n" for number in range(3_000))
     got = [m["header"]["msg_id"] for m in client.messages]
     assert len(got) == len(set(got))
     client.close()
@@ -1059,9 +1060,12 @@ def test_a_server_that_is_down_for_five_minutes_misses_nothing(
 def test_what_is_kept_is_private(server: Server, session: dict[str, Any]) -> None:
     folder = server.folder / "tpu" / "kernels" / session["kernel"]["id"]
     assert folder.stat().st_mode & 0o777 == 0o700
-    files = list(folder.iterdir())
-    assert {"record.json", "lock"} <= {file.name for file in files}
-    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    modes = {}
+    for file in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it became record.json
+            modes[file.name] = file.stat().st_mode & 0o777
+    assert {"record.json", "lock"} <= modes.keys()
+    assert {*modes.values()} == {0o600}
 
 
 @pytest.mark.long

@@ -18,7 +18,6 @@ from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
 from pod_environment import pod_with_jax, register_pod_kernel
 from pod_kernels import error_of, in_step, pids, pod_kernel, restart, shown, stderr
-from stormy_host import line_to
 from traitlets.config import Config
 from waiting import eventually, until
 
@@ -50,13 +49,6 @@ def kernelspec(emulator: Any, pod: str) -> str:
     spec, display_name = register_pod_kernel(emulator, ZONE, pod, HOSTS)
     assert display_name == f"Python 3.11 · {pod} (all 2 hosts, emulated)"
     return spec
-
-
-@pytest.fixture(scope="module")
-def line(pod: str, emulator: Any) -> Iterator[FaultProxy]:
-    """The line between this machine and host 0."""
-    with line_to(emulator, pod) as line:
-        yield line
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,6 @@ from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
 from pod_environment import make_environments, register_pod_kernel
 from pod_kernels import ZONE, restart, shown, stderr
-from stormy_host import line_to
 
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.links import core_thread
@@ -38,13 +37,6 @@ def pod(emulator: Any) -> Iterator[str]:
         name = node["name"].rpartition("/")[2]
         core_thread().wait(make_environments(emulator, ZONE, name, HOSTS))
         yield name
-
-
-@pytest.fixture(scope="module")
-def line(pod: str, emulator: Any) -> Iterator[FaultProxy]:
-    """The line between this machine and host 0."""
-    with line_to(emulator, pod) as proxy:
-        yield proxy
 
 
 @pytest.fixture(scope="module")

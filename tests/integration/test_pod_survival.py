@@ -22,7 +22,6 @@ from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
 from pod_environment import pod_with_jax, register_pod_kernel
 from pod_kernels import ZONE, error_of, in_step, pids, pod_kernel, restart, shown, stderr
-from stormy_host import line_to
 from waiting import until
 
 from jupyter_tpu.agent import bundle as bundles
@@ -51,12 +50,6 @@ def pod(emulator: Any) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def kernelspec(emulator: Any, pod: str) -> str:
     return register_pod_kernel(emulator, ZONE, pod, HOSTS)[0]
-
-
-@pytest.fixture(scope="module")
-def line(pod: str, emulator: Any) -> Iterator[FaultProxy]:
-    with line_to(emulator, pod) as proxy:
-        yield proxy
 
 
 @pytest.fixture(scope="module")

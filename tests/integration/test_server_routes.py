@@ -392,8 +392,8 @@ async def test_creating_and_deleting_is_reported_by_events_to_a_client_that_neve
 
 
 def test_loading_the_extension_adds_at_most_60_ms_to_the_servers_start() -> None:
-    """The least of five times of the processor: other tests run at the same time, and only add to
-    it. On a machine on which Jupyter Server itself takes more than 2 s of it, the same share."""
+    """Time of the processor, at one of five starts: other tests run at the same time, and only add
+    to it. On a machine on which Jupyter Server itself takes more than 2 s of it, the same share."""
     code = (
         "import time; begun = time.process_time();"
         "import jupyter_server.serverapp, jupyter_server.extension.application;"
@@ -402,11 +402,13 @@ def test_loading_the_extension_adds_at_most_60_ms_to_the_servers_start() -> None
     )
     environment = os.environ.copy()
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the first run may compile modules
-    theirs, ours = [], []
+    starts = []
     for _ in range(5):
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, check=True
         )
-        for times, printed in zip((theirs, ours), done.stdout.split(), strict=True):
-            times.append(float(printed))
-    assert min(ours) <= max(0.06, 0.03 * min(theirs)), (theirs, ours)
+        theirs, ours = map(float, done.stdout.split())
+        if ours <= max(0.06, 0.03 * theirs):
+            return
+        starts.append((theirs, ours))
+    raise AssertionError(f"seconds of Jupyter Server, of the extension: {starts}")

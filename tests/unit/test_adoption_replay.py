@@ -338,7 +338,7 @@ def test_every_tab_ends_with_every_line_once_and_in_order(
     run_state_machine_as_test(
         Tabs,
         settings=settings(
-            max_examples=80,
+            max_examples=50,
             stateful_step_count=40,
             suppress_health_check=list(HealthCheck),
             phases=[Phase.generate],

@@ -40,7 +40,7 @@ def calls(function: ast.AST) -> set[str]:
 def asserting(file: Path) -> frozenset[str]:
     """The functions, methods and fixtures by which a test of *file* asserts."""
     text = file.read_text(encoding="utf-8")
-    tree = ast.parse(text)
+    tree, lines = ast.parse(text), text.splitlines()
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     files = {modules()[module] for module in imported & modules().keys()}
     if file.stem.startswith("test_"):
@@ -48,12 +48,13 @@ def asserting(file: Path) -> frozenset[str]:
     names = {name for other in files if other.exists() for name in asserting(other)}
     functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
     pending = {node.name: node for node in functions if not node.name.startswith("test_")}
+
+    def asserts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        body = "\n".join(lines[node.lineno : node.end_lineno])
+        return bool(ASSERTS.search(body) or calls(node) & names)
+
     while True:
-        more = {
-            name
-            for name, node in pending.items()
-            if ASSERTS.search(ast.get_source_segment(text, node) or "") or calls(node) & names
-        }
+        more = {name for name, node in pending.items() if asserts(node)}
         if not more:
             return frozenset(names)
         names |= more

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from google_model import VirtualLoop
-from test_google_cloud import Both
+from test_cloud_google import Both
 
 from jupyter_tpu.cloud import CloudTPU, NodeState
 from jupyter_tpu.cloud.models import Node, NodeList, NodeName

@@ -13,10 +13,11 @@ from jupyter_tpu.jaxkit.rest import sampling
 
 KEY = jax.random.key(42)
 
-#: Drawn through gamma's loops, or as binomial is, and slow to compile.
+#: Drawn through gamma's loops, or as binomial is, and slow to compile. Poisson's known vector is
+#: checked below.
 LIKE_OTHERS = {
     "ball", "beta", "chisquare", "dirichlet", "f", "generalized_normal", "loggamma", "multinomial",
-    "t",
+    "poisson", "t",
 }  # fmt: skip
 
 #: Parameters for every distribution that needs some.

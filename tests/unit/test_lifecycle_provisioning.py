@@ -349,7 +349,7 @@ fates = st.lists(st.sampled_from([*FATES, "killed"]), max_size=30)
 strangers = st.dictionaries(turns, st.sampled_from(["creates", "deletes"]), max_size=3)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=750)
 @given(
     data=st.data(),
     cancel_at=st.none() | turns,
@@ -399,7 +399,7 @@ def assert_kept(google: Google, node: ObservedNode | None, strangers: dict[int, 
     assert node is None or node.id not in going, "said to be kept, and deleted later"
 
 
-@settings(max_examples=800)
+@settings(max_examples=400)
 @given(data=st.data(), fates=fates, strangers=strangers, give_up_at=st.none() | turns)
 def test_a_deletion_is_of_the_node_that_was_meant(data, fates, strangers, give_up_at):
     google = Google()

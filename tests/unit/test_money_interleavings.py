@@ -725,8 +725,9 @@ class SliceInterleavings(Interleavings):
     kind = GoogleSlices
 
 
+# `make test-long` has many more.
 SETTINGS = settings(
-    max_examples=150,
+    max_examples=60,
     stateful_step_count=40,
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
@@ -734,7 +735,7 @@ SETTINGS = settings(
 TestInterleavings = Interleavings.TestCase
 TestInterleavings.settings = SETTINGS
 TestSliceInterleavings = SliceInterleavings.TestCase
-TestSliceInterleavings.settings = settings(SETTINGS, max_examples=80)
+TestSliceInterleavings.settings = settings(SETTINGS, max_examples=40)
 TestManySliceInterleavings = pytest.mark.timeout(1800)(
     pytest.mark.long(type("ManySliceInterleavings", (SliceInterleavings,), {}).TestCase)
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -20,15 +20,20 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 WHOEVER_HAS_IT = {"ml_dtypes", "pandas", "torch"}
 
 
-def imported_by(module: str) -> Iterator[tuple[str, str]]:
+@functools.cache
+def imported_by(module: str) -> list[tuple[str, str]]:
     """(imported name, file) of what the package's files import from elsewhere."""
+    imported = []
     for file in sorted((ROOT / module).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
-                for alias in node.names:
-                    yield alias.name, str(file)
+                imported += [(alias.name, str(file)) for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                yield node.module, str(file)
+                imported.append((node.module, str(file)))
+    return imported
+
+
+owners = functools.cache(packages_distributions)
 
 
 def declared(*extras: str) -> set[str]:
@@ -44,13 +49,13 @@ def normal(name: str) -> str:
 
 def undeclared(folder: str, known: set[str], *extras: str) -> dict[str, str]:
     """What the files of *folder* import that neither is *known* nor declared: module and file."""
-    owners, names = packages_distributions(), declared(*extras)
+    names = declared(*extras)
     missing: dict[str, str] = {}
     for name, file in imported_by(folder):
         top = name.partition(".")[0]
         if top in sys.stdlib_module_names | WHOEVER_HAS_IT | {"jupyter_tpu", "google"} | known:
             continue
-        if names.isdisjoint(map(normal, owners.get(top, ()))):
+        if names.isdisjoint(map(normal, owners().get(top, ()))):
             missing[top] = file
     return missing
 

@@ -76,7 +76,7 @@ export function rootNodes(
     ...(problem ? [problemNode('list', problem)] : []),
     ...resources.operations
       .filter(one => isShown(one) && !listed(one))
-      .map(one => operationNode(one, resources.hunt(one.id), now)),
+      .map(one => operationNode(one, resources.hunts.get(one.id), now)),
     ...resources.tpus.map(tpu => tpuNode(tpu, resources, now))
   ];
 }
@@ -153,10 +153,10 @@ function tpuNode(tpu: ITPU, resources: Resources, now: Date): INode {
       ...(maintenance ? [problemNode(`${key} maintenance`, maintenance)] : []),
       ...operations
         .filter(one => isShown(one))
-        .map(one => operationNode(one, resources.hunt(one.id), now)),
+        .map(one => operationNode(one, resources.hunts.get(one.id), now)),
       ...tpu.hosts.map(host => hostNode(tpu, host.index)),
       ...resources.kernels(tpu).map(kernel => kernelNode(tpu, kernel)),
-      ...resources.jobs(tpu).map(job => jobNode(tpu, job)),
+      ...resources.jobsOf(tpu).map(job => jobNode(tpu, job)),
       ...resources.tunnels(tpu).map(tunnel => tunnelNode(tpu, tunnel)),
       ...resources.apps(tpu).map(app => appNode(tpu, app))
     ]

@@ -1,6 +1,5 @@
 // The server of this window: which one it is, and what it says of TPUs.
 
-import { StoredIds } from '../../labextension/src/model/storedIds';
 import { Synchronizer } from '../../labextension/src/model/synchronizer';
 import { Resources } from '../../labextension/src/model/resources';
 import { Store } from '../../labextension/src/ui/observable';
@@ -130,11 +129,10 @@ export class Session extends Store {
     }
     this._disconnect();
     const client = new NodeClient(server);
-    const resources = new Resources(new StoredIds());
     const events = new EventFeed(server);
-    const sync = new Synchronizer(resources, client, events);
+    const sync = new Synchronizer(client, events);
     sync.stateChanged.connect(this._onSync, this);
-    this._connection = { client, events, resources, sync };
+    this._connection = { client, events, resources: sync, sync };
     sync.open();
     void sync.refresh(false);
   }

@@ -41,7 +41,7 @@ it('shows the tree, the status bar and what to do in the language of VS Code', (
   const resources = new Resources(new StoredIds());
   const hunt = anOperation({ id: 'h1', kind: 'hunt', tpu: 'other' });
   const hosts = [{ index: 0, link: { state: 'up', problem: null } }];
-  resources.replace([connectedTPU({ hosts } as unknown as ITPU)], [hunt]);
+  resources.replaceAll([connectedTPU({ hosts } as unknown as ITPU)], [hunt]);
   const nodes = rootNodes(resources, null);
   const labels = nodes
     .flatMap(node => node.children ?? [])

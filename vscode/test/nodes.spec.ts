@@ -16,7 +16,7 @@ import { State } from '../src/session';
 
 function resourcesOf(tpus: ITPU[], operations: IOperation[] = []): Resources {
   const resources = new Resources(new StoredIds());
-  resources.replace(tpus, operations);
+  resources.replaceAll(tpus, operations);
   return resources;
 }
 

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
+import { cancel, closeApp, closeTunnel, submit } from '../actions/questions';
 import * as kernels from '../kernels/kernelDialogs';
 import * as costs from '../money/costDialogs';
 import { IJob, IKernel, ISyncConflict, ISyncResult } from '../rest/api';
@@ -150,20 +151,20 @@ describe('a question with its answer', () => {
     const deletions = () =>
       server.calls.filter(one => one.method === 'DELETE').length;
 
-    let done = actions.closeApp(tpu, anApp());
+    let done = closeApp(actions, tpu, anApp());
     expect(await no()).toContain('TensorBoard stops on the host');
     await done;
-    done = actions.closeTunnel(tpu, aTunnel({ connections: 2 }));
+    done = closeTunnel(actions, tpu, aTunnel({ connections: 2 }));
     expect(await no()).toContain('This ends 2 connections.');
     await done;
-    done = actions.cancel(anOperation({ kind: 'create' }));
+    done = cancel(actions, anOperation({ kind: 'create' }));
     expect(await answerDialog('Continue')).toContain('is deleted');
     await done;
     expect(deletions()).toBe(0);
 
-    await actions.closeApp(tpu, anApp({ kind: 'port' }));
-    await actions.closeTunnel(tpu, aTunnel());
-    await actions.cancel(anOperation({ kind: 'connect' }));
+    await closeApp(actions, tpu, anApp({ kind: 'port' }));
+    await closeTunnel(actions, tpu, aTunnel());
+    await cancel(actions, anOperation({ kind: 'connect' }));
     expect(deletions()).toBe(3);
   });
 });
@@ -281,13 +282,13 @@ it('creates what costs money only after that was agreed to', async () => {
   form.set('name', 'mine');
   actions.view.show('create');
   askForCost.mockResolvedValueOnce(false);
-  await actions.submit(form);
+  await submit(actions, form);
   expect(askForCost).toHaveBeenCalledWith(quote);
   expect(server.count('POST tpus')).toBe(0);
   expect(form.fields.name).toBe('mine');
   expect(actions.view.page).toBe('create');
   askForCost.mockResolvedValueOnce(true);
-  await actions.submit(form);
+  await submit(actions, form);
   expect(server.count('POST tpus')).toBe(1);
   const agreed = { confirm_price: true, max_price: 9.6 };
   expect(server.bodies('POST tpus')).toMatchObject([agreed]);
@@ -302,7 +303,7 @@ it('asks nothing inside a grant, and confirms no price there', async () => {
     'POST tpus': [202, anOperation({ kind: 'create' })]
   });
   await actions.model.loadCatalog();
-  await actions.submit(actions.forms.create);
+  await submit(actions, actions.forms.create);
   expect(askForCost).not.toHaveBeenCalled();
   const free = { confirm_price: false, max_price: 0 };
   expect(server.bodies('POST tpus')).toMatchObject([free]);
@@ -314,7 +315,7 @@ it('asks nothing about what the server would refuse', async () => {
     'POST quotes': refused('It exists.')
   });
   await actions.model.loadCatalog();
-  await actions.submit(actions.forms.create);
+  await submit(actions, actions.forms.create);
   expect(actions.forms.create.failure?.message).toBe('It exists.');
   expect(askForCost).not.toHaveBeenCalled();
   expect(server.count('POST tpus')).toBe(0);
@@ -325,7 +326,7 @@ it('asks nothing about an emulated TPU, which costs nothing', async () => {
     'POST tpus': [202, anOperation({ kind: 'create' })]
   });
   await actions.model.loadCatalog();
-  await actions.submit(actions.forms.create);
+  await submit(actions, actions.forms.create);
   expect(askForCost).not.toHaveBeenCalled();
   expect(server.count('POST tpus')).toBe(1);
 });

@@ -1,9 +1,8 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IMachineCheck } from '../rest/api';
-import { answerDialog, dialogInputs, openPanel, type } from './opened';
-import { aTPU } from './server';
+import { answerDialog, aTPU, dialogInputs, openPanel, type } from './opened';
 
 const CHECK: IMachineCheck = {
   name: 'pod',
@@ -26,7 +25,7 @@ it('shows the host keys of unknown machines before they are attached', async () 
     const done = commands.execute(CommandIDs.attach);
     const [ssh, name] = await dialogInputs(2);
     type(ssh, 'a.lab b.lab, c.lab');
-    await vi.waitFor(() => expect(name.required).toBe(true));
+    await expect.poll(() => name.required).toBe(true);
     type(name, 'pod');
     await answerDialog('Attach');
     const question = await answerDialog(answer);

@@ -1,9 +1,8 @@
 // Double clicks, long histories, blocked sockets, pages that are too old, and TPUs that are gone.
 
 import { PageConfig } from '@jupyterlab/coreutils';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
-import { keyOf } from '../model/resources';
 import { operationTitle } from '../operations/operationLabels';
 import { endingOf } from '../panel/ending';
 import { ICopyResult, ITPU } from '../rest/api';
@@ -11,8 +10,13 @@ import { VERSION } from '../rest/version';
 import { serverPath } from '../ui/paths';
 import { clock } from '../ui/translation';
 import {
+  anOperation,
   answerDialog,
+  aProblem,
+  aStatus,
+  aTPU,
   button,
+  connectedTPU,
   dialogInputs,
   hides,
   listOf,
@@ -20,16 +24,9 @@ import {
   openPage,
   openPanel,
   shows,
+  someHosts,
   type
 } from './opened';
-import {
-  anOperation,
-  aProblem,
-  aStatus,
-  aTPU,
-  connectedTPU,
-  someHosts
-} from './server';
 
 const TPU = 'tpus/us-central1-a~my-tpu';
 
@@ -56,9 +53,9 @@ it('of 200 that have ended the last few are shown, and all when they are asked f
     changes.operation(anOperation({ id: `o${number}`, state: 'done' }));
   }
   const ended = () => node.querySelectorAll('.jp-tpu-Operation').length;
-  await vi.waitFor(() => expect(ended()).toBe(5));
+  await expect.poll(ended).toBe(5);
   button(node, 'Show all 200 operations').click();
-  await vi.waitFor(() => expect(ended()).toBe(200));
+  await expect.poll(ended).toBe(200);
 });
 
 it('says where events do not arrive, until they do', async () => {
@@ -101,14 +98,6 @@ it('what a copy finds at once is said in its dialog, which keeps its input', asy
   expect(node.textContent).not.toContain('/data/x does not exist.');
 });
 
-it('a page stays when its TPU is deleted, and says so', async () => {
-  const { changes, node } = await openPage(connectedTPU());
-  changes.operation(anOperation({ kind: 'delete' }));
-  changes.gone('tpu', keyOf(aTPU()));
-  changes.operation(anOperation({ kind: 'delete', state: 'done' }));
-  await shows(node, 'Deleted my-tpu', 'Show All TPUs');
-});
-
 it('lists are sorted by what the user chooses, and the other way round', async () => {
   const hosts = someHosts(3).map((host, index) => ({
     ...host,
@@ -124,7 +113,7 @@ it('lists are sorted by what the user chooses, and the other way round', async (
   expect(order()).toBe('7 30 4');
   for (const expected of ['4 7 30', '30 7 4', '7 30 4']) {
     button(node, 'Address').click();
-    await vi.waitFor(() => expect(order()).toBe(expected));
+    await expect.poll(order).toBe(expected);
   }
 });
 

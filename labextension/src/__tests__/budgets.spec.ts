@@ -1,9 +1,17 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IBudgetOverview, IPlan } from '../rest/api';
-import { button, hides, openPage, openPanel, shows, type } from './opened';
-import { aTPU } from './server';
+import {
+  aTPU,
+  button,
+  hides,
+  openPage,
+  openPanel,
+  press,
+  shows,
+  type
+} from './opened';
 
 const PLAN = {
   id: '1a2b3c4d',
@@ -44,10 +52,7 @@ it('shows in one line what agents have spent today, and sets a budget', async ()
   expect(button(node, 'Set Budget').disabled).toBe(true);
   const day = node.querySelectorAll<HTMLInputElement>('form input')[1];
   type(day, '5');
-  await vi.waitFor(() =>
-    expect(button(node, 'Set Budget').disabled).toBe(false)
-  );
-  button(node, 'Set Budget').click();
+  await press(node, 'Set Budget');
   await shows(node, 'There are no budgets.');
   expect(server.bodies('POST budgets')).toEqual([
     { who: 'agent', day: 5, total: null, types: [], zones: [], until: '' }
@@ -80,9 +85,7 @@ it('lets agents run code on a TPU of a person, and no longer', async () => {
   });
   await shows(node, 'No access');
   button(node, 'Let coding agents run code on my-tpu').click();
-  await vi.waitFor(() =>
-    expect(server.bodies(path)).toEqual([{ allowed: true, confirm_name: '' }])
-  );
+  await server.receives(path, { allowed: true, confirm_name: '' });
 });
 
 it('says of a TPU that an agent has created that agents run code there', async () => {

@@ -1,4 +1,4 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { IChipHolder, IChipUse } from '../rest/api';
 import {
@@ -117,11 +117,11 @@ it('ends nothing without an answer, and says what could not be ended', async () 
   const second = await openAction('chips', aTPU(), answers);
   await answerDialog('Stop All');
   await second.done;
-  await vi.waitFor(() =>
-    expect(notified()).toEqual([
+  await expect
+    .poll(notified)
+    .toEqual([
       'error: The chips of my-tpu may still be in use. Job j1 (Process 7 of root) The host is gone.'
-    ])
-  );
+    ]);
 });
 
 it('is offered where the check found what uses the chips', async () => {
@@ -146,7 +146,7 @@ it('offers kernels with chips of their own, as many as the user chooses', async 
   const { done, server } = await openAction('split', tpu, {
     [SPLIT]: [200, { kernels, note: 'Not tried on hardware.' }]
   });
-  await vi.waitFor(() => expect(dialogSelects()).toHaveLength(1));
+  await expect.poll(dialogSelects).toHaveLength(1);
   const [select] = dialogSelects();
   expect([...select.options].map(option => option.text)).toEqual([
     'One chip for each',
@@ -156,9 +156,9 @@ it('offers kernels with chips of their own, as many as the user chooses', async 
   ]);
   choose(select, '4');
   await answerDialog('Offer');
-  await vi.waitFor(() =>
-    expect(document.querySelector('.jp-Dialog li')).not.toBeNull()
-  );
+  await expect
+    .poll(() => document.querySelector('.jp-Dialog li'))
+    .not.toBeNull();
   const text = await answerDialog('Close');
   await done;
   expect(text).toContain('my-tpu · chips 0-3my-tpu · chips 4-7');

@@ -21,15 +21,6 @@ describe('TPUServer', () => {
     expect(server.calls[0].body).toEqual(request);
   });
 
-  it('sends with a delete whether kernels may end', async () => {
-    const server = new TestServer({
-      'DELETE tpus/us-central1-a~my-tpu': [202, anOperation()]
-    });
-    const how = { end_kernels: true };
-    await new TPUClient(server.settings).delete(aTPU(), how);
-    expect(server.calls[0].body).toEqual(how);
-  });
-
   it('accepts an answer without a body', async () => {
     const server = new TestServer({
       'DELETE tpus/us-central1-a~my-tpu/kernels/k': [200, '']

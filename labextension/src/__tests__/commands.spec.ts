@@ -10,11 +10,10 @@ import {
   button,
   choose,
   dialogSelects,
-  listOf,
   openPanel,
   shows
 } from './opened';
-import { anOperation, aTPU, connectedTPU, someHosts } from './server';
+import { anOperation, aTPU, connectedTPU, listOf, someHosts } from './server';
 
 describe('the commands', () => {
   it('do to a TPU what its state allows', async () => {

@@ -24,11 +24,11 @@ it('closes the dialog that the server is away when it answers again, and no othe
   const another = showDialog({ title: 'Another question' }).catch(
     () => undefined
   );
-  await vi.waitFor(() => expect(headers()).toEqual(['Another question']));
+  await expect.poll(headers).toEqual(['Another question']);
   Dialog.flush();
   await another;
   const shown = showDialog({ title });
-  await vi.waitFor(() => expect(headers()).toEqual([title]));
+  await expect.poll(headers).toEqual([title]);
   request.mockClear();
   await vi.waitFor(() => expect(request).toHaveBeenCalled(), 5000);
   expect(headers()).toEqual([title]);

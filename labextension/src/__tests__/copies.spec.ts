@@ -1,10 +1,14 @@
 // Copies between the computer that runs Jupyter and a TPU: the dialog, and how a copy went.
 
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { ICopyFiles, ICopyResult } from '../rest/api';
 import {
+  anOperation,
+  Answer,
   answerDialog,
+  aProblem,
+  aTPU,
   button,
   choose,
   dialogInputs,
@@ -13,9 +17,9 @@ import {
   openAction,
   openPanel,
   shows,
+  someHosts,
   type
 } from './opened';
-import { anOperation, Answer, aProblem, aTPU, someHosts } from './server';
 
 const COPIES = 'tpus/us-central1-a~my-tpu/copies';
 const POD = aTPU({ hosts: someHosts(2) });
@@ -70,7 +74,7 @@ it('names the files that exist, and overwrites them when it is asked to', async 
   actions.view.open(copy.id);
   await shows(node, '5 files exist.', 'data/a', 'data/b', '… and 3 more');
   button(node, 'Overwrite').click();
-  await vi.waitFor(() =>
-    expect(server.posts).toEqual([{ ...request, overwrite: true }])
-  );
+  await expect
+    .poll(() => server.posts)
+    .toEqual([{ ...request, overwrite: true }]);
 });

@@ -3,14 +3,15 @@
 import { describe, expect, it, vi } from 'vitest';
 
 import { IProblem } from '../rest/api';
-import { button, listOf, openPanel, shows, type, widgets } from './opened';
+import { button, openPanel, shows, type, widgets } from './opened';
 import {
   anOperation,
   Answer,
   aProblem,
   aQuote,
   aTPU,
-  catalogWith
+  catalogWith,
+  listOf
 } from './server';
 
 describe('the form', () => {
@@ -45,9 +46,9 @@ describe('the form', () => {
       .dispatchEvent(new KeyboardEvent('keydown', press));
     await shows(node, 'No TPUs yet');
     actions.openCreateForm();
-    await vi.waitFor(() =>
-      expect(node.querySelector('form input')).toHaveProperty('value', 'mine')
-    );
+    await expect
+      .poll(() => node.querySelector('form input'))
+      .toHaveProperty('value', 'mine');
   });
 
   it('moves the focus to the row of what it created', async () => {
@@ -63,14 +64,11 @@ describe('the form', () => {
     button(node, 'Create').click();
     await shows(node, 'Creating mine');
     changes.tpu(aTPU({ name: 'mine', state: 'CREATING' }));
-    await vi.waitFor(() =>
-      expect(button(node, 'mine')).toBe(document.activeElement)
-    );
+    const focused = () => document.activeElement?.textContent;
+    await expect.poll(focused).toBe('mine');
     // It goes to a neighbor when that is gone.
     changes.gone('tpu', 'us-central1-a/mine');
-    await vi.waitFor(() =>
-      expect(button(node, 'other')).toBe(document.activeElement)
-    );
+    await expect.poll(focused).toBe('other');
   });
 
   it('hunts for what Google had no capacity for', async () => {
@@ -120,7 +118,7 @@ describe('a TPU that costs money', () => {
     const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
     expect(server.count('POST tpus')).toBe(0);
     button(dialog, 'Create').click();
-    await vi.waitFor(() => expect(server.count('POST tpus')).toBe(1));
+    await server.counts('POST tpus');
   });
 
   it('is looked at again while somebody sees the panel', async () => {
@@ -181,35 +179,35 @@ describe('the types of the form', () => {
     const { input, options, press } = await openTypes();
     expect(input.value).toBe('v5litepod-8');
     input.click();
-    await vi.waitFor(() =>
-      expect(options()).toEqual(['TPU v4: v4-32', 'TPU v5e: v5litepod-8'])
-    );
+    await expect
+      .poll(options)
+      .toEqual(['TPU v4: v4-32', 'TPU v5e: v5litepod-8']);
     press('ArrowUp');
-    await vi.waitFor(() =>
-      expect(input.getAttribute('aria-activedescendant')).toMatch(/v4-32$/)
-    );
+    await expect
+      .poll(() => input.getAttribute('aria-activedescendant'))
+      .toMatch(/v4-32$/);
     press('Enter');
-    await vi.waitFor(() => expect(input.value).toBe('v4-32'));
+    await expect.poll(() => input.value).toBe('v4-32');
     expect(options()).toEqual([]);
   });
 
   it('are found by words, and Escape keeps the chosen one', async () => {
     const { input, options, press } = await openTypes();
     type(input, '4 HOSTS');
-    await vi.waitFor(() => expect(options()).toEqual(['TPU v4: v4-32']));
+    await expect.poll(options).toEqual(['TPU v4: v4-32']);
     type(input, '8 hosts'); // 8 chips on 1 host
-    await vi.waitFor(() => expect(options()).toEqual([]));
+    await expect.poll(options).toEqual([]);
     type(input, 'v5e 12');
-    await vi.waitFor(() => expect(options()).toEqual([]));
+    await expect.poll(options).toEqual([]);
     type(input, 'v5lite 128');
-    await vi.waitFor(() => expect(options()).toEqual(['TPU v5e: v5litepod-8']));
+    await expect.poll(options).toEqual(['TPU v5e: v5litepod-8']);
     type(input, 'nothing like this');
-    await vi.waitFor(() => expect(options()).toEqual([]));
+    await expect.poll(options).toEqual([]);
     press('Escape');
-    await vi.waitFor(() => expect(input.value).toBe('v5litepod-8'));
+    await expect.poll(() => input.value).toBe('v5litepod-8');
     type(input, 'v4');
-    await vi.waitFor(() => expect(options()).toEqual(['TPU v4: v4-32']));
+    await expect.poll(options).toEqual(['TPU v4: v4-32']);
     press('Enter');
-    await vi.waitFor(() => expect(input.value).toBe('v4-32'));
+    await expect.poll(() => input.value).toBe('v4-32');
   });
 });

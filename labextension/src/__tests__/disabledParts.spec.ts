@@ -5,8 +5,15 @@ import { CommandIDs } from '../actions/commandIDs';
 import { ACTIONS } from '../actions/table';
 import { Action } from '../model/availableActions';
 import { keyOf } from '../model/resources';
-import { button, listOf, notified, openPanel, shows } from './opened';
-import { aJob, anApp, anOperation, connectedTPU, refused } from './server';
+import { button, notified, openPanel, shows } from './opened';
+import {
+  aJob,
+  anApp,
+  anOperation,
+  connectedTPU,
+  listOf,
+  refused
+} from './server';
 
 const TPU = connectedTPU({ hosts: [] });
 const READY = { tpu: keyOf(TPU) };
@@ -96,6 +103,9 @@ it('says why a trace is not shown although it was taken', async () => {
       anOperation({ kind: 'profile', state: 'done', app: 'a9' })
     ]
   });
-  expect(await model.profile(TPU, { seconds: 1 })).toBeNull();
+  const traced = model.sendForApp(TPU, client =>
+    client.profiles.start(TPU, { seconds: 1 })
+  );
+  expect(await traced).toBeNull();
   expect(model.failure(TPU)?.reason).toBe('CLOSED');
 });

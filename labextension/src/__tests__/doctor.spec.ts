@@ -1,5 +1,5 @@
 import { Notification } from '@jupyterlab/apputils';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { IFinding } from '../rest/api';
 import { findingGroups } from '../setup/doctorLabels';
@@ -11,6 +11,7 @@ import {
   notified,
   openAction,
   openPanel,
+  press,
   type
 } from './opened';
 import { aTPU, refused } from './server';
@@ -94,15 +95,15 @@ it('sets up the network where no firewall rule lets SSH in, after showing what c
   await answerDialog('Continue');
   const text = await answerDialog('Set Up');
   expect(text).toContain(`Change${change}OKThe network default exists.`);
-  await vi.waitFor(() =>
-    expect(Notification.manager.notifications).toContainEqual(
+  await expect
+    .poll(() => Notification.manager.notifications)
+    .toContainEqual(
       expect.objectContaining({
         message: 'default is set up.',
         // Without a time it would not pop up.
         options: expect.objectContaining({ autoClose: 8000 })
       })
-    )
-  );
+    );
   // What was shown is what is done, whatever the address is by then.
   expect(server.bodies('POST networks')).toEqual([
     { network: 'default', sources: ['203.0.113.4'], dry_run: true },
@@ -130,11 +131,11 @@ it('adds the SSH key where OS Login is used, after showing to which account', as
   button(node, 'Check Setup…').click();
   await answerDialog('Add SSH Key…');
   expect(await answerDialog('Add')).toContain(change);
-  await vi.waitFor(() =>
-    expect(notified()).toContain(
+  await expect
+    .poll(notified)
+    .toContain(
       'success: The SSH key is added. You log in to hosts as ann_example_com.'
-    )
-  );
+    );
   expect(server.bodies('POST ssh-key')).toEqual([{ dry_run: true }, {}]);
 });
 
@@ -156,8 +157,8 @@ it('checks the setup where the TPUs can not be listed, and where none could be c
   expect(text).toContain('There are problems');
   expect(text).toContain('ProblemThe API is disabled.');
   actions.openCreateForm();
-  await vi.waitFor(() => button(node, 'Create').click());
-  await vi.waitFor(() => button(node, 'Check Setup…').click());
+  await press(node, 'Create');
+  await press(node, 'Check Setup…');
   await answerDialog('Close');
   expect(server.bodies('POST doctor')).toMatchObject([
     {},

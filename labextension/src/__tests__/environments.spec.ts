@@ -1,25 +1,25 @@
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
+import { submit } from '../actions/questions';
 import { IEnvironment, IFoundPython, IProblem, ITPU } from '../rest/api';
 import {
+  aKernel,
+  anOperation,
   answerDialog,
+  aProblem,
   button,
+  connectedTPU,
   field,
   hides,
   listOf,
   openPage,
   openPanel,
+  press,
+  refused,
   shows,
+  someHosts,
   type
 } from './opened';
-import {
-  aKernel,
-  anOperation,
-  aProblem,
-  connectedTPU,
-  refused,
-  someHosts
-} from './server';
 
 const PATH = 'tpus/us-central1-a~my-tpu';
 const PROBLEM: IProblem = aProblem(
@@ -118,10 +118,11 @@ describe('an environment that failed', () => {
     });
     const [tpu] = actions.model.tpus;
     await actions.openConnectForm(tpu, TYPO);
-    for (const name of ['python', 'packages', 'requirements'] as const) {
-      actions.forms.connect.set(name, '');
-    }
-    await actions.submit(actions.forms.connect);
+    const form = actions.forms.connect;
+    form.set('python', null);
+    form.set('packages', []);
+    form.set('requirements', '');
+    await submit(actions, form);
     // With null for the requirements, the server would repeat what was asked for before.
     expect(server.posts[0]).toEqual({
       environment: 'typo',
@@ -195,7 +196,7 @@ describe('removing an environment', () => {
         return [202, anOperation({ kind: 'environment' })];
       }
     });
-    await vi.waitFor(() => button(node, 'Remove default…').click());
+    await press(node, 'Remove default…');
     await shows(document.body, 'Remove the environment default?', 'Untitled');
     const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
     expect(dialog.textContent).not.toContain('b.ipynb');
@@ -268,7 +269,7 @@ describe('the packages of an environment', () => {
       ...answers
     });
     const { node } = opened;
-    await vi.waitFor(() => button(node, 'Packages of default…').click());
+    await press(node, 'Packages of default…');
     await shows(node, 'Packages of default', 'Added', 'einops0.8.1');
     return {
       ...opened,
@@ -291,8 +292,7 @@ describe('the packages of an environment', () => {
     const { changes, node, server } = await openPackages();
     const running = anOperation({ kind: 'environment', progress: 0.5 });
     type(field(node, 'Add packages'), 'flax  matplotlb');
-    await vi.waitFor(() => expect(button(node, 'Add').disabled).toBe(false));
-    button(node, 'Add').click();
+    await press(node, 'Add');
     await shows(node, 'Changing an environment on my-tpu');
     expect(server.posts).toEqual([{ add: ['flax', 'matplotlb'] }]);
     changes.operation(running);
@@ -309,8 +309,7 @@ describe('the packages of an environment', () => {
   it('that could not be added when the page was left are said in the list, which leads back', async () => {
     const { changes, node } = await openPackages();
     type(field(node, 'Add packages'), 'matplotlb');
-    await vi.waitFor(() => expect(button(node, 'Add').disabled).toBe(false));
-    button(node, 'Add').click();
+    await press(node, 'Add');
     await shows(node, 'Changing an environment on my-tpu');
     button(node, 'Back to the list').click();
     changes.operation({ ...FAILED, kind: 'environment' });
@@ -323,8 +322,7 @@ describe('the packages of an environment', () => {
   it('that were added are in the list, and the field is free for others', async () => {
     const { changes, node, remains } = await openPackages();
     type(field(node, 'Add packages'), 'flax');
-    await vi.waitFor(() => expect(button(node, 'Add').disabled).toBe(false));
-    button(node, 'Add').click();
+    await press(node, 'Add');
     await shows(node, 'Changing an environment on my-tpu');
     remains({ name: 'flax', version: '0.10', requested: true, ...other });
     changes.operation(anOperation({ kind: 'environment', state: 'done' }));
@@ -403,15 +401,11 @@ describe('the Python environments on the hosts', () => {
     expect(server.count(`POST ${PATH}/connect`)).toBe(0);
     button(node, `Add a kernel for ${VENV.path}`).click();
     await answerDialog('Install');
-    await vi.waitFor(() =>
-      expect(server.bodies(`POST ${PATH}/connect`)).toEqual([
-        {
-          environment: 'venv',
-          python_path: VENV.path,
-          install_ipykernel: true
-        }
-      ])
-    );
+    await server.receives(`POST ${PATH}/connect`, {
+      environment: 'venv',
+      python_path: VENV.path,
+      install_ipykernel: true
+    });
   });
 });
 
@@ -425,7 +419,5 @@ it('the hosts of a pod are given the same packages by a click', async () => {
     node,
     'Give all hosts the packages that default has on host 0'
   ).click();
-  await vi.waitFor(() =>
-    expect(server.count(`POST ${PATH}/environments/default/sync`)).toBe(1)
-  );
+  await server.counts(`POST ${PATH}/environments/default/sync`);
 });

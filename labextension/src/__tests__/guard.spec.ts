@@ -13,7 +13,6 @@ import {
   choose,
   dialogInputs,
   dialogSelects,
-  listOf,
   notified,
   openAction,
   openPage,
@@ -22,7 +21,7 @@ import {
   type,
   widgets
 } from './opened';
-import { aProblem, aTPU, connectedTPU, someHosts } from './server';
+import { aProblem, aTPU, connectedTPU, listOf, someHosts } from './server';
 
 const PATH = 'tpus/us-central1-a~my-tpu/guard';
 const KEEP = `POST ${PATH}/keep`;
@@ -53,7 +52,7 @@ it('says when a TPU stops itself, and keeps it for an hour', async () => {
   });
   await shows(node, 'Stops at', ': idle');
   button(node, 'Keep it for an hour').click();
-  await vi.waitFor(() => expect(server.count(KEEP)).toBe(1));
+  await server.counts(KEEP);
 });
 
 it('says what a TPU waits for, and why it can’t stop itself', async () => {
@@ -123,14 +122,10 @@ it('removes the guard of another person’s pod, which can only be deleted, by i
   const [name] = await dialogInputs(1);
   type(name, 'my-tpu');
   expect(await answerDialog('Save')).toContain('my-tpu belongs to bob.');
-  await vi.waitFor(() =>
-    expect(server.bodies(`DELETE ${PATH}`)).toEqual([
-      { confirm_name: 'my-tpu' }
-    ])
-  );
-  await vi.waitFor(() =>
-    expect(notified()).toEqual(['success: my-tpu runs until you delete it.'])
-  );
+  await server.receives(`DELETE ${PATH}`, { confirm_name: 'my-tpu' });
+  await expect
+    .poll(notified)
+    .toEqual(['success: my-tpu runs until you delete it.']);
 });
 
 it('warns in the notebooks of the TPU, and in no other', async () => {
@@ -152,7 +147,7 @@ it('warns in the notebooks of the TPU, and in no other', async () => {
   shell.currentChanged.emit(undefined);
   expect(shell.documents[2].node.textContent).toBe(notebook.node.textContent);
   button(notebook.node, 'Keep It for an Hour').click();
-  await vi.waitFor(() => expect(server.count(KEEP)).toBe(1));
+  await server.counts(KEEP);
   changes.tpu({ ...tpu, guard: aGuard() });
   expect(notebook.node.textContent).toBe('');
 });
@@ -269,5 +264,5 @@ it('warns once before a TPU stops, and takes that back when it is kept', async (
   changes.tpu({ ...tpu, guard: aGuard({ ends: soon(60) }) });
   expect(notified()).toEqual([]);
   vi.useRealTimers();
-  await vi.waitFor(() => expect(server.count(KEEP)).toBe(1));
+  await server.counts(KEEP);
 });

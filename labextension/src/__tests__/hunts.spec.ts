@@ -1,15 +1,15 @@
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
 import { IHunt, IHuntAttempt } from '../rest/api';
+import { answerDialog, button, hides, openPanel, shows } from './opened';
 import {
-  answerDialog,
-  button,
-  hides,
-  listOf,
-  openPanel,
-  shows
-} from './opened';
-import { aCost, anOperation, aProblem, aTPU, catalogWith } from './server';
+  aCost,
+  anOperation,
+  aProblem,
+  aTPU,
+  catalogWith,
+  listOf
+} from './server';
 
 function anAttempt(more: Partial<IHuntAttempt> = {}): IHuntAttempt {
   return {
@@ -121,13 +121,13 @@ describe('a hunt', () => {
     await shows(node, 'Wait in Google’s queue');
     expect(ticked()).toBe(false);
     form.set('hours', '8');
-    await vi.waitFor(() => expect(ticked()).toBe(true));
+    await expect.poll(ticked).toBe(true);
     expect(form.huntRequest.queued).toBe(true);
     await shows(node, 'Also try without the queue');
     tick(node, 'Also try without the queue');
-    await vi.waitFor(() => expect(form.huntRequest.direct).toBe(true));
+    await expect.poll(() => form.huntRequest.direct).toBe(true);
     tick(node, 'Wait in Google’s queue');
-    await vi.waitFor(() => expect(ticked()).toBe(false));
+    await expect.poll(ticked).toBe(false);
     expect(form.huntRequest).toMatchObject({ queued: false, direct: false });
   });
 
@@ -158,7 +158,7 @@ describe('a hunt', () => {
     const question = await answerDialog('Start Hunt');
     expect(question).toContain('v5litepod-8 · us-west4-a: About $9.60 an hour');
     expect(question).toContain('When it is preempted, another one is created');
-    await vi.waitFor(() => expect(server.count('POST hunts')).toBe(1));
+    await server.counts('POST hunts');
     expect(server.bodies('POST hunts')[0]).toMatchObject({ again: true });
   });
 

@@ -1,6 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { Actions } from '../actions/actions';
 import { JobLogView } from '../jobs/logView';
@@ -52,9 +52,12 @@ async function openJobs(...jobs: ReturnType<typeof aJob>[]) {
   });
 }
 
-it('lists jobs with state and problems, stops and removes them', async () => {
-  const { changes, node, server } = await openJobs(aJob());
+it('lists jobs with state and problems, shows, stops and removes them', async () => {
+  const { changes, node, server, shown } = await openJobs(aJob());
   await shows(node, 'train', 'running');
+  button(node, 'Show the output of train').click();
+  const target = { tpu: 'us-central1-a/my-tpu', job: 'j1', name: 'train' };
+  await expect.poll(() => shown).toHaveBeenCalledWith(target);
   button(node, 'Stop train…').click();
   expect(await answerDialog('Stop')).toContain('The output is kept.');
   await shows(node, 'stopping');
@@ -172,16 +175,4 @@ it('does not notify of a job that somebody has stopped', async () => {
   );
   changes.job(aJob({ state: 'stopped', stopped: true, exit_code: -15 }));
   expect(notified()).toEqual([]);
-});
-
-it('shows the log of a job in a tab', async () => {
-  const { node, shown } = await openJobs(aJob());
-  button(node, 'Show the output of train').click();
-  await vi.waitFor(() =>
-    expect(shown.mock.calls[0][0]).toMatchObject({
-      tpu: 'us-central1-a/my-tpu',
-      job: 'j1',
-      name: 'train'
-    })
-  );
 });

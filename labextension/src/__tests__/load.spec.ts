@@ -4,16 +4,8 @@ import { expect, it, vi } from 'vitest';
 
 import { EVERY } from '../chips/loads';
 import { IChipLoad, IHostLoad, ILoadSample, ITPU, ITPULoad } from '../rest/api';
-import {
-  button,
-  IOpened,
-  listOf,
-  openPage,
-  openPanel,
-  shows,
-  widgets
-} from './opened';
-import { aProblem, aTPU, someHosts } from './server';
+import { button, IOpened, openPage, openPanel, shows, widgets } from './opened';
+import { aProblem, aTPU, listOf, someHosts } from './server';
 
 const METRICS = 'GET tpus/us-central1-a~my-tpu/metrics';
 const GIB = 2 ** 30;

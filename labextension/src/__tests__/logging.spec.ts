@@ -1,6 +1,6 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
-import { answerDialog, button, notified, openPage } from './opened';
+import { answerDialog, notified, openPage, press } from './opened';
 import { aTPU, refused } from './server';
 
 const PATH = 'tpus/us-central1-a~my-tpu/logging';
@@ -26,12 +26,12 @@ async function choose(
     [`GET ${PATH}`]: [200, now],
     [`POST ${PATH}`]: change
   });
-  await vi.waitFor(() => button(node, 'Cloud Logging of my-tpu…').click());
+  await press(node, 'Cloud Logging of my-tpu…');
   const text = await answerDialog(answer);
   if (answer !== 'Close') {
-    await vi.waitFor(() =>
-      expect(notified()).toEqual([expect.not.stringMatching(/^in-progress/)])
-    );
+    await expect
+      .poll(notified)
+      .toEqual([expect.not.stringMatching(/^in-progress/)]);
   }
   return { text, bodies: server.bodies(`POST ${PATH}`) };
 }

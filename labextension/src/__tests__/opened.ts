@@ -27,7 +27,7 @@ import {
   TestServerKernels
 } from './server';
 
-export { listOf };
+export * from './server';
 
 /** What is in the document. */
 export const widgets: Widget[] = [];
@@ -95,7 +95,7 @@ export async function openPanel(
     execute: args => show(new TPUPage(args.tpu as string, actions))
   });
   show(new TPUPanel(actions));
-  await vi.waitFor(() => expect(node.querySelector('h2')).toBeTruthy());
+  await expect.poll(() => node.querySelector('h2')).toBeTruthy();
   return { ...opened, actions, commands, node, shown };
 }
 
@@ -134,6 +134,16 @@ export function button(node: HTMLElement, name: string): HTMLButtonElement {
   return match;
 }
 
+/** Presses a button as soon as it is there and can be pressed. */
+export async function press(node: HTMLElement, name: string): Promise<void> {
+  const enabled = await vi.waitFor(() => {
+    const match = button(node, name);
+    expect(match.disabled).toBe(false);
+    return match;
+  });
+  enabled.click();
+}
+
 /** Presses a button of the dialog that opens, and returns what the dialog says. */
 export async function answerDialog(name: string): Promise<string> {
   const dialog = await vi.waitFor(() => {
@@ -145,7 +155,7 @@ export async function answerDialog(name: string): Promise<string> {
   });
   const text = dialog.textContent ?? '';
   button(dialog, name).click();
-  await vi.waitFor(() => expect(dialog.isConnected).toBe(false));
+  await expect.poll(() => dialog.isConnected).toBe(false);
   return text;
 }
 

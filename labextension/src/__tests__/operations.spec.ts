@@ -2,16 +2,10 @@
 
 import { describe, expect, it, vi } from 'vitest';
 
+import { submit } from '../actions/questions';
 import { IOperation } from '../rest/api';
-import {
-  answerDialog,
-  button,
-  hides,
-  listOf,
-  openPanel,
-  shows
-} from './opened';
-import { aCost, anOperation, aProblem, aStatus, aTPU } from './server';
+import { answerDialog, button, hides, openPanel, shows } from './opened';
+import { aCost, anOperation, aProblem, aStatus, aTPU, listOf } from './server';
 
 describe('an operation', () => {
   const running = anOperation({
@@ -74,7 +68,7 @@ describe('an operation', () => {
     await actions.model.loadCatalog();
     actions.forms.create.set('name', 'mine');
     actions.forms.create.set('type', 'v4-32');
-    await actions.submit(actions.forms.create);
+    await submit(actions, actions.forms.create);
     const problem = aProblem(
       'No capacity.',
       'NO_CAPACITY',
@@ -133,7 +127,7 @@ describe('what goes on without the user', () => {
     expect(await answerDialog('Stop Trying')).toContain(
       'You keep paying for it: About $9.60 an hour'
     );
-    await vi.waitFor(() => expect(server.posts).toEqual([{ keep_tpu: true }]));
+    await expect.poll(() => server.posts).toEqual([{ keep_tpu: true }]);
     changes.operation({
       ...creating,
       state: 'failed',

@@ -4,26 +4,24 @@ import { describe, expect, it, vi } from 'vitest';
 import { StatusItem } from '../panel/statusBar';
 import { IOperation, Reason } from '../rest/api';
 import {
-  button,
-  hides,
-  listOf,
-  openPage,
-  openPanel,
-  shows,
-  type,
-  widgets
-} from './opened';
-import {
   aCost,
   aKernel,
   anOperation,
   aProblem,
   aTPU,
+  button,
   connectedTPU,
+  hides,
+  listOf,
   openModel,
+  openPage,
+  openPanel,
   refused,
-  someHosts
-} from './server';
+  shows,
+  someHosts,
+  type,
+  widgets
+} from './opened';
 
 describe('an empty panel says what to do', () => {
   const problem = (reason: Reason) =>
@@ -33,7 +31,7 @@ describe('an empty panel says what to do', () => {
     const { node } = await openPanel();
     await shows(node, 'No TPUs yet', 'Create a TPU');
     button(node, 'New TPU').click();
-    await vi.waitFor(() => expect(node.querySelector('form')).toBeTruthy());
+    await expect.poll(() => node.querySelector('form')).toBeTruthy();
   });
 
   it.each(['NO_CREDENTIALS', 'NO_PROJECT'] as const)(
@@ -158,9 +156,9 @@ describe('a TPU in the list', () => {
       expect(node.textContent).not.toContain('Python 3.12.4');
     });
     button(node, 'other').click();
-    await vi.waitFor(() =>
-      expect(node.querySelectorAll('.jp-tpu-Page h2')).toHaveLength(2)
-    );
+    await expect
+      .poll(() => node.querySelectorAll('.jp-tpu-Page h2'))
+      .toHaveLength(2);
     expect(node.textContent).not.toContain('Python 3.12.4');
   });
 
@@ -170,6 +168,9 @@ describe('a TPU in the list', () => {
     changes.gone('tpu', 'us-central1-a/my-tpu');
     const page = node.querySelector<HTMLElement>('.jp-tpu-Page')!;
     await shows(page, 'There is no TPU my-tpu in us-central1-a', 'v5litepod-8');
+    changes.operation(anOperation({ kind: 'delete' }));
+    changes.operation(anOperation({ kind: 'delete', state: 'done' }));
+    await shows(page, 'Deleted my-tpu', 'Show All TPUs');
     changes.tpu(connectedTPU());
     await shows(page, 'Python 3.12.4');
   });
@@ -184,11 +185,11 @@ describe('a TPU in the list', () => {
     expect(rows()).toHaveLength(30);
     const input = node.querySelector<HTMLInputElement>('[type=search]')!;
     type(input, 'us-central1 TPU-7');
-    await vi.waitFor(() => expect(rows()).toHaveLength(1));
+    await expect.poll(rows).toHaveLength(1);
     type(input, 'stopped');
     await shows(node, 'No TPU matches.');
     changes.tpu({ ...many[3], state: 'STOPPED' });
-    await vi.waitFor(() => expect(rows()).toHaveLength(1));
+    await expect.poll(rows).toHaveLength(1);
     expect(rows()[0].textContent).toContain('tpu-3');
   });
 
@@ -227,7 +228,7 @@ describe('a TPU in the list', () => {
     });
     await shows(node, '10.0.0.1');
     button(node, 'Open a terminal on host 1').click();
-    await vi.waitFor(() => expect(execute).toHaveBeenCalledWith({ name: '7' }));
+    await expect.poll(() => execute).toHaveBeenCalledWith({ name: '7' });
   });
 
   it('says who has a kernel, and has this server take it', async () => {
@@ -256,9 +257,7 @@ describe('a TPU in the list', () => {
     await shows(document.body, 'Not in use (last used by me@laptop).');
     await shows(document.body, 'can no longer use it');
     button(document.body, 'Take Over').click();
-    await vi.waitFor(() =>
-      expect(server.count(`POST ${path}/k1/take`)).toBe(1)
-    );
+    await server.counts(`POST ${path}/k1/take`);
     // It is this server's now.
     await hides(node, 'Take over…');
   });

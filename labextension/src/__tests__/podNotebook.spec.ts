@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { listOf, openPanel, shows } from './opened';
-import { connectedTPU } from './server';
+import { connectedTPU, listOf, openPanel, shows } from './opened';
 
 it('a new notebook on a pod is on all hosts, or on host 0 if asked', async () => {
   const one = connectedTPU();

@@ -5,23 +5,21 @@ import { portProblem } from '../forwarding/portDialog';
 import { targetKey, targetOf } from '../forwarding/target';
 import { TPUClient } from '../rest/client';
 import {
+  anApp,
+  Answer,
   answerDialog,
+  aProblem,
+  aTPU,
+  aTunnel,
   button,
   dialogInputs,
   hides,
   openPage,
+  refused,
   shows,
+  TestServer,
   type
 } from './opened';
-import {
-  anApp,
-  Answer,
-  aProblem,
-  aTPU,
-  aTunnel,
-  refused,
-  TestServer
-} from './server';
 
 /** The details of a TPU with a tunnel and an app. */
 async function openDetails(answers: { [call: string]: Answer } = {}) {
@@ -74,7 +72,7 @@ describe('the details of a TPU', () => {
     });
     press('Show TensorBoard');
     press('Open port 6006');
-    await vi.waitFor(() => expect(shown).toHaveBeenCalledTimes(2));
+    await expect.poll(() => shown).toHaveBeenCalledTimes(2);
     expect(shown.mock.calls.flat()).toMatchObject([
       { tpu: 'us-central1-a/my-tpu', logdir: '/home/me/runs', port: 0 },
       { tpu: 'us-central1-a/my-tpu', logdir: '', port: 6006 }
@@ -106,7 +104,7 @@ describe('the dialog for a tunnel', () => {
     const { server, inputs } = await open();
     type(inputs[0], '7860');
     await answerDialog('Open');
-    await vi.waitFor(() => expect(server.count(`POST ${path}`)).toBe(1));
+    await server.counts(`POST ${path}`);
     expect(server.posts).toEqual([{ port: 7860, local_port: null, host: 0 }]);
   });
 
@@ -119,7 +117,7 @@ describe('the dialog for a tunnel', () => {
     type(inputs[1], '7007');
     await hides(dialog, 'Enter a number');
     await answerDialog('Open');
-    await vi.waitFor(() => expect(server.count(`POST ${path}`)).toBe(1));
+    await server.counts(`POST ${path}`);
     expect(server.posts).toEqual([{ port: 6006, local_port: 7007, host: 0 }]);
   });
 

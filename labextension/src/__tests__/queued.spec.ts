@@ -1,4 +1,4 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { IQueuedResource } from '../rest/api';
@@ -43,9 +43,7 @@ it('shows what queued resources wait for, and resets and deletes them', async ()
 
   button(node, 'Delete big').click();
   expect(await answerDialog('Delete')).toContain('big-0, big-1');
-  await vi.waitFor(() =>
-    expect(server.bodies(`DELETE ${BIG}`)).toEqual([{ force: true }])
-  );
+  await server.receives(`DELETE ${BIG}`, { force: true });
   server.answers['GET queued'] = listed();
   changes.queued(waiting);
   await shows(node, 'There are no queued resources.');
@@ -64,11 +62,7 @@ it('resets the queued resource of another person only by its name', async () => 
   button(node, 'Reset').click();
   await typeInDialog('old');
   await answerDialog('Reset');
-  await vi.waitFor(() =>
-    expect(server.bodies(`POST ${OLD}/reset`)).toEqual([
-      { confirm_name: 'old' }
-    ])
-  );
+  await server.receives(`POST ${OLD}/reset`, { confirm_name: 'old' });
 });
 
 it('says why a reset was refused until the next one succeeds, not until the list is loaded', async () => {

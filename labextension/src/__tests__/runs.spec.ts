@@ -1,5 +1,5 @@
 import { Widget } from '@lumino/widgets';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { OutputLines } from '../jobs/outputLines';
 import { runOutcomes, runTitle } from '../jobs/runLabels';
@@ -63,11 +63,9 @@ it('shows the output as it comes, and how it ended on each host', async () => {
     { output: [part(0, 'o\nlast')], run: done, ended: true }
   ]);
   expect(runTitle(done)).toBe('make test');
-  await vi.waitFor(() =>
-    expect(tab.node.querySelector('pre')?.textContent).toBe(
-      '[0] one\n[1] uno\n[0] two\n[0] last\n'
-    )
-  );
+  await expect
+    .poll(() => tab.node.querySelector('pre')?.textContent)
+    .toBe('[0] one\n[1] uno\n[0] two\n[0] last\n');
   expect(tab.node.querySelector('[role=status]')?.textContent).toBe(
     'Host 0: Exit code 0\nHost 1: Exit code 3'
   );
@@ -79,7 +77,7 @@ it('stops the command when its tab is closed', async () => {
   const run = aRun([aHostRun({ state: 'running', code: null })]);
   const { tab, server } = await openTab(run, []);
   tab.dispose();
-  await vi.waitFor(() => expect(server.count(`DELETE ${RUNS}/r1`)).toBe(1));
+  await server.counts(`DELETE ${RUNS}/r1`);
 });
 
 it('asks for a command and the hosts, and opens a tab', async () => {

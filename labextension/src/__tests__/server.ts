@@ -3,6 +3,7 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
+import { expect } from 'vitest';
 
 import { IServerKernels } from '../kernels/serverKernels';
 import { IChangeFeed } from '../model/changeFeed';
@@ -73,6 +74,16 @@ export class TestServer {
     return this.calls
       .filter(one => `${one.method} ${one.path}` === call)
       .map(one => one.body);
+  }
+
+  /** Waits until a route was called with these bodies, and no others. */
+  async receives(call: string, ...bodies: unknown[]): Promise<void> {
+    await expect.poll(() => this.bodies(call)).toEqual(bodies);
+  }
+
+  /** Waits until a route was called so often. */
+  async counts(call: string, count = 1): Promise<void> {
+    await expect.poll(() => this.count(call)).toBe(count);
   }
 
   /** What was posted, in order. */

@@ -1,6 +1,6 @@
 // Folders that hosts share: planned by an operation, done by its button, listed and taken back.
 
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import {
   IHostShare,
@@ -13,13 +13,12 @@ import {
   answerDialog,
   button,
   dialogInputs,
-  listOf,
   openAction,
   openPage,
   shows,
   type
 } from './opened';
-import { anOperation, aProblem, aTPU } from './server';
+import { anOperation, aProblem, aTPU, listOf } from './server';
 
 const SHARES = 'tpus/us-central1-a~my-tpu/shares';
 
@@ -97,9 +96,9 @@ it('asks for the folder and other TPUs of the zone, shows the plan, and does it'
   const request = { folder: 'data', tpus: ['other'] };
   expect(server.posts).toEqual([{ ...request, dry_run: true }]);
   expect(text).toContain('systemctl enable x\n  | What=10.0.0.1:/s');
-  await vi.waitFor(() =>
-    expect(server.posts[1]).toEqual({ ...request, dry_run: false })
-  );
+  await expect
+    .poll(() => server.posts[1])
+    .toEqual({ ...request, dry_run: false });
   await done;
 });
 
@@ -137,16 +136,16 @@ it('lists the folders that hosts named when they were asked, and takes one back'
   await shows(node, 'Show shared folders');
   expect(server.count(`GET ${SHARES}`)).toBe(0);
   button(node, 'Ask the hosts which folders they share').click();
-  await vi.waitFor(() => expect(server.count(`GET ${SHARES}`)).toBe(1));
+  await server.counts(`GET ${SHARES}`);
   changes.tpu({ ...TPU, shares: SHARED });
   await shows(node, 'on 0 of 1 other hosts', 'Host 1 of my-tpu: It is away.');
   await shows(node, 'host 2 of my-tpu: It does not answer.');
   button(node, 'Stop sharing /home/me/data…').click();
   const text = await answerDialog('Stop Sharing');
   expect(text).toContain('Its files stay on host 0.');
-  await vi.waitFor(() =>
-    expect(server.posts).toEqual([removal, { ...removal, dry_run: false }])
-  );
+  await expect
+    .poll(() => server.posts)
+    .toEqual([removal, { ...removal, dry_run: false }]);
   changes.tpu({ ...TPU, shares: { ...SHARED, folders: [], problems: [] } });
   await shows(node, 'No folder is shared.');
 });

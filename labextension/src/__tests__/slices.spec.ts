@@ -3,14 +3,8 @@
 import { expect, it } from 'vitest';
 
 import { availableActions } from '../model/availableActions';
-import {
-  answerDialog,
-  dialogInputs,
-  listOf,
-  notified,
-  openAction
-} from './opened';
-import { aTPU, connectedTPU } from './server';
+import { answerDialog, dialogInputs, notified, openAction } from './opened';
+import { aTPU, connectedTPU, listOf } from './server';
 
 const SLICES = 'POST tpus/us-central1-a~my-tpu/kernels/slices';
 const TPU = connectedTPU({ queued: 'job' });

@@ -1,7 +1,7 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
-import { button, hides, openPanel, shows, type } from './opened';
+import { button, hides, openPanel, press, shows, type } from './opened';
 import { Answer, refused } from './server';
 
 const FOUND = { name: 'HF_TOKEN', source: 'environment', hint: '' };
@@ -21,8 +21,7 @@ async function open(answers: { [call: string]: Answer }) {
 async function pass(node: HTMLElement, text: string): Promise<void> {
   const input = node.querySelector('input')!;
   type(input, text);
-  await vi.waitFor(() => expect(button(node, 'Pass').disabled).toBe(false));
-  button(node, 'Pass').click();
+  await press(node, 'Pass');
 }
 
 it('shows where each token is found, and what to do about one that is not', async () => {

@@ -1,4 +1,4 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { button, field, hides, openPanel, shows, type } from './opened';
 import { anOperation } from './server';
@@ -16,11 +16,11 @@ it('has a part for what a TPU does while nobody is there, which says what is cho
   await shows(node, 'Starts as a job on all hosts when it is connected.');
   type(field(node, 'Command'), 'python train.py');
   type(field(node, 'Cost limit in US dollars'), '20');
-  actions.forms.create.set('idle', '7200');
+  actions.forms.create.set('idle', 7200);
   button(node, PART).click();
   await shows(node, 'python train.py · idle for 2 hours · $20.00');
   button(node, 'Create').click();
-  await vi.waitFor(() => expect(server.count('POST tpus')).toBe(1));
+  await server.counts('POST tpus');
   expect(server.bodies('POST tpus')[0]).toMatchObject({
     connect: { then_run: 'python train.py' },
     guard: { action: 'stop', idle: 7200, max_cost: 20 }
@@ -34,11 +34,11 @@ it('marks the field that the server refuses, also in a folded part, until it is 
   });
   button(node, 'New TPU').click();
   await shows(node, PART);
-  actions.forms.create.set('max_cost', '20');
+  actions.forms.create.set('max_cost', 20);
   button(node, 'Create').click();
-  await vi.waitFor(() =>
-    expect(document.activeElement).toBe(node.querySelector('[type="number"]'))
-  );
+  await expect
+    .poll(() => document.activeElement?.getAttribute('type'))
+    .toBe('number');
   const cost = document.activeElement as HTMLInputElement;
   expect(cost.getAttribute('aria-invalid')).toBe('true');
   const help = document.getElementById(cost.getAttribute('aria-describedby')!);

@@ -1,16 +1,10 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
+import { keep } from '../actions/questions';
 import { IUsage, IUsedTPU } from '../rest/api';
-import {
-  answerDialog,
-  button,
-  listOf,
-  openPanel,
-  shows,
-  typeInDialog
-} from './opened';
-import { aCost, anOperation, aProblem, aTPU, refused } from './server';
+import { answerDialog, button, openPanel, shows, typeInDialog } from './opened';
+import { aCost, anOperation, aProblem, aTPU, listOf, refused } from './server';
 
 const COST = aCost({ usd: 88.32 });
 const USED: IUsedTPU = {
@@ -118,11 +112,9 @@ it('deletes, stops, keeps or adopts the TPU of another person only by its name',
   button(node, 'Adopt…').click();
   await typeInDialog('bobs');
   expect(await answerDialog('Adopt')).toContain('bobs belongs to bob');
-  await vi.waitFor(() =>
-    expect(server.bodies('POST tpus/us-central1-a~bobs/adopt')).toEqual([
-      { confirm_name: 'bobs' }
-    ])
-  );
+  await server.receives('POST tpus/us-central1-a~bobs/adopt', {
+    confirm_name: 'bobs'
+  });
   const deleting = actions.act('delete', bobs);
   await answerDialog('Delete');
   await typeInDialog('other');
@@ -141,7 +133,7 @@ it('deletes, stops, keeps or adopts the TPU of another person only by its name',
   await typeInDialog('bobs');
   await answerDialog('Start');
   await starting;
-  const keeping = actions.keep(bobs);
+  const keeping = keep(actions, bobs);
   await typeInDialog('bobs');
   await answerDialog('Keep');
   await keeping;

@@ -17,6 +17,7 @@ import { ICreateTPU, ITPU } from '../rest/api';
 import { trans } from '../ui/translation';
 import { Actions } from './actions';
 import { CommandIDs, describe, GENERAL, NO_ARGUMENTS } from './commandIDs';
+import type { Forms } from './forms';
 import { ACTIONS, actionLabel } from './table';
 
 /** Registers the commands of the palette and the menus. */
@@ -25,126 +26,121 @@ export function addCommands(
   palette: ICommandPalette | null,
   actions: Actions
 ): void {
-  const category = trans.__('TPU');
+  const add = (
+    id: string,
+    label: string,
+    run: (args: ReadonlyPartialJSONObject) => unknown,
+    options: { caption?: string; icon?: LabIcon } = {},
+    describedBy = NO_ARGUMENTS
+  ) => {
+    commands.addCommand(id, {
+      label,
+      ...options,
+      describedBy,
+      execute: async args => {
+        await run(args);
+      }
+    });
+  };
+  const addPage = (
+    id: string,
+    page: keyof Forms['lists'],
+    label: string,
+    caption: string,
+    icon?: LabIcon
+  ) => add(id, label, () => actions.openPage(page), { caption, icon });
 
-  commands.addCommand(CommandIDs.create, {
-    label: trans.__('New TPU…'),
-    caption: trans.__('Create a TPU'),
-    icon: addIcon,
-    describedBy: describe({
+  add(
+    CommandIDs.create,
+    trans.__('New TPU…'),
+    args => {
+      const given = args.name || args.type || args.zone;
+      actions.openPanel();
+      return actions.openCreateForm(
+        given ? (args as Partial<ICreateTPU>) : undefined
+      );
+    },
+    { caption: trans.__('Create a TPU'), icon: addIcon },
+    describe({
       name: ['string', trans.__('Name of the TPU')],
       type: ['string', trans.__('TPU type')],
       zone: ['string', trans.__('Zone')]
-    }),
-    execute: async args => {
-      const given = args.name || args.type || args.zone;
+    })
+  );
+  add(
+    CommandIDs.attach,
+    trans.__('Attach a Machine…'),
+    async () => {
       actions.openPanel();
-      await actions.openCreateForm(
-        given ? (args as Partial<ICreateTPU>) : undefined
-      );
+      const { attachMachine } = await import('../lifecycle/attach');
+      await attachMachine(actions.model);
+    },
+    { caption: trans.__('Use a machine that you reach by SSH as a TPU') }
+  );
+  addPage(
+    CommandIDs.usage,
+    'usage',
+    trans.__('TPU Usage…'),
+    trans.__('Show who has which TPUs, and what they cost')
+  );
+  addPage(
+    CommandIDs.queued,
+    'queued',
+    trans.__('Queued Resources…'),
+    trans.__('Show the requests that wait at Google')
+  );
+  addPage(
+    CommandIDs.budgets,
+    'budgets',
+    trans.__('Budgets…'),
+    trans.__('Say what coding agents may spend on TPUs')
+  );
+  addPage(
+    CommandIDs.grants,
+    'grants',
+    trans.__('Grants…'),
+    trans.__('List the TPUs that you may use at no charge')
+  );
+  addPage(
+    CommandIDs.prices,
+    'prices',
+    trans.__('Prices…'),
+    trans.__('Show what TPUs cost, and update the prices')
+  );
+  addPage(
+    CommandIDs.tokens,
+    'tokens',
+    trans.__('Tokens…'),
+    trans.__('Choose which of this computer’s tokens are passed to TPUs'),
+    lockIcon
+  );
+  add(
+    CommandIDs.setup,
+    trans.__('Check Setup…'),
+    async () => {
+      const { checkSetup } = await import('../setup/doctorDialogs');
+      await checkSetup(actions.model);
+    },
+    {
+      caption: trans.__('Check what can keep a TPU from being created'),
+      icon: checkIcon
     }
-  });
-  for (const { id, inPanel, run, ...options } of generalCommands(actions)) {
-    commands.addCommand(id, {
-      ...options,
-      describedBy: NO_ARGUMENTS,
-      execute: async () => {
-        if (inPanel) {
-          actions.openPanel();
-        }
-        await run();
-      }
-    });
-  }
+  );
+  add(
+    CommandIDs.refresh,
+    trans.__('Refresh the List of TPUs'),
+    () => actions.model.refresh(),
+    { icon: refreshIcon }
+  );
   for (const action of Object.keys(ACTIONS) as Action[]) {
     addAction(commands, actions, action);
   }
 
+  const category = trans.__('TPU');
   const named = Object.values(ACTIONS).map(({ command }) => command);
   for (const command of [...GENERAL, ...named]) {
     palette?.addItem({ command, category, args: { isPalette: true } });
   }
-}
-
-interface IGeneralCommand {
-  id: string;
-  label: string;
-  caption?: string;
-  icon?: LabIcon;
-  /** Whether the panel shows it. */
-  inPanel?: boolean;
-  run: () => unknown;
-}
-
-/** What is not about one TPU, and takes no arguments. */
-function generalCommands(actions: Actions): IGeneralCommand[] {
-  return [
-    {
-      id: CommandIDs.attach,
-      label: trans.__('Attach a Machine…'),
-      caption: trans.__('Use a machine that you reach by SSH as a TPU'),
-      inPanel: true,
-      run: () => actions.attach()
-    },
-    {
-      id: CommandIDs.usage,
-      label: trans.__('TPU Usage…'),
-      caption: trans.__('Show who has which TPUs, and what they cost'),
-      inPanel: true,
-      run: () => actions.openPage('usage')
-    },
-    {
-      id: CommandIDs.queued,
-      label: trans.__('Queued Resources…'),
-      caption: trans.__('Show the requests that wait at Google'),
-      inPanel: true,
-      run: () => actions.openPage('queued')
-    },
-    {
-      id: CommandIDs.budgets,
-      label: trans.__('Budgets…'),
-      caption: trans.__('Say what coding agents may spend on TPUs'),
-      inPanel: true,
-      run: () => actions.openPage('budgets')
-    },
-    {
-      id: CommandIDs.grants,
-      label: trans.__('Grants…'),
-      caption: trans.__('List the TPUs that you may use at no charge'),
-      inPanel: true,
-      run: () => actions.openPage('grants')
-    },
-    {
-      id: CommandIDs.prices,
-      label: trans.__('Prices…'),
-      caption: trans.__('Show what TPUs cost, and update the prices'),
-      inPanel: true,
-      run: () => actions.openPage('prices')
-    },
-    {
-      id: CommandIDs.tokens,
-      label: trans.__('Tokens…'),
-      caption: trans.__(
-        'Choose which of this computer’s tokens are passed to TPUs'
-      ),
-      icon: lockIcon,
-      inPanel: true,
-      run: () => actions.openPage('tokens')
-    },
-    {
-      id: CommandIDs.setup,
-      label: trans.__('Check Setup…'),
-      caption: trans.__('Check what can keep a TPU from being created'),
-      icon: checkIcon,
-      run: () => actions.checkSetup()
-    },
-    {
-      id: CommandIDs.refresh,
-      label: trans.__('Refresh the List of TPUs'),
-      icon: refreshIcon,
-      run: () => actions.model.refresh()
-    }
-  ];
 }
 
 function addAction(

@@ -1,5 +1,5 @@
 // The table of what can be done with a TPU: commands, the menus, the palette and the buttons are made
-// of it. `model/availableActions.ts` says when each is possible.
+// of it. `model/availableActions.ts` says when each is possible, `runs.ts` what it does.
 
 import {
   bugIcon,
@@ -35,7 +35,6 @@ import {
   unlinkIcon
 } from '../ui/icons';
 import { trans } from '../ui/translation';
-import type { Actions } from './actions';
 import { CommandIDs } from './commandIDs';
 
 export interface IAction {
@@ -44,232 +43,89 @@ export interface IAction {
   label: () => string;
   /** The command that shows what it is for. Its part of the extension may be disabled. */
   shownBy?: string;
-  /** Does it, with the questions before it. */
-  run: (actions: Actions, tpu: ITPU) => Promise<unknown>;
 }
 
+function row(
+  command: string,
+  icon: LabIcon,
+  label: () => string,
+  shownBy?: string
+): IAction {
+  return { command, icon, label, shownBy };
+}
+
+const { showApp, showFiles, showJob, showRun } = CommandIDs;
+
 export const ACTIONS: { [action in Action]: IAction } = {
-  connect: {
-    command: 'tpu:connect',
-    icon: linkIcon,
-    label: () => trans.__('Connect'),
-    run: (actions, tpu) => actions.connect(tpu)
-  },
-  notebook: {
-    command: 'tpu:new-notebook',
-    icon: notebookIcon,
-    label: () => trans.__('New Notebook'),
-    run: (actions, tpu) => actions.open.notebook(tpu)
-  },
-  console: {
-    command: 'tpu:new-console',
-    icon: consoleIcon,
-    label: () => trans.__('New Console'),
-    run: (actions, tpu) => actions.open.console(tpu)
-  },
-  example: {
-    command: 'tpu:open-example',
-    icon: duplicateIcon,
-    label: () => trans.__('Open Example…'),
-    run: (actions, tpu) => actions.open.example(tpu)
-  },
-  terminal: {
-    command: 'tpu:open-terminal',
-    icon: terminalIcon,
-    label: () => trans.__('Open Terminal'),
-    run: (actions, tpu) => actions.open.terminal(tpu, 0)
-  },
-  run: {
-    command: 'tpu:run-command',
-    icon: runIcon,
-    label: () => trans.__('Run Command…'),
-    shownBy: CommandIDs.showRun,
-    run: (actions, tpu) => actions.open.run(tpu)
-  },
-  job: {
-    command: 'tpu:new-job',
-    icon: jobIcon,
-    label: () => trans.__('New Job…'),
-    shownBy: CommandIDs.showJob,
-    run: (actions, tpu) => actions.jobs.start(tpu)
-  },
-  browse: {
-    command: 'tpu:browse-files',
-    icon: filesIcon,
-    label: () => trans.__('Browse Files'),
-    shownBy: CommandIDs.showFiles,
-    run: (actions, tpu) => actions.open.files(tpu, 0)
-  },
-  upload: {
-    command: 'tpu:upload-files',
-    icon: fileUploadIcon,
-    label: () => trans.__('Upload Files…'),
-    run: async (actions, tpu) =>
-      (await import('../files/transfers')).upload(tpu, actions.model)
-  },
-  download: {
-    command: 'tpu:download-file',
-    icon: downloadIcon,
-    label: () => trans.__('Download File…'),
-    run: async (actions, tpu) =>
-      (await import('../files/transfers')).download(tpu, actions.model)
-  },
-  copy: {
-    command: 'tpu:copy-files',
-    icon: copyIcon,
-    label: () => trans.__('Copy Files and Folders…'),
-    run: (actions, tpu) => actions.copies.copy(tpu)
-  },
-  sync: {
-    command: 'tpu:sync-project',
-    icon: refreshIcon,
-    label: () => trans.__('Sync a Folder…'),
-    run: (actions, tpu) => actions.copies.sync(tpu)
-  },
-  share: {
-    command: 'tpu:share-folder',
-    icon: shareIcon,
-    label: () => trans.__('Share a Folder…'),
-    run: (actions, tpu) => actions.shares.share(tpu)
-  },
-  tensorboard: {
-    command: 'tpu:open-tensorboard',
-    icon: chartIcon,
-    label: () => trans.__('Open TensorBoard…'),
-    shownBy: CommandIDs.showApp,
-    run: (actions, tpu) => actions.open.tensorBoard(tpu)
-  },
-  ray: {
-    command: 'tpu:ray',
-    icon: chartIcon,
-    label: () => trans.__('Ray…'),
-    shownBy: CommandIDs.showApp,
-    run: async (actions, tpu) =>
-      (await import('../ray/rayDialogs')).openRay(tpu, actions.model, target =>
-        actions.open.app(target)
-      )
-  },
-  app: {
-    command: 'tpu:open-port',
-    icon: launchIcon,
-    label: () => trans.__('Open Web App…'),
-    shownBy: CommandIDs.showApp,
-    run: (actions, tpu) => actions.open.port(tpu)
-  },
-  tunnel: {
-    command: 'tpu:new-tunnel',
-    icon: tunnelIcon,
-    label: () => trans.__('New Tunnel…'),
-    run: (actions, tpu) => actions.openTunnel(tpu)
-  },
-  chips: {
-    command: 'tpu:free-chips',
-    icon: clearIcon,
-    label: () => trans.__('Free Chips…'),
-    run: async (actions, tpu) =>
-      (await import('../chips/chipDialogs')).freeChips(tpu, actions.model)
-  },
-  split: {
-    command: 'tpu:split-chips',
-    icon: duplicateIcon,
-    label: () => trans.__('Split Chips…'),
-    run: async (actions, tpu) =>
-      (await import('../chips/chipDialogs')).splitChips(tpu, actions.model)
-  },
-  slices: {
-    command: 'tpu:slices-kernel',
-    icon: duplicateIcon,
-    label: () => trans.__('Kernel on Several TPUs…'),
-    run: async (actions, tpu) =>
-      (await import('../kernels/sliceDialogs')).addSlicesKernel(
-        tpu,
-        actions.model
-      )
-  },
-  profile: {
-    command: 'tpu:profile',
-    icon: traceIcon,
-    label: () => trans.__('Trace…'),
-    shownBy: CommandIDs.showApp,
-    run: (actions, tpu) => actions.open.profile(tpu)
-  },
-  memory: {
-    command: 'tpu:memory-profile',
-    icon: chartIcon,
-    label: () => trans.__('Memory Profile…'),
-    run: async (actions, tpu) =>
-      (await import('../jobs/profileDialogs')).showMemory(tpu, actions.model)
-  },
-  check: {
-    command: 'tpu:check',
-    icon: checkIcon,
-    label: () => trans.__('Check This TPU…'),
-    run: async (actions, tpu) =>
-      (await import('../setup/doctorDialogs')).checkTPU(tpu, actions.model)
-  },
-  environment: {
-    command: 'tpu:new-environment',
-    icon: pythonIcon,
-    label: () => trans.__('New Environment…'),
-    run: (actions, tpu) => actions.openConnectForm(tpu)
-  },
-  disconnect: {
-    command: 'tpu:disconnect',
-    icon: unlinkIcon,
-    label: () => trans.__('Disconnect'),
-    run: (actions, tpu) => actions.kernels.destroy('disconnect', tpu)
-  },
-  start: {
-    command: 'tpu:start',
-    icon: runIcon,
-    label: () => trans.__('Start'),
-    run: (actions, tpu) => actions.start(tpu)
-  },
-  guard: {
-    command: 'tpu:set-guard',
-    icon: historyIcon,
-    label: () => trans.__('Stop Automatically…'),
-    run: async (actions, tpu) =>
-      (await import('../guard/guardDialog')).changeGuard(tpu, actions.model)
-  },
-  stop: {
-    command: 'tpu:stop',
-    icon: stopIcon,
-    label: () => trans.__('Stop…'),
-    run: (actions, tpu) => actions.kernels.destroy('stop', tpu)
-  },
-  report: {
-    command: 'tpu:report-fault',
-    icon: bugIcon,
-    label: () => trans.__('Report a Host as Faulty…'),
-    run: async (actions, tpu) =>
-      (await import('../lifecycle/repairDialogs')).reportFault(
-        tpu,
-        actions.model
-      )
-  },
-  replace: {
-    command: 'tpu:replace',
-    icon: refreshIcon,
-    label: () => trans.__('Replace This TPU…'),
-    run: async (actions, tpu) =>
-      (await import('../lifecycle/repairDialogs')).replaceTPU(
-        tpu,
-        actions.model
-      )
-  },
-  detach: {
-    command: 'tpu:detach',
-    icon: unlinkIcon,
-    label: () => trans.__('Detach…'),
-    run: (actions, tpu) => actions.kernels.destroy('detach', tpu)
-  },
-  delete: {
-    command: 'tpu:delete',
-    icon: deleteIcon,
-    label: () => trans.__('Delete…'),
-    run: (actions, tpu) => actions.kernels.destroy('delete', tpu)
-  }
+  connect: row('tpu:connect', linkIcon, () => trans.__('Connect')),
+  notebook: row('tpu:new-notebook', notebookIcon, () =>
+    trans.__('New Notebook')
+  ),
+  console: row('tpu:new-console', consoleIcon, () => trans.__('New Console')),
+  example: row('tpu:open-example', duplicateIcon, () =>
+    trans.__('Open Example…')
+  ),
+  terminal: row('tpu:open-terminal', terminalIcon, () =>
+    trans.__('Open Terminal')
+  ),
+  run: row('tpu:run-command', runIcon, () => trans.__('Run Command…'), showRun),
+  job: row('tpu:new-job', jobIcon, () => trans.__('New Job…'), showJob),
+  browse: row(
+    'tpu:browse-files',
+    filesIcon,
+    () => trans.__('Browse Files'),
+    showFiles
+  ),
+  upload: row('tpu:upload-files', fileUploadIcon, () =>
+    trans.__('Upload Files…')
+  ),
+  download: row('tpu:download-file', downloadIcon, () =>
+    trans.__('Download File…')
+  ),
+  copy: row('tpu:copy-files', copyIcon, () =>
+    trans.__('Copy Files and Folders…')
+  ),
+  sync: row('tpu:sync-project', refreshIcon, () => trans.__('Sync a Folder…')),
+  share: row('tpu:share-folder', shareIcon, () => trans.__('Share a Folder…')),
+  tensorboard: row(
+    'tpu:open-tensorboard',
+    chartIcon,
+    () => trans.__('Open TensorBoard…'),
+    showApp
+  ),
+  ray: row('tpu:ray', chartIcon, () => trans.__('Ray…'), showApp),
+  app: row(
+    'tpu:open-port',
+    launchIcon,
+    () => trans.__('Open Web App…'),
+    showApp
+  ),
+  tunnel: row('tpu:new-tunnel', tunnelIcon, () => trans.__('New Tunnel…')),
+  chips: row('tpu:free-chips', clearIcon, () => trans.__('Free Chips…')),
+  split: row('tpu:split-chips', duplicateIcon, () => trans.__('Split Chips…')),
+  slices: row('tpu:slices-kernel', duplicateIcon, () =>
+    trans.__('Kernel on Several TPUs…')
+  ),
+  profile: row('tpu:profile', traceIcon, () => trans.__('Trace…'), showApp),
+  memory: row('tpu:memory-profile', chartIcon, () =>
+    trans.__('Memory Profile…')
+  ),
+  check: row('tpu:check', checkIcon, () => trans.__('Check This TPU…')),
+  environment: row('tpu:new-environment', pythonIcon, () =>
+    trans.__('New Environment…')
+  ),
+  disconnect: row('tpu:disconnect', unlinkIcon, () => trans.__('Disconnect')),
+  start: row('tpu:start', runIcon, () => trans.__('Start')),
+  guard: row('tpu:set-guard', historyIcon, () =>
+    trans.__('Stop Automatically…')
+  ),
+  stop: row('tpu:stop', stopIcon, () => trans.__('Stop…')),
+  report: row('tpu:report-fault', bugIcon, () =>
+    trans.__('Report a Host as Faulty…')
+  ),
+  replace: row('tpu:replace', refreshIcon, () => trans.__('Replace This TPU…')),
+  detach: row('tpu:detach', unlinkIcon, () => trans.__('Detach…')),
+  delete: row('tpu:delete', deleteIcon, () => trans.__('Delete…'))
 };
 
 /** What an action is called: on *tpu*, where Google may not be able to stop it. */

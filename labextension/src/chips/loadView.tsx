@@ -5,8 +5,9 @@ import React, { useEffect } from 'react';
 import { ITPUProps, useActions } from '../actions/useActions';
 import { keyOf } from '../model/resources';
 import { IChipLoad, IHostLoad, ITPU } from '../rest/api';
-import { Alert, HOSTS_SHOWN, Section, ShowAll } from '../ui/elements';
+import { Alert } from '../ui/elements';
 import { failureText } from '../ui/failures';
+import { HOSTS_SHOWN, Section, useSome } from '../ui/listSection';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 import {
@@ -41,22 +42,17 @@ export function hasLoad(tpu: ITPU): boolean {
   return tpu.state === 'READY' && tpu.connection !== 'disconnected';
 }
 
-export function Load(props: ITPUProps & { known: IKnownLoad }) {
-  const { view } = useActions();
-  return (
-    <Section id="load" view={view} title={trans.__('Memory and load')}>
-      <Live {...props} />
-    </Section>
-  );
-}
-
-function Live({ tpu, known }: ITPUProps & { known: IKnownLoad }) {
-  const { view } = useActions();
+export function Load({ tpu, known }: ITPUProps & { known: IKnownLoad }) {
   const { load, failure } = known;
-  const all = `${keyOf(tpu)}#load-all`;
   const hosts = load?.hosts ?? [];
+  const [some, more] = useSome(
+    `${keyOf(tpu)}#load`,
+    hosts,
+    HOSTS_SHOWN,
+    trans.__('Plots of hosts')
+  );
   return (
-    <>
+    <Section id="load" title={trans.__('Memory and load')}>
       {!load && !failure && (
         <span role="status">{trans.__('Asking the hosts…')}</span>
       )}
@@ -69,19 +65,12 @@ function Live({ tpu, known }: ITPUProps & { known: IKnownLoad }) {
         </p>
       )}
       <ul>
-        {(view.isOpen(all) ? hosts : hosts.slice(0, HOSTS_SHOWN)).map(host => (
+        {some.map(host => (
           <Host key={host.host} host={host} single={hosts.length === 1} />
         ))}
       </ul>
-      {hosts.length > HOSTS_SHOWN && (
-        <ShowAll
-          id={all}
-          view={view}
-          count={hosts.length}
-          label={trans.__('Plots of hosts')}
-        />
-      )}
-    </>
+      {more}
+    </Section>
   );
 }
 

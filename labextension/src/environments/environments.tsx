@@ -48,6 +48,8 @@ export function Environment(props: ITPUProps & { environment: IEnvironment }) {
   const can = startableEnvironments(tpu).includes(environment);
   const busy = isBusy(actions.model.runningOn(tpu));
   const own = environment.state === 'ready' && !environment.python_path;
+  const remove = () =>
+    void actions.kernels.destroy('environment', tpu, environment.name);
   return (
     <Row
       name={environment.name}
@@ -121,7 +123,7 @@ export function Environment(props: ITPUProps & { environment: IEnvironment }) {
             {!busy && (
               <Link
                 label={trans.__('Remove %1…', environment.name)}
-                onClick={() => void actions.removeEnvironment(tpu, environment)}
+                onClick={remove}
               >
                 {trans.__('Remove…')}
               </Link>
@@ -146,6 +148,7 @@ export function EnvironmentAlert(
   const operation = actions.model.failedOperation(environment);
   const { message, hint } = problemText(problem);
   const wrong = WRONG_REQUEST.includes(problem.reason);
+  const remove = () => void actions.kernels.destroy('environment', tpu, name);
   return (
     <Alert
       message={trans.__('Environment %1: %2', name, message)}
@@ -154,7 +157,7 @@ export function EnvironmentAlert(
     >
       {!(wrong && asked) && (
         <TextButton
-          onClick={() => void actions.retryEnvironment(tpu, environment)}
+          onClick={() => void actions.model.connect(tpu, { environment: name })}
         >
           {trans.__('Try Again')}
         </TextButton>
@@ -167,11 +170,7 @@ export function EnvironmentAlert(
         </TextButton>
       )}
       {state === 'failed' && (
-        <TextButton
-          onClick={() => void actions.removeEnvironment(tpu, environment)}
-        >
-          {trans.__('Remove…')}
-        </TextButton>
+        <TextButton onClick={remove}>{trans.__('Remove…')}</TextButton>
       )}
       {operation && <OperationDetails operation={operation} />}
     </Alert>

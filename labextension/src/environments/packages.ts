@@ -22,3 +22,9 @@ export function packagesIn(text: string): string[] {
   }
   return requirements;
 }
+
+/** How package requirements are typed. */
+export const PACKAGES = {
+  text: (packages: readonly string[]) => packages.join('\n'),
+  value: packagesIn
+};

@@ -22,7 +22,7 @@ export interface IPackagesFields {
 }
 
 /** Keeps what is to be added until it is installed. */
-export class PackagesForm extends Form<IPackagesFields, true> {
+export class PackagesForm extends Form<IPackagesFields> {
   constructor(private _model: TPUModel) {
     super({ add: '', filter: '' });
     _model.operationEnded.connect(this._onEnded, this);
@@ -91,40 +91,40 @@ export class PackagesForm extends Form<IPackagesFields, true> {
     }
   }
 
-  remove(name: string): Promise<boolean | null> {
-    return this.send(() => this._change({ remove: [name] }));
+  async remove(name: string): Promise<void> {
+    this._adding = '';
+    await this._change({ remove: [name] });
   }
 
-  async submit(): Promise<true | null> {
-    return this.send(() => this.ask());
-  }
-
-  protected async ask(): Promise<true> {
+  async submit(): Promise<void> {
     const add = packagesIn(this.filled.add);
     this._adding = this.filled.add;
-    return add.length > 0 ? this._change({ add }) : true;
+    if (add.length > 0) {
+      await this._change({ add });
+    }
   }
 
-  private async _change(change: IChangePackages): Promise<true> {
+  private async _change(change: IChangePackages): Promise<void> {
     const { environment, tpu } = this;
-    if (tpu && environment) {
-      this._operation = '';
-      const operation = await this._model.changePackages(
-        tpu,
-        environment.name,
-        change
-      );
-      this._operation = operation.id;
-      this._adds = !!change.add;
-    }
-    return true;
+    await this.send(async () => {
+      if (tpu && environment) {
+        this._operation = '';
+        const { environments } = this._model.client;
+        const operation = await environments.changePackages(
+          tpu,
+          environment.name,
+          change
+        );
+        this._model.putOperation(operation);
+        this._operation = operation.id;
+      }
+    });
   }
 
   private _onEnded(_: unknown, operation: IOperation): void {
-    if (this.isOf(operation) && operation.state === 'done' && this._adds) {
-      if (this.filled.add === this._adding) {
-        this.set('add', '');
-      }
+    const isDone = this.isOf(operation) && operation.state === 'done';
+    if (isDone && this.filled.add === this._adding) {
+      this.set('add', '');
     }
     // Cells and other clients change them, too.
     if (keyOf({ name: operation.tpu, zone: operation.zone }) === this._tpu) {
@@ -133,7 +133,6 @@ export class PackagesForm extends Form<IPackagesFields, true> {
   }
 
   private _adding = '';
-  private _adds = false;
   private _environment = '';
   private _id = '';
   private _operation = '';

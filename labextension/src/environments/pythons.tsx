@@ -2,6 +2,7 @@
 
 import React from 'react';
 
+import { usePython } from '../actions/questions';
 import { ITPUProps, useActions } from '../actions/useActions';
 import { isBusy } from '../model/availableActions';
 import { IFoundPython } from '../rest/api';
@@ -59,7 +60,7 @@ function FoundPython({ python, tpu }: ITPUProps & { python: IFoundPython }) {
             <span className="jp-tpu-Row-links">
               <Link
                 label={trans.__('Add a kernel for %1', path)}
-                onClick={() => void actions.usePython(tpu, python)}
+                onClick={() => void usePython(actions, tpu, python)}
               >
                 {ipykernel ? trans.__('Add Kernel') : trans.__('Add Kernel…')}
               </Link>

@@ -1,9 +1,9 @@
 // Folders that hosts share: what would be done is shown first, by an operation that changes nothing.
 
-import { Lookups } from '../model/lookups';
 import { TPUModel } from '../model/model';
 import { IOperation, ISharedFolder, IShareFolder, ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
+import { Lookups } from '../ui/loaded';
 import { until } from '../ui/store';
 import { resultOf } from './results';
 
@@ -61,7 +61,7 @@ export class ShareActions {
     if (operation.state !== 'done' || !result) {
       return; // the panel says why
     }
-    const { confirmShare } = await import('../actions/dialogs');
+    const { confirmShare } = await import('./shareSteps');
     const agreed = await confirmShare(result);
     this._model.dismiss(id);
     if (agreed) {

@@ -2,7 +2,8 @@
 
 import React from 'react';
 
-import { IHostShare } from '../rest/api';
+import { IHostShare, IShareResult } from '../rest/api';
+import { confirm, show } from '../ui/confirm';
 import { grouped } from '../ui/grouped';
 import { hostRanges } from '../ui/hostRanges';
 import { problemLine } from '../ui/text';
@@ -51,4 +52,32 @@ function hostNames(hosts: IHostShare[]): string {
         : trans.__('Hosts %1 of %2', hostRanges(numbers), tpu);
     })
     .join(' · ');
+}
+
+/** Shows what sharing a folder changes, or why it can't be shared; whether to do it. */
+export async function confirmShare({
+  hosts,
+  path,
+  request
+}: IShareResult): Promise<boolean> {
+  const steps = <ShareSteps hosts={hosts} />;
+  if (hosts.some(host => host.problem)) {
+    await show(trans.__('%1 can’t be shared', path), steps);
+    return false;
+  }
+  return confirm(
+    request.remove
+      ? trans.__('Stop sharing %1?', path)
+      : trans.__('Share %1?', path),
+    <>
+      <p>
+        {request.remove
+          ? trans.__('Its files stay on host 0. This changes the hosts:')
+          : trans.__('This changes the hosts:')}
+      </p>
+      {steps}
+    </>,
+    request.remove ? trans.__('Stop Sharing') : trans.__('Share'),
+    { harmless: !request.remove }
+  );
 }

@@ -1,6 +1,6 @@
 // The dialogs that ask for a port of a host, and for the local port of a tunnel.
 
-import { TPUModel } from '../model/model';
+import type { Actions } from '../actions/actions';
 import { IOpenTunnel, ITPU } from '../rest/api';
 import { hostField } from '../ui/fields';
 import { ask } from '../ui/formDialog';
@@ -54,11 +54,17 @@ export function askApp(tpu: ITPU): Promise<IOpenTunnel | null> {
   return askPort(tpu, false);
 }
 
-/** Opens a tunnel; whether it is open. */
-export async function openTunnel(tpu: ITPU, model: TPUModel): Promise<boolean> {
-  return !!(await askPort(tpu, true, async request =>
+/** Opens a tunnel, and shows the page where it is listed. */
+export async function openTunnel(
+  tpu: ITPU,
+  { model, open }: Actions
+): Promise<void> {
+  const opened = await askPort(tpu, true, async request =>
     model.keep({ tunnel: await model.client.tunnels.open(tpu, request) })
-  ));
+  );
+  if (opened) {
+    await open.tpu(tpu);
+  }
 }
 
 /** Why it is not a port; "" if it is one. */

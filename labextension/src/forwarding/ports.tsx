@@ -4,6 +4,7 @@ import { Clipboard } from '@jupyterlab/apputils';
 import { closeIcon, copyIcon, launchIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
+import { closeApp, closeTunnel } from '../actions/questions';
 import { ITPUProps, useActions } from '../actions/useActions';
 import { IApp, ITunnel } from '../rest/api';
 import { IconButton, StateLabel } from '../ui/elements';
@@ -97,7 +98,7 @@ function App({ app, tpu }: ITPUProps & { app: IApp }) {
           <IconButton
             icon={closeIcon}
             label={trans.__('Close %1', app.name)}
-            onClick={() => void actions.closeApp(tpu, app)}
+            onClick={() => void closeApp(actions, tpu, app)}
           />
         </>
       }
@@ -151,7 +152,7 @@ function Tunnel({ tunnel, tpu }: ITPUProps & { tunnel: ITunnel }) {
           <IconButton
             icon={closeIcon}
             label={trans.__('Close the tunnel at %1', here)}
-            onClick={() => void actions.closeTunnel(tpu, tunnel)}
+            onClick={() => void closeTunnel(actions, tpu, tunnel)}
           />
         </>
       }

@@ -2,21 +2,16 @@
 
 import React from 'react';
 
-import { askName } from '../actions/dialogs';
 import { whyNotStoppable } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IGuard, ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
 import { ask } from '../ui/formDialog';
+import { confirmed, named } from '../ui/named';
 import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
 import { waitToEnd } from '../ui/wait';
-import {
-  guardFieldList,
-  guardFields,
-  guardOf,
-  IGuardFields
-} from './guardForm';
+import { guardFieldList, guardOf, ILimits, NO_LIMITS } from './guardForm';
 import { guardLabel } from './guardLabels';
 
 /** Asks when a TPU stops or deletes itself, beginning with what its host says of that now. */
@@ -33,24 +28,23 @@ export async function changeGuard(tpu: ITPU, model: TPUModel): Promise<void> {
   const title = deletes
     ? trans.__('When should %1 delete itself?', tpu.name)
     : trans.__('When should %1 stop itself?', tpu.name);
-  const save = async (input: IGuardFields, name = '') => {
-    const limits = guardOf(input, deletes, guard?.notice);
-    const confirmed = name ? { confirm_name: name } : {};
+  const save = async (input: ILimits, name = '') => {
+    const limits = guardOf(input, deletes);
     if (limits) {
-      const request = { ...limits, ...confirmed };
+      const request = { ...limits, notice: guard?.notice, ...confirmed(name) };
       announce(tpu, await model.client.guards.set(tpu, request));
     } else if (guard) {
-      await model.client.guards.remove(tpu, confirmed);
+      await model.client.guards.remove(tpu, confirmed(name));
       const text = deletes
         ? trans.__('%1 runs until you delete it.', tpu.name)
         : trans.__('%1 runs until you stop it.', tpu.name);
       notify.success(text);
     }
   };
-  const input = await ask({
+  const input = await ask<ILimits>({
     title,
     accept: trans.__('Save'),
-    initial: guardFields(guard),
+    initial: guard ?? NO_LIMITS,
     fields: fields => [
       ...guardFieldList(fields, deletes),
       <p>
@@ -67,10 +61,9 @@ export async function changeGuard(tpu: ITPU, model: TPUModel): Promise<void> {
     submit: tpu.not_yours ? undefined : save
   });
   if (input && tpu.not_yours && (guardOf(input, deletes) || guard)) {
-    const name = await askName(tpu, title, trans.__('Save'));
-    if (name !== null) {
-      await attempt(save(input, name));
-    }
+    await named(tpu, title, trans.__('Save'), name =>
+      attempt(save(input, name))
+    );
   }
 }
 

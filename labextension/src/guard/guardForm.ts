@@ -3,56 +3,32 @@
 import { IGuard, ISetGuard } from '../rest/api';
 import { FieldList } from '../ui/fields';
 import { trans } from '../ui/translation';
+import { given, LOCAL_TIME, NUMBER } from '../ui/typed';
 import { durationLabel, IDLE_CHOICES, withChosen } from './guardLabels';
 
-/** What is typed: seconds, USD, and a time of this computer; "" for no limit. */
-export interface IGuardFields {
-  idle: string;
-  max_cost: string;
-  until: string;
-  action: 'delete' | 'stop';
-}
+const LIMITS: Pick<IGuard, 'idle' | 'max_cost' | 'until'> = {
+  idle: null,
+  max_cost: null,
+  until: ''
+};
 
-/** What the fields show of *guard*. */
-export function guardFields(guard?: IGuard | ISetGuard | null): IGuardFields {
-  return {
-    idle: String(guard?.idle ?? ''),
-    max_cost: String(guard?.max_cost ?? ''),
-    until: guard?.until ? localTime(guard.until) : '',
-    action: guard?.action ?? 'stop'
-  };
-}
+/** What the fields show. */
+export type ILimits = typeof LIMITS & Pick<IGuard, 'action'>;
+
+export const NO_LIMITS: ILimits = { action: 'stop', ...LIMITS };
 
 /** The limits as the server wants them; null without any. deletes: whether the TPU can't be stopped. */
-export function guardOf(
-  { action, idle, max_cost, until }: IGuardFields,
-  deletes: boolean,
-  notice?: number
-): ISetGuard | null {
-  if (!idle && !max_cost && !until) {
-    return null;
-  }
-  return {
-    action: deletes ? 'delete' : action,
-    idle: idle ? Number(idle) : null,
-    max_cost: max_cost ? Number(max_cost) : null,
-    until: until ? new Date(until).toISOString() : '',
-    ...(notice === undefined ? {} : { notice })
-  };
-}
-
-/** A time as a field for dates and times has it. */
-function localTime(time: string): string {
-  const date = new Date(time);
-  const local = date.getTime() - date.getTimezoneOffset() * 60_000;
-  return new Date(local).toISOString().slice(0, 'yyyy-mm-ddThh:mm'.length);
+export function guardOf(fields: ILimits, deletes: boolean): ISetGuard | null {
+  const limits = given(fields, LIMITS);
+  const action = deletes ? 'delete' : fields.action;
+  return limits ? { action, ...limits } : null;
 }
 
 /** deletes: whether the TPU can't be stopped. */
 export function guardFieldList(
-  { idle }: IGuardFields,
+  { idle }: ILimits,
   deletes: boolean
-): FieldList<IGuardFields> {
+): FieldList<ILimits> {
   const deleted = ['delete', trans.__('It is deleted with its disk')] as const;
   return [
     {
@@ -61,7 +37,7 @@ export function guardFieldList(
       help: trans.__('No running cell, job, terminal or program.'),
       kind: 'select',
       choices: [
-        ['', trans.__('Keep it running')],
+        [null, trans.__('Keep it running')],
         ...withChosen(IDLE_CHOICES, idle).map(
           seconds =>
             [seconds, trans.__('After %1', durationLabel(seconds))] as const
@@ -73,6 +49,7 @@ export function guardFieldList(
       label: trans.__('Cost limit in US dollars'),
       help: trans.__('Approximate, since its creation. Empty: no limit.'),
       kind: 'number',
+      typed: NUMBER,
       min: '0.01',
       step: 'any'
     },
@@ -80,7 +57,8 @@ export function guardFieldList(
       name: 'until',
       label: trans.__('Time limit'),
       help: trans.__('In your browser’s time zone. Empty: no limit.'),
-      kind: 'datetime-local'
+      kind: 'datetime-local',
+      typed: LOCAL_TIME
     },
     {
       name: 'action',

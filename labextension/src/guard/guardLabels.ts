@@ -2,8 +2,9 @@
 
 import { usd } from '../money/costLabels';
 import { IGuard } from '../rest/api';
+import { facts } from '../ui/text';
 import { clock, trans } from '../ui/translation';
-import type { IGuardFields } from './guardForm';
+import type { ILimits } from './guardForm';
 
 /** "Stops at 02:10: idle"; "Busy with a job". */
 export function guardLabel(guard: IGuard): string {
@@ -30,13 +31,13 @@ export function guardLabel(guard: IGuard): string {
       : trans.__('No report from the host yet');
 }
 
-/** The limits that are chosen: "idle for 2 hours", "$20.00", "12/24/26, 8:00 AM". */
-export function guardLimits({ idle, max_cost, until }: IGuardFields): string[] {
-  return [
-    ...(idle ? [trans.__('idle for %1', durationLabel(Number(idle)))] : []),
-    ...(max_cost ? [usd(Number(max_cost))] : []),
-    ...(until ? [clock(until)] : [])
-  ];
+/** The limits that are chosen: "idle for 2 hours · $20.00 · 12/24/26, 8:00 AM". */
+export function guardLimits({ idle, max_cost, until }: ILimits): string {
+  return facts(
+    idle && trans.__('idle for %1', durationLabel(idle)),
+    max_cost && usd(max_cost),
+    until && clock(until)
+  );
 }
 
 /** What happens to a flex-start TPU at *ends*, RFC 3339. */
@@ -53,12 +54,12 @@ export const IDLE_CHOICES = [1800, 3600, 7200, 28_800];
 /** Seconds that a flex-start TPU may run; Google allows 7 days. */
 export const RUN_CHOICES = [3600, 14_400, 28_800, 86_400, 259_200, 604_800];
 
-/** *choices*, and what was *chosen* elsewhere; "" for nothing. */
+/** *choices*, and what was *chosen* elsewhere. */
 export function withChosen(
   choices: readonly number[],
-  chosen: string
+  chosen: number | null
 ): number[] {
-  const all = new Set([...choices, ...(chosen ? [Number(chosen)] : [])]);
+  const all = new Set([...choices, ...(chosen ? [chosen] : [])]);
   return [...all].sort((a, b) => a - b);
 }
 

@@ -41,7 +41,8 @@ export function addGuardNotices(
         announced.add(key);
         const keep = {
           label: trans.__('Keep It for an Hour'),
-          callback: () => void actions.keep(tpu)
+          callback: async () =>
+            (await import('../actions/questions')).keep(actions, tpu)
         };
         const possible = [...(byGuard ? [keep] : []), actions.showTPU];
         notices.show(tpu, text, possible[0]);

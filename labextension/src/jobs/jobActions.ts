@@ -30,16 +30,4 @@ export class JobActions {
     const args = { tpu: keyOf({ name: tpu, zone }), job: id, name };
     await attempt(this._commands.execute(CommandIDs.showJob, args));
   }
-
-  async stop(tpu: ITPU, job: IJob): Promise<void> {
-    if (await (await import('../actions/dialogs')).confirmStopJob(job)) {
-      await this._model.jobs.stop(tpu, job.id);
-    }
-  }
-
-  async remove(tpu: ITPU, job: IJob): Promise<void> {
-    if (await (await import('../actions/dialogs')).confirmRemoveJob(job)) {
-      await this._model.jobs.remove(tpu, job.id);
-    }
-  }
 }

@@ -4,7 +4,9 @@ import { closeIcon, listIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
-import { IJob } from '../rest/api';
+import { TPUModel } from '../model/model';
+import { IJob, ITPU } from '../rest/api';
+import { confirm } from '../ui/confirm';
 import { IconButton, StateLabel } from '../ui/elements';
 import { ListSection } from '../ui/listSection';
 import { Row } from '../ui/rows';
@@ -63,11 +65,7 @@ function Job({ job, tpu }: ITPUProps & { job: IJob }) {
                 ? trans.__('Remove %1 and its output…', job.name)
                 : trans.__('Stop %1…', job.name)
             }
-            onClick={() =>
-              void (over
-                ? actions.jobs.remove(tpu, job)
-                : actions.jobs.stop(tpu, job))
-            }
+            onClick={() => void endJob(tpu, job, actions.model)}
           />
         </>
       }
@@ -79,4 +77,27 @@ function Job({ job, tpu }: ITPUProps & { job: IJob }) {
       }
     />
   );
+}
+
+/** Stops a job, or removes one that has ended. */
+async function endJob(tpu: ITPU, job: IJob, model: TPUModel): Promise<void> {
+  const over = isOver(job);
+  const agreed = over
+    ? await confirm(
+        trans.__('Remove %1?', job.name),
+        trans.__('Its output on the hosts will be deleted.'),
+        trans.__('Remove')
+      )
+    : await confirm(
+        trans.__('Stop %1?', job.name),
+        trans.__(
+          'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.'
+        ),
+        trans.__('Stop')
+      );
+  if (agreed) {
+    await (over
+      ? model.jobs.remove(tpu, job.id)
+      : model.jobs.stop(tpu, job.id));
+  }
 }

@@ -2,11 +2,10 @@
 
 import { Signal } from '@lumino/signaling';
 
-import { Resources, TPURef } from '../model/resources';
+import type { TPUModel } from '../model/model';
+import { TPURef } from '../model/resources';
 import { StoredIds } from '../model/storedIds';
-import { TPURequests } from '../model/tpuRequests';
 import { IJob, IStartJob } from '../rest/api';
-import { TPUClient } from '../rest/client';
 
 /** Whether nothing happens to a job any more, as far as known. */
 export function isOver(job: IJob): boolean {
@@ -16,11 +15,8 @@ export function isOver(job: IJob): boolean {
 export class Jobs {
   /** unfinished: the jobs whose end is news, also for the next page. */
   constructor(
-    private _client: TPUClient,
-    private _resources: Resources,
-    private _requests: TPURequests,
-    private _unfinished: StoredIds,
-    private _onChange: () => void
+    private _model: TPUModel,
+    private _unfinished: StoredIds
   ) {}
 
   /** A job has ended that was seen unfinished, by this page or an earlier one. */
@@ -28,16 +24,12 @@ export class Jobs {
 
   /** The jobs of a TPU, the newest first. */
   of(tpu: TPURef): IJob[] {
-    return this._resources.jobs(tpu).reverse();
-  }
-
-  find(id: string): IJob | undefined {
-    return this._resources.allJobs.get(id);
+    return this._model.jobsOf(tpu).reverse();
   }
 
   /** Says which jobs have ended since; called when the resources have changed. */
   follow(): void {
-    const jobs = [...this._resources.allJobs.values()];
+    const jobs = [...this._model.allJobs.values()];
     this._unfinished.retain(jobs.map(one => one.id));
     for (const job of jobs) {
       const isKnown = this._unfinished.has(job.id);
@@ -52,24 +44,22 @@ export class Jobs {
 
   /** Throws `Failure`, for the dialog to show. */
   async begin(tpu: TPURef, request: IStartJob): Promise<void> {
-    const job = await this._client.jobs.start(tpu, request);
-    this._resources.allJobs.set(job.id, job);
-    this._onChange();
+    const job = await this._model.client.jobs.start(tpu, request);
+    this._model.keep({ job });
   }
 
   // These return whether the request was accepted; if not, the model's `failure` says why.
 
   stop(tpu: TPURef, id: string): Promise<boolean> {
-    return this._requests.send(tpu, async () => {
-      const job = await this._client.jobs.stop(tpu, id);
-      this._resources.allJobs.set(id, job);
+    return this._model.send(tpu, async client => {
+      this._model.allJobs.set(id, await client.jobs.stop(tpu, id));
     });
   }
 
   remove(tpu: TPURef, id: string): Promise<boolean> {
-    return this._requests.send(tpu, async () => {
-      await this._client.jobs.remove(tpu, id);
-      this._resources.allJobs.delete(id);
+    return this._model.send(tpu, async client => {
+      await client.jobs.remove(tpu, id);
+      this._model.allJobs.delete(id);
     });
   }
 }

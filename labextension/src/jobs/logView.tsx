@@ -69,7 +69,7 @@ export class JobLogView extends ReactWidget {
 
 function Log(props: { model: TPUModel; output: JobOutput; id: string }) {
   const output = useStore(props.output);
-  const job = useStore(props.model).jobs.find(props.id);
+  const job = useStore(props.model).allJobs.get(props.id);
   return (
     <>
       <Toolbar job={job} output={output} />

@@ -79,7 +79,7 @@ export class KernelActions {
       }
       if (action === 'delete' || action === 'stop') {
         const { title, accept } = question(action, tpu);
-        const { askName } = await import('../actions/dialogs');
+        const { askName } = await import('../ui/named');
         name ??= await askName(tpu, title, accept);
         if (name === null) {
           return;

@@ -56,7 +56,7 @@ export function replayingSocket(
     ) {
       const ids = KERNEL.exec(String(url))?.slice(1).map(decodeURIComponent);
       return ids && options.replay.mayRunOnTPU(ids[0])
-        ? new ReplayingSocket(base, options, ids, String(url))
+        ? new ReplayingSocket(base, options, String(url), ids[0], ids[1])
         : Reflect.construct(target, [url, protocols], newTarget);
     }
   });
@@ -74,15 +74,14 @@ class ReplayingSocket {
   constructor(
     private _base: typeof WebSocket,
     private _options: IOptions,
-    [kernelId, clientId]: string[],
-    readonly url: string
+    readonly url: string,
+    private _kernelId: string,
+    private _clientId: string
   ) {
-    this._kernelId = kernelId;
-    this._clientId = clientId;
-    this._position = _options.replay.position(kernelId, clientId);
+    this._position = _options.replay.position(_kernelId, _clientId);
     this._redirection = new Redirection(
       this._position,
-      clientId,
+      _clientId,
       data => this.onmessage?.(new MessageEvent('message', { data })),
       data => this._socket.send(data)
     );
@@ -363,8 +362,6 @@ class ReplayingSocket {
     }
   }
 
-  private _kernelId: string;
-  private _clientId: string;
   private _position: Position;
   private _redirection: Redirection;
   private _socket: WebSocket;

@@ -1,25 +1,27 @@
 // What a new TPU costs, and whether the user agrees to that.
 
 import { confirmCost, confirmHuntCost } from '../money/costDialogs';
-import { CreateForm } from './createForm';
+import { CreateForm, IAgreement } from './createForm';
 
-/** Whether the user agrees to what the TPU of *form* costs; asks only if there is something to confirm. */
-export async function approveCost(form: CreateForm): Promise<boolean> {
+/** What the user agrees to pay for the TPU of *form*, asked only if there is something to confirm; else null. */
+export async function approveCost(
+  form: CreateForm
+): Promise<IAgreement | null> {
   if (form.catalog?.emulated) {
-    return true;
+    return {};
   }
   if (form.fields.hunt) {
     return approveHuntCost(form);
   }
   const quote = await form.quote();
-  if (!quote || (quote.question && !(await confirmCost(quote)))) {
-    return false;
-  }
-  form.agreed = quote;
-  return true;
+  const agreed = quote && (!quote.question || (await confirmCost(quote)));
+  // What was shown is what may be paid.
+  return agreed
+    ? { confirm_price: !!quote.question, max_price: quote.cost.usd_per_hour }
+    : null;
 }
 
-async function approveHuntCost(form: CreateForm): Promise<boolean> {
+async function approveHuntCost(form: CreateForm): Promise<IAgreement | null> {
   const { again, name } = form.fields;
   const all = await form.huntQuote();
   const candidates = all?.filter(one => !one.ruled_out);
@@ -29,12 +31,11 @@ async function approveHuntCost(form: CreateForm): Promise<boolean> {
     (prices.some(price => price !== 0) &&
       !(await confirmHuntCost(name, again, candidates)))
   ) {
-    return false;
+    return null;
   }
   const known = prices.filter((price): price is number => price !== null);
-  form.agreedHunt = {
+  return {
     confirm_price: true,
     max_price: known.length === prices.length ? Math.max(...known) : null
   };
-  return true;
 }

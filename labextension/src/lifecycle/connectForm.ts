@@ -1,29 +1,29 @@
 // The form that creates an environment of the user's choice: its input and validation.
 
-import { packagesIn } from '../environments/packages';
 import { TPUModel } from '../model/model';
-import { IConnectTPU, IEnvironment, ITPU } from '../rest/api';
+import { IConnectTPU, IEnvironment, IHostSetup, ITPU } from '../rest/api';
 import { Form } from '../ui/form';
 import { trans } from '../ui/translation';
-import { hasSetup, ISetupFields, setupFields, setupOf } from './hostOptions';
+import { given } from '../ui/typed';
+import { NO_SETUP } from './hostOptions';
 
 /** The server's rule for names (`EnvironmentName` in fleet/models/environments.py; a test compares them). */
 export const ENVIRONMENT_PATTERN = '^[a-z0-9]([-._a-z0-9]{0,38}[a-z0-9])?$';
 
-export interface IConnectFields extends ISetupFields {
+export interface IConnectFields extends IHostSetup {
   environment: string;
-  python: string;
-  packages: string;
+  python: string | null;
+  packages: string[];
   /** The text of a requirements file. */
   requirements: string;
 }
 
 const EMPTY: IConnectFields = {
   environment: '',
-  python: '',
-  packages: '',
+  python: null,
+  packages: [],
   requirements: '',
-  ...setupFields()
+  ...NO_SETUP
 };
 
 /** The whole rule for names, to be read before a mistake. */
@@ -33,7 +33,7 @@ export function environmentRule(): string {
   );
 }
 
-export class ConnectForm extends Form<IConnectFields, true> {
+export class ConnectForm extends Form<IConnectFields> {
   constructor(private _model: TPUModel) {
     super(EMPTY);
   }
@@ -60,10 +60,10 @@ export class ConnectForm extends Form<IConnectFields, true> {
       shown?.asked ?? shown ?? {};
     this.filled = {
       environment: environment?.name ?? newName(tpu),
-      python: python?.replace(/^(\d+\.\d+)\.\d+$/, '$1') ?? '',
-      packages: packages?.join('\n') ?? '',
+      python: python?.replace(/^(\d+\.\d+)\.\d+$/, '$1') ?? null,
+      packages: packages ?? [],
       requirements: requirements ?? '',
-      ...setupFields(setup)
+      ...(setup ?? NO_SETUP)
     };
     this.hasRequirements = !!requirements;
     this.changed();
@@ -86,22 +86,27 @@ export class ConnectForm extends Form<IConnectFields, true> {
     const { environment, packages, python, requirements } = this.filled;
     return {
       environment,
-      python: python.trim() || null,
-      packages: packagesIn(packages),
+      python,
+      packages,
       // Empty, and not null: the server then takes all of this instead of what was asked for before.
       requirements,
-      ...(hasSetup(this.filled) && { setup: setupOf(this.filled) }),
+      setup: given(this.filled, NO_SETUP),
       // The form of an environment shows all that its hosts should have.
-      ...(this.environment && { replace_setup: true })
+      replace_setup: this.environment ? true : undefined
     };
   }
 
-  protected async ask(): Promise<true> {
-    if (this.tpu) {
-      const { client } = this._model;
-      this._model.putOperation(await client.connect(this.tpu, this.request));
-    }
-    return true;
+  /** Whether the server has accepted it. */
+  async submit(): Promise<boolean> {
+    const accepted = await this.send(async () => {
+      if (this.tpu) {
+        const { client } = this._model;
+        this._model.putOperation(await client.connect(this.tpu, this.request));
+      }
+      this.reset();
+      return true;
+    });
+    return !!accepted;
   }
 }
 

@@ -8,8 +8,9 @@ import { FoldedFields } from '../ui/foldedFields';
 import { FormPage, packagesField } from '../ui/formPage';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
+import { given, OPTIONAL } from '../ui/typed';
 import { environmentRule } from './connectForm';
-import { hasSetup, setupFieldList } from './hostOptions';
+import { NO_SETUP, setupFieldList } from './hostOptions';
 
 const MORE = 'connect#more';
 
@@ -18,7 +19,7 @@ export function ConnectPage() {
   const form = useStore(forms.connect);
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => first.current?.select(), []);
-  useEffect(() => view.fold(MORE, !hasSetup(form.fields)), []);
+  useEffect(() => view.fold(MORE, !given(form.fields, NO_SETUP)), []);
   const nameProblem = form.nameProblem();
   const { environment, template } = form;
   return (
@@ -57,7 +58,8 @@ export function ConnectPage() {
             label: trans.__('Python version'),
             help: trans.__(
               'For example 3.12. Default: the newest supported version'
-            )
+            ),
+            typed: OPTIONAL
           },
           packagesField({ rows: 4, autoFocus: !!environment }),
           form.hasRequirements && {

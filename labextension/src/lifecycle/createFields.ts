@@ -2,10 +2,13 @@
 
 import { durationLabel, guardLimits } from '../guard/guardLabels';
 import { guardFieldList } from '../guard/guardForm';
+import { isQueued } from '../hunts/huntForm';
+import { tierLabel } from '../panel/tpuLabels';
 import { FieldList } from '../ui/fields';
 import { packagesField } from '../ui/formPage';
 import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
+import { NUMBER, OPTIONAL, SCRIPT } from '../ui/typed';
 import { CreateForm, IFields } from './createForm';
 import { nodeOptionFieldList, setupFieldList } from './hostOptions';
 
@@ -90,6 +93,7 @@ export function unattendedFields(form: CreateForm): FieldList<IFields> {
           )
         : trans.__('Starts as a job on all hosts when it is connected.'),
       placeholder: COMMAND,
+      typed: SCRIPT,
       disabled: !fields.connect
     },
     ...guardFieldList(fields, form.deletes)
@@ -98,8 +102,7 @@ export function unattendedFields(form: CreateForm): FieldList<IFields> {
 
 /** What is chosen in `unattendedFields`. */
 export function unattendedChoices({ fields }: CreateForm): string {
-  const command = fields.connect && fields.then_run.trim();
-  return facts(command, ...guardLimits(fields));
+  return facts(fields.connect && fields.then_run, guardLimits(fields));
 }
 
 /** What few people change. *versions*: the id of a list of images. */
@@ -118,6 +121,9 @@ export function advancedFields(
       name: 'disk_gb',
       label: trans.__('Boot disk size'),
       help: trans.__('GB for each host; Compute Engine only'),
+      kind: 'number',
+      typed: NUMBER,
+      min: 1,
       placeholder: '200'
     },
     {
@@ -126,7 +132,7 @@ export function advancedFields(
       help: trans.__('Where both can make this type, your quota decides'),
       kind: 'select',
       choices: [
-        ['', trans.__('Automatic')],
+        [null, trans.__('Automatic')],
         ['tpu', trans.__('Cloud TPU')],
         ['compute', trans.__('Compute Engine')]
       ]
@@ -136,13 +142,76 @@ export function advancedFields(
     {
       name: 'network',
       label: trans.__('Network'),
+      typed: OPTIONAL,
       placeholder: USUAL_NETWORK
     },
     {
       name: 'subnetwork',
       label: trans.__('Subnetwork'),
+      typed: OPTIONAL,
       placeholder: USUAL_NETWORK
     },
     ...nodeOptionFieldList()
+  ];
+}
+
+/** Hours after which no attempt begins. */
+const HOURS = ['1', '8', '24', '72'];
+
+/** The fields below the box that begins a hunt. */
+export function huntFieldList(form: CreateForm): FieldList<IFields> {
+  const { fields } = form;
+  return [
+    {
+      name: 'otherZones',
+      label: trans.__('Other zones to try'),
+      kind: 'ticks',
+      choices: form.otherZones.map(name => [name, name])
+    },
+    {
+      name: 'otherTypes',
+      label: trans.__('Other types to try'),
+      kind: 'ticks',
+      choices: form.otherTypes.map(({ name, meaning }) => [name, name, meaning])
+    },
+    {
+      name: 'otherTiers',
+      label: trans.__('Other tiers to try'),
+      kind: 'ticks',
+      choices: form.otherTiers.map(name => [name, tierLabel(name)])
+    },
+    form.preemptible && {
+      name: 'again',
+      label: trans.__('Hunt again each time it is preempted'),
+      help: trans.__(
+        'Each new TPU is billed until it is deleted. To create no more TPUs, stop the hunt.'
+      ),
+      kind: 'check'
+    },
+    !fields.again && {
+      name: 'hours',
+      label: trans.__('Stop trying after'),
+      kind: 'select',
+      choices: [
+        ['', trans.__('No limit')],
+        ...HOURS.map(
+          hours =>
+            [hours, trans._n('%1 hour', '%1 hours', Number(hours))] as const
+        )
+      ]
+    },
+    {
+      name: 'queued',
+      label: trans.__('Wait in Google’s queue'),
+      help: trans.__('Continues while this computer is off'),
+      kind: 'check',
+      shown: isQueued(fields)
+    },
+    isQueued(fields) && {
+      name: 'direct',
+      label: trans.__('Also try without the queue'),
+      help: trans.__('Takes turns with the queue, while Jupyter runs'),
+      kind: 'check'
+    }
   ];
 }

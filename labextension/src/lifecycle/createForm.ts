@@ -1,7 +1,7 @@
 // The form that creates a TPU: its input, suggestions and validation.
 
 import { packagesIn } from '../environments/packages';
-import { guardFields, guardOf, IGuardFields } from '../guard/guardForm';
+import { guardOf, ILimits, NO_LIMITS } from '../guard/guardForm';
 import { RUN_CHOICES, withChosen } from '../guard/guardLabels';
 import {
   huntFields,
@@ -18,8 +18,10 @@ import {
   ICatalog,
   ICost,
   ICreateTPU,
+  IHostSetup,
   IHunt,
   IHuntCandidate,
+  INodeOptions,
   IOperation,
   IQuote,
   IStartHunt
@@ -27,40 +29,42 @@ import {
 import { Form } from '../ui/form';
 import { grouped } from '../ui/grouped';
 import { trans } from '../ui/translation';
+import { given } from '../ui/typed';
 import { CreateDefaults } from './createDefaults';
-import {
-  hasSetup,
-  INodeOptionFields,
-  ISetupFields,
-  nodeOptionFields,
-  nodeOptionsOf,
-  setupFields,
-  setupOf
-} from './hostOptions';
+import { NO_OPTIONS, NO_SETUP } from './hostOptions';
 import { nameProblem } from './names';
+
+/** What the user has agreed to pay an hour: no more is confirmed to the server. */
+export type IAgreement = Pick<ICreateTPU, 'confirm_price' | 'max_price'>;
 
 /** The suggested type: the smallest full host of the current chip. */
 const USUAL_TYPE = 'v5litepod-8';
 
-/** The input; "" for what the server chooses. */
+/** What is asked for as it is. */
+type Asked =
+  | 'api'
+  | 'disk_gb'
+  | 'labels'
+  | 'name'
+  | 'network'
+  | 'reservation'
+  | 'subnetwork'
+  | 'tier'
+  | 'type';
+
+/** The input: the fields of the request and its parts, side by side. "": what the server chooses. */
 export interface IFields
-  extends ISetupFields, INodeOptionFields, IHuntFields, IGuardFields {
-  name: string;
-  type: string;
+  extends
+    Required<Pick<ICreateTPU, Asked>>,
+    Required<INodeOptions>,
+    IHostSetup,
+    IHuntFields,
+    ILimits {
   zone: string;
-  tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot';
-  /** Seconds that a flex-start TPU runs. */
-  run_for: string;
-  /** The reservation of a reserved TPU. */
-  reservation: string;
-  /** GB of each host's boot disk. */
-  disk_gb: string;
-  /** Google's control plane that makes it. */
-  api: 'tpu' | 'compute' | '';
   version: string;
-  network: string;
-  subnetwork: string;
-  packages: string;
+  /** Seconds that a flex-start TPU runs. */
+  run_for: number;
+  packages: string[];
   connect: boolean;
   /** A command of the shell that starts as a job when it is connected. */
   then_run: string;
@@ -71,24 +75,25 @@ const EMPTY: IFields = {
   type: '',
   zone: '',
   tier: 'on-demand',
-  run_for: '14400',
+  run_for: 14_400,
   reservation: '',
-  disk_gb: '',
-  api: '',
-  version: '',
-  network: '',
-  subnetwork: '',
-  packages: '',
+  disk_gb: null,
+  api: null,
+  version: '', // which depends on those before it
+  network: null,
+  subnetwork: null,
+  labels: {},
+  packages: [],
   connect: true,
   then_run: '',
-  ...guardFields(),
-  ...nodeOptionFields(),
-  ...setupFields(),
+  ...NO_LIMITS,
+  ...NO_OPTIONS,
+  ...NO_SETUP,
   ...huntFields()
 };
 
-/** The fields that begin as the user's settings say. */
-type Preset = 'packages' | 'apt' | 'timezone' | 'script';
+/** What the form suggests until it is edited, or filled. */
+const SUGGESTED: (keyof IFields)[] = ['name', 'type', 'zone', 'version'];
 
 /** Whether *tier* is among those that are tried. */
 function mayBe(tier: IFields['tier'], fields: IFields): boolean {
@@ -96,7 +101,7 @@ function mayBe(tier: IFields['tier'], fields: IFields): boolean {
   return [fields.tier, ...others].includes(tier);
 }
 
-export class CreateForm extends Form<IFields, IOperation | IHunt> {
+export class CreateForm extends Form<IFields> {
   constructor(
     private _model: TPUModel,
     defaults: CreateDefaults | null = null
@@ -117,29 +122,27 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
 
   /** What is shown: the input, and suggestions for the rest. */
   get fields(): IFields {
-    const { again, name, type, zone, version } = this.filled;
-    const defaults = this.defaults.values;
-    const tier = this._edited.has('tier')
-      ? this.filled.tier
-      : defaults.tier || this.filled.tier;
-    const text = (field: Preset) =>
-      this._edited.has(field) ? this.filled[field] : defaults[field];
-    return {
-      ...this.filled,
-      name: this._edited.has('name') ? name : this._suggestedName(),
-      type: type || this._suggestedType()?.name || '',
-      zone: zone || this._suggestedZone(),
-      tier,
-      again: again && mayBe('spot', { ...this.filled, tier }),
-      packages: text('packages'),
-      apt: text('apt'),
-      timezone: text('timezone'),
-      script: text('script'),
-      version: this._edited.has('version')
-        ? version
-        : (this.filled.api === 'compute' && this.type?.machine?.image) ||
-          (this.type?.version ?? '')
+    const { again, api, type, zone } = this.filled;
+    const { apt, packages, script, tier, timezone } = this.defaults.values;
+    const suggested: Partial<IFields> = {
+      name: this._suggestedName(),
+      version:
+        (api === 'compute' && this.type?.machine?.image) ||
+        (this.type?.version ?? ''),
+      tier: tier || EMPTY.tier,
+      packages: packagesIn(packages),
+      apt: packagesIn(apt),
+      timezone,
+      script
     };
+    const fields = {
+      ...this.filled,
+      ...suggested,
+      ...this._editedOf(suggested),
+      type: type || this._suggestedType()?.name || '',
+      zone: zone || this._suggestedZone()
+    };
+    return { ...fields, again: again && mayBe('spot', fields) };
   }
 
   /** The chosen type; undefined if it is not in the catalog. */
@@ -221,9 +224,6 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     return this.send(() => this._model.client.quote(this.request));
   }
 
-  /** The quote to which the user has agreed: no more than its price is confirmed to the server. */
-  agreed: IQuote | null = null;
-
   /** What a hunt would try; null, with a failure, if the server refuses it. */
   huntQuote(): Promise<IHuntCandidate[] | null> {
     const { huntRequest: request } = this;
@@ -231,9 +231,6 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     const tpu = { ...request.tpu, confirm_price: true };
     return this.send(() => this._model.client.hunts.quote({ ...request, tpu }));
   }
-
-  /** What a hunt may cost an hour, to which the user has agreed. */
-  agreedHunt: Pick<ICreateTPU, 'confirm_price' | 'max_price'> = {};
 
   /** Why the name is invalid; "" if it is valid. */
   nameProblem(): string {
@@ -258,66 +255,53 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
   /** Starts from *request*, and the *hunt* that it was of, for another try. */
   fill(request: Partial<ICreateTPU>, hunt?: IStartHunt): void {
     this.reset();
-    for (const field of ['name', 'type', 'zone', 'version'] as const) {
-      if (request[field]) {
-        this.set(field, request[field]);
+    const { connect, guard, options } = request;
+    const values: { [field: string]: unknown } = {
+      ...request,
+      ...options,
+      ...connect,
+      ...connect?.setup,
+      ...guard,
+      ...huntFields(hunt),
+      connect: connect !== null
+    };
+    for (const field of Object.keys(EMPTY) as (keyof IFields)[]) {
+      if (values[field] || !SUGGESTED.includes(field)) {
+        this.set(
+          field,
+          (values[field] ?? EMPTY[field]) as IFields[typeof field]
+        );
       }
     }
-    const { api, connect, network, reservation, subnetwork } = request;
-    this.set('tier', request.tier ?? 'on-demand');
-    this.set('packages', connect?.packages?.join('\n') ?? '');
-    const setup = setupFields(connect?.setup);
-    for (const field of ['apt', 'timezone', 'script'] as const) {
-      this.set(field, setup[field]);
-    }
-    Object.assign(
-      this.filled,
-      {
-        reservation: reservation ?? '',
-        disk_gb: request.disk_gb ? String(request.disk_gb) : '',
-        api: api ?? '',
-        network: network ?? '',
-        subnetwork: subnetwork ?? '',
-        run_for: String(request.run_for ?? EMPTY.run_for),
-        oh_my_zsh: setup.oh_my_zsh,
-        connect: connect !== null,
-        then_run: connect?.then_run ?? ''
-      },
-      guardFields(request.guard),
-      nodeOptionFields(request.options, request.labels),
-      huntFields(hunt)
-    );
-    this.changed();
   }
 
   /** The request to the server. */
   get request(): ICreateTPU {
     const { fields } = this;
-    const guard = guardOf(fields, this.deletes);
-    const disk_gb = Number(fields.disk_gb);
-    const reservation = fields.tier === 'reserved' && fields.reservation.trim();
+    const { api, disk_gb, labels, reservation, tier, then_run } = fields;
     return {
       name: fields.name,
       type: fields.type,
       zone: fields.zone || null,
       // Which one fits depends on the control plane, which the server chooses.
       version: (this._edited.has('version') && fields.version) || null,
-      tier: fields.tier,
-      ...(this.limited && { run_for: Number(fields.run_for) }),
-      ...(reservation && { reservation }),
-      ...(disk_gb && { disk_gb }),
-      ...(fields.api && { api: fields.api }),
-      network: fields.network || null,
-      subnetwork: fields.subnetwork || null,
-      ...nodeOptionsOf(fields),
+      tier,
+      run_for: this.limited ? fields.run_for : undefined,
+      reservation: (tier === 'reserved' && reservation) || undefined,
+      disk_gb: disk_gb ?? undefined,
+      api: api ?? undefined,
+      network: fields.network,
+      subnetwork: fields.subnetwork,
+      options: given(fields, NO_OPTIONS),
+      labels: Object.keys(labels).length > 0 ? labels : undefined,
       connect: fields.connect
         ? {
-            packages: packagesIn(fields.packages),
-            ...(fields.then_run.trim() && { then_run: fields.then_run }),
-            ...(hasSetup(fields) && { setup: setupOf(fields) })
+            packages: fields.packages,
+            then_run: then_run || undefined,
+            setup: given(fields, NO_SETUP)
           }
         : null,
-      ...(guard && { guard })
+      guard: guardOf(fields, this.deletes) ?? undefined
     };
   }
 
@@ -365,24 +349,26 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     return huntOf(this.request, offered, Date.now());
   }
 
-  protected async ask(): Promise<IOperation | IHunt> {
-    const { agreed, agreedHunt, fields, huntRequest, request } = this;
-    this.agreed = null;
-    this.agreedHunt = {};
-    const begun = fields.hunt
-      ? await this._model.startHunt({
-          ...huntRequest,
-          tpu: { ...huntRequest.tpu, ...agreedHunt }
-        })
-      : await this._model.create({
-          ...request,
-          ...(agreed && {
-            confirm_price: !!agreed.question,
-            max_price: agreed.cost.usd_per_hour
+  /** Creates it, or starts a hunt; null, with a failure and all input kept, if the server refuses. */
+  submit(agreement: IAgreement = {}): Promise<IOperation | IHunt | null> {
+    return this.send(async () => {
+      const { fields, huntRequest, request } = this;
+      const begun = fields.hunt
+        ? await this._model.startHunt({
+            ...huntRequest,
+            tpu: { ...huntRequest.tpu, ...agreement }
           })
-        });
-    this.defaults.remember(fields);
-    return begun;
+        : await this._model.create({ ...request, ...agreement });
+      this.defaults.remember(fields);
+      this.reset();
+      return begun;
+    });
+  }
+
+  reset(): void {
+    this._edited.clear();
+    this._zone = '';
+    super.reset();
   }
 
   protected edited(field: keyof IFields): void {
@@ -395,10 +381,14 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
     }
   }
 
-  protected clear(): void {
-    super.clear();
-    this._edited.clear();
-    this._zone = '';
+  /** Those of *suggested* that the user has edited, as they were filled in. */
+  private _editedOf(suggested: Partial<IFields>): Partial<IFields> {
+    const names = Object.keys(suggested) as (keyof IFields)[];
+    return Object.fromEntries(
+      names
+        .filter(name => this._edited.has(name))
+        .map(name => [name, this.filled[name]])
+    );
   }
 
   private _suggestedName(): string {

@@ -3,7 +3,6 @@
 import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { useActions } from '../actions/useActions';
-import { huntFieldList } from '../hunts/huntFields';
 import { coveringGrant, usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { typeDescription } from '../panel/tpuLabels';
@@ -17,8 +16,10 @@ import { FormPage } from '../ui/formPage';
 import { useStore } from '../ui/store';
 import { facts } from '../ui/text';
 import { language, trans } from '../ui/translation';
+import { TRIMMED } from '../ui/typed';
 import {
   advancedFields,
+  huntFieldList,
   placeFields,
   unattendedChoices,
   unattendedFields
@@ -233,6 +234,7 @@ function ReservationField() {
             help: coming.length
               ? trans.__('Still to come: %1', coming.join(', '))
               : trans.__('Required by Compute Engine'),
+            typed: TRIMMED,
             list: id
           }
         ]}

@@ -2,6 +2,7 @@
 
 import React, { useEffect } from 'react';
 
+import { deleteQueued, resetQueued } from '../actions/questions';
 import { useActions } from '../actions/useActions';
 import { keyOf } from '../model/resources';
 import { tierLabel } from '../panel/tpuLabels';
@@ -45,7 +46,7 @@ export function QueuedPage() {
           'A queued resource waits at Google until there is capacity for its TPUs, even while this computer is off.'
         )}
       </p>
-      {list.refusal && <Alert {...failureText(list.refusal)} />}
+      {list.changes.failure && <Alert {...failureText(list.changes.failure)} />}
       <Listed
         list={list}
         items={list.value?.queued ?? null}
@@ -89,7 +90,7 @@ function Queued({ queued }: { queued: IQueuedResource }) {
       remove={{
         label: trans.__('Delete %1', name),
         disabled: list.busy || state === 'DELETING',
-        run: () => actions.deleteQueued(queued)
+        run: () => deleteQueued(actions, queued)
       }}
       more={
         <>
@@ -110,7 +111,7 @@ function Queued({ queued }: { queued: IQueuedResource }) {
           {queued.can_reset && (
             <TextButton
               disabled={list.busy}
-              onClick={() => void actions.resetQueued(queued)}
+              onClick={() => void resetQueued(actions, queued)}
             >
               {trans.__('Reset')}
             </TextButton>

@@ -2,11 +2,11 @@
 
 import React from 'react';
 
-import { askName } from '../actions/dialogs';
 import { TPUModel } from '../model/model';
 import { IReportFault, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
+import { confirmed, named } from '../ui/named';
 import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
 
@@ -38,11 +38,15 @@ export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
     trans.__('Replace')
   );
   if (agreed) {
-    await model.replace(tpu, {
-      end_kernels: true,
-      end_jobs: true,
-      confirm_price: !!plan.question,
-      max_price: plan.cost.usd_per_hour
+    await model.send(tpu, async client => {
+      const hunt = await client.hunts.replace(tpu, {
+        end_kernels: true,
+        end_jobs: true,
+        confirm_price: !!plan.question,
+        max_price: plan.cost.usd_per_hour
+      });
+      model.hunts.set(hunt.id, hunt);
+      return client.operations.get(hunt.id);
     });
   }
 }
@@ -54,16 +58,17 @@ export async function reportFault(tpu: ITPU, model: TPUModel): Promise<void> {
     ['slow', trans.__('It is slow')],
     ['wrong-results', trans.__('Wrong results')]
   ];
+  const title = trans.__('Report a host of %1 to Google?', tpu.name);
   const input = await ask({
-    title: trans.__('Report a host of %1 to Google?', tpu.name),
+    title,
     accept: trans.__('Report'),
-    initial: { host: '0', fault: 'chip-error', about: '' },
+    initial: { host: 0, fault: faults[0][0], about: '' },
     fields: () => [
       {
         name: 'host',
         label: trans.__('Host'),
         kind: 'select',
-        choices: tpu.hosts.map(({ index }) => [String(index), String(index)])
+        choices: tpu.hosts.map(({ index }) => [index, String(index)])
       },
       {
         name: 'fault',
@@ -83,20 +88,16 @@ export async function reportFault(tpu: ITPU, model: TPUModel): Promise<void> {
   if (!input) {
     return;
   }
-  const title = trans.__('Report a host of %1 to Google?', tpu.name);
-  const name = await askName(tpu, title, trans.__('Report'));
-  if (name !== null) {
-    await model.send(tpu, client =>
+  await named(tpu, title, trans.__('Report'), name =>
+    model.send(tpu, client =>
       client.reportFault(tpu, {
-        host: Number(input.host),
-        fault: input.fault as IReportFault['fault'],
-        about: input.about,
+        ...input,
         end_kernels: true,
         end_jobs: true,
-        ...(name && { confirm_name: name })
+        ...confirmed(name)
       })
-    );
-  }
+    )
+  );
 }
 
 function runningThere(tpu: ITPU): string {

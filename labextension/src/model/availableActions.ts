@@ -50,17 +50,16 @@ const free = ({ busy, connecting }: ISituation) => !busy || connecting;
 
 /** When each action is possible, the most common first. */
 const POSSIBLE = {
-  connect: ({ busy, ready, startable, tpu }: ISituation) =>
+  connect: ({ busy, ready, startable, tpu }) =>
     ready && !busy && (!startable || tpu.connection === 'needs-attention'),
   notebook: withKernels,
   console: withKernels,
   example: withKernels,
   profile: withKernels,
   memory: withKernels,
-  split: (now: ISituation) =>
-    withKernels(now) && chipShares(now.tpu).length > 0,
-  slices: (now: ISituation) => withKernels(now) && now.sliceable,
-  environment: ({ busy, ready }: ISituation) => ready && !busy,
+  split: now => withKernels(now) && chipShares(now.tpu).length > 0,
+  slices: now => withKernels(now) && now.sliceable,
+  environment: ({ busy, ready }) => ready && !busy,
   terminal: usable,
   run: usable,
   job: usable,
@@ -73,23 +72,21 @@ const POSSIBLE = {
   sync: usable,
   share: usable,
   tensorboard: usable,
-  ray: (now: ISituation) => usable(now) && now.startable,
+  ray: now => usable(now) && now.startable,
   app: usable,
   tunnel: usable,
-  guard: (now: ISituation) => usable(now) && !now.tpu.attached,
+  guard: now => usable(now) && !now.tpu.attached,
   // These two cancel a running connect; any other operation must end first.
-  disconnect: (now: ISituation) =>
-    free(now) && now.tpu.connection !== 'disconnected',
-  detach: (now: ISituation) => free(now) && now.tpu.attached,
-  delete: (now: ISituation) => free(now) && !now.tpu.attached,
-  replace: ({ busy, tpu }: ISituation) =>
-    !busy && !tpu.attached && canReplace(tpu),
-  report: ({ busy, ready, tpu }: ISituation) =>
+  disconnect: now => free(now) && now.tpu.connection !== 'disconnected',
+  detach: now => free(now) && now.tpu.attached,
+  delete: now => free(now) && !now.tpu.attached,
+  replace: ({ busy, tpu }) => !busy && !tpu.attached && canReplace(tpu),
+  report: ({ busy, ready, tpu }) =>
     ready && !busy && !tpu.attached && tpu.api === 'compute',
-  start: ({ busy, tpu }: ISituation) => !busy && tpu.state === 'STOPPED',
-  stop: ({ busy, ready, tpu }: ISituation) =>
+  start: ({ busy, tpu }) => !busy && tpu.state === 'STOPPED',
+  stop: ({ busy, ready, tpu }) =>
     ready && !busy && !tpu.attached && !whyNotStoppable(tpu)
-};
+} satisfies { [action: string]: (now: ISituation) => boolean };
 
 export type Action = keyof typeof POSSIBLE;
 

@@ -4,19 +4,15 @@ import { Jobs } from '../jobs/jobModel';
 import {
   IApp,
   ICatalog,
-  IChangePackages,
   IConnectTPU,
   ICreateTPU,
   IEnvironment,
   IHunt,
+  IJob,
   IKernel,
   IOpenTensorBoard,
   IOperation,
-  IProfile,
-  IProfileTPU,
-  IReplaceTPU,
   IStartHunt,
-  IStartRay,
   ITPU,
   ITunnel
 } from '../rest/api';
@@ -25,10 +21,9 @@ import { Failure } from '../rest/failure';
 import { Loaded } from '../ui/loaded';
 import { until, untilOr } from '../ui/store';
 import { IChangeFeed } from './changeFeed';
-import { isOf, isSame, keyOf, Resources, TPURef } from './resources';
+import { isOf, isSame, keyOf, TPURef } from './resources';
 import { StoredIds } from './storedIds';
 import { Synchronizer } from './synchronizer';
-import { TPURequests } from './tpuRequests';
 
 /** What is known of the server's TPUs, operations and kernels, and every call that changes them. */
 export class TPUModel extends Synchronizer {
@@ -40,45 +35,17 @@ export class TPUModel extends Synchronizer {
     dismissed = new StoredIds(),
     unfinishedJobs = new StoredIds()
   ) {
-    super(new Resources(dismissed), client, changes);
-    this._sent = new TPURequests(
-      operation => this.putOperation(operation),
-      () => this.changed()
-    );
-    this.jobs = new Jobs(
-      client,
-      this.resources,
-      this._sent,
-      unfinishedJobs,
-      () => this.changed()
-    );
+    super(client, changes, dismissed);
+    this.jobs = new Jobs(this, unfinishedJobs);
     this._catalog = new Loaded(() => client.catalog());
     this._catalog.stateChanged.connect(() => this.changed());
   }
 
   readonly jobs: Jobs;
 
-  /** By name, then zone. */
-  get tpus(): ITPU[] {
-    return this.resources.tpus;
-  }
-
-  tpu(key: string): ITPU | undefined {
-    return this.resources.tpu(key);
-  }
-
   /** The TPU that an operation or a kernel is about, while it is there. */
   tpuOf(one: { tpu: string; zone: string }): ITPU | undefined {
     return this.tpu(keyOf({ name: one.tpu, zone: one.zone }));
-  }
-
-  /** Newest first, without those that were dismissed. */
-  get operations(): IOperation[] {
-    return this.resources.operations;
-  }
-
-  operation(id: string): IOperation | undefined {
-    return this.resources.operation(id);
   }
 
   /** The failed operation that an environment's problem comes from. */
@@ -87,43 +54,23 @@ export class TPUModel extends Synchronizer {
     tpu: name,
     zone
   }: IEnvironment): IOperation | undefined {
-    return this.resources
-      .allOf({ name, zone })
-      .find(one => one.state === 'failed' && isSame(one.problem, problem));
+    return this.allOf({ name, zone }).find(
+      one => one.state === 'failed' && isSame(one.problem, problem)
+    );
   }
 
   operationsOf(tpu: TPURef): IOperation[] {
     return this.operations.filter(one => isOf(one, tpu));
   }
 
-  /** Also those that were dismissed, newest first. */
-  allOperationsOf(tpu: TPURef): IOperation[] {
-    return this.resources.allOf(tpu);
-  }
-
   /** Those that run on a TPU, also those that the user does not wait for. */
   runningOn(tpu: TPURef): IOperation[] {
-    return this.resources.running.filter(one => isOf(one, tpu));
-  }
-
-  /** The kernels on a TPU, as of the last `loadKernels`. */
-  kernels(tpu: TPURef): IKernel[] {
-    return this.resources.kernels(tpu);
-  }
-
-  /** The tunnels to a TPU, the oldest first. */
-  tunnels(tpu: TPURef): ITunnel[] {
-    return this.resources.tunnels(tpu);
-  }
-
-  /** The web apps of its hosts that are open, the oldest first. */
-  apps(tpu: TPURef): IApp[] {
-    return this.resources.apps(tpu);
+    return this.running.filter(one => isOf(one, tpu));
   }
 
   /** Whether an app is known to be closed. */
   isClosed(app: string): boolean {
-    return this.phase === 'ready' && !this.resources.allApps.has(app);
+    return this.phase === 'ready' && !this.allApps.has(app);
   }
 
   /** Which types and zones there are; null until it was loaded. */
@@ -147,20 +94,37 @@ export class TPUModel extends Synchronizer {
    * Sends a request that changes a TPU; whether it was accepted. If not, `failure` says why. The
    * operation that it begins is followed.
    */
-  send(
+  async send(
     tpu: TPURef,
     request: (client: TPUClient) => Promise<IOperation | void>
   ): Promise<boolean> {
-    return this._sent.send(tpu, () => request(this.client));
+    this.dismissFailure(tpu);
+    try {
+      const operation = await request(this.client);
+      if (operation) {
+        this.putOperation(operation);
+      }
+    } catch (error) {
+      this._fail(tpu, error);
+      return false;
+    }
+    this.changed();
+    return true;
   }
 
-  /** Why the last request for a TPU failed. */
+  /** Why the last request for a TPU failed, or what it has led to. */
   failure(tpu: TPURef): Failure | undefined {
-    return this._sent.failure(tpu);
+    return this._failures.get(keyOf(tpu));
   }
 
   dismissFailure(tpu: TPURef): void {
-    this._sent.dismiss(tpu);
+    this._failures.delete(keyOf(tpu));
+    this.changed();
+  }
+
+  private _fail(tpu: TPURef, error: unknown): void {
+    this._failures.set(keyOf(tpu), Failure.from(error));
+    this.changed();
   }
 
   /** Throws `Failure`, for the form to show. */
@@ -174,29 +138,9 @@ export class TPUModel extends Synchronizer {
   /** Throws `Failure`, for the form to show. */
   async startHunt(request: IStartHunt): Promise<IHunt> {
     const hunt = await this.client.hunts.start(request);
-    this.resources.hunts.set(hunt.id, hunt);
+    this.hunts.set(hunt.id, hunt);
     this.putOperation(await this.client.operations.get(hunt.id));
     return hunt;
-  }
-
-  /** The hunt whose operation has this id. */
-  hunt(id: string): IHunt | undefined {
-    return this.resources.hunt(id);
-  }
-
-  /** Throws `Failure`. */
-  async changePackages(
-    tpu: TPURef,
-    environment: string,
-    change: IChangePackages
-  ): Promise<IOperation> {
-    const operation = await this.client.environments.changePackages(
-      tpu,
-      environment,
-      change
-    );
-    this.putOperation(operation);
-    return operation;
   }
 
   /** The request of a create operation that was started in this page. */
@@ -226,15 +170,6 @@ export class TPUModel extends Synchronizer {
     return operation;
   }
 
-  /** Deletes a TPU, and creates the same one again, by a hunt. */
-  replace(tpu: TPURef, how: IReplaceTPU): Promise<boolean> {
-    return this.send(tpu, async client => {
-      const hunt = await client.hunts.replace(tpu, how);
-      this.resources.hunts.set(hunt.id, hunt);
-      return client.operations.get(hunt.id);
-    });
-  }
-
   connect(tpu: TPURef, request: IConnectTPU = {}): Promise<boolean> {
     return this.send(tpu, client => client.connect(tpu, request));
   }
@@ -242,7 +177,7 @@ export class TPUModel extends Synchronizer {
   shutDownKernel(tpu: TPURef, id: string): Promise<boolean> {
     return this.send(tpu, async client => {
       await client.kernels.shutDown(tpu, id);
-      this.resources.setKernels(
+      this.setKernels(
         tpu,
         this.kernels(tpu).filter(kernel => kernel.id !== id)
       );
@@ -255,7 +190,7 @@ export class TPUModel extends Synchronizer {
     this._kernelFailures.delete(key);
     try {
       const kernels = await this.client.kernels.list(tpu);
-      this.resources.setKernels(tpu, kernels);
+      this.setKernels(tpu, kernels);
       return kernels;
     } catch (error) {
       this._kernelFailures.set(key, Failure.from(error));
@@ -270,21 +205,14 @@ export class TPUModel extends Synchronizer {
     return this._kernelFailures.get(keyOf(tpu));
   }
 
-  /** The name of a new terminal on a host, in Jupyter; null if it was refused. */
-  async openTerminal(tpu: TPURef, host: number): Promise<string | null> {
-    let name: string | null = null;
-    await this._sent.send(tpu, async () => {
-      ({ name } = await this.client.openTerminal(tpu, host));
-    });
-    return name;
-  }
-
-  /** Keeps an app or a tunnel that a request has opened. */
-  keep(opened: { app: IApp } | { tunnel: ITunnel }): void {
-    if ('app' in opened) {
-      this.resources.allApps.set(opened.app.id, opened.app);
+  /** Keeps what a request has opened or started. */
+  keep(made: { app: IApp } | { job: IJob } | { tunnel: ITunnel }): void {
+    if ('app' in made) {
+      this.allApps.set(made.app.id, made.app);
+    } else if ('job' in made) {
+      this.allJobs.set(made.job.id, made.job);
     } else {
-      this.resources.allTunnels.set(opened.tunnel.id, opened.tunnel);
+      this.allTunnels.set(made.tunnel.id, made.tunnel);
     }
     this.changed();
   }
@@ -297,16 +225,8 @@ export class TPUModel extends Synchronizer {
   ): Promise<boolean> {
     return this.send(tpu, async client => {
       await request(client);
-      this.resources.dropPort(id);
+      this.dropPort(id);
     });
-  }
-
-  /** Starts Ray, and returns its dashboard; null if it failed. */
-  async startRay(tpu: TPURef, request: IStartRay): Promise<IApp | null> {
-    const opened = await this._sendForApp(tpu, client =>
-      client.ray.start(tpu, request)
-    );
-    return opened?.app ?? null;
   }
 
   /** Opens TensorBoard and waits until it is open. Throws `Failure`, for the tab to show. */
@@ -324,24 +244,8 @@ export class TPUModel extends Synchronizer {
     }
   }
 
-  /** Traces programs, and returns the TensorBoard that shows that; null if it failed. */
-  async profile(
-    tpu: TPURef,
-    request: IProfileTPU
-  ): Promise<{ app: IApp; profile: IProfile } | null> {
-    const opened = await this._sendForApp(tpu, client =>
-      client.profiles.start(tpu, request)
-    );
-    return (
-      opened && {
-        app: opened.app,
-        profile: opened.operation.result as unknown as IProfile
-      }
-    );
-  }
-
   /** The app that an operation opens, and its end; null if it failed: it shows why, or `failure`. */
-  private async _sendForApp(
+  async sendForApp(
     tpu: TPURef,
     request: (client: TPUClient) => Promise<IOperation>
   ): Promise<{ app: IApp; operation: IOperation } | null> {
@@ -359,7 +263,7 @@ export class TPUModel extends Synchronizer {
       return { app, operation: this.operation(id) ?? begun };
     } catch (error) {
       if (this.operation(id)?.state !== 'failed') {
-        this._sent.fail(tpu, error);
+        this._fail(tpu, error);
       }
       return null;
     }
@@ -388,7 +292,7 @@ export class TPUModel extends Synchronizer {
 
   /** Hides an operation that has ended, or one that goes on whoever waits for it. */
   dismiss(id: string): void {
-    this.resources.dismiss(id);
+    super.dismiss(id);
     this.changed();
   }
 
@@ -420,7 +324,11 @@ export class TPUModel extends Synchronizer {
 
   protected updated(): void {
     if (this.phase === 'ready') {
-      this._sent.retain(key => this.tpu(key) !== undefined);
+      for (const key of this._failures.keys()) {
+        if (!this.tpu(key)) {
+          this._failures.delete(key);
+        }
+      }
       this.jobs.follow();
     }
     super.updated();
@@ -430,5 +338,5 @@ export class TPUModel extends Synchronizer {
   private _cancelling = new Set<string>();
   private _catalog: Loaded<ICatalog>;
   private _createRequests = new Map<string, ICreateTPU>();
-  private _sent: TPURequests;
+  private _failures = new Map<string, Failure>();
 }

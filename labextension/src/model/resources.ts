@@ -11,6 +11,7 @@ import {
   ITPU,
   ITunnel
 } from '../rest/api';
+import { Store } from '../ui/observable';
 import { StoredIds } from './storedIds';
 
 /** How the REST interface names a TPU: its zone and name. */
@@ -27,17 +28,41 @@ export function refOf(key: string): TPURef {
   return { name, zone };
 }
 
+/** Always the same, so that what shows it need not be rendered again. */
+const NO_KERNELS: IKernel[] = [];
+
 /** The kinds of operations on environments. */
 const ON_ENVIRONMENTS: IOperation['kind'][] = ['connect', 'environment'];
 
-export class Resources {
-  constructor(private _dismissed: StoredIds) {}
+/** What the server has of one kind, by its ids; the oldest first. */
+class Collection<T extends { id: string }> extends Map<string, T> {
+  fill(items: T[]): void {
+    this.clear();
+    items.forEach(item => this.set(item.id, item));
+  }
+
+  /** Takes an event in, which may have no more of it than its id. */
+  apply({ gone, id }: IChange, item: T | null): void {
+    if (gone) {
+      this.delete(id);
+    } else if (item) {
+      this.set(id, item);
+    }
+  }
+}
+
+export class Resources extends Store {
+  constructor(private _dismissed: StoredIds) {
+    super();
+  }
 
   /** By name, then zone. */
   get tpus(): ITPU[] {
-    return [...this._tpus.values()].sort(
+    // Asked for by each row; comparing names takes time.
+    this._sorted ??= [...this._tpus.values()].sort(
       (a, b) => a.name.localeCompare(b.name) || a.zone.localeCompare(b.zone)
     );
+    return this._sorted;
   }
 
   tpu(key: string): ITPU | undefined {
@@ -68,29 +93,29 @@ export class Resources {
   }
 
   kernels(tpu: TPURef): IKernel[] {
-    return this._kernels.get(keyOf(tpu)) ?? [];
+    return this._kernels.get(keyOf(tpu)) ?? NO_KERNELS;
   }
 
   setKernels(tpu: TPURef, kernels: IKernel[]): void {
     this._kernels.set(keyOf(tpu), kernels);
   }
 
-  /** By their ids; the oldest first, as in what follows. */
-  readonly allTunnels = new Map<string, ITunnel>();
-  readonly allApps = new Map<string, IApp>();
-  readonly allJobs = new Map<string, IJob>();
+  readonly allTunnels = new Collection<ITunnel>();
+  readonly allApps = new Collection<IApp>();
+  readonly allJobs = new Collection<IJob>();
   /** By the ids of their operations. */
-  readonly hunts = new Map<string, IHunt>();
+  readonly hunts = new Collection<IHunt>();
 
   tunnels(tpu: TPURef): ITunnel[] {
     return [...this.allTunnels.values()].filter(one => isOf(one, tpu));
   }
 
+  /** The web apps of its hosts that are open. */
   apps(tpu: TPURef): IApp[] {
     return [...this.allApps.values()].filter(one => isOf(one, tpu));
   }
 
-  jobs(tpu: TPURef): IJob[] {
+  jobsOf(tpu: TPURef): IJob[] {
     return [...this.allJobs.values()].filter(one => isOf(one, tpu));
   }
 
@@ -98,10 +123,6 @@ export class Resources {
   dropPort(id: string): void {
     this.allTunnels.delete(id);
     this.allApps.delete(id);
-  }
-
-  hunt(id: string): IHunt | undefined {
-    return this.hunts.get(id);
   }
 
   /** A text that differs when the server has other kernelspecs. */
@@ -121,8 +142,9 @@ export class Resources {
    *
    * @returns the operations that have ended since the last answer or event
    */
-  replace(tpus: ITPU[], operations: IOperation[]): IOperation[] {
+  replaceAll(tpus: ITPU[], operations: IOperation[]): IOperation[] {
     this._tpus = new Map(tpus.map(tpu => [keyOf(tpu), tpu]));
+    this._sorted = null;
     const before = this._operations;
     this._operations = new Map();
     const ended: IOperation[] = [];
@@ -141,50 +163,46 @@ export class Resources {
     return ended;
   }
 
-  /** Applies an event; returns the same as `replace`. */
+  /** Applies an event; returns the same as `replaceAll`. */
   apply(change: IChange): IOperation[] {
-    const { gone, id, operation } = change;
-    const put = <T>(all: Map<string, T>, one: T | null) => {
-      if (gone) {
-        all.delete(id);
-      } else if (one) {
-        all.set(id, one);
-      }
-    };
+    const { gone, id, operation, tpu } = change;
     switch (change.what) {
       case 'operation':
         if (operation && !gone) {
           return this.put(operation);
         }
-        put(this._operations, null);
+        this._operations.delete(id);
         this._dismissed.delete(id);
         break;
       case 'tpu':
-        put(this._tpus, change.tpu);
+        this._sorted = null;
         if (gone) {
+          this._tpus.delete(id);
           this._kernels.delete(id);
+        } else if (tpu) {
+          this._tpus.set(id, tpu);
         }
         break;
       case 'kernel':
         this._applyKernel(change);
         break;
       case 'job':
-        put(this.allJobs, change.job);
+        this.allJobs.apply(change, change.job);
         break;
       case 'hunt':
-        put(this.hunts, change.hunt);
+        this.hunts.apply(change, change.hunt);
         break;
       case 'tunnel':
-        put(this.allTunnels, change.tunnel);
+        this.allTunnels.apply(change, change.tunnel);
         break;
       case 'app':
-        put(this.allApps, change.app);
+        this.allApps.apply(change, change.app);
         break;
     }
     return [];
   }
 
-  /** Adds or updates one operation; returns the same as `replace`. */
+  /** Adds or updates one operation; returns the same as `replaceAll`. */
   put(operation: IOperation): IOperation[] {
     if (!operation.tpu) {
       return []; // not about a TPU, such as a compilation
@@ -260,15 +278,8 @@ export class Resources {
   private _kernels = new Map<string, IKernel[]>();
   private _operations = new Map<string, IOperation>();
   private _tpus = new Map<string, ITPU>();
-}
-
-/** Makes *map* have *items* only. */
-export function fill<T extends { id: string }>(
-  map: Map<string, T>,
-  items: T[]
-): void {
-  map.clear();
-  items.forEach(item => map.set(item.id, item));
+  /** By name and zone; null after they have changed. */
+  private _sorted: ITPU[] | null = null;
 }
 
 /** Whether two messages say the same. */

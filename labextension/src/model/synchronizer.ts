@@ -12,9 +12,9 @@ import {
 } from '../rest/api';
 import { Failure } from '../rest/failure';
 import { FleetRequests } from '../rest/requests';
-import { Store } from '../ui/observable';
 import { IChangeFeed } from './changeFeed';
-import { fill, Resources } from './resources';
+import { Resources } from './resources';
+import { StoredIds } from './storedIds';
 
 /**
  * loading: no answer yet; ready: there is a list; missing: the server extension is not enabled;
@@ -29,14 +29,14 @@ export const POLL = { idle: 20, busy: 4, max: 120 };
 const EVENT_TIMEOUT = 2000;
 
 /** Emits `stateChanged` when the resources, the phase or the problem have changed. */
-export class Synchronizer extends Store {
+export class Synchronizer extends Resources {
   /** Disposes of *changes* with itself. */
   constructor(
-    readonly resources: Resources,
     private _requests: FleetRequests,
-    private _changes: IChangeFeed
+    private _changes: IChangeFeed,
+    dismissed = new StoredIds()
   ) {
-    super();
+    super(dismissed);
     _changes.changed.connect(this._onChange, this);
     _changes.connectedChanged.connect(this._onConnectedChanged, this);
     // Only without events, and not while the page is hidden.
@@ -116,11 +116,11 @@ export class Synchronizer extends Store {
           this._requests.status().catch(() => null)
         ]);
       if (fetch === this._fetches && !this.isDisposed) {
-        fill(this.resources.allTunnels, tunnels);
-        fill(this.resources.allApps, apps);
-        fill(this.resources.hunts, hunts);
-        fill(this.resources.allJobs, jobs);
-        this._emitEnded(this.resources.replace(list.tpus, operations));
+        this.allTunnels.fill(tunnels);
+        this.allApps.fill(apps);
+        this.hunts.fill(hunts);
+        this.allJobs.fill(jobs);
+        this._emitEnded(this.replaceAll(list.tpus, operations));
         this._problem = list.problem;
         this.status = status;
         this._failure = null;
@@ -184,7 +184,7 @@ export class Synchronizer extends Store {
 
   /** Adds or updates one operation, such as a call's answer. */
   putOperation(operation: IOperation): void {
-    this._emitEnded(this.resources.put(operation));
+    this._emitEnded(this.put(operation));
     this._setPollInterval();
     this.updated();
   }
@@ -195,7 +195,7 @@ export class Synchronizer extends Store {
   }
 
   private _apply(change: IChange): void {
-    this._emitEnded(this.resources.apply(change));
+    this._emitEnded(this.apply(change));
     this._setPollInterval();
   }
 
@@ -209,7 +209,7 @@ export class Synchronizer extends Store {
 
   /** Emits a signal when the set of ready environments has changed. */
   private _checkKernelspecs(): void {
-    const now = this.resources.kernelspecs;
+    const now = this.kernelspecs;
     if (now !== this._kernelspecs) {
       this._kernelspecs = now;
       this.kernelspecsChanged.emit();
@@ -217,7 +217,7 @@ export class Synchronizer extends Store {
   }
 
   private _setPollInterval(): void {
-    const busy = this.resources.running.length > 0;
+    const busy = this.running.length > 0;
     const interval = (busy ? POLL.busy : POLL.idle) * 1000;
     if (this._poll.frequency.interval !== interval) {
       this._poll.frequency = { ...this._poll.frequency, interval };

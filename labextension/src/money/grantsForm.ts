@@ -2,7 +2,8 @@
 
 import { IGrant, IGrantUse } from '../rest/api';
 import { TPUClient } from '../rest/client';
-import { ListForm, namesIn } from '../ui/listForm';
+import { ListForm } from '../ui/listForm';
+import { namesIn } from '../ui/typed';
 
 /** The input; types and zones are separated by commas or spaces. */
 export interface IGrantFields {

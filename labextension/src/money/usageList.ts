@@ -14,8 +14,12 @@ export class UsageList extends Loaded<IUsage> {
   /** What the user typed: IDs of projects, "" for this server's. */
   fields = { projects: '' };
 
-  set(projects: string): void {
+  set(_: 'projects', projects: string): void {
     this.fields = { projects };
     this.changed();
+  }
+
+  problemOf(): string {
+    return '';
   }
 }

@@ -3,12 +3,13 @@
 import { ellipsesIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
+import { adopt } from '../actions/questions';
 import { useActions } from '../actions/useActions';
 import { keyOf } from '../model/resources';
 import { IUsedTPU } from '../rest/api';
 import { Alert, EmptyState, IconButton, TextButton } from '../ui/elements';
 import { failureText } from '../ui/failures';
-import { Fields } from '../ui/fields';
+import { FormFields } from '../ui/fields';
 import { PanelForm, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
@@ -50,8 +51,8 @@ export function UsagePage() {
           </Rows>
         </>
       )}
-      <Fields
-        values={list.fields}
+      <FormFields
+        form={list}
         fields={[
           {
             name: 'projects',
@@ -63,7 +64,6 @@ export function UsagePage() {
             autoComplete: 'off'
           }
         ]}
-        onChange={(_, projects) => list.set(projects)}
       />
       <div className="jp-tpu-Buttons">
         <TextButton type="submit" disabled={list.loading}>
@@ -125,7 +125,7 @@ function Used({ used }: { used: IUsedTPU }) {
             <div className="jp-tpu-Buttons">
               <TextButton
                 title={trans.__('Label it as yours')}
-                onClick={() => void actions.adopt(tpu)}
+                onClick={() => void adopt(actions, tpu)}
               >
                 {tpu.not_yours ? trans.__('Adopt…') : trans.__('Adopt')}
               </TextButton>

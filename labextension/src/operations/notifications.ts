@@ -23,57 +23,31 @@ import { startableEnvironments } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { StoredIds } from '../model/storedIds';
 import { maintenanceText } from '../panel/tpuLabels';
-import { IInterruption, ITPU } from '../rest/api';
+import { ITPU } from '../rest/api';
 import { ITPUActions } from '../tokens';
-import { notify } from '../ui/notify';
+import { INotificationAction, notify } from '../ui/notify';
 import { trans } from '../ui/translation';
 import { problemLine } from '../ui/text';
 import { operationTitle } from './operationLabels';
 
-/** What the checkpoints have led to: "" until all of them have ended. */
-function howItWent({ checkpoints }: IInterruption): string {
-  const states = checkpoints.map(checkpoint => checkpoint.state);
-  return states.includes('running') ? '' : states.join(' ');
+/** What is news of a TPU, and what comes for it; null where nothing does. */
+function comingTo(tpu: ITPU): { news: string; text: string } | null {
+  const { id, interruption, maintenance } = tpu;
+  const coming = maintenanceText(tpu);
+  if (!coming) {
+    return null;
+  }
+  // That all checkpoints have ended is news, too.
+  const states = interruption?.checkpoints.map(({ state }) => state) ?? [];
+  const ended = states.includes('running') ? '' : states.join(' ');
+  const news = interruption
+    ? `${id} ${interruption.kind} ${interruption.noticed} ${ended}`
+    : `${id} ${maintenance?.start} ${maintenance?.ongoing}`;
+  return { news, text: problemLine(coming) };
 }
 
 /** Up to so many TPUs that Google has ended get a notification each; more would cover the page. */
 const ENDED_SHOWN = 2;
-
-/**
- * Says that Google has ended TPUs, and what to do.
- * told: the names in each notification of before.
- */
-function notifyOfEnded(
-  ended: readonly ITPU[],
-  told: Map<string, string[]>,
-  actions: Actions
-): void {
-  const show = actions.showTPU;
-  const open = [...told].filter(([id]) => Notification.manager.has(id));
-  const names = [
-    ...open.flatMap(([, all]) => all),
-    ...ended.map(({ name }) => name)
-  ];
-  if (ended.length > 0 && names.length > ENDED_SHOWN) {
-    open.forEach(([id]) => Notification.dismiss(id));
-    const text = trans.__(
-      'Google has ended %1 TPUs: %2. Delete them and create others.',
-      names.length,
-      names.join(', ')
-    );
-    told.set(notify.error(text, show), names);
-    return;
-  }
-  for (const tpu of ended) {
-    const end = {
-      label: trans.__('Delete…'),
-      callback: () =>
-        void actions.act('delete', actions.model.tpu(keyOf(tpu)) ?? tpu)
-    };
-    const id = notify.error(problemLine(tpu.problem), end, show);
-    told.set(id, [tpu.name]);
-  }
-}
 
 /**
  * wanted: whether to notify of operations.
@@ -86,7 +60,26 @@ export function addNotifications(
   notebooks: IOpenNotebooks,
   announced = new StoredIds()
 ): void {
-  const { model } = actions;
+  const { model, showTPU } = actions;
+  const isNews = (what: string) => {
+    const news = isWanted() && !announced.has(what);
+    if (news) {
+      announced.add(what);
+    }
+    return news;
+  };
+  const endOf = (tpu: ITPU): INotificationAction => ({
+    label: trans.__('Delete…'),
+    callback: () => void actions.act('delete', model.tpu(keyOf(tpu)) ?? tpu)
+  });
+  const page = (
+    label: string,
+    name: 'queued' | 'usage'
+  ): INotificationAction => ({
+    label,
+    callback: () => void actions.openPage(name)
+  });
+
   model.operationEnded.connect((_, operation) => {
     if (!isWanted() || actions.view.visible) {
       return;
@@ -125,88 +118,78 @@ export function addNotifications(
       actions: actions.offers('job') ? [log] : []
     });
   });
-  const isNews = (what: string) => {
-    if (!isWanted() || announced.has(what)) {
-      return false;
-    }
-    announced.add(what);
-    return true;
-  };
+
   // The notifications of hosts that are about to stop, by the ids of their TPUs.
   const interrupted = new Map<string, string>();
-  const toldEnded = new Map<string, string[]>();
+  const notifyOfComing = ({ id, interruption }: ITPU, message: string) => {
+    const options = { autoClose: false as const, actions: [showTPU] };
+    const before = interrupted.get(id) ?? '';
+    if (interruption && Notification.manager.has(before)) {
+      Notification.update({ id: before, message, ...options });
+      return;
+    }
+    const shown = Notification.warning(message, options);
+    if (interruption) {
+      interrupted.set(id, shown);
+    }
+  };
+  // The names in each notification that Google has ended TPUs.
+  const told = new Map<string, string[]>();
+  const notifyOfEnded = (ended: ITPU[]) => {
+    const open = [...told].filter(([id]) => Notification.manager.has(id));
+    const before = open.flatMap(([, names]) => names);
+    const names = [...before, ...ended.map(({ name }) => name)];
+    if (names.length <= ENDED_SHOWN) {
+      for (const tpu of ended) {
+        const text = problemLine(tpu.problem);
+        told.set(notify.error(text, endOf(tpu), showTPU), [tpu.name]);
+      }
+      return;
+    }
+    open.forEach(([id]) => Notification.dismiss(id));
+    const text = trans.__(
+      'Google has ended %1 TPUs: %2. Delete them and create others.',
+      names.length,
+      names.join(', ')
+    );
+    told.set(notify.error(text, showTPU), names);
+  };
   model.stateChanged.connect(() => {
     const ended: ITPU[] = [];
     for (const tpu of model.tpus) {
-      const show = actions.showTPU;
-      const end = {
-        label: trans.__('Delete…'),
-        callback: () => void actions.act('delete', model.tpu(keyOf(tpu)) ?? tpu)
-      };
-      const coming = maintenanceText(tpu);
-      const { forgotten, id, interruption, maintenance } = tpu;
-      const news = interruption
-        ? `${id} ${interruption.kind} ${interruption.noticed} ${howItWent(interruption)}`
-        : `${id} ${maintenance?.start} ${maintenance?.ongoing}`;
-      if (coming && isNews(news)) {
-        const message = problemLine(coming);
-        const options = { autoClose: false as const, actions: [show] };
-        const before = interrupted.get(id) ?? '';
-        if (interruption && Notification.manager.has(before)) {
-          Notification.update({ id: before, message, ...options });
-        } else {
-          const shown = Notification.warning(message, options);
-          if (interruption) {
-            interrupted.set(id, shown);
-          }
-        }
+      const { advice, forgotten, id, name, problem, state } = tpu;
+      const coming = comingTo(tpu);
+      if (coming && isNews(coming.news)) {
+        notifyOfComing(tpu, coming.text);
       }
-      const gone = tpu.state === 'PREEMPTED' || tpu.state === 'TERMINATED';
-      if (gone && tpu.problem && isNews(`gone ${id}`)) {
+      const gone = state === 'PREEMPTED' || state === 'TERMINATED';
+      if (gone && problem && isNews(`gone ${id}`)) {
         ended.push(tpu);
       }
       if (forgotten && isNews(`forgotten ${id}`)) {
-        const usage = {
-          label: trans.__('Show Usage'),
-          callback: () => {
-            actions.openPanel();
-            void actions.openPage('usage');
-          }
-        };
-        notify.warning(
-          trans.__(
-            '%1 has been ready for hours, and is not connected here. %2',
-            tpu.name,
-            tpu.advice
-          ),
-          usage,
-          end
+        const text = trans.__(
+          '%1 has been ready for hours, and is not connected here. %2',
+          name,
+          advice
         );
+        notify.warning(text, page(trans.__('Show Usage'), 'usage'), endOf(tpu));
       }
     }
-    notifyOfEnded(ended, toldEnded, actions);
+    if (ended.length > 0) {
+      notifyOfEnded(ended);
+    }
   });
   model.unlistedChanged.connect((_, { queued }) => {
     if (
       queued?.forgotten &&
       isNews(`queued ${queued.zone}/${queued.name} ${queued.created}`)
     ) {
-      const { name, state } = queued;
-      const show = {
-        label: trans.__('Show Queued Resources'),
-        callback: () => {
-          actions.openPanel();
-          void actions.openPage('queued');
-        }
-      };
-      notify.warning(
-        trans.__(
-          'Queued resource %1: %2. It uses quota until you delete it.',
-          name,
-          queuedState(state)
-        ),
-        show
+      const text = trans.__(
+        'Queued resource %1: %2. It uses quota until you delete it.',
+        queued.name,
+        queuedState(queued.state)
       );
+      notify.warning(text, page(trans.__('Show Queued Resources'), 'queued'));
     }
   });
   addLostKernels(actions, notebooks);

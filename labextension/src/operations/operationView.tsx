@@ -8,6 +8,8 @@ import {
 } from '@jupyterlab/ui-components';
 import React, { useId, useLayoutEffect, useRef } from 'react';
 
+import type { Actions } from '../actions/actions';
+import { cancel, createElsewhere, retry } from '../actions/questions';
 import { useActions } from '../actions/useActions';
 import { resultOf, wouldOverwrite } from '../files/results';
 import { FileResult } from '../files/resultView';
@@ -40,8 +42,8 @@ export function Operation({ operation }: IProps) {
   const cancelling = model.isCancelling(operation);
   const over = operation.state === 'done' || operation.state === 'cancelled';
   const synced = resultOf('sync', operation);
-  const hunt = model.hunt(operation.id);
-  const toggle = () => actions.toggleOperation(operation);
+  const hunt = model.hunts.get(operation.id);
+  const toggle = () => toggleDetails(actions, operation);
   return (
     <section
       className={`jp-tpu-Operation jp-mod-${operation.state}`}
@@ -72,7 +74,7 @@ export function Operation({ operation }: IProps) {
             icon={closeIcon}
             label={hunt ? trans.__('Stop') : trans.__('Cancel')}
             disabled={cancelling}
-            onClick={() => void actions.cancel(operation)}
+            onClick={() => void cancel(actions, operation)}
           />
         ) : (
           // Google goes on with what runs, whoever waits.
@@ -112,7 +114,7 @@ export function Operation({ operation }: IProps) {
             }
           )}
         >
-          <TextButton onClick={() => void actions.retry(operation)}>
+          <TextButton onClick={() => void retry(actions, operation)}>
             {wouldOverwrite(operation)
               ? trans.__('Overwrite')
               : operation.kind !== 'environment'
@@ -124,7 +126,9 @@ export function Operation({ operation }: IProps) {
           {operation.kind === 'create' &&
             operation.problem?.reason === 'NO_CAPACITY' && (
               <>
-                <TextButton onClick={() => void actions.huntFor(operation)}>
+                <TextButton
+                  onClick={() => void createElsewhere(actions, operation)}
+                >
                   {trans.__('Hunt in More Zones…')}
                 </TextButton>
                 <ElsewhereLinks operation={operation} />
@@ -147,7 +151,7 @@ function ElsewhereLinks({ operation }: IProps) {
     <OtherZones
       form={actions.forms.create}
       request={request}
-      onPick={zone => void actions.createIn(zone, operation)}
+      onPick={zone => void createElsewhere(actions, operation, zone)}
     />
   ) : null;
 }
@@ -164,7 +168,7 @@ export function OperationDetails({ operation }: IProps) {
         open={open}
         controls={details}
         className="jp-tpu-Operation-more"
-        onToggle={() => actions.toggleOperation(operation)}
+        onToggle={() => toggleDetails(actions, operation)}
       >
         {open ? trans.__('Hide details') : trans.__('Show details')}
       </Disclosure>
@@ -173,9 +177,17 @@ export function OperationDetails({ operation }: IProps) {
   );
 }
 
+/** Shows its steps and its whole log, or hides them. */
+function toggleDetails({ model, view }: Actions, { id }: IOperation): void {
+  view.toggle(id);
+  if (view.isOpen(id)) {
+    void model.loadLog(id);
+  }
+}
+
 function Lines({ id, operation }: IProps & { id: string }) {
   const { model } = useActions();
-  const hunt = model.hunt(operation.id);
+  const hunt = model.hunts.get(operation.id);
   return (
     <div id={id} className="jp-tpu-Operation-details">
       {hunt ? <HuntAttempts hunt={hunt} /> : <Steps steps={operation.steps} />}

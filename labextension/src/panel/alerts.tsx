@@ -3,6 +3,7 @@
 import React from 'react';
 
 import type { Actions } from '../actions/actions';
+import { stopTrying } from '../actions/questions';
 import { ITPUProps, useActions } from '../actions/useActions';
 import { EnvironmentAlert } from '../environments/environments';
 import { isSame } from '../model/resources';
@@ -22,7 +23,7 @@ export function isUrgent({ state }: IOperation): boolean {
 /** A TPU that does not run: who ended that, when, why, and what can be done now. */
 export function WhyEnded({ tpu }: ITPUProps) {
   const { model } = useActions();
-  const ending = endingOf(tpu, model.allOperationsOf(tpu));
+  const ending = endingOf(tpu, model.allOf(tpu));
   return (
     ending && (
       <section className="jp-tpu-Ending" aria-label={ending.title}>
@@ -83,7 +84,7 @@ export function Alerts({
       {tpu.problem && !known && !tpu.environments.some(isTheProblem) && (
         <Alert kind="warning" {...problemText(tpu.problem)}>
           {refused && (
-            <TextButton onClick={() => void actions.stopTrying(tpu, refused)}>
+            <TextButton onClick={() => void stopTrying(actions, tpu, refused)}>
               {trans.__('Stop Trying…')}
             </TextButton>
           )}

@@ -23,11 +23,11 @@ import {
   EmptyState,
   IconButton,
   Link,
-  ShowAll,
   TextButton
 } from '../ui/elements';
 import { failureText, serverProblems } from '../ui/failures';
 import { CheckSetup } from '../ui/formPage';
+import { useSome } from '../ui/listSection';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 import { Alerts, hasAlerts, isUrgent } from './alerts';
@@ -286,23 +286,12 @@ function Some(props: {
   children: JSX.Element[];
 }) {
   const { children, id, label } = props;
-  const actions = useActions();
-  const all = `some#${id}`;
-  const hidden = children.length - SHOWN;
+  const name = trans.__('Show all %1 %2', children.length, label);
+  const [some, more] = useSome(id, children, SHOWN, name);
   return (
     <>
-      {children.slice(
-        0,
-        actions.view.isOpen(all) || hidden <= 1 ? undefined : SHOWN
-      )}
-      {hidden > 1 && (
-        <ShowAll
-          id={all}
-          view={actions.view}
-          count={children.length}
-          label={trans.__('Show all %1 %2', children.length, label)}
-        />
-      )}
+      {some}
+      {more}
     </>
   );
 }

@@ -11,6 +11,18 @@ import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
 import { trans } from '../ui/translation';
 
+/** The actions of submenus. */
+const CHIPS: Action[] = ['chips', 'split', 'slices', 'profile', 'memory'];
+const FILES: Action[] = [
+  'browse',
+  'upload',
+  'download',
+  'copy',
+  'sync',
+  'share'
+];
+const PORTS: Action[] = ['tensorboard', 'ray', 'app', 'tunnel'];
+
 /** Actions in a menu of their own. */
 interface ISubmenu {
   menu: Menu;
@@ -38,31 +50,15 @@ export class TPUMenu extends Menu {
       menu.title.icon = ACTIONS[icon].icon;
       return { menu, actions };
     };
-    const files = submenu(trans.__('Files'), 'browse', [
-      'browse',
-      'upload',
-      'download',
-      'copy',
-      'sync',
-      'share'
-    ]);
-    const ports = submenu(trans.__('Web Apps and Ports'), 'app', [
-      'tensorboard',
-      'ray',
-      'app',
-      'tunnel'
-    ]);
-    const chips = submenu(trans.__('Chips and Profiles'), 'memory', [
-      'chips',
-      'split',
-      'slices',
-      'profile',
-      'memory'
-    ]);
     // In the order of use; deleting comes last.
     this._groups = [
       ['connect', 'notebook', 'console', 'example', 'terminal', 'run', 'job'],
-      [files, ports, chips, 'check'],
+      [
+        submenu(trans.__('Files'), 'browse', FILES),
+        submenu(trans.__('Web Apps and Ports'), 'app', PORTS),
+        submenu(trans.__('Chips and Profiles'), 'memory', CHIPS),
+        'check'
+      ],
       ['environment', 'disconnect'],
       ['start', 'guard', 'stop'],
       ['report', 'replace', 'detach', 'delete']

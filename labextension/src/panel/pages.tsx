@@ -11,11 +11,8 @@ import { GrantsPage } from '../money/grantsPage';
 import { PricesPage } from '../money/pricesPage';
 import { UsagePage } from '../money/usagePage';
 import { TokensPage } from '../setup/tokensPage';
-import { Page } from './panelState';
 
-type Shown = Exclude<Page, 'list'>;
-
-const PAGES: { [page in Shown]: () => JSX.Element } = {
+const PAGES = {
   budgets: BudgetsPage,
   connect: ConnectPage,
   create: CreatePage,
@@ -27,7 +24,10 @@ const PAGES: { [page in Shown]: () => JSX.Element } = {
   usage: UsagePage
 };
 
-export default function Form({ page }: { page: Shown }) {
+/** Their names. */
+export type PageName = keyof typeof PAGES;
+
+export default function Form({ page }: { page: PageName }) {
   const Shown = PAGES[page];
   return <Shown />;
 }

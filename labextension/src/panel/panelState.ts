@@ -2,20 +2,11 @@
 
 import { StoredIds } from '../model/storedIds';
 import { Store } from '../ui/store';
+import type { PageName } from './pages';
 
 export type Shade = 'duty' | 'memory' | 'kernel';
 
-export type Page =
-  | 'budgets'
-  | 'connect'
-  | 'create'
-  | 'grants'
-  | 'list'
-  | 'packages'
-  | 'prices'
-  | 'queued'
-  | 'tokens'
-  | 'usage';
+export type Page = 'list' | PageName;
 
 /** The ids of what is folded end so. */
 const FOLDED = '#folded';

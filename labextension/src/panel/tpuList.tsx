@@ -18,13 +18,14 @@ export function TPUList({ tpus }: { tpus: ITPU[] }) {
   const [query, setQuery] = useState('');
   const words = query.toLowerCase().split(/\s+/);
   const many = tpus.length > FILTERED_ABOVE;
-  const shown = many
-    ? tpus.filter(tpu => {
-        const { label } = tpuStatus(tpu);
-        const text = `${tpu.name} ${tpu.type} ${tpu.zone} ${label}`;
-        return words.every(word => text.toLowerCase().includes(word));
-      })
-    : tpus;
+  const shown =
+    many && query
+      ? tpus.filter(tpu => {
+          const { label } = tpuStatus(tpu);
+          const text = `${tpu.name} ${tpu.type} ${tpu.zone} ${label}`;
+          return words.every(word => text.toLowerCase().includes(word));
+        })
+      : tpus;
   return (
     <>
       {many && (

@@ -28,9 +28,11 @@ export async function openRay(
   }
   if (cluster.state === 'stopped' || cluster.state === 'failed') {
     const request = await askStart(tpu, cluster);
-    const app = request && (await model.startRay(tpu, request));
-    if (app) {
-      await openApp(targetOf(app));
+    const started =
+      request &&
+      (await model.sendForApp(tpu, ({ ray }) => ray.start(tpu, request)));
+    if (started) {
+      await openApp(targetOf(started.app));
     }
     return;
   }

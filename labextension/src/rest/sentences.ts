@@ -47,22 +47,19 @@ function visit(value: unknown): void {
   } else if (value && typeof value === 'object') {
     const fields = value as Record<string, unknown>;
     for (const [name, content] of Object.entries(fields)) {
-      if (SENTENCES.has(name)) {
-        if (typeof content === 'string') {
-          fields[name] = inLanguage(content);
-          continue;
-        }
-        if (
-          Array.isArray(content) &&
-          content.every(one => typeof one === 'string')
-        ) {
-          fields[name] = content.map(inLanguage);
-          continue;
-        }
-      }
-      if (!VERBATIM.has(name)) {
+      const texts = SENTENCES.has(name) ? textsIn(content) : null;
+      if (texts) {
+        const translated = texts.map(inLanguage);
+        fields[name] = Array.isArray(content) ? translated : translated[0];
+      } else if (!VERBATIM.has(name)) {
         visit(content);
       }
     }
   }
+}
+
+/** A text, or a list of texts; null for anything else. */
+function textsIn(content: unknown): string[] | null {
+  const all: unknown[] = Array.isArray(content) ? content : [content];
+  return all.every(one => typeof one === 'string') ? all : null;
 }

@@ -40,11 +40,12 @@ export async function checkTPU(tpu: ITPU, model: TPUModel): Promise<void> {
   }
 }
 
-/** Checks what can keep a TPU from being created, and shows what was found. */
+/** Checks what can keep a TPU from being created, such as this one, and shows what was found. */
 export async function checkSetup(
-  request: ICheckSetup,
-  model: TPUModel
+  model: TPUModel,
+  { network, tier, type, version, zone }: ICheckSetup = {}
 ): Promise<void> {
+  const request = { network, tier, type, version, zone };
   const diagnosis = await wait(
     trans.__('Checking the project. This can take a minute.'),
     signal => model.client.doctor.preflight(request, signal)
@@ -70,7 +71,6 @@ export async function checkSetup(
     mending
   );
   if (label === setUp.label) {
-    const { network, zone } = request;
     await setUpNetwork({ network: network ?? 'default', zone }, model);
   } else if (label === addKey.label) {
     await addSSHKey(model);

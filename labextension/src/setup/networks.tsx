@@ -1,18 +1,16 @@
 // What a network lacks so that TPUs in it can be reached: shown first, then done.
 
-import { Notification } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { TPUModel } from '../model/model';
 import { INetworkSetup, ISetUpNetwork } from '../rest/api';
 import { confirm, show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
-import { failureLine } from '../ui/failures';
 import { ask } from '../ui/formDialog';
-import { namesIn } from '../ui/listForm';
-import { SUCCESS_TIMEOUT } from '../ui/notify';
+import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { wait } from '../ui/wait';
+import { namesIn } from '../ui/typed';
+import { wait, waitToEnd } from '../ui/wait';
 
 /** Asks whom to let in, shows what a network lacks, and creates that if the user agrees. */
 export async function setUpNetwork(
@@ -60,27 +58,18 @@ export async function setUpNetwork(
     return;
   }
   const { sources } = plan; // what was shown, whatever the address is now
-  const setUp = async () => {
-    const { blocked, network } = await model.client.networks.setUp({
-      ...request,
-      sources,
-      dry_run: false
-    });
-    return blocked.length > 0
-      ? trans.__('%1 is set up, except: %2', network, blocked.join(' '))
-      : trans.__('%1 is set up.', network);
-  };
-  Notification.promise(setUp(), {
-    pending: {
-      message: trans.__('Setting up the network. This can take a minute.'),
-      options: { autoClose: false }
-    },
-    success: { message: String, options: { autoClose: SUCCESS_TIMEOUT } },
-    error: {
-      message: error => failureLine(error),
-      options: { autoClose: false }
-    }
-  });
+  const done = await waitToEnd(
+    trans.__('Setting up the network. This can take a minute.'),
+    model.client.networks.setUp({ ...request, sources, dry_run: false })
+  );
+  if (done) {
+    const { blocked, network } = done;
+    notify.success(
+      blocked.length > 0
+        ? trans.__('%1 is set up, except: %2', network, blocked.join(' '))
+        : trans.__('%1 is set up.', network)
+    );
+  }
 }
 
 function Plan({ plan }: { plan: INetworkSetup }) {

@@ -2,7 +2,8 @@
 
 import { IToken } from '../rest/api';
 import { TPUClient } from '../rest/client';
-import { ListForm, namesIn } from '../ui/listForm';
+import { ListForm } from '../ui/listForm';
+import { namesIn } from '../ui/typed';
 
 export class TokensForm extends ListForm<{ name: string }, IToken> {
   constructor(requests: TPUClient['tokens']) {

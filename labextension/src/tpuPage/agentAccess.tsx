@@ -2,6 +2,7 @@
 
 import React from 'react';
 
+import { allowAgents } from '../actions/questions';
 import { ITPUProps, useActions } from '../actions/useActions';
 import { Link } from '../ui/elements';
 import { Terms } from '../ui/listSection';
@@ -30,7 +31,7 @@ export function AgentAccess({ tpu }: ITPUProps) {
           ? trans.__('Deny coding agents access to %1', tpu.name)
           : trans.__('Let coding agents run code on %1', tpu.name)
       }
-      onClick={() => void actions.allowAgents(tpu, !allowed)}
+      onClick={() => void allowAgents(actions, tpu, !allowed)}
     >
       {allowed ? trans.__('Deny') : trans.__('Allow')}
     </Link>

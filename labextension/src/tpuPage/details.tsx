@@ -4,6 +4,8 @@ import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { ACTIONS, actionLabel } from '../actions/table';
+import { keep } from '../actions/questions';
+import { trace } from '../actions/runs';
 import { ITPUProps, useActions } from '../actions/useActions';
 import { IKnownLoad } from '../chips/loads';
 import { hasLoad, Load } from '../chips/loadView';
@@ -23,22 +25,21 @@ import {
   kernelStateLabel
 } from '../kernels/kernelLabels';
 import { whyNotStoppable } from '../model/availableActions';
-import { keyOf } from '../model/resources';
 import { usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { linkLabel, tierLabel } from '../panel/tpuLabels';
 import { IHost, IKernel } from '../rest/api';
-import {
-  Alert,
-  HOSTS_SHOWN,
-  IconButton,
-  Link,
-  Section,
-  ShowAll
-} from '../ui/elements';
+import { chooseLogging } from '../setup/logging';
+import { Alert, IconButton, Link } from '../ui/elements';
 import { failureText } from '../ui/failures';
 import { filesIcon, traceIcon } from '../ui/icons';
-import { ListSection, Term, Terms } from '../ui/listSection';
+import {
+  HOSTS_SHOWN,
+  ListSection,
+  Section,
+  Term,
+  Terms
+} from '../ui/listSection';
 import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
 import { facts, joined, problemLine } from '../ui/text';
@@ -53,7 +54,6 @@ const KERNEL_TONES: { [state: string]: Tone } = {
 
 /** The parts of a TPU's page below its map: the most used first, what is rarely needed last. */
 export function Details({ tpu, load }: ITPUProps & { load: IKnownLoad }) {
-  const { view } = useActions();
   return (
     <div className="jp-tpu-Details">
       <Kernels tpu={tpu} />
@@ -64,7 +64,7 @@ export function Details({ tpu, load }: ITPUProps & { load: IKnownLoad }) {
       {hasLoad(tpu) && <Load tpu={tpu} known={load} />}
       <Hosts tpu={tpu} />
       {!tpu.attached && <Costs tpu={tpu} />}
-      <Section id="about" view={view} title={trans.__('Details')}>
+      <Section id="about" title={trans.__('Details')}>
         {tpu.attached ? <Attached tpu={tpu} /> : <About tpu={tpu} />}
       </Section>
     </div>
@@ -138,7 +138,6 @@ function Files({ tpu }: ITPUProps) {
   return (
     <Section
       id="files"
-      view={actions.view}
       title={trans.__('Files')}
       aside={
         <span className="jp-tpu-Row-buttons">
@@ -161,7 +160,6 @@ function Files({ tpu }: ITPUProps) {
 
 /** What it costs, and when it stops by itself. */
 function Costs({ tpu }: ITPUProps) {
-  const { view } = useActions();
   const { cost, run_ends, run_for } = tpu;
   const since = ago(cost.since, Date.now());
   const soFar =
@@ -185,7 +183,7 @@ function Costs({ tpu }: ITPUProps) {
     tpu.state === 'READY' && [trans.__('Guard'), <Guard tpu={tpu} />]
   ];
   return (
-    <Section id="costs" view={view} title={trans.__('Costs')}>
+    <Section id="costs" title={trans.__('Costs')}>
       <Terms terms={terms} />
       <AgentAccess tpu={tpu} />
     </Section>
@@ -201,7 +199,7 @@ function About({ tpu }: ITPUProps) {
   const logs = (
     <Link
       label={trans.__('Cloud Logging of %1…', tpu.name)}
-      onClick={() => void actions.chooseLogging(tpu)}
+      onClick={() => void chooseLogging(tpu, actions.model)}
     >
       {trans.__('Cloud Logging…')}
     </Link>
@@ -249,7 +247,7 @@ function Guard({ tpu }: ITPUProps) {
       {guard && `${guardLabel(guard)} `}
       {guard?.ends && (
         <>
-          <Link onClick={() => void actions.keep(tpu)}>
+          <Link onClick={() => void keep(actions, tpu)}>
             {trans.__('Keep it for an hour')}
           </Link>{' '}
         </>
@@ -288,8 +286,6 @@ function Guard({ tpu }: ITPUProps) {
 }
 
 function Hosts({ tpu }: ITPUProps) {
-  const { view } = useActions();
-  const all = `${keyOf(tpu)}#all-hosts`;
   if (tpu.hosts.length === 0) {
     return null;
   }
@@ -305,7 +301,8 @@ function Hosts({ tpu }: ITPUProps) {
           </span>
         )
       }
-      items={view.isOpen(all) ? tpu.hosts : tpu.hosts.slice(0, HOSTS_SHOWN)}
+      items={tpu.hosts}
+      limit={HOSTS_SHOWN}
       sorts={[
         ['number', trans.__('Number'), ({ index }) => index],
         ['address', trans.__('Address'), addressOf],
@@ -313,11 +310,7 @@ function Hosts({ tpu }: ITPUProps) {
         ['state', trans.__('State'), host => linkLabel(host) || '~']
       ]}
       row={host => <Host key={host.index} host={host} tpu={tpu} />}
-    >
-      {tpu.hosts.length > HOSTS_SHOWN && (
-        <ShowAll id={all} view={view} count={tpu.hosts.length} />
-      )}
-    </ListSection>
+    />
   );
 }
 
@@ -383,7 +376,7 @@ function Kernel({ kernel, tpu }: ITPUProps & { kernel: IKernel }) {
             icon={traceIcon}
             label={trans.__('Trace %1', name)}
             disabled={kernel.state === 'dead' || !actions.offers('profile')}
-            onClick={() => void actions.open.profile(tpu, kernel)}
+            onClick={() => void trace(tpu, actions, kernel)}
           />
           <IconButton
             icon={kernel.problem ? closeIcon : stopIcon}

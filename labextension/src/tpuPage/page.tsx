@@ -20,7 +20,7 @@ import {
   kernelName
 } from '../kernels/kernelLabels';
 import { primaryAction } from '../model/availableActions';
-import { keyOf } from '../model/resources';
+import { keyOf, refOf } from '../model/resources';
 import { priceSource, tpuCost } from '../money/costLabels';
 import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
@@ -28,13 +28,12 @@ import { Alerts, isUrgent, WhyEnded } from '../panel/alerts';
 import { Shade } from '../panel/panelState';
 import { Emulated, MainButton } from '../panel/tpu';
 import { notebookDevices, tpuStatus } from '../panel/tpuLabels';
-import { ITPU } from '../rest/api';
+import { IHostLoad, ITPU } from '../rest/api';
 import { EmptyState, IconButton, StateLabel, TextButton } from '../ui/elements';
-import { tpuIcon } from '../ui/icons';
 import { useStore } from '../ui/store';
+import { createTab } from '../ui/tabs';
 import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
-import { Visibility } from '../ui/visibility';
 import { Details } from './details';
 import { KernelLegend, SliceMap } from './sliceMap';
 
@@ -43,13 +42,12 @@ export function pageTab(
   tpu: string,
   actions: Actions
 ): MainAreaWidget<TPUPage> {
-  const tab = new MainAreaWidget({ content: new TPUPage(tpu, actions) });
-  const [zone, name] = tpu.split('/');
-  tab.id = `jp-tpu-page-${tpu.replace('/', '-')}`;
-  tab.title.label = name;
-  tab.title.caption = trans.__('TPU %1 in %2', name, zone);
-  tab.title.icon = tpuIcon;
-  return tab;
+  const { name, zone } = refOf(tpu);
+  return createTab(new TPUPage(tpu, actions), {
+    id: `jp-tpu-page-${tpu.replace('/', '-')}`,
+    label: name,
+    caption: trans.__('TPU %1 in %2', name, zone)
+  });
 }
 
 export class TPUPage extends ReactWidget {
@@ -65,35 +63,28 @@ export class TPUPage extends ReactWidget {
 
   protected onAfterShow(message: Message): void {
     super.onAfterShow(message);
-    this._seen.on = true;
+    this.update();
   }
 
   protected onAfterHide(message: Message): void {
     super.onAfterHide(message);
-    this._seen.on = false;
-  }
-
-  protected onAfterAttach(message: Message): void {
-    super.onAfterAttach(message);
-    this._seen.on = this.isVisible;
+    this.update();
   }
 
   protected render(): JSX.Element {
     return (
       <ActionsProvider value={this._actions}>
-        <Page id={this.tpu} seen={this._seen} />
+        <Page id={this.tpu} seen={this.isVisible} />
       </ActionsProvider>
     );
   }
-
-  private _seen = new Visibility();
 }
 
-function Page({ id, seen }: { id: string; seen: Visibility }) {
+/** seen: whether it can be seen; else it is not kept up to date. */
+function Page({ id, seen }: { id: string; seen: boolean }) {
   const actions = useActions();
-  const { on } = useStore(seen);
-  const model = useStore(actions.model, on);
-  useStore(actions.view, on);
+  const model = useStore(actions.model, seen);
+  useStore(actions.view, seen);
   const known = useRef<ITPU>();
   const tpu = model.tpu(id);
   known.current = tpu ?? known.current;
@@ -103,7 +94,7 @@ function Page({ id, seen }: { id: string; seen: Visibility }) {
   if (model.phase === 'loading') {
     return <EmptyState busy title={trans.__('Loading TPUs…')} />;
   }
-  const [zone, name] = id.split('/');
+  const { name, zone } = refOf(id);
   const last = model
     .operationsOf({ name, zone })
     .find(one => one.kind === 'delete' || one.kind === 'detach');
@@ -122,28 +113,25 @@ function Page({ id, seen }: { id: string; seen: Visibility }) {
       <TextButton onClick={() => actions.openPanel()}>
         {trans.__('Show All TPUs')}
       </TextButton>
-      <TextButton
-        onClick={() => {
-          actions.openPanel();
-          void actions.openPage('usage');
-        }}
-      >
+      <TextButton onClick={() => void actions.openPage('usage')}>
         {trans.__('TPU Usage…')}
       </TextButton>
     </EmptyState>
   );
 }
 
-function Known({ seen, tpu }: ITPUProps & { seen: Visibility }) {
+function Known({ seen, tpu }: ITPUProps & { seen: boolean }) {
   const actions = useActions();
   const { model } = actions;
-  const load = useLoad(tpu, () => seen.on);
+  const isSeen = useRef(seen);
+  isSeen.current = seen;
+  const load = useLoad(tpu, () => isSeen.current);
   const environments = tpu.environments.length > 0;
   useEffect(() => {
-    if (seen.on && environments) {
+    if (seen && environments) {
       void actions.kernels.load(tpu);
     }
-  }, [seen.on, tpu.id, environments, tpu.kernels]);
+  }, [seen, tpu.id, environments, tpu.kernels]);
   const able = actions.available(tpu);
   const main = primaryAction(able);
   const status = tpuStatus(tpu);
@@ -204,6 +192,9 @@ function Known({ seen, tpu }: ITPUProps & { seen: Visibility }) {
   );
 }
 
+/** Always the same: the map is not drawn again for it. */
+const NO_LOAD: IHostLoad[] = [];
+
 /** The map, with the choice of what colours it. */
 function Slice(
   props: ITPUProps & {
@@ -214,7 +205,7 @@ function Slice(
   const { load, topology, tpu } = props;
   const { model, view } = useActions();
   const kernels = model.kernels(tpu);
-  const hosts = load.load?.hosts ?? [];
+  const hosts = load.load?.hosts ?? NO_LOAD;
   const { shade } = view;
   return (
     <section className="jp-tpu-Slice" aria-label={trans.__('Map of the slice')}>

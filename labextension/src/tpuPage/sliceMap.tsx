@@ -1,6 +1,6 @@
 // A picture of a slice: each host with its link, each chip with what it does.
 
-import React, { memo } from 'react';
+import React, { memo, useMemo } from 'react';
 
 import {
   dutyLabel,
@@ -14,7 +14,7 @@ import { linkWord } from '../panel/tpuLabels';
 import { IChipLoad, IHost, IHostLoad, IKernel, ITPU } from '../rest/api';
 import { facts, joined } from '../ui/text';
 import { trans } from '../ui/translation';
-import { ILayout, IPlace, layoutOf } from './topology';
+import { IHostBlock, ILayout, IPlace, layoutOf } from './topology';
 
 /** Colours for so many kernels, in style/page.css; then they come again. */
 const COLORS = 6;
@@ -48,8 +48,10 @@ function Drawing(props: {
     1,
     Math.round(tpu.chips / Math.max(1, hosts.length))
   );
-  const layout = layoutOf(topology, hosts.length, perHost);
-  const { width, height, place } = drawing(layout);
+  const { blocks, width, height, place } = useMemo(
+    () => drawing(layoutOf(topology, hosts.length, perHost)),
+    [topology, hosts.length, perHost]
+  );
   const up = hosts.filter(host => host.link.state === 'up').length;
   return (
     <svg
@@ -67,7 +69,7 @@ function Drawing(props: {
         hosts.length
       )}
     >
-      {layout.blocks.map(({ host: number, chips }) => {
+      {blocks.map(({ host: number, chips }) => {
         const host = hosts[number];
         const pod = kernels.find(kernel => kernel.hosts[number]);
         const state = pod?.hosts[number];
@@ -129,6 +131,7 @@ export function KernelLegend({ kernels }: { kernels: IKernel[] }) {
 
 /** The size of the picture, and where a chip is in it. */
 function drawing({ blocks, width, height, layers }: ILayout): {
+  blocks: IHostBlock[];
   width: number;
   height: number;
   place: (chip: IPlace) => { x: number; y: number };
@@ -141,6 +144,7 @@ function drawing({ blocks, width, height, layers }: ILayout): {
     chips * CHIP + Math.floor((chips - 1) / ofHost) * HOST_GAP;
   const layerWidth = inside(width, across);
   return {
+    blocks,
     width: layers * (layerWidth + LAYER_GAP) - LAYER_GAP + 2,
     height: inside(height, down) + 2,
     place: ({ x, y, layer }) => ({

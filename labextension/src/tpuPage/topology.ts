@@ -20,8 +20,6 @@ export interface ILayout {
   width: number;
   height: number;
   layers: number;
-  /** Whether Google documents this form; else hosts are only counted. */
-  known: boolean;
 }
 
 /**
@@ -79,7 +77,7 @@ function inGrid(sides: number[], block: number[], hosts: number): ILayout {
     }
     return { host, chips: places };
   });
-  return { blocks, width: columns, height: rows, layers, known: true };
+  return { blocks, width: columns, height: rows, layers };
 }
 
 /** Hosts in rows of up to eight, each with its chips in two columns. */
@@ -99,7 +97,6 @@ function sideBySide(hosts: number, chips: number): ILayout {
     blocks,
     width: along * across,
     height: Math.ceil(hosts / along) * down,
-    layers: 1,
-    known: false
+    layers: 1
   };
 }

@@ -6,9 +6,7 @@ import {
   caretRightIcon,
   LabIcon
 } from '@jupyterlab/ui-components';
-import React, { useId } from 'react';
-
-import { trans } from './translation';
+import React from 'react';
 
 export { StateLabel } from './stateLabel';
 
@@ -54,9 +52,6 @@ export function TextButton(
   );
 }
 
-/** How many hosts are shown until the user asks for all. */
-export const HOSTS_SHOWN = 8;
-
 /** A button that looks like a link. */
 export function Link(props: {
   /** What it is called where its text alone does not say enough. */
@@ -73,24 +68,6 @@ export function Link(props: {
     >
       {props.children}
     </button>
-  );
-}
-
-/** Shows all of *count* things, or only the first again. */
-export function ShowAll(props: {
-  /** Where the view keeps whether all are shown. */
-  id: string;
-  view: IView;
-  count: number;
-  label?: string;
-}) {
-  const { count, id, label, view } = props;
-  return (
-    <Link label={label} onClick={() => view.toggle(id)}>
-      {view.isOpen(id)
-        ? trans.__('Show fewer')
-        : trans.__('Show all %1', count)}
-    </Link>
   );
 }
 
@@ -135,64 +112,6 @@ export function Disclosure(props: {
       <Caret.react tag="span" className="jp-tpu-Caret" elementSize="normal" />
       {props.children}
     </button>
-  );
-}
-
-/** Knows which parts are folded. */
-interface IView {
-  isOpen(id: string): boolean;
-  toggle(id: string): void;
-}
-
-/** A part of a TPU's page, with a heading that folds it. */
-export function Section(props: {
-  /** Where the view keeps whether it is folded: the same for all TPUs. */
-  id: string;
-  view: IView;
-  title: string;
-  /** Beside the title: how many there are, or a button. */
-  aside?: React.ReactNode;
-  /** What to say in its only line where there is nothing. */
-  none?: string | false;
-  children: React.ReactNode;
-}) {
-  const { aside, children, id, none, title, view } = props;
-  const content = useId();
-  const folded = `${id}#folded`;
-  const open = !view.isOpen(folded);
-  if (none) {
-    return (
-      <section className="jp-tpu-Section jp-mod-none" aria-label={title}>
-        <div className="jp-tpu-Section-head">
-          <h3>{title}</h3>
-          <span className="jp-tpu-Section-none" title={none}>
-            {none}
-          </span>
-          {aside}
-        </div>
-      </section>
-    );
-  }
-  return (
-    <section className="jp-tpu-Section" aria-label={title}>
-      <div className="jp-tpu-Section-head">
-        <h3>
-          <Disclosure
-            open={open}
-            controls={content}
-            onToggle={() => view.toggle(folded)}
-          >
-            {title}
-          </Disclosure>
-        </h3>
-        {aside}
-      </div>
-      {open && (
-        <div id={content} className="jp-tpu-Section-content">
-          {children}
-        </div>
-      )}
-    </section>
   );
 }
 

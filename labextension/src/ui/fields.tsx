@@ -1,15 +1,21 @@
 // Fields as a table: what a form or a dialog asks for, and the one way in which that is drawn.
 
 import { HTMLSelect } from '@jupyterlab/ui-components';
-import React, { InputHTMLAttributes, isValidElement, RefObject } from 'react';
+import React, {
+  InputHTMLAttributes,
+  isValidElement,
+  RefObject,
+  useState
+} from 'react';
 
 import { ITPU } from '../rest/api';
 import { TextButton } from './elements';
 import { Check, Field, IFieldIds } from './field';
 import { trans } from './translation';
+import { AS_TYPED, ITyped } from './typed';
 
 /** A value, its label, and a line of help. */
-export type Choice = readonly [string | number, string, string?];
+export type Choice = readonly [string | number | null, string, string?];
 
 /** Where a path is looked up: on the computer that runs Jupyter, or on a host of a TPU. */
 export interface IPlace {
@@ -58,6 +64,8 @@ export interface IField<T extends object> extends Attributes {
     /** Several choices can be ticked: the value is a list. */
     | 'ticks';
   choices?: readonly Choice[];
+  /** How its value is typed, where that is no text. */
+  typed?: ITyped;
   /** What a select or a box shows instead of its value. */
   shown?: string | boolean;
   /** Why what was entered is invalid. */
@@ -86,17 +94,22 @@ export function namesOf<T extends object>(fields: FieldList<T>): (keyof T)[] {
   return fields.filter(isField).map(({ name }) => name);
 }
 
-/** Draws fields. */
-export function Fields<T extends object>(props: {
-  fields: FieldList<T>;
-  values: T;
-  onChange: <K extends keyof T>(name: K, value: T[K]) => void;
+/** A form whose fields are these, or have more. */
+export interface IFieldForm<T extends object> {
+  fields: T;
+  set<K extends keyof T>(name: K, value: T[K]): void;
   /** Why the server refused a field. */
-  problemOf?: (name: keyof T) => string;
+  problemOf(name: keyof T): string;
+}
+
+/** Draws fields of a form. */
+export function FormFields<T extends object>(props: {
+  form: IFieldForm<T>;
+  fields: FieldList<T>;
   /** Looks a path up; without it there is no button for that. */
   onBrowse?: (field: IField<T>) => void;
 }) {
-  const { fields, onBrowse, onChange, problemOf, values } = props;
+  const { fields, form, onBrowse } = props;
   return (
     <>
       {fields.map((field, index) =>
@@ -104,9 +117,9 @@ export function Fields<T extends object>(props: {
           <Drawn
             key={field.name}
             field={field as IField<object>}
-            value={values[field.name]}
-            problem={field.problem || problemOf?.(field.name)}
-            onChange={value => onChange(field.name, value as T[keyof T])}
+            value={form.fields[field.name]}
+            problem={field.problem || form.problemOf(field.name)}
+            onChange={value => form.set(field.name, value as T[keyof T])}
             onBrowse={onBrowse && (() => onBrowse(field))}
           />
         ) : (
@@ -201,15 +214,8 @@ function Control(props: {
   onChange: (value: unknown) => void;
 }) {
   const { field, ids, onChange, value } = props;
-  const {
-    choices = [],
-    disabled,
-    input,
-    kind,
-    placeholder,
-    rows,
-    shown
-  } = field;
+  const { choices = [], disabled, input, kind, rows, shown } = field;
+  const [text, type] = useText(value, onChange, field.typed);
   const common = { ...ids, className: 'jp-mod-styled', spellCheck: false };
   const attributes: Attributes = Object.fromEntries(
     ATTRIBUTES.map(name => [name, field[name]])
@@ -220,16 +226,12 @@ function Control(props: {
         <HTMLSelect
           {...ids}
           disabled={disabled}
-          value={(shown ?? value) as string}
-          onChange={({ target }) =>
-            onChange(
-              typeof value === 'number' ? Number(target.value) : target.value
-            )
-          }
+          value={String(shown ?? value ?? '')}
+          onChange={({ target }) => onChange(choices[target.selectedIndex][0])}
         >
-          {choices.map(([one, text]) => (
-            <option key={one} value={one}>
-              {text}
+          {choices.map(([one, label]) => (
+            <option key={one} value={one ?? ''}>
+              {label}
             </option>
           ))}
         </HTMLSelect>
@@ -240,10 +242,10 @@ function Control(props: {
           {...common}
           rows={rows}
           disabled={disabled}
-          placeholder={placeholder}
+          placeholder={field.placeholder}
           autoFocus={field.autoFocus}
-          value={value as string}
-          onChange={({ target }) => onChange(target.value)}
+          value={text}
+          onChange={({ target }) => type(target.value)}
         />
       );
     case 'files':
@@ -279,34 +281,26 @@ function Control(props: {
           {...attributes}
           ref={input}
           type={kind === 'path' ? 'text' : kind}
-          value={value as string}
-          onChange={({ target }) => onChange(target.value)}
+          value={text}
+          onChange={({ target }) => type(target.value)}
         />
       );
   }
 }
 
-/** A form whose fields are these, or have more. */
-export interface IFieldForm<T extends object> {
-  fields: T;
-  set<K extends keyof T>(name: K, value: T[K]): void;
-  problemOf(name: keyof T): string;
-}
-
-/** Draws fields of a form. */
-export function FormFields<T extends object>(props: {
-  form: IFieldForm<T>;
-  fields: FieldList<T>;
-}) {
-  const { fields, form } = props;
-  return (
-    <Fields
-      fields={fields}
-      values={form.fields}
-      problemOf={name => form.problemOf(name)}
-      onChange={(name, value) => form.set(name, value)}
-    />
-  );
+/** The text of a value, and what is called when another text is typed: it stays as it was typed. */
+function useText(
+  value: unknown,
+  onChange: (value: unknown) => void,
+  typed: ITyped = AS_TYPED
+): [text: string, type: (text: string) => void] {
+  const [draft, setDraft] = useState('');
+  const isDraft = JSON.stringify(typed.value(draft)) === JSON.stringify(value);
+  const type = (text: string) => {
+    setDraft(text);
+    onChange(typed.value(text));
+  };
+  return [isDraft ? draft : typed.text(value as never), type];
 }
 
 /** The choice of a host, where there are several. */

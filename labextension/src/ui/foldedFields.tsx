@@ -9,8 +9,8 @@ import { FieldList, FormFields, namesOf } from './fields';
 import { Form } from './form';
 import { useStore } from './store';
 
-export function FoldedFields<F extends object, T>(props: {
-  form: Form<F, T>;
+export function FoldedFields<F extends object>(props: {
+  form: Form<F>;
   /** Where the view keeps whether they are shown. */
   part: string;
   label: string;

@@ -3,8 +3,8 @@
 import { Failure } from '../rest/failure';
 import { Store } from './store';
 
-/** A form with fields *F* keeps its input until the server has accepted it and answered *T*. */
-export abstract class Form<F extends object, T> extends Store {
+/** A form with fields *F* keeps its input until the server has accepted it. */
+export class Form<F extends object> extends Store {
   /** Its fields are *empty*'s, with the names that the server has for them. */
   constructor(private _empty: F) {
     super();
@@ -42,17 +42,8 @@ export abstract class Form<F extends object, T> extends Store {
     return field === this.refused ? (this.failure?.message ?? '') : '';
   }
 
-  /** Sends the request; null, with a failure and all input kept, if the server refuses it. */
-  submit(): Promise<T | null> {
-    return this.send(async () => {
-      const answer = await this.ask();
-      this.reset();
-      return answer;
-    });
-  }
-
-  /** Asks the server; null, with a failure, if it refuses. One request at a time. */
-  protected async send<A>(request: () => Promise<A>): Promise<A | null> {
+  /** Asks the server; null, with a failure and all input kept, if it refuses. One request at a time. */
+  async send<A>(request: () => Promise<A>): Promise<A | null> {
     if (this.submitting) {
       return null;
     }
@@ -73,17 +64,10 @@ export abstract class Form<F extends object, T> extends Store {
   /** Empties the form. */
   reset(): void {
     this.failure = null;
-    this.clear();
+    this.filled = { ...this._empty };
     this.changed();
   }
 
-  /** Throws `Failure`. */
-  protected abstract ask(): Promise<T>;
-
   /** The user has edited a field, on which others may depend. */
   protected edited(field: keyof F): void {}
-
-  protected clear(): void {
-    this.filled = { ...this._empty };
-  }
 }

@@ -4,12 +4,12 @@ import { Dialog } from '@jupyterlab/apputils';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React, { useState } from 'react';
 
-import { Failure } from '../rest/failure';
 import { Alert } from './elements';
 import { failureText } from './failures';
-import { FieldList, Fields, IField } from './fields';
+import { FieldList, FormFields, IField, IFieldForm } from './fields';
+import { Form } from './form';
 import { paths } from './paths';
-import { Store, useStore } from './store';
+import { useStore } from './store';
 import { trans } from './translation';
 
 export interface IQuestion<T extends object> {
@@ -30,67 +30,32 @@ export async function ask<T extends object>(
   // eslint-disable-next-line jupyter/require-disposable-ownership -- It is disposed of below.
   const answer = new Answer(question.initial);
   try {
-    return await askUntilAnswered(question, answer);
+    for (;;) {
+      const dialog = new QuestionDialog(question, answer);
+      const { button } = await dialog.launch();
+      const field = answer.browsed;
+      if (!field) {
+        return button.accept ? answer.fields : null;
+      }
+      // One dialog at a time: this one comes back with its input.
+      answer.browsed = null;
+      const path = await paths.pick!(field.label, field.place ?? {});
+      if (path !== null) {
+        answer.set(field.name, path as T[keyof T & string]);
+      }
+    }
   } finally {
     answer.dispose();
   }
 }
 
-async function askUntilAnswered<T extends object>(
-  question: IQuestion<T>,
-  answer: Answer<T>
-): Promise<T | null> {
-  for (;;) {
-    const dialog = new QuestionDialog(question, answer);
-    const { button } = await dialog.launch();
-    const field = answer.browsed;
-    if (!field) {
-      return button.accept ? answer.value : null;
-    }
-    // One dialog at a time: this one comes back with its input.
-    answer.browsed = null;
-    const path = await paths.pick!(field.label, field.place ?? {});
-    if (path !== null) {
-      answer.set(field.name, path as T[keyof T & string]);
-    }
-  }
-}
-
 /** What was entered so far. */
-class Answer<T extends object> extends Store {
-  constructor(public value: T) {
-    super();
-  }
-
+class Answer<T extends object> extends Form<T> {
   /** The path that the user wants to look up. */
   browsed: IField<T> | null = null;
-  busy = false;
-  failure: Failure | null = null;
 
-  set<K extends keyof T>(name: K, value: T[K]): void {
-    this.value = { ...this.value, [name]: value };
+  protected edited(): void {
     this.failure = null;
-    this.changed();
-  }
-
-  /** Whether it was accepted. One request at a time. */
-  async send(request: (value: T) => Promise<unknown>): Promise<boolean> {
-    if (this.busy) {
-      return false;
-    }
-    this.busy = true;
-    this.failure = null;
-    this.changed();
-    try {
-      await request(this.value);
-      return true;
-    } catch (error) {
-      this.failure = Failure.from(error);
-      return false;
-    } finally {
-      this.busy = false;
-      this.changed();
-    }
   }
 }
 
@@ -126,10 +91,10 @@ class QuestionDialog<T extends object> extends Dialog<unknown> {
       super.resolve(index);
       return;
     }
-    void this._answer.send(submit).then(accepted => {
-      if (accepted) {
-        super.resolve(index);
-      }
+    const answer = this._answer;
+    void answer.send(async () => {
+      await submit(answer.fields);
+      super.resolve(index);
     });
   }
 }
@@ -142,19 +107,20 @@ function Body<T extends object>(props: {
   const { onBrowse, question } = props;
   const answer = useStore(props.answer);
   // Rendered at once also before the store is followed: what is typed must not be taken back.
-  const [, setValue] = useState(answer.value);
+  const [, setFields] = useState(answer.fields);
+  const form: IFieldForm<T> = {
+    fields: answer.fields,
+    problemOf: name => answer.problemOf(name),
+    set: (name, value) => {
+      answer.set(name, value);
+      setFields(answer.fields);
+    }
+  };
   return (
-    <div className="jp-tpu-Dialog" aria-busy={answer.busy}>
-      <Fields
-        fields={question.fields(answer.value)}
-        values={answer.value}
-        problemOf={name =>
-          answer.failure?.field === name ? answer.failure.message : ''
-        }
-        onChange={(name, value) => {
-          answer.set(name, value);
-          setValue(answer.value);
-        }}
+    <div className="jp-tpu-Dialog" aria-busy={answer.submitting}>
+      <FormFields
+        form={form}
+        fields={question.fields(answer.fields)}
         onBrowse={paths.pick ? onBrowse : undefined}
       />
       {answer.failure && <Alert {...failureText(answer.failure)} />}

@@ -2,21 +2,24 @@
 
 import React, { RefObject, useEffect, useRef } from 'react';
 
+import { submit } from '../actions/questions';
 import { useActions } from '../actions/useActions';
+import { PACKAGES } from '../environments/packages';
 import { ConnectForm } from '../lifecycle/connectForm';
 import { CreateForm } from '../lifecycle/createForm';
 import { OtherZones } from '../lifecycle/otherZones';
+import { checkSetup } from '../setup/doctorDialogs';
 import { Alert, TextButton } from './elements';
 import { failureText } from './failures';
-import { reportHalfTyped } from './field';
 import { IField } from './fields';
+import { PanelForm } from './listed';
 import { trans } from './translation';
 
 /** Checks what can keep a TPU from being created. */
 export function CheckSetup({ form }: { form?: CreateForm }) {
-  const actions = useActions();
+  const { model } = useActions();
   return (
-    <TextButton onClick={() => void actions.checkSetup(form)}>
+    <TextButton onClick={() => void checkSetup(model, form?.request)}>
       {trans.__('Check Setup…')}
     </TextButton>
   );
@@ -35,43 +38,33 @@ export function FormPage(props: {
 }) {
   const { children, first, form, label, nameProblem, send } = props;
   const actions = useActions();
-  const node = useRef<HTMLFormElement>(null);
+  const end = useRef<HTMLDivElement>(null);
   const alert = useRef<HTMLDivElement>(null);
   const seen = useRef(form.failure);
   useEffect(() => {
-    // In a part that was folded, the field is there only after another rendering.
-    const marked =
-      form.refused && form.failure !== seen.current
-        ? node.current?.querySelector<HTMLElement>('[aria-invalid="true"]')
-        : null;
-    // An error that is about no single field has the focus itself.
-    const focused =
-      marked ??
-      (form.failure && form.failure !== seen.current && !form.refused
-        ? alert.current
-        : null);
-    if (focused) {
-      seen.current = form.failure;
-      focused.focus();
+    if (form.failure && form.failure !== seen.current) {
+      // In a part that was folded, the field is there only after another rendering. An error that is
+      // about no single field has the focus itself.
+      const focused = form.refused
+        ? end.current
+            ?.closest('form')
+            ?.querySelector<HTMLElement>('[aria-invalid="true"]')
+        : alert.current;
+      if (focused) {
+        seen.current = form.failure;
+        focused.focus();
+      }
     }
   });
   return (
-    <form
-      ref={node}
-      className="jp-tpu-Form"
-      aria-label={label}
-      noValidate
-      onSubmit={event => {
-        event.preventDefault();
-        if (nameProblem) {
-          first.current?.focus();
-        } else if (!reportHalfTyped(event.currentTarget)) {
-          void actions.submit(form);
-        }
-      }}
+    <PanelForm
+      label={label}
+      onSubmit={async () =>
+        nameProblem ? first.current?.focus() : submit(actions, form)
+      }
     >
       {children}
-      <div className="jp-tpu-Form-end">
+      <div ref={end} className="jp-tpu-Form-end">
         {form.failure && (
           <div ref={alert} tabIndex={-1}>
             <Alert {...failureText(form.failure)}>
@@ -95,7 +88,7 @@ export function FormPage(props: {
           </TextButton>
         </div>
       </div>
-    </form>
+    </PanelForm>
   );
 }
 
@@ -116,7 +109,7 @@ function NoCapacity({ form }: { form: CreateForm }) {
 }
 
 /** The field for Python packages. */
-export function packagesField<T extends { packages: string }>(
+export function packagesField<T extends { packages: string[] }>(
   more: Partial<IField<T>>
 ): IField<T> {
   return {
@@ -124,6 +117,7 @@ export function packagesField<T extends { packages: string }>(
     label: trans.__('Python packages'),
     help: trans.__('In addition to JAX, separated by commas, spaces or lines'),
     kind: 'area',
+    typed: PACKAGES,
     ...more
   };
 }

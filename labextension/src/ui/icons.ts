@@ -10,33 +10,16 @@ import traceSvg from '../../style/icons/trace.svg';
 import tunnelSvg from '../../style/icons/tunnel.svg';
 import unlinkSvg from '../../style/icons/unlink.svg';
 
-export const tpuIcon = new LabIcon({ name: 'jupyter-tpu:tpu', svgstr: tpuSvg });
+function icon(name: string, svgstr: string): LabIcon {
+  return new LabIcon({ name: `jupyter-tpu:${name}`, svgstr });
+}
 
+export const tpuIcon = icon('tpu', tpuSvg);
 /** A folder on a chip. */
-export const filesIcon = new LabIcon({
-  name: 'jupyter-tpu:files',
-  svgstr: filesSvg
-});
-
+export const filesIcon = icon('files', filesSvg);
 /** A timeline: what a trace is shown as. */
-export const traceIcon = new LabIcon({
-  name: 'jupyter-tpu:trace',
-  svgstr: traceSvg
-});
-
-export const jobIcon = new LabIcon({ name: 'jupyter-tpu:job', svgstr: jobSvg });
-
-export const chartIcon = new LabIcon({
-  name: 'jupyter-tpu:chart',
-  svgstr: chartSvg
-});
-
-export const tunnelIcon = new LabIcon({
-  name: 'jupyter-tpu:tunnel',
-  svgstr: tunnelSvg
-});
-
-export const unlinkIcon = new LabIcon({
-  name: 'jupyter-tpu:unlink',
-  svgstr: unlinkSvg
-});
+export const traceIcon = icon('trace', traceSvg);
+export const jobIcon = icon('job', jobSvg);
+export const chartIcon = icon('chart', chartSvg);
+export const tunnelIcon = icon('tunnel', tunnelSvg);
+export const unlinkIcon = icon('unlink', unlinkSvg);

@@ -15,7 +15,7 @@ export interface IListRequests<F, T> {
   remove: (name: string) => Promise<void>;
 }
 
-export class ListForm<F extends object, T> extends Form<F, T[]> {
+export class ListForm<F extends object, T> extends Form<F> {
   constructor(private _requests: IListRequests<F, T>) {
     super(_requests.empty);
     this.list = new Loaded(_requests.list);
@@ -30,20 +30,17 @@ export class ListForm<F extends object, T> extends Form<F, T[]> {
     return this._requests.complete(this.filled);
   }
 
+  /** Adds one, and empties the form. */
+  async submit(): Promise<void> {
+    await this.send(async () => {
+      this.list.put(await this._requests.add(this.filled));
+      this.reset();
+    });
+  }
+
   /** Removes one, and loads the list again. */
   async remove(name: string): Promise<void> {
     await this.send(() => this._requests.remove(name));
     await this.list.load();
   }
-
-  protected async ask(): Promise<T[]> {
-    const items = await this._requests.add(this.filled);
-    this.list.put(items);
-    return items;
-  }
-}
-
-/** The names in a text, separated by commas, spaces or lines. */
-export function namesIn(text: string): string[] {
-  return text.split(/[\s,]+/).filter(Boolean);
 }

@@ -1,5 +1,6 @@
 // What is asked of the server when somebody looks: the last answer, or why there is none.
 
+import { ITPU } from '../rest/api';
 import { Failure } from '../rest/failure';
 import { Store } from './observable';
 
@@ -45,4 +46,19 @@ export class Loaded<T> extends Store {
   }
 
   private _loads = 0;
+}
+
+/** What the hosts of each TPU were asked because the user wanted to know: it is not looked up by itself. */
+export class Lookups<T> {
+  constructor(private _ask: (tpu: ITPU) => Promise<T>) {}
+
+  /** What was found on a TPU, once somebody has asked its hosts. */
+  of(tpu: ITPU): Loaded<T> {
+    const lookup =
+      this._lookups.get(tpu.id) ?? new Loaded(() => this._ask(tpu));
+    this._lookups.set(tpu.id, lookup);
+    return lookup;
+  }
+
+  private _lookups = new Map<string, Loaded<T>>();
 }

@@ -153,7 +153,7 @@ async function jobOf(
   }
   const items = resources.tpus.flatMap(tpu =>
     resources
-      .jobs(tpu)
+      .jobsOf(tpu)
       .filter(suits)
       .map(job => ({
         label: job.name,

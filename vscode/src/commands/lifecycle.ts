@@ -116,7 +116,7 @@ async function ending(commands: Commands, tpu: ITPU): Promise<IEnding> {
   const { client, resources } = await commands.connection();
   const running = ['starting', 'running', 'stopping', 'waiting', 'unknown'];
   const jobs = resources
-    .jobs(tpu)
+    .jobsOf(tpu)
     .filter(one => running.includes(one.state)).length;
   let kernels = tpu.kernels;
   if (tpu.state === 'READY' && tpu.connection === 'connected') {

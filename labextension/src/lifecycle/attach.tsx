@@ -1,11 +1,13 @@
 // Attaching machines that are reached by SSH: their host keys are shown before they are trusted.
 
-import { confirmHostKeys } from '../actions/dialogs';
+import React from 'react';
+
 import { TPUModel } from '../model/model';
 import { IMachineHost } from '../rest/api';
+import { confirm } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
-import { namesIn } from '../ui/listForm';
 import { trans } from '../ui/translation';
+import { namesIn } from '../ui/typed';
 import { wait } from '../ui/wait';
 
 /** Asks for machines and attaches them as one TPU; an error is a notification. */
@@ -54,6 +56,37 @@ export async function attachMachine(model: TPUModel): Promise<void> {
   if (tpu) {
     await model.refresh();
   }
+}
+
+/** Asks whether host keys that the known hosts do not have are those of the machines. */
+async function confirmHostKeys(
+  machines: readonly IMachineHost[]
+): Promise<boolean> {
+  return confirm(
+    trans._n(
+      'Is this the host key of %2?',
+      'Are these the host keys of %1 machines?',
+      machines.length,
+      machines[0].ssh
+    ),
+    <>
+      <p>
+        {trans._n(
+          'This machine is not in your known hosts. Compare the fingerprint with the output of ssh-keygen -lf on the machine:',
+          'These machines are not in your known hosts. Compare each fingerprint with the output of ssh-keygen -lf on the machine:',
+          machines.length
+        )}
+      </p>
+      {machines.map(({ address, host_key, port, ssh, user }) => (
+        <p key={ssh}>
+          {`${ssh} (${user}@${address}:${port})`}
+          <br />
+          <code>{host_key}</code>
+        </p>
+      ))}
+    </>,
+    trans.__('Trust and Attach')
+  );
 }
 
 function several(text: string): boolean {

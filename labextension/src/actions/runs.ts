@@ -1,0 +1,138 @@
+// What each action does, with the questions before it. Loaded with the first one.
+
+import { freeChips, splitChips } from '../chips/chipDialogs';
+import { download, upload } from '../files/transfers';
+import { askApp, openTunnel } from '../forwarding/portDialog';
+import { targetOf, targetOn } from '../forwarding/target';
+import { changeGuard } from '../guard/guardDialog';
+import { askRun } from '../jobs/commandDialogs';
+import { askProfile, notifyUntraced, showMemory } from '../jobs/profileDialogs';
+import { exampleTitles } from '../kernels/examples';
+import { addSlicesKernel } from '../kernels/sliceDialogs';
+import { replaceTPU, reportFault } from '../lifecycle/repairDialogs';
+import { Action, startableEnvironments } from '../model/availableActions';
+import { openRay } from '../ray/rayDialogs';
+import { IKernel, IProfile, ITPU } from '../rest/api';
+import { checkTPU } from '../setup/doctorDialogs';
+import { ask } from '../ui/formDialog';
+import { trans } from '../ui/translation';
+import type { Actions } from './actions';
+import { CommandIDs } from './commandIDs';
+import { start } from './questions';
+
+type Run = (tpu: ITPU, actions: Actions) => Promise<unknown>;
+
+export const RUNS: { [action in Action]: Run } = {
+  connect,
+  notebook: (tpu, { open }) => open.notebook(tpu),
+  console: (tpu, { open }) => open.console(tpu),
+  example: openExample,
+  terminal: (tpu, { open }) => open.terminal(tpu, 0),
+  run: runCommand,
+  job: (tpu, { jobs }) => jobs.start(tpu),
+  browse: (tpu, { open }) => open.files(tpu, 0),
+  upload: (tpu, { model }) => upload(tpu, model),
+  download: (tpu, { model }) => download(tpu, model),
+  copy: (tpu, { copies }) => copies.copy(tpu),
+  sync: (tpu, { copies }) => copies.sync(tpu),
+  share: (tpu, { shares }) => shares.share(tpu),
+  tensorboard: openTensorBoard,
+  ray: (tpu, { model, open }) => openRay(tpu, model, app => open.app(app)),
+  app: openPort,
+  tunnel: openTunnel,
+  chips: (tpu, { model }) => freeChips(tpu, model),
+  split: (tpu, { model }) => splitChips(tpu, model),
+  slices: (tpu, { model }) => addSlicesKernel(tpu, model),
+  profile: (tpu, actions) => trace(tpu, actions),
+  memory: (tpu, { model }) => showMemory(tpu, model),
+  check: (tpu, { model }) => checkTPU(tpu, model),
+  environment: (tpu, actions) => actions.openConnectForm(tpu),
+  disconnect: (tpu, { kernels }) => kernels.destroy('disconnect', tpu),
+  start: (tpu, actions) => start(actions, tpu),
+  guard: (tpu, { model }) => changeGuard(tpu, model),
+  stop: (tpu, { kernels }) => kernels.destroy('stop', tpu),
+  report: (tpu, { model }) => reportFault(tpu, model),
+  replace: (tpu, { model }) => replaceTPU(tpu, model),
+  detach: (tpu, { kernels }) => kernels.destroy('detach', tpu),
+  delete: (tpu, { kernels }) => kernels.destroy('delete', tpu)
+};
+
+/** Continues with an incomplete environment, if there is one. */
+async function connect(tpu: ITPU, { model }: Actions): Promise<void> {
+  const unfinished = tpu.environments.find(one => one.state === 'failed');
+  await model.connect(tpu, unfinished ? { environment: unfinished.name } : {});
+}
+
+/** Asks for a command, and shows its output in a tab. */
+async function runCommand(tpu: ITPU, { model, open }: Actions): Promise<void> {
+  const run = await askRun(tpu, model);
+  if (run) {
+    await open.show(CommandIDs.showRun, { run });
+  }
+}
+
+/** Traces a kernel, or all programs that use JAX on all hosts, and shows that. */
+export async function trace(
+  tpu: ITPU,
+  { model, open }: Actions,
+  kernel?: IKernel
+): Promise<void> {
+  const request = await askProfile(tpu, kernel);
+  const traced =
+    request &&
+    (await model.sendForApp(tpu, ({ profiles }) =>
+      profiles.start(tpu, request)
+    ));
+  if (traced) {
+    notifyUntraced(traced.operation.result as unknown as IProfile);
+    await open.app(targetOf(traced.app));
+  }
+}
+
+async function openExample(tpu: ITPU, { open }: Actions): Promise<void> {
+  const [environment] = startableEnvironments(tpu);
+  const examples = exampleTitles();
+  await ask({
+    title: trans.__('Open an Example on %1', tpu.name),
+    accept: trans.__('Open'),
+    initial: { example: examples[0][0] },
+    fields: () => [
+      {
+        name: 'example',
+        label: trans.__('The notebook is copied to your files.'),
+        kind: 'select',
+        choices: examples
+      }
+    ],
+    submit: ({ example }) => open.examples.open(example, environment)
+  });
+}
+
+async function openPort(tpu: ITPU, { open }: Actions): Promise<void> {
+  const request = await askApp(tpu);
+  if (request) {
+    const { host, port } = request;
+    await open.app(targetOn(tpu, trans.__('Port %1', port), { host, port }));
+  }
+}
+
+async function openTensorBoard(tpu: ITPU, { open }: Actions): Promise<void> {
+  const asked = await ask({
+    title: trans.__('TensorBoard on %1', tpu.name),
+    accept: trans.__('Open'),
+    initial: { logdir: '~/runs' },
+    fields: () => [
+      {
+        name: 'logdir',
+        label: trans.__('Log folder on host 0, or gs://bucket/folder'),
+        kind: 'path',
+        place: { tpu, folder: true },
+        required: true
+      }
+    ]
+  });
+  const logdir = asked?.logdir.trim();
+  if (logdir) {
+    await open.app(targetOn(tpu, trans.__('TensorBoard'), { logdir }));
+  }
+}
