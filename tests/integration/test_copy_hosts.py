@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from cli_shell import COMMAND
 from forked import forks
 from sharing_hosts import REMOVE_STAND_INS, STAND_INS
 from stormy_host import line_to
@@ -71,7 +72,17 @@ def tpu(
     emulator: Any, folder: Path, *words: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, **emulator.environment, **variables}
-    return forks().run("jupyter_tpu.cli", words, env=env, cwd=folder, timeout=120)
+    if not variables:
+        return forks().run("jupyter_tpu.cli", words, env=env, cwd=folder, timeout=120)
+    return subprocess.run(  # they are for Python's start
+        [*COMMAND, *words],
+        env=env,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 @pytest.mark.asyncio
