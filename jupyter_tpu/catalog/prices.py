@@ -1,11 +1,12 @@
 """List prices, dated, in USD per chip and hour: good for "about", never for a bill.
 
 Those of v2 to v5e were read from gpuhunt's ``tpu_pricing.json`` (copied there by hand from Google's
-price list), those of v5p and v6e from skypilot-catalog's ``v8/gcp/vms.csv`` (made from Google's
-Cloud Billing Catalog), and those of v6e with a price of flex-start from the same catalog by a user
-in August 2026 (github.com/xbill9/gemma4-dev). They do not depend on the API that makes the TPU. No
-price of TPU7x is known. Spot prices change up to once a month. Reservations and grants have prices
-of their own. A TPU is charged while it is READY, used or not.
+price list), those of v5p and v6e from skypilot-catalog's ``v8/gcp/vms.csv`` at commit 006059e0 of
+2026 (made from Google's Cloud Billing Catalog; its day was not noted), and those of v6e in three
+regions from the same catalog by a user in August 2026 (github.com/xbill9/gemma4-dev, beside a
+benchmark of 2026-08-10). They do not depend on the API that makes the TPU. No price of TPU7x is
+known. Spot prices change up to once a month. Reservations and grants have prices of their own. A
+TPU is charged while it is READY, used or not.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from .models import AcceleratorType, ChipPrice, RegionPrice
 
 _GPUHUNT, _SKYPILOT, _USER = "2024-12-23", "2026", "2026-08"
 
-PRICES_READ = f"{_GPUHUNT} (v2 to v5e) and {_SKYPILOT} (v5p, v6e)"
+PRICES_READ = (
+    f"{_GPUHUNT} (v2 to v5e), {_SKYPILOT} (v5p and v6e, day not known) and {_USER} "
+    "(v6e in europe-west2, europe-west4 and us-east5)"
+)
 PRICES_SOURCE = (
     "Google's list prices by gpuhunt and skypilot-catalog, on demand, in the cheapest region"
 )

@@ -310,8 +310,9 @@ def delete_environment(name: str, environment: str, yes: bool) -> None:
 
     with open_session() as session:
         environments = session.call(session.fleet.environments.list(name))
-        is_existing = any(entry.name == environment and entry.python_path for entry in environments)
-        if not yes:
+        named = [entry for entry in environments if entry.name == environment]
+        is_existing = any(entry.python_path for entry in named)
+        if named and not yes:  # one that is not there is refused below
             question = (
                 f"Remove the environment {environment} from Jupyter, and shut down its kernels? "
                 f"Its files on {name} are kept."

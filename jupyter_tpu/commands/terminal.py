@@ -13,6 +13,7 @@ import codecs
 import contextlib
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -140,6 +141,11 @@ def write_plain(stream: TextIO, data: str | bytes) -> None:
 def own_escapes(text: str) -> str:
     """*text*, whose escape sequences are ours and reach the terminal when it is printed."""
     return text.replace("\x1b", _ESCAPE) if isinstance(sys.stdout, CleanStream) else text
+
+
+def as_shown(text: str) -> str:
+    """*text* without our own escape sequences and marks, which take no room on the terminal."""
+    return re.sub(rf"{_ESCAPE}\[[\d;]*m|{_VERBATIM}", "", text)
 
 
 def clean_console(stream: TextIO, **options: Any) -> Console:

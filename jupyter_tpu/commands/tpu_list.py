@@ -9,7 +9,7 @@ import click
 
 from .grammar import command, examples
 from .parameters import complete_zone, project_option
-from .printing import list_options, list_text, note
+from .printing import current_format, list_options, list_text, note
 from .session import Session, open_session
 from .tables import problem_text, status_problems, tpu_table
 from .watching import watch as watch_changes
@@ -17,6 +17,9 @@ from .watching import watch_option
 
 if TYPE_CHECKING:
     from ..fleet.models import TPUList
+
+#: Of --zone; "-" means all for gcloud, too.
+_ALL_ZONES = (None, "-")
 
 
 @command(
@@ -48,7 +51,7 @@ def list_tpus(zone: str | None, watch: bool) -> None:
             def look() -> str:
                 # A server asks Google itself; but what there is already is shown at once.
                 fresh = session.server is None or next(looks) == 0
-                return _text(_in_zone(_listed(session, fresh=fresh), zone))
+                return _text(_in_zone(_listed(session, fresh=fresh), zone), zone)
 
             watch_changes(session, look, lambda: False)
             return
@@ -56,7 +59,7 @@ def list_tpus(zone: str | None, watch: bool) -> None:
         status = session.call(session.fleet.status())
     if tpu_list.problem is not None and not tpu_list.tpus:
         raise tpu_list.problem.to_error()
-    if text := _text(tpu_list):
+    if text := _text(tpu_list, zone):
         print(text)
     if tpu_list.problem is not None:
         note(f"This list may be incomplete: {problem_text(tpu_list.problem)}")
@@ -64,7 +67,9 @@ def list_tpus(zone: str | None, watch: bool) -> None:
         note(line)
 
 
-def _text(listed: TPUList) -> str:
+def _text(listed: TPUList, zone: str | None) -> str:
+    if zone not in _ALL_ZONES and not listed.tpus and current_format().name == "text":
+        return f"No TPUs in {zone}."
     return list_text(listed, tpu_table, "tpus")
 
 
@@ -75,7 +80,7 @@ def _listed(session: Session, *, fresh: bool) -> TPUList:
 
 
 def _in_zone(listed: TPUList, zone: str | None) -> TPUList:
-    if zone in (None, "-"):  # "-" means all zones for gcloud, too
+    if zone in _ALL_ZONES:
         return listed
     from msgspec import structs
 

@@ -15,7 +15,7 @@ import click
 from ..errors import Reason, TPUError
 from .printing import note
 from .tables import is_terminal
-from .terminal import own_escapes
+from .terminal import as_shown, own_escapes
 
 if TYPE_CHECKING:
     from .session import Session
@@ -95,13 +95,19 @@ def _one_after_the_other() -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def _on_terminal() -> Iterator[Callable[[str], None]]:
-    """On the terminal's other screen, without wrapped lines; in the end the last one stays."""
+    """On the terminal's other screen, without wrapped lines; in the end the last one stays. A line
+    that is too long ends with an ellipsis, as do too many lines.
+    """
     last = ""
 
     def write(text: str) -> None:
         nonlocal last
         last = text
-        lines = text.split("\n")[: shutil.get_terminal_size().lines - 1]
+        columns, rows = shutil.get_terminal_size()
+        end = own_escapes(f"\x1b[{columns}G…")  # in the last column
+        lines = [line + end if len(as_shown(line)) > columns else line for line in text.split("\n")]
+        if len(lines) >= rows:
+            lines[rows - 2 :] = ["…"]
         print(own_escapes("\x1b[H\x1b[J") + "\n".join(lines), flush=True)
 
     print(own_escapes("\x1b[?1049h\x1b[?7l"), end="", flush=True)

@@ -126,6 +126,13 @@ def test_the_output_of_a_command_is_shown_below_the_notebook(
     OUT.mkdir(exist_ok=True)
     page.screenshot(path=OUT / "notebook-7-output.png")
 
+    # The page of a TPU, too, with a height.
+    choose_command(page, "Open TPU Panel")
+    row = page.locator("#jp-tpu-panel").get_by_role("listitem", name=tpu["name"], exact=True)
+    row.get_by_role("button", name=tpu["name"], exact=True).click()
+    below = page.locator("#jp-down-stack .jp-tpu-Page")
+    expect(below.get_by_role("heading", name=tpu["name"], exact=True)).to_be_in_viewport()
+
 
 @pytest.mark.long
 def test_an_app_opens_in_a_browser_window(

@@ -179,7 +179,7 @@ describe('a TPU in the list', () => {
     const many = [...Array(30).keys()].map(number =>
       aTPU({ name: `tpu-${number}`, id: `${number}` })
     );
-    const { changes, node } = await openPanel(listOf(...many));
+    const { actions, changes, node } = await openPanel(listOf(...many));
     await shows(node, 'tpu-29');
     const rows = () => [...node.querySelectorAll('li.jp-tpu-TPU')];
     expect(rows()).toHaveLength(30);
@@ -191,6 +191,14 @@ describe('a TPU in the list', () => {
     changes.tpu({ ...many[3], state: 'STOPPED' });
     await expect.poll(rows).toHaveLength(1);
     expect(rows()[0].textContent).toContain('tpu-3');
+    // Which of them is idle, too.
+    const sample = { time: 1, state: 'idle', chips: [], queue: null };
+    const load = { next: 1, hosts: [{ host: 0, samples: [sample] }] };
+    actions.loads.of = ({ id }) =>
+      id === '5' ? { load: load as never, failure: null } : undefined;
+    type(input, 'idle');
+    await vi.waitFor(() => expect(rows()).toHaveLength(1));
+    expect(rows()[0].textContent).toContain('tpu-5');
   });
 
   it('opens its page with hosts and why a link is down', async () => {

@@ -186,9 +186,14 @@ export async function chooseTPU(tpus: ITPU[]): Promise<ITPU | undefined> {
   if (tpus.length < 2) {
     return tpus[0];
   }
+  const isConnected = (one: ITPU) => one.connection === 'connected';
   const result = await InputDialog.getItem({
     title: trans.__('Select a TPU'),
-    items: tpus.map(keyOf)
+    // Those in use first.
+    items: [
+      ...tpus.filter(isConnected),
+      ...tpus.filter(one => !isConnected(one))
+    ].map(keyOf)
   });
   return tpus.find(tpu => result.button.accept && keyOf(tpu) === result.value);
 }

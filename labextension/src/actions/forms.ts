@@ -11,32 +11,14 @@ import { BudgetsForm } from '../money/budgetsForm';
 import { GrantsForm } from '../money/grantsForm';
 import { PriceList } from '../money/priceList';
 import { UsageList } from '../money/usageList';
-import { IChange } from '../rest/api';
-import { TokensForm } from '../setup/tokensForm';
+import { IChange, IPassTokens, IToken } from '../rest/api';
+import { ListForm } from '../ui/listForm';
 
 export class Forms {
   constructor(
     private _model: TPUModel,
-    defaults?: CreateDefaults
+    private _defaults?: CreateDefaults
   ) {
-    const { client } = _model;
-    this.create = new CreateForm(_model, defaults);
-    this.connect = new ConnectForm(_model);
-    this.packages = new PackagesForm(_model);
-    this.grants = new GrantsForm(client.grants);
-    this.budgets = new BudgetsForm(client);
-    this.usage = new UsageList(client.usage);
-    this.prices = new PriceList(client.prices);
-    this.queued = new QueuedList(client.queued);
-    this.tokens = new TokensForm(client.tokens);
-    this.lists = {
-      budgets: this.budgets.list,
-      grants: this.grants.list,
-      prices: this.prices,
-      queued: this.queued,
-      tokens: this.tokens.list,
-      usage: this.usage
-    };
     _model.unlistedChanged.connect((_, { budgets, what }) =>
       budgets ? this.budgets.update(budgets) : this._loadAgain(what)
     );
@@ -47,17 +29,31 @@ export class Forms {
     });
   }
 
-  readonly create: CreateForm;
-  readonly connect: ConnectForm;
-  readonly packages: PackagesForm;
-  readonly grants: GrantsForm;
-  readonly budgets: BudgetsForm;
-  readonly usage: UsageList;
-  readonly prices: PriceList;
-  readonly queued: QueuedList;
-  readonly tokens: TokensForm;
+  readonly create = new CreateForm(this._model, this._defaults);
+  readonly connect = new ConnectForm(this._model);
+  readonly packages = new PackagesForm(this._model);
+  readonly grants = new GrantsForm(this._model.client.grants);
+  readonly budgets = new BudgetsForm(this._model.client);
+  readonly usage = new UsageList(this._model.client.usage);
+  readonly prices = new PriceList(this._model.client.prices);
+  readonly queued = new QueuedList(this._model.client.queued);
+  /** Which tokens TPUs get: their names. Values never come here. */
+  readonly tokens = new ListForm<IPassTokens, IToken>({
+    empty: { names: [] },
+    complete: ({ names }) => names.length > 0,
+    list: () => this._model.client.tokens.list(),
+    add: body => this._model.client.tokens.passOn(body),
+    remove: name => this._model.client.tokens.remove(name)
+  });
   /** What the pages with lists show, by their names. */
-  readonly lists;
+  readonly lists = {
+    budgets: this.budgets.list,
+    grants: this.grants.list,
+    prices: this.prices,
+    queued: this.queued,
+    tokens: this.tokens.list,
+    usage: this.usage
+  };
 
   /** Loads what has changed, if it was loaded. */
   private _loadAgain(what: IChange['what']): void {

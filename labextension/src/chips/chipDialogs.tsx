@@ -31,8 +31,7 @@ export async function freeChips(tpu: ITPU, model: TPUModel): Promise<void> {
   }
   const holders = holdersOf(use);
   const locks = use.hosts.filter(({ lock_owner }) => lock_owner);
-  const ends = holders.length + locks.length > 0;
-  if (!ends) {
+  if (holders.length + locks.length === 0) {
     await show(trans.__('Chips of %1', tpu.name), <Use use={use} />);
     return;
   }
@@ -44,15 +43,10 @@ export async function freeChips(tpu: ITPU, model: TPUModel): Promise<void> {
   if (!agreed) {
     return;
   }
-  const processes = holders.map(({ host, pid, start }) => ({
-    host,
-    pid,
-    start
-  }));
   const freed = await waitToEnd(
     trans.__('Freeing the chips of %1', tpu.name),
     model.client.chips.free(tpu, {
-      holders: processes,
+      holders: holders.map(({ host, pid, start }) => ({ host, pid, start })),
       // What ends may leave a lock file.
       locks: [...new Set([...holders, ...locks].map(({ host }) => host))]
     })
@@ -68,7 +62,8 @@ export async function freeChips(tpu: ITPU, model: TPUModel): Promise<void> {
 export async function splitChips(tpu: ITPU, model: TPUModel): Promise<void> {
   const [environment] = startableEnvironments(tpu);
   const shares = chipShares(tpu);
-  const asked = await ask<{ share: number }>({
+  let offered: IChipKernels | undefined;
+  await ask<{ share: number }>({
     title: trans.__('Split the Chips of %1', tpu.name),
     accept: trans.__('Offer'),
     initial: { share: shares[0] ?? 0 },
@@ -90,18 +85,12 @@ export async function splitChips(tpu: ITPU, model: TPUModel): Promise<void> {
           [0, trans.__('All chips for one kernel')]
         ]
       }
-    ]
+    ],
+    submit: async ({ share }) => {
+      const request = { environment: environment.name, each: share };
+      offered = await model.client.chipKernels.split(tpu, request);
+    }
   });
-  if (!asked || !environment) {
-    return;
-  }
-  const offered = await waitToEnd(
-    trans.__('Splitting the chips of %1', tpu.name),
-    model.client.chipKernels.split(tpu, {
-      environment: environment.name,
-      each: asked.share
-    })
-  );
   if (offered) {
     model.kernelspecsChanged.emit();
     await show(

@@ -3,7 +3,7 @@
 import { PathExt } from '@jupyterlab/coreutils';
 
 import { chipsLabel } from '../kernels/kernelLabels';
-import { IChipLoad, IHostLoad, ILoadSample } from '../rest/api';
+import { IChipLoad, IHostLoad, ILoadSample, ITPULoad } from '../rest/api';
 import { problemLine } from '../ui/text';
 import { trans } from '../ui/translation';
 
@@ -41,6 +41,15 @@ export function usedLabel(chip: IChipLoad): string {
   return chip.memory_used === null
     ? ''
     : trans.__('%1 GiB', gib(chip.memory_used));
+}
+
+/** Whether no chip of any host is in use. */
+export function isIdle(load: ITPULoad | null | undefined): boolean {
+  const hosts = load?.hosts ?? [];
+  return (
+    hosts.length > 0 &&
+    hosts.every(({ samples }) => samples[samples.length - 1]?.state === 'idle')
+  );
 }
 
 /** "57 %"; "" where it is not known. */

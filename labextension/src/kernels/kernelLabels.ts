@@ -68,10 +68,19 @@ export function holderLabel(kernel: IKernel): string {
     : trans.__('Not in use.');
 }
 
-/** A kernel's name for the user: its notebook's, or where it runs. */
+/** The path that JupyterLab gives a console, which has no file. */
+const CONSOLE = /^console-(\d+)-[\da-f-]{36}$/;
+
+/** A kernel's name for the user: its notebook's or console's, or where it runs. */
 export function kernelName(kernel: IKernel): string {
-  return (
-    PathExt.basename(kernel.notebook) ||
-    trans.__('Kernel %1 in “%2”', kernel.id.slice(0, 8), kernel.environment)
-  );
+  const name = PathExt.basename(kernel.notebook);
+  const number = CONSOLE.exec(name)?.[1];
+  return number
+    ? trans.__('Console %1', number)
+    : name ||
+        trans.__(
+          'Kernel %1 in “%2”',
+          kernel.id.slice(0, 8),
+          kernel.environment
+        );
 }

@@ -7,21 +7,17 @@ import { IMachineHost } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { trans } from '../ui/translation';
-import { namesIn } from '../ui/typed';
+import { OPTIONAL, WORDS } from '../ui/typed';
 import { wait } from '../ui/wait';
 
 /** Asks for machines and attaches them as one TPU; an error is a notification. */
 export async function attachMachine(model: TPUModel): Promise<void> {
   const { client } = model;
-  const requestOf = ({ name, ssh }: { name: string; ssh: string }) => ({
-    ssh: namesIn(ssh),
-    name: name.trim() || null
-  });
   let hosts: IMachineHost[] = [];
   const input = await ask({
     title: trans.__('Attach a Machine'),
     accept: trans.__('Attach'),
-    initial: { ssh: '', name: '' },
+    initial: { ssh: [] as string[], name: null as string | null },
     fields: ({ ssh }) => [
       {
         name: 'ssh',
@@ -29,17 +25,19 @@ export async function attachMachine(model: TPUModel): Promise<void> {
         help: trans.__(
           'An entry of ~/.ssh/config, or USER@HOST. ssh must log in without a password. For several hosts of one TPU: all of them, host 0 first, separated by spaces.'
         ),
+        typed: WORDS,
         required: true
       },
       {
         name: 'name',
-        label: several(ssh) ? trans.__('Name') : trans.__('Name (optional)'),
-        required: several(ssh)
+        label: ssh.length > 1 ? trans.__('Name') : trans.__('Name (optional)'),
+        typed: OPTIONAL,
+        required: ssh.length > 1
       }
     ],
     // What can't be reached is said in the dialog.
     submit: async value => {
-      ({ hosts } = await client.attached.check(requestOf(value)));
+      ({ hosts } = await client.attached.check(value));
     }
   });
   const unknown = hosts.filter(host => !host.known);
@@ -48,7 +46,7 @@ export async function attachMachine(model: TPUModel): Promise<void> {
   }
   // What was shown is what is trusted.
   const host_keys = hosts.map(host => host.host_key);
-  const request = { ...requestOf(input), host_keys };
+  const request = { ...input, host_keys };
   const tpu = await wait(
     trans.__('Connecting to %1', request.ssh.join(', ')),
     signal => client.attached.attach(request, signal)
@@ -87,8 +85,4 @@ async function confirmHostKeys(
     </>,
     trans.__('Trust and Attach')
   );
-}
-
-function several(text: string): boolean {
-  return namesIn(text).length > 1;
 }

@@ -1,38 +1,25 @@
 // What coding agents and people may spend: budgets, and the plans that wait for a yes.
 
-import { IBudgetOverview, IBudgetUse } from '../rest/api';
+import { IBudget, IBudgetOverview, IBudgetUse } from '../rest/api';
 import { TPUClient } from '../rest/client';
 import { ListForm } from '../ui/listForm';
-import { namesIn } from '../ui/typed';
 
-/** The input; types and zones are separated by commas or spaces. */
-const EMPTY = {
+const EMPTY: Required<IBudget> = {
   who: 'agent',
-  day: '',
-  total: '',
-  types: '',
-  zones: '',
+  day: null,
+  total: null,
+  types: [],
+  zones: [],
   until: ''
 };
 
-export class BudgetsForm extends ListForm<typeof EMPTY, IBudgetUse> {
+export class BudgetsForm extends ListForm<Required<IBudget>, IBudgetUse> {
   constructor(private _client: Pick<TPUClient, 'budgets' | 'plans'>) {
     super({
       empty: EMPTY,
-      complete: ({ day, total, who }) =>
-        !!who.trim() && (+day > 0 || +total > 0),
+      complete: ({ day, total, who }) => !!who && !!(day || total),
       list: async () => this._take(await _client.budgets.show()),
-      add: async ({ day, total, types, until, who, zones }) =>
-        this._take(
-          await _client.budgets.set({
-            who: who.trim(),
-            day: +day || null,
-            total: +total || null,
-            types: namesIn(types),
-            zones: namesIn(zones),
-            until
-          })
-        ),
+      add: async budget => this._take(await _client.budgets.set(budget)),
       remove: who => _client.budgets.remove(who)
     });
   }

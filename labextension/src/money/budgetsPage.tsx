@@ -9,6 +9,7 @@ import { Row } from '../ui/rows';
 import { useStore } from '../ui/store';
 import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
+import { NUMBER, TRIMMED } from '../ui/typed';
 import { limitFields } from './limitFields';
 
 export function BudgetsPage() {
@@ -42,13 +43,21 @@ export function BudgetsPage() {
           name: 'who',
           label: trans.__('Who'),
           help: trans.__('agent, or a person as the owner label of TPUs'),
+          typed: TRIMMED,
           autoComplete: 'off'
         },
-        { name: 'day', label: trans.__('USD a day'), kind: 'number', min: 0 },
+        {
+          name: 'day',
+          label: trans.__('USD a day'),
+          kind: 'number',
+          typed: NUMBER,
+          min: 0
+        },
         {
           name: 'total',
           label: trans.__('USD in total'),
           kind: 'number',
+          typed: NUMBER,
           min: 0
         },
         ...limitFields(trans.__('Leave empty for all'))

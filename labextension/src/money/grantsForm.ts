@@ -3,41 +3,25 @@
 import { IGrant, IGrantUse } from '../rest/api';
 import { TPUClient } from '../rest/client';
 import { ListForm } from '../ui/listForm';
-import { namesIn } from '../ui/typed';
 
-/** The input; types and zones are separated by commas or spaces. */
-export interface IGrantFields {
-  name: string;
-  types: string;
-  zones: string;
-  tier: IGrant['tiers'][number];
-  chips: string;
-  until: string;
-}
+const EMPTY = {
+  name: '',
+  types: [] as string[],
+  zones: [] as string[],
+  tier: 'spot' as IGrant['tiers'][number],
+  chips: null as number | null,
+  until: ''
+};
 
-export class GrantsForm extends ListForm<IGrantFields, IGrantUse> {
+export class GrantsForm extends ListForm<typeof EMPTY, IGrantUse> {
   constructor(requests: TPUClient['grants']) {
     super({
-      empty: {
-        name: '',
-        types: '',
-        zones: '',
-        tier: 'spot',
-        chips: '',
-        until: ''
-      },
+      empty: EMPTY,
       complete: ({ chips, name, types, zones }) =>
-        [name, types, zones].every(text => text.trim()) && +chips >= 1,
+        !!name && types.length > 0 && zones.length > 0 && !!chips,
       list: () => requests.list(),
-      add: ({ chips, name, tier, types, until, zones }) =>
-        requests.add({
-          name: name.trim(),
-          types: namesIn(types),
-          zones: namesIn(zones),
-          tiers: [tier],
-          chips: Number(chips),
-          until
-        }),
+      add: ({ chips, tier, ...grant }) =>
+        requests.add({ ...grant, chips: chips ?? 0, tiers: [tier] }),
       remove: name => requests.remove(name)
     });
   }

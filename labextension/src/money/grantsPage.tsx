@@ -4,22 +4,17 @@ import React from 'react';
 
 import { useActions } from '../actions/useActions';
 import { tierLabel } from '../panel/tpuLabels';
-import { IGrantUse } from '../rest/api';
+import { IGrant, IGrantUse } from '../rest/api';
 import { ListPage } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
-import { IGrantFields } from './grantsForm';
+import { NUMBER, TRIMMED } from '../ui/typed';
 import { limitFields } from './limitFields';
 
 /** A name, so not translated. */
 const EXAMPLE = 'trc-v5e';
-const TIERS: IGrantFields['tier'][] = [
-  'spot',
-  'on-demand',
-  'reserved',
-  'flex-start'
-];
+const TIERS: IGrant['tiers'] = ['spot', 'on-demand', 'reserved', 'flex-start'];
 
 export function GrantsPage() {
   const { forms } = useActions();
@@ -45,6 +40,7 @@ export function GrantsPage() {
         {
           name: 'name',
           label: trans.__('Name'),
+          typed: TRIMMED,
           placeholder: EXAMPLE,
           autoComplete: 'off'
         },
@@ -61,6 +57,7 @@ export function GrantsPage() {
           label: trans.__('Chips'),
           help: trans.__('In use at the same time. A v2-8 or v3-8 has 4.'),
           kind: 'number',
+          typed: NUMBER,
           min: 1
         },
         until

@@ -2,25 +2,28 @@
 
 import { IField } from '../ui/fields';
 import { trans } from '../ui/translation';
+import { WORDS } from '../ui/typed';
 
 /** Names, so not translated. */
 const EXAMPLES = { types: 'v5e', zones: 'us-central1-a' };
 
 /** For which types and zones it is, with help for each, and its last day. */
 export function limitFields<
-  T extends { types: string; zones: string; until: string }
+  T extends { types: string[]; zones: string[]; until: string }
 >(zonesHelp: string, typesHelp = zonesHelp): IField<T>[] {
   return [
     {
       name: 'types',
       label: trans.__('Types'),
       help: typesHelp,
+      typed: WORDS,
       placeholder: EXAMPLES.types
     },
     {
       name: 'zones',
       label: trans.__('Zones'),
       help: zonesHelp,
+      typed: WORDS,
       placeholder: EXAMPLES.zones
     },
     {

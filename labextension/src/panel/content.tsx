@@ -31,6 +31,7 @@ import { useSome } from '../ui/listSection';
 import { useStore } from '../ui/store';
 import { trans } from '../ui/translation';
 import { Alerts, hasAlerts, isUrgent } from './alerts';
+import { Page } from './panelState';
 import { TPUList, useFocus } from './tpuList';
 
 /** The pages beside the list, which is what most people see. */
@@ -42,12 +43,12 @@ export default function Panel() {
   const view = useStore(actions.view);
   const usable = model.phase === 'ready';
   const page = usable ? view.page : 'list';
-  const title = pageTitle(actions);
+  const title = pageTitle(actions, page);
   const toList = () => view.show('list');
   return (
     <>
       <div className="jp-tpu-Header">
-        {view.page !== 'list' ? (
+        {page !== 'list' ? (
           <>
             <IconButton
               icon={caretLeftIcon}
@@ -120,7 +121,7 @@ function Project({ catalog }: { catalog: ICatalog }) {
   );
 }
 
-function pageTitle({ forms, view }: Actions): string {
+function pageTitle({ forms }: Actions, page: Page): string {
   const environment = forms.connect.environment?.name;
   return {
     budgets: trans.__('Budgets'),
@@ -138,7 +139,7 @@ function pageTitle({ forms, view }: Actions): string {
     queued: trans.__('Queued Resources'),
     tokens: trans.__('Tokens'),
     usage: trans.__('TPU Usage')
-  }[view.page];
+  }[page];
 }
 
 function List() {

@@ -5,7 +5,7 @@ import React, { memo } from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
 import { ACTIONS, actionLabel } from '../actions/table';
-import { dutyLabel, latest, together } from '../chips/loadLabels';
+import { dutyLabel, isIdle, latest, together } from '../chips/loadLabels';
 import { EVERY_IN_LIST } from '../chips/loads';
 import { Bar, hasLoad, useLoad } from '../chips/loadView';
 import { kernelCountLabel } from '../kernels/kernelLabels';
@@ -93,10 +93,7 @@ function LoadBar({ tpu }: ITPUProps) {
   const all = together(
     (load?.hosts ?? []).flatMap(host => latest(host)?.chips ?? [])
   );
-  const hosts = load?.hosts ?? [];
-  const idle =
-    hosts.length > 0 &&
-    hosts.every(({ samples }) => samples[samples.length - 1]?.state === 'idle');
+  const idle = isIdle(load);
   const label = idle ? trans.__('idle') : dutyLabel(all);
   return label ? (
     <span

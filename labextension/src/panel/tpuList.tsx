@@ -3,8 +3,10 @@
 import React, { RefObject, useEffect, useRef, useState } from 'react';
 
 import { useActions } from '../actions/useActions';
+import { isIdle } from '../chips/loadLabels';
 import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
+import { facts } from '../ui/text';
 import { trans } from '../ui/translation';
 import { TPU } from './tpu';
 import { tpuStatus } from './tpuLabels';
@@ -22,7 +24,8 @@ export function TPUList({ tpus }: { tpus: ITPU[] }) {
     many && query
       ? tpus.filter(tpu => {
           const { label } = tpuStatus(tpu);
-          const text = `${tpu.name} ${tpu.type} ${tpu.zone} ${label}`;
+          const idle = isIdle(actions.loads.of(tpu)?.load) && trans.__('idle');
+          const text = facts(tpu.name, tpu.type, tpu.zone, label, idle);
           return words.every(word => text.toLowerCase().includes(word));
         })
       : tpus;

@@ -9,7 +9,7 @@ import { Findings } from '../ui/elements';
 import { ask } from '../ui/formDialog';
 import { notify } from '../ui/notify';
 import { trans } from '../ui/translation';
-import { namesIn } from '../ui/typed';
+import { WORDS } from '../ui/typed';
 import { wait, waitToEnd } from '../ui/wait';
 
 /** Asks whom to let in, shows what a network lacks, and creates that if the user agrees. */
@@ -20,13 +20,14 @@ export async function setUpNetwork(
   const asked = await ask({
     title: trans.__('Who may use SSH?'),
     accept: trans.__('Continue'),
-    initial: { sources: '' },
+    initial: { sources: [] as string[] },
     fields: () => [
       {
         name: 'sources',
         label: trans.__(
           'The public IPv4 address of the computer that runs Jupyter, or a range. Empty: detected through a connected TPU.'
         ),
+        typed: WORDS,
         placeholder: '203.0.113.4'
       }
     ]
@@ -34,12 +35,8 @@ export async function setUpNetwork(
   if (!asked) {
     return;
   }
-  const named = namesIn(asked.sources);
   const plan = await wait(trans.__('Checking the network.'), signal =>
-    model.client.networks.setUp(
-      { ...request, sources: named, dry_run: true },
-      signal
-    )
+    model.client.networks.setUp({ ...request, ...asked, dry_run: true }, signal)
   );
   if (!plan) {
     return;

@@ -7,6 +7,7 @@ import { TextWithCode } from '../ui/elements';
 import { ListPage } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { trans } from '../ui/translation';
+import { WORDS } from '../ui/typed';
 
 /** A name, so not translated. */
 const EXAMPLE = 'HF_TOKEN';
@@ -49,11 +50,12 @@ export function TokensPage() {
       )}
       fields={[
         {
-          name: 'name',
+          name: 'names',
           label: trans.__('Pass a token'),
           help: trans.__(
             'The name of an environment variable, without its value'
           ),
+          typed: WORDS,
           placeholder: EXAMPLE,
           autoComplete: 'off'
         }

@@ -42,6 +42,15 @@ export function createTab<T extends Widget>(
   return tab;
 }
 
+/** The tabs that a widget is one of; undefined in JupyterLab's main area. */
+function tabPanelOf(widget: Widget): TabPanel | undefined {
+  let around = widget.parent;
+  while (around && !(around instanceof TabPanel)) {
+    around = around.parent;
+  }
+  return around ?? undefined;
+}
+
 /** Adds the command. */
 export function addTabs<A extends ReadonlyJSONObject>(
   { commands, shell }: JupyterFrontEnd,
@@ -83,10 +92,11 @@ export function addTabs<A extends ReadonlyJSONObject>(
       }
       const known = tracker.find(one => keyOf(shown.get(one)!) === keyOf(args));
       const tab = known ?? (await open(args));
-      const page = firstPage();
-      if (page?.widgets.includes(tab)) {
-        page.currentWidget = tab;
-      } else {
+      const around = tabPanelOf(tab);
+      if (around) {
+        around.currentWidget = tab; // Jupyter Notebook's shell does not do it
+      }
+      if (!around || around !== firstPage()) {
         shell.activateById(tab.id);
       }
     }

@@ -79,7 +79,7 @@ export const DISKS = wordsOf<IDataDisk>(
 );
 
 /** The names in a text, separated by commas, spaces or lines. */
-export function namesIn(text: string): string[] {
+function namesIn(text: string): string[] {
   return text.split(/[\s,]+/).filter(Boolean);
 }
 
