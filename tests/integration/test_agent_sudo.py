@@ -37,15 +37,26 @@ words = [word for word in sys.argv[1:] if word != "-n"]
 os.execvp(words[0], words)
 """
 RUN = """
-import asyncio, json, os, sys
-from jupyter_tpu.agent.daemon import run_process
-run_process.KILL_GRACE = 0.3
+import asyncio, json, sys
+from jupyter_tpu.agent.daemon import runs
+from jupyter_tpu.agent.protocol import paths, requests, run_client
+shorter = "run_keeper.GRACE = 0.3; run_keeper.fork_keepers()"
+runs.PROGRAM = runs.PROGRAM.replace("run_keeper.fork_keepers()", shorter)
 
 async def run():
-    command = run_process.RunProcess(json.loads(sys.argv[1]), "/", dict(os.environ), 0.5, False)
-    while (await command.read(1 << 40))["ended"] is None:
-        pass
-    print(json.dumps(command.ended))
+    agent = runs.Runs()
+    order = requests.StartRun(id="r", command=json.loads(sys.argv[1]), cwd="/", limit=0.5)
+    ended, start = (await agent._run(order))["ended"], 0
+    path = paths.run_socket(paths.run_folder(), "r")
+    if ended is None:
+        streams = await asyncio.open_unix_connection(path)
+        keeper = run_client.RunClient(run_client.SocketStream(*streams))
+        await keeper.begin()
+        while ended is None:
+            _, size, ended = await keeper.read(start)
+            start += size
+        await keeper.forget()
+    print(json.dumps(ended))
 
 asyncio.run(run())
 """
@@ -168,14 +179,14 @@ def test_where_sudo_asks_for_a_password_a_job_ends_without_what_it_left(user: Us
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("may_kill", [True, False])
-def test_a_run_of_root_ends_at_its_time_limit(user: User, may_kill: bool) -> None:
-    words = user.as_root("sleep", "54325")
+@pytest.mark.parametrize(("may_kill", "seconds"), [(True, 54325), (False, 54326)])
+def test_a_run_of_root_ends_at_its_time_limit(user: User, may_kill: bool, seconds: int) -> None:
+    words = user.as_root("sleep", str(seconds))
     command = user.command(PYTHON, "-c", RUN, json.dumps(words), may_kill=may_kill)
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60)
     ended = json.loads(done.stdout)
     assert ended["cause"] == "timeout"
-    left = roots(54325)
+    left = roots(seconds)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     if may_kill:

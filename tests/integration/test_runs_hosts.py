@@ -187,17 +187,39 @@ def asked_agent(pod: Pod, run: Any) -> list[bool]:
 
 
 @in_pod
-async def test_without_a_channel_to_the_agent_a_short_command_asks_for_none(pod):
+@pytest.mark.parametrize("script", ["echo up; exit 3", "sleep 3; echo up; exit 3"])
+async def test_without_a_channel_to_the_agent_a_command_asks_for_none(pod, script):
     cut_links(pod)
-    run = await pod.shell("echo up; exit 3")
+    run = await pod.shell(script)
     assert await pod.stdout(run) == [b"up\n"] * HOSTS
     assert {(host.state, host.code) for host in run.hosts} == {("exited", 3)}
     assert asked_agent(pod, run) == [False] * HOSTS
 
 
 @in_pod
+async def test_what_can_not_be_started_is_said_without_an_agent(pod):
+    cut_links(pod)
+    run = await pod.start("no-such-program")
+    assert await pod.stdout(run) == [b""] * HOSTS
+    assert run.code == 127
+    assert "'no-such-program' does not exist" in run.hosts[1].problem.message
+    assert asked_agent(pod, run) == [False] * HOSTS
+
+
+@in_pod
+async def test_input_reaches_a_command_without_an_agent(pod):
+    cut_links(pod)
+    run = await pod.start("cat", input=True, hosts="1")
+    await pod.fleet.runs.write(pod.tpu, run.id, RunInput(data=b"first "))
+    await pod.fleet.runs.write(pod.tpu, run.id, RunInput(data=b"second", end=True))
+    assert await pod.stdout(run) == [b"first second"]
+    (host,) = pod.fleet.runs._runs[run.id]._hosts
+    assert host._daemon is None
+
+
+@in_pod
 @pytest.mark.parametrize("cut", [False, True])
-async def test_a_long_command_is_left_to_the_agent_and_no_line_is_lost_or_doubled(pod, cut):
+async def test_of_a_long_command_without_an_agent_no_line_is_lost_or_doubled(pod, cut):
     cut_links(pod)
     run = await pod.shell("for i in $(seq 300); do echo $i; sleep 0.01; done")
     await eventually(lambda: all(host.state == "running" for host in run.hosts))
@@ -206,7 +228,7 @@ async def test_a_long_command_is_left_to_the_agent_and_no_line_is_lost_or_double
     lines = b"".join(b"%d\n" % i for i in range(1, 301))
     assert await pod.stdout(run) == [lines] * HOSTS
     assert run.code == 0
-    assert asked_agent(pod, run) == [True] * HOSTS
+    assert asked_agent(pod, run) == [False] * HOSTS
 
 
 @in_pod
@@ -248,19 +270,44 @@ async def test_a_run_about_which_nobody_asks_is_stopped_if_that_was_ordered(pod)
     assert run.hosts[0].cause == "stopped"
 
 
-@in_pod
-async def test_after_a_restart_of_the_agent_the_end_is_not_known(pod):
-    run = await pod.shell("echo $PPID; sleep 600", hosts="1")
+async def printed(pod: Pod, run: Any) -> list[int]:
+    """The numbers in its first output."""
 
-    async def printed() -> Any:
+    async def output() -> Any:
         return (await pod.fleet.runs.output(pod.tpu, run.id)).output
 
-    daemon = int((await eventually(printed))[0].data)
+    return [int(word) for word in (await eventually(output))[0].data.split()]
+
+
+async def daemon_of(pod: Pod, worker: int) -> int:
+    """The process of a host's agent."""
+    name = NodeName("emulated", "us-central1-a", pod.tpu)
+    return (await pod.links.get(HostName(name, worker)).agent()).hello["pid"]
+
+
+@in_pod
+async def test_a_command_goes_on_when_the_agent_is_killed(pod):
+    script = "echo 1; while [ ! -e go-on ]; do sleep 0.05; done; echo 2; exit 3"
+    run = await pod.shell(script, hosts="1")
+    await printed(pod, run)
+    daemon = await daemon_of(pod, 1)
     await pod.output(await pod.start("kill", "-KILL", str(daemon), hosts="1"))
+    await pod.output(await pod.shell("touch go-on", hosts="1"))
+    assert await pod.stdout(run) == [b"1\n2\n"]
+    assert run.code == 3
+    assert await daemon_of(pod, 1) != daemon
+
+
+@in_pod
+async def test_without_the_process_that_kept_a_command_its_end_is_not_known(pod):
+    run = await pod.shell("echo $PPID; sleep 600", hosts="1")
+    (keeper,) = await printed(pod, run)
+    daemon = await daemon_of(pod, 1)
+    await pod.output(await pod.start("kill", "-KILL", str(daemon), str(keeper), hosts="1"))
     await eventually(lambda: run.state == "done")
     (host,) = run.hosts
     assert (host.state, host.code) == ("unknown", 255)
-    assert "restarted" in host.problem.message
+    assert "process that kept the command" in host.problem.message
 
 
 # ---- in a shell ----------------------------------------------------------------------------------

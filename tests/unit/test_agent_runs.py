@@ -9,27 +9,29 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from waiting import eventually
+from waiting import eventually, until
 
-from jupyter_tpu.agent.daemon import run_process
 from jupyter_tpu.agent.daemon import runs as module
 from jupyter_tpu.agent.daemon.handlers import OperationError, handlers
-from jupyter_tpu.agent.daemon.run_process import BUFFER
 from jupyter_tpu.agent.daemon.runs import Runs
+from jupyter_tpu.agent.keeper.run_command import BUFFER
+from jupyter_tpu.agent.protocol.paths import run_folder, run_socket
 from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.agent.protocol.requests import REQUESTS
+from jupyter_tpu.agent.protocol.run_client import RunClient, SocketStream
 
 pytestmark = pytest.mark.asyncio
 
 
 class Client:
-    """What a client asks of one daemon's runs, over one connection."""
+    """What a client asks of one daemon's runs, and of their keepers."""
 
     def __init__(self) -> None:
         self.runs = Runs()
@@ -45,26 +47,79 @@ class Client:
     async def shell(self, script: str, **params: Any) -> dict[str, Any]:
         return await self.start("sh", "-c", script, **params)
 
+    @contextlib.asynccontextmanager
+    async def keeper(self) -> AsyncIterator[RunClient]:
+        """A connection to the keeper."""
+        path = run_socket(run_folder(), "r")
+        keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(path)))
+        await keeper.begin()
+        yield keeper
+        keeper.close()
+
     async def rest(self, answer: dict[str, Any]) -> tuple[bytes, bytes, dict[str, Any]]:
         """All that comes after and with *answer*: stdout, stderr, how it ended."""
         texts = {1: bytearray(), 2: bytearray()}
-        while True:
-            for stream, data in answer["output"]:
-                texts[stream] += base64.b64decode(data)
-            if answer["ended"] is not None:
-                return bytes(texts[1]), bytes(texts[2]), answer["ended"]
-            answer = await self.ask("read_run", start=answer["next"])
+        ended, size = answer["ended"], 0
+        for stream, data in answer["output"]:
+            texts[stream] += base64.b64decode(data)
+            size += len(base64.b64decode(data))
+        if ended is None:
+            async with self.keeper() as keeper:
+                while ended is None:
+                    output, more, ended = await keeper.read(size)
+                    size += more
+                    for stream, data in output:
+                        texts[stream] += data
+                await keeper.forget()
+        return bytes(texts[1]), bytes(texts[2]), ended
+
+
+def first_line(answer: dict[str, Any]) -> str:
+    """The output that the answer to a start has."""
+    return base64.b64decode(answer["output"][0][1]).decode()
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Short enough for unix sockets, which a folder of pytest's may not be."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("HOME", folder)
+        yield Path(folder)
+        until(lambda: not sockets(Path(folder)))
+
+
+def sockets(home: Path) -> list[Path]:
+    return [*(home / ".jupyter-tpu/run").glob("*")]
 
 
 @pytest_asyncio.fixture
-async def client() -> AsyncIterator[Client]:
+async def client(home: Path) -> AsyncIterator[Client]:
     client = Client()
     yield client
-    await client.runs.close()
+    await client.runs.end_all()
+    client.runs.close()
+
+
+@pytest.fixture
+def shorten(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes keepers wait shorter."""
+
+    def shorten(name: str) -> None:
+        shorter = f"run_keeper.{name} = 0.3; run_keeper.fork_keepers()"
+        program = module.PROGRAM.replace("run_keeper.fork_keepers()", shorter)
+        monkeypatch.setattr(module, "PROGRAM", program)
+
+    return shorten
 
 
 def alive(pid: int) -> bool:
     return bool(start_time(pid))
+
+
+def written(pid: int) -> int:
+    """Bytes that a process has written."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return int(dict(line.split(": ") for line in lines)["wchar"])
 
 
 async def test_one_answer_has_output_exit_code_and_time_of_a_short_command(client):
@@ -96,55 +151,52 @@ async def test_arguments_reach_the_program_as_they_are(client):
 
 
 async def test_a_command_waits_while_nobody_takes_its_output_and_nothing_is_lost(client):
-    size = 5 * BUFFER
-    answer = await client.shell(f"head -c {size} /dev/zero; echo end >&2")
-    run = client.runs._runs["r"]
-    await eventually(lambda: not run._room.is_set())
-    assert run._size < 2 * BUFFER
-    assert run.ended is None
+    code = "import os; [os.write(1, bytes(1 << 16)) for _ in range(80)]; os.write(2, b'end\\n')"
+    answer = await client.start(sys.executable, "-c", code)
+    pid = (await client.runs.processes())["r"]
+    await eventually(lambda: written(pid) >= BUFFER)
+    assert written(pid) < 2 * BUFFER
+    assert answer["ended"] is None
     out, err, ended = await client.rest(answer)
-    assert len(out) == size
+    assert len(out) == 80 << 16
     assert err == b"end\n"
     assert ended["code"] == 0
 
 
 async def test_a_lost_answer_is_asked_for_again_by_its_offset(client):
     first = await client.shell("echo one; read line; echo two", input=True)
-    again = await client.ask("read_run", start=0)
-    assert again["output"] == first["output"]
-    await client.ask("write_run", data=base64.b64encode(b"\n").decode(), start=0)
-    out, _, _ = await client.rest(await client.ask("read_run", start=first["next"]))
-    assert out == b"two\n"
+    async with client.keeper() as keeper:
+        again = await keeper.read(0)
+        assert [(stream, data) for stream, data in again[0]] == [(1, b"one\n")]
+        assert await keeper.read(0, 0.0) == again
+        await keeper.write(0, b"\n", False)
+    out, _, _ = await client.rest({"output": [], "ended": first["ended"]})
+    assert out == b"one\ntwo\n"
 
 
 async def test_input_is_written_once_however_often_it_is_sent_and_ends(client):
-    starting = asyncio.ensure_future(client.start("cat", input=True))
-    await eventually(lambda: client.runs._runs)
-
-    async def write(start: int, data: bytes, **more: Any) -> bool:
-        encoded = base64.b64encode(data).decode()
-        return (await client.ask("write_run", data=encoded, start=start, **more))["reads"]
-
-    assert await write(0, b"abc")
-    assert await write(0, b"abc")
-    assert await write(1, b"bcd")
-    assert not await write(4, b"e", end=True)
-    out, _, ended = await client.rest(await starting)
+    answer = await client.start("cat", input=True)
+    async with client.keeper() as keeper:
+        assert await keeper.write(0, b"abc", False)
+        assert await keeper.write(0, b"abc", False)
+        assert await keeper.write(1, b"bcd", False)
+        assert not await keeper.write(4, b"e", True)
+        assert not await keeper.write(5, b"more", False)
+    out, _, ended = await client.rest(answer)
     assert out == b"abcde"
     assert ended["code"] == 0
-    assert not await write(5, b"more")
 
 
 async def test_input_that_nobody_reads_waits_until_the_command_ends(client):
-    starting = asyncio.ensure_future(client.shell("read line; echo $line; sleep 600", input=True))
-    await eventually(lambda: client.runs._runs)
-    data = base64.b64encode(b"first\n" + bytes(1 << 20)).decode()
-    writing = asyncio.ensure_future(client.ask("write_run", data=data, start=0))
-    answer = await starting
-    assert base64.b64decode(answer["output"][0][1]) == b"first\n"
-    assert not writing.done()
-    await client.ask("stop_run")
-    assert await writing == {"reads": False}
+    await client.shell("read line; echo $line; sleep 600", input=True)
+    async with client.keeper() as keeper:
+        data = b"first\n" + bytes(1 << 20)
+        writing = asyncio.ensure_future(keeper.write(0, data, False))
+        output, _, _ = await keeper.read(0)
+        assert output == [(1, b"first\n")]
+        assert not writing.done()
+        await client.ask("stop_run")
+        assert not await writing
 
 
 async def test_without_input_the_command_sees_its_end_at_once(client):
@@ -176,18 +228,19 @@ async def test_a_command_that_can_not_start_says_why(client, command, code, mess
         ({"command": ["true"], "cwd": "/x\0y"}, "does not exist"),
     ],
 )
-async def test_a_wrong_request_starts_nothing(client, params, message):
+async def test_a_wrong_request_starts_nothing(client, home, params, message):
     with pytest.raises(OperationError, match=message):
         await client.ask("run", **params)
-    assert not client.runs.running
+    await eventually(lambda: not sockets(home))
 
 
-async def test_the_working_folder_is_relative_to_the_home_folder(client, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "a b").mkdir()
-    for cwd, folder in (("a b", "a b"), ("~/a b", "a b"), ("", ""), (str(tmp_path), "")):
-        out, _, _ = await client.rest(await client.start("pwd", id=cwd or "-", cwd=cwd))
-        assert Path(out.decode().rstrip("\n")) == tmp_path / folder
+@pytest.mark.parametrize(
+    ("cwd", "folder"), [("a b", "a b"), ("~/a b", "a b"), ("", ""), ("/", "/")]
+)
+async def test_the_working_folder_is_relative_to_the_home_folder(client, home, cwd, folder):
+    (home / "a b").mkdir()
+    out, _, _ = await client.rest(await client.start("pwd", cwd=cwd))
+    assert Path(out.decode().rstrip("\n")) == home / folder
 
 
 async def test_the_variables_are_clean_and_the_environments_commands_come_first(
@@ -216,20 +269,19 @@ async def test_stopping_ends_the_children_too_even_those_that_left_its_group(cli
         "time.sleep(600)"
     )
     answer = await client.start(sys.executable, "-c", code)
-    child = int(base64.b64decode(answer["output"][0][1]))
+    child = int(first_line(answer))
     assert await client.ask("stop_run") == {"ended": True}
     await eventually(lambda: not alive(child))  # it was sent the signal, and is not waited for
-    _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
+    _, _, ended = await client.rest({**answer, "ended": None})
     assert ended["cause"] == "stopped"
 
 
-async def test_what_ignores_interrupts_and_termination_is_killed(client, monkeypatch):
-    monkeypatch.setattr(run_process, "KILL_GRACE", 0.2)
+async def test_what_ignores_interrupts_and_termination_is_killed(client, shorten):
+    shorten("GRACE")
     answer = await client.shell("trap '' INT TERM; echo ready; while :; do sleep 0.05; done")
     assert answer["ended"] is None
-    while not (await client.ask("stop_run"))["ended"]:
-        pass  # after three times KILL_GRACE, on a busy machine
-    _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
+    assert await client.ask("stop_run") == {"ended": True}
+    _, _, ended = await client.rest({**answer, "ended": None})
     assert ended["signal"] == signal.SIGKILL
 
 
@@ -247,40 +299,66 @@ async def test_output_that_a_child_writes_after_the_end_is_not_lost(client):
     assert ended["code"] == 0
 
 
-async def test_without_its_client_a_command_is_ended_after_a_while(client, monkeypatch):
-    answer = await client.shell("echo started; sleep 600")
-    await client.runs.end_abandoned()
-    assert client.runs.running, "its client is connected"
-    client.runs.client_left(client)
-    await client.runs.end_abandoned()
-    assert client.runs.running, "its client may come back"
-    monkeypatch.setattr(module, "ABANDONED", 0.0)
-    await client.runs.end_abandoned()
-    _, _, ended = await client.rest(await client.ask("read_run", start=answer["next"]))
-    assert ended["cause"] == "abandoned"
+async def test_without_its_client_a_command_is_ended_after_a_while(client, home, shorten):
+    shorten("ABANDONED")
+    script = "trap 'touch trapped; sleep 2; exit 9' INT; echo started; while :; do sleep 0.05; done"
+    answer = await client.shell(script)
+    await eventually((home / "trapped").exists)
+    _, _, ended = await client.rest(answer)
+    assert (ended["cause"], ended["code"]) == ("abandoned", 9)
 
 
-async def test_an_unread_end_does_not_keep_a_command_that_is_abandoned(client, monkeypatch):
+async def test_a_command_goes_on_until_its_client_comes_back(client, home):
+    answer = await client.shell("echo started; while [ ! -e go ]; do sleep 0.05; done; echo end")
+    assert await client.runs.processes()
+    (home / "go").touch()
+    out, _, ended = await client.rest(answer)
+    assert (out, ended["code"]) == (b"started\nend\n", 0)
+
+
+async def test_an_unread_end_does_not_keep_a_command_that_is_abandoned(client, home, shorten):
+    shorten("ABANDONED")
     await client.shell(f"head -c {2 * BUFFER} /dev/zero")
-    run = client.runs._runs["r"]
-    await eventually(lambda: not run._room.is_set())  # it waits to write the rest
-    monkeypatch.setattr(module, "ABANDONED", 0.0)
-    client.runs.client_left(client)
-    await client.runs.end_abandoned()
-    assert not client.runs.running
+    await eventually(lambda: not sockets(home))
+
+
+async def test_a_daemon_waits_for_a_client_that_may_not_have_heard_of_an_end(client, monkeypatch):
+    assert not client.runs.awaited()
+    await client.rest(await client.start("true"))
+    assert client.runs.awaited()
+    assert not client.runs.awaited(leaving=client)
+    monkeypatch.setattr(module, "RETURN", 0.0)
+    assert not client.runs.awaited()
 
 
 async def test_ended_runs_are_forgotten_in_the_end(client):
     for number in range(module.KEPT + 3):
         await client.start("true", id=str(number))
-    assert len(client.runs._runs) == module.KEPT
-    with pytest.raises(OperationError, match="The run 0 does not exist"):
-        await client.ask("read_run", id="0", start=0)
+    assert len(client.runs._ends) == module.KEPT
 
 
-async def test_when_the_daemon_ends_its_commands_end(client):
+async def test_a_run_that_is_not_there_can_not_be_stopped(client):
+    with pytest.raises(OperationError, match="The run r does not exist"):
+        await client.ask("stop_run")
+    with pytest.raises(OperationError, match="does not exist"):
+        await client.ask("stop_run", id="../agent")
+
+
+async def test_when_the_daemon_ends_its_commands_go_on_and_the_next_one_has_all(client, home):
+    script = "echo $$; while [ ! -e go ]; do sleep 0.05; done; echo end; exit 3"
+    first = await client.shell(script)
+    pid = int(first_line(first))
+    client.runs.close()
+    client.runs = Runs()
+    assert await client.runs.processes() == {"r": pid}
+    (home / "go").touch()
+    out, _, ended = await client.rest(await client.start("false"))
+    assert out == f"{pid}\nend\n".encode()
+    assert ended["code"] == 3
+
+
+async def test_when_nothing_shall_be_left_on_the_host_commands_end(client):
     answer = await client.shell("echo $$; sleep 600")
-    pid = int(base64.b64decode(answer["output"][0][1]))
-    await client.runs.close()
-    with contextlib.suppress(ChildProcessError):
-        await eventually(lambda: not alive(pid))
+    pid = int(first_line(answer))
+    await client.runs.end_all()
+    await eventually(lambda: not alive(pid))

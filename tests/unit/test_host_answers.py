@@ -133,7 +133,7 @@ def test_each_function_on_hosts_has_a_declared_answer() -> None:
         ("job_log", {"lines": [[1, 2, "out"]], "oldest": 1, "next": 2, "last": 1}),
         ("run", {"output": [[1, "not base64!"]], "next": 1, "ended": None}),
         ("run", {"output": [[3, "YQ=="]], "next": 1, "ended": None}),
-        ("read_run", {"output": [], "next": -1, "ended": None}),
+        ("run", {"output": [], "ended": {"code": 0}}),
         ("process_owners", {"owners": [{"kernel": "", "notebook": "", "job": "", "run": "a b"}]}),
         ("end_kernel", None),
     ],

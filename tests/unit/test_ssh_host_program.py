@@ -14,6 +14,7 @@ import pytest
 from jupyter_tpu.ssh.host_program import BOOT, COMMAND, NO_PYTHON, argument, program
 
 PROGRAMS = [
+    "agent.keeper.run_keeper",
     "environment.on_host.machine",
     "environment.on_host.main",
     "environment.on_host.profiles",
@@ -21,7 +22,6 @@ PROGRAMS = [
     "environment.on_host.unattended",
     "fleet.files.contents_on_host",
     "fleet.files.copy_on_host.main",
-    "fleet.jobs.run_on_host",
     "ssh.clean_shell_on_host",
     "ssh.install_agent_on_host",
 ]

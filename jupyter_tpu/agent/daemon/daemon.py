@@ -107,7 +107,7 @@ class Daemon:
             writer.close()
         await cancel_all([watch, warm, *self._tasks])
         await self._status.load.close()
-        await self._runs.close()
+        self._runs.close()
         await self._keepers.close()
 
     async def _watch(self, path: str) -> None:
@@ -116,8 +116,7 @@ class Daemon:
             if not os.path.exists(path):
                 self._ended.set()  # its folder was removed: no client can reach it
                 continue
-            await self._runs.end_abandoned()
-            if self._connections or self._keepers.folders or self._runs.running:
+            if self._connections or self._keepers.folders or self._runs.awaited():
                 self._used = time.monotonic()
             elif time.monotonic() - self._used > self._idle:
                 self._ended.set()
@@ -163,7 +162,6 @@ class Daemon:
             self._connections.discard(writer)
             self._warm.forget(writer)
             self._status.forget(writer)
-            self._runs.client_left(writer)
             writer.close()
 
     async def _serve(self, line: bytes, writer: asyncio.StreamWriter) -> None:
@@ -312,6 +310,7 @@ class Daemon:
     async def _prepare_delete(self, request: requests.PrepareDelete) -> requests.EndedKernels:
         self._guard.remove()
         await self._jobs.stop_all()
+        await self._runs.end_all()
         statuses = await self._keepers.statuses()
         await asyncio.gather(*(self._keepers.end(status["id"], now=True) for status in statuses))
         self._end_soon()
@@ -319,7 +318,8 @@ class Daemon:
 
     @handles(requests.EndAgent)
     async def _end_agent(self, request: requests.EndAgent) -> requests.Ended:
-        others = len(self._connections) > 1 or self._keepers.folders or self._runs.running
+        awaited = self._runs.awaited(leaving=request.client)
+        others = len(self._connections) > 1 or self._keepers.folders or awaited
         idle = not others
         if idle:
             self._end_soon()

@@ -36,8 +36,7 @@ class ProcessOwners:
             owners.update(dict.fromkeys((process, *descendants(process)), owner))
 
         if pids:
-            await self._runs.take_over_all()
-            for run, pid in self._runs.processes().items():
+            for run, pid in (await self._runs.processes()).items():
                 add(pid, {**_NOBODY, "run": run})
             for job in await self._jobs.all():
                 if job["state"] not in FINAL:

@@ -1,4 +1,5 @@
-"""The keeper: the process on a host that owns one kernel and its journal. It needs pyzmq.
+"""Keepers: each is the process on a host that owns one kernel and its journal, or one command and
+its output. That of a kernel needs pyzmq.
 
-It starts its kernel before it imports the rest, so nothing is imported here.
+They start what they own before they import the rest, so nothing is imported here.
 """

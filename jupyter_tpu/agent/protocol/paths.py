@@ -8,6 +8,7 @@
     ~/.jupyter-tpu/run/chips           which kernel has which chips: see keeper/booking.py
     ~/.jupyter-tpu/run/k-…/            one kernel: keeper.sock, its ipc sockets, its journal
     ~/.jupyter-tpu/run/j-….sock        the socket of a running job's keeper
+    ~/.jupyter-tpu/run/run-….sock      the socket of the keeper of a run
     ~/.jupyter-tpu/jobs/j-…/           one job: its state and its output, until it is removed
 
 A unix socket's path is limited to 107 bytes. If the home folder's is too long, ``run`` is in /tmp,
@@ -77,6 +78,11 @@ def job_folder(job_id: str) -> str:
     """The folder of one job; its id may be any text. Not created here."""
     name = "j-" + hashlib.sha256(job_id.encode()).hexdigest()[:16]
     return os.path.join(jobs_folder(), name)
+
+
+def run_socket(run: str, run_id: str) -> str:
+    """The unix socket on which the keeper of a run listens."""
+    return "%s/run-%s.sock" % (run, run_id)
 
 
 def job_socket(folder: str) -> str:

@@ -6,7 +6,10 @@ It imports little: each command that begins on a host without an agent waits for
 from __future__ import annotations
 
 import os
-from typing import Dict, Mapping, Optional
+
+TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all the rest
+if TYPE_CHECKING:
+    from typing import Dict, Mapping, Optional
 
 #: Not passed on: they belong to one SSH session, or to another Python.
 _EXCLUDED = ("PYTHONHOME", "PYTHONPATH", "PYTHONEXECUTABLE", "PYTHONSTARTUP", "VIRTUAL_ENV",

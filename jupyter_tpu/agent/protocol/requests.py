@@ -199,15 +199,15 @@ class EndAgent(Request[Ended], op="end_agent"):
 
 
 class RunOutput(Record):
-    """bytes: as base64. next: the offset after this output."""
+    """bytes: as base64. The rest of the output, and the end, are at the run's keeper."""
 
     output: Annotated[List[Tuple[Literal[1, 2], bytes]], Bounds(max_length=1 << 16)]
-    next: Count
     ended: RunEnd | None
 
 
 class StartRun(Request[RunOutput], op="run"):
-    """Starts a command; a known *id* starts nothing. Answered as `ReadRun`."""
+    """Starts a command; a known *id* starts nothing. Answered once there is output, or it has
+    ended, or after a while."""
 
     id: str
     command: List[str]
@@ -216,30 +216,6 @@ class StartRun(Request[RunOutput], op="run"):
     env: Optional[Dict[str, str]] = None
     limit: Optional[float] = None  # seconds
     input: bool = False  # whether there will be any
-    start: int = 0
-    #: If the client has tried to start it without the agent: "" or "started".
-    begun: Optional[str] = None
-
-
-class ReadRun(Request[RunOutput], op="read_run"):
-    """Output from the offset *start* on, once there is any or the command has ended."""
-
-    id: str
-    start: int
-
-
-class Reads(Record):
-    reads: bool
-
-
-class WriteRun(Request[Reads], op="write_run"):
-    """Writes *data* (base64), which begin at the offset *start*, to the command's input, and closes
-    that if *end*. Answers whether it still reads."""
-
-    id: str
-    start: int
-    data: str
-    end: bool = False
 
 
 class StopRun(Request[Ended], op="stop_run"):

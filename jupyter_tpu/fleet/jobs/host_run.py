@@ -1,44 +1,49 @@
 """A command on one host, followed over its link until it has ended.
 
-It is started over SSH alone: a host without an agent needs none for a short one. What takes longer
-is handed over to the agent, which is started then (`agent.daemon.handed_over`).
+The process that owns it there, its keeper (`agent.keeper.run_keeper`), is started by the agent, if
+that runs: a short command takes one request. If not, it is started over SSH: a command needs no
+agent. What takes longer is asked for at the keeper's socket, and again after each loss of the link.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import logging
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ...agent.protocol import requests
-from ...errors import Reason, TPUError
+from ...agent.protocol.paths import run_socket
+from ...agent.protocol.records import RunEnd
+from ...agent.protocol.run_client import WAIT, Refused, RunClient, SocketStream, encoded_order
+from ...errors import ConnectionLost, Reason, TPUError
 from ...links import HostName, Link
+from ...ssh.agent_answers import checked_record
 from ...ssh.host_program import argument
-from ...ssh.stream import CommandStream
+from ...ssh.host_values import InvalidAnswer
 from ..core.connections import HostConnections
 from ..models import HostRun, Problem
 
 log = logging.getLogger(__name__)
 
-#: Seconds in which the link must be up.
+#: Seconds in which the link must be up, and the keeper must answer.
 REACH = 60.0
-#: Seconds without a connection after which the agent ends a command (`agent.daemon.runs`), and the
-#: wait for it here.
+#: Seconds without a connection after which the keeper ends a command, and the wait for it here.
 ABANDONED = 300.0
+#: Seconds after which its first connection is left: sshd allows few programs at once on a link.
+SOON = 2.0
 #: Between two attempts to ask again; seconds. The link itself waits between its attempts.
 PAUSE = 0.2
 #: Seconds in which a host must answer that it stopped a command.
 STOP = 12.0
-#: Seconds that input may wait in the host before it is offered again.
-WRITE = 3600.0
 #: The exit codes for the time limit and for what is not known, as of timeout(1) and ssh(1).
 TIMED_OUT, UNKNOWN = 124, 255
 
 Received = Callable[[int, bytes], Awaitable[None]]
+#: Output by stream, and how the command has ended.
+Answer = tuple[Sequence[tuple[int, bytes]], RunEnd | None]
 
 
 class FollowedRun:
@@ -64,14 +69,17 @@ class FollowedRun:
         self.state = HostRun(host=host.worker)
         self._connections = connections
         self._host = host
-        self._id = id
-        self._request = request
+        self._order = requests.StartRun(id=id, **request)
         self._received = received
         self._changed = changed
-        self._asked = asyncio.Event()  # the agent was asked to start it, or never will be
-        self._daemon: Any = None  # the process that was asked first
-        self._known = False  # to that daemon, as its answers show
-        self._plain = PlainRun(id, request, received)
+        self._tried = False  # to start it
+        self._daemon: Any = None  # the agent's process that was asked to
+        self._socket = ""  # of its keeper, once that is there
+        self._at_keeper = asyncio.Event()  # the rest is there, or it has ended
+        self._keeper: RunClient | None = None  # while there is a connection
+        self._connecting = asyncio.Lock()
+        self._program = contextlib.AsyncExitStack()  # the keeper's first connection, by SSH
+        self._soon: float | None = None  # when that is left for one to its socket
         self._task = asyncio.ensure_future(self._live())
 
     async def wait(self) -> None:
@@ -80,34 +88,29 @@ class FollowedRun:
 
     async def stop(self) -> None:
         """Ends it; if the host can't be asked to, it may continue there, and `state` says so."""
-        with contextlib.suppress(TPUError, TimeoutError):
-            async with asyncio.timeout(STOP):
-                if await self._plain.stop():
-                    await self.wait()
-        if not self._task.done() and (self._daemon is not None or self._plain.asked):
-            try:
+        if self._tried:
+            with contextlib.suppress(TPUError, OSError, ValueError):
                 async with asyncio.timeout(STOP):
-                    self._plain.leave()
-                    agent = await self._connections.link(self._host).agent()
-                    await agent.request(requests.StopRun(id=self._id))
+                    await self._at_keeper.wait()
+                    if not self._task.done():
+                        await (await self._connected()).stop()
                     await self.wait()
-            except (TPUError, TimeoutError):
-                pass  # its end is not known
         self._task.cancel()
         await self.wait()
 
     async def write(self, start: int, data: bytes, end: bool) -> bool:
         """Writes to its input, which has *start* bytes so far; False if it reads no more."""
-        await self._asked.wait()
-        encoded = base64.b64encode(data).decode()
-        write = requests.WriteRun(id=self._id, start=start, data=encoded, end=end)
+        await self._at_keeper.wait()
         while not self._task.done():
             try:
-                agent = await self._connections.link(self._host).agent()
-                return (await agent.request(write, WRITE))["reads"]
+                return await (await self._connected()).write(start, data, end)
+            except ValueError:
+                return False
             except TPUError as error:
                 if not _is_interruption(error):
                     return False
+            except ConnectionError:
+                pass  # it is made anew
             await asyncio.sleep(PAUSE)
         return False
 
@@ -122,70 +125,158 @@ class FollowedRun:
         except asyncio.CancelledError:
             self._give_up(None)
         except Exception as error:  # ours; the other hosts continue, and this one is not a success
-            log.exception("The run %s on %s", self._id, self._host)
+            log.exception("The run %s on %s", self._order.id, self._host)
             self._give_up(TPUError(f"jupyter-tpu failed ({error}).", hint="See the server's log."))
         finally:
-            self._asked.set()
+            await self._leave_keeper()
+            self._at_keeper.set()
             self._changed()
 
-    async def _follow(self, link: Link) -> dict[str, Any]:
-        """Its end, as the agent has it."""
+    async def _follow(self, link: Link) -> RunEnd:
+        """Its end, as the host has it."""
         loop = asyncio.get_running_loop()
-        begun, lost = loop.time(), 0.0  # when the connection was lost
-        if not link.has_agent:
-            try:
-                ended = await self._plain.follow(link, self._started)
-            except TPUError as error:
-                if not _is_interruption(error):
-                    raise
-                ended, lost = None, loop.time()
-            if ended is not None:
-                return ended
-        offset = self._plain.offset
+        begun, lost, offset = loop.time(), 0.0, 0  # lost: when the connection was
         while True:
             try:
-                answer = await self._ask(link, offset)
+                output, ended = await self._next(link, offset)
             except TPUError as error:
                 lost = lost or loop.time()
-                asked = self._daemon is not None or self._plain.started
-                since, limit = (lost, ABANDONED) if asked else (begun, REACH)
+                running = self.state.state == "running"
+                since, limit = (lost, ABANDONED) if running else (begun, REACH)
                 if not _is_interruption(error) or loop.time() - since > limit:
                     raise
                 await asyncio.sleep(PAUSE)
                 continue
             lost = 0.0
-            self._known = True
-            for stream, data in answer["output"]:
+            for stream, data in output:
                 await self._received(stream, data)
-            offset = answer["next"]
-            if answer["ended"] is not None:
-                return dict(answer["ended"])
+                offset += len(data)
+            if ended is not None:
+                if self._keeper is not None:
+                    with contextlib.suppress(ConnectionError):
+                        await self._keeper.forget()
+                return ended
 
-    async def _ask(self, link: Link, offset: int) -> requests.RunOutput:
+    async def _next(self, link: Link, offset: int) -> Answer:
+        """More of its output from *offset* on, if there is any within a while; and its end."""
+        if not self._socket:
+            answer = await self._start(link)
+            if answer is not None:
+                return answer
+        keeper = await self._connected(offset)
+        seconds = WAIT
+        if self._soon is not None:
+            seconds = max(0.0, self._soon - asyncio.get_running_loop().time())
+        try:
+            async with asyncio.timeout(seconds + REACH):
+                output, _, ended = await keeper.read(offset, seconds)
+        except ValueError as error:
+            raise InvalidAnswer("run", str(error)) from None
+        except (ConnectionError, TimeoutError) as error:
+            await self._leave_keeper()
+            raise ConnectionLost(str(self._host)) from error
+        return output, None if ended is None else checked_record(ended, RunEnd, "run")
+
+    # ---- its start
+
+    async def _start(self, link: Link) -> Answer | None:
+        """Has it started; its first output, if the agent does that. Can be called again."""
+        if self._daemon is not None or (link.has_agent and not self._tried):
+            return await self._start_by_agent(link)
+        words = ["sh", "-c", 'exec python3 -I -S -c "$0"', argument("agent.keeper.run_keeper")]
+        keeper = RunClient(await self._program.enter_async_context(link.stream(words)))
+        again, self._tried = self._tried, True
+        try:
+            await keeper.begin(encoded_order(self._order, again=again), 0, SOON)
+        except Refused as refusal:
+            await self._program.aclose()
+            if refusal.what == "program":
+                end = refusal.end(self._order.command[0])
+                return [], checked_record(end, RunEnd, "run")
+            if refusal.what == "run":
+                self._started(str(refusal))
+                return None
+            self._tried = again
+            if refusal.what == "place":
+                return await self._start_by_agent(link)
+            message = f"The folder {self._order.cwd} does not exist on the host."
+            raise TPUError(message, Reason.NO_FOLDER) from None
+        except ConnectionError as error:
+            await self._program.aclose()
+            raise ConnectionLost(str(self._host)) from error
+        except ValueError as error:
+            raise InvalidAnswer("run", str(error)) from None
+        self._keeper = keeper
+        self._soon = asyncio.get_running_loop().time() + SOON
+        self._started(keeper.socket)
+        return None
+
+    async def _start_by_agent(self, link: Link) -> Answer | None:
         agent = await link.agent()
         daemon = (agent.hello["boot"], agent.hello["pid"])
-        if self._daemon is None:
-            self._daemon = daemon
-            self._started()
-            asking = asyncio.ensure_future(agent.request(self._order(offset)))
-            asyncio.get_running_loop().call_soon(self._asked.set)
-            return await asking
-        if self._daemon == daemon and not self._known:
-            # It may have it or not; with the same id it is not started twice.
-            return await agent.request(self._order(offset))
-        return await agent.request(requests.ReadRun(id=self._id, start=offset))
+        socket = run_socket(agent.hello["run"], self._order.id)
+        if self._daemon not in (None, daemon):  # perhaps that has started it
+            self._started(socket)
+            return None
+        self._daemon, self._tried = daemon, True
+        self._mark_running()
+        answer = await agent.request(self._order)
+        self._started(socket)
+        return answer["output"], answer["ended"]
 
-    def _order(self, offset: int) -> requests.StartRun:
-        """What the agent is asked for, which starts the command or takes it over."""
-        begun = ("started" if self._plain.started else "") if self._plain.asked else None
-        return requests.StartRun(id=self._id, start=offset, begun=begun, **self._request)
+    def _started(self, socket: str) -> None:
+        self._socket = socket
+        self._at_keeper.set()
+        self._mark_running()
 
-    def _started(self) -> None:
+    def _mark_running(self) -> None:
         if self.state.state != "running":
             self.state.state = "running"
             self._changed()
 
-    def _end(self, ended: dict[str, Any]) -> None:
+    # ---- its keeper
+
+    async def _connected(self, offset: int | None = None) -> RunClient:
+        """The keeper, by a connection that was up just now.
+
+        offset: of the output that is asked for first.
+        """
+        async with self._connecting:
+            soon, now = self._soon, asyncio.get_running_loop().time()
+            if self._keeper is None or (soon is not None and now >= soon):
+                self._soon = None
+                try:
+                    keeper = await self._connect(offset)
+                except TPUError:  # the host's sshd may forbid it
+                    if self._keeper is None:
+                        raise
+                else:
+                    await self._leave_keeper()
+                    self._keeper = keeper
+            assert self._keeper is not None
+            return self._keeper
+
+    async def _connect(self, offset: int | None) -> RunClient:
+        link = self._connections.link(self._host)
+        keeper = RunClient(SocketStream(*await link.open_unix(self._socket)))
+        try:
+            async with asyncio.timeout(REACH):
+                await keeper.begin(start=offset)
+        except (ConnectionError, TimeoutError) as error:
+            keeper.close()
+            raise ConnectionLost(str(self._host)) from error
+        except (ValueError, Refused) as error:
+            keeper.close()
+            raise InvalidAnswer("run", str(error)) from None
+        return keeper
+
+    async def _leave_keeper(self) -> None:
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
+        await self._program.aclose()
+
+    def _end(self, ended: RunEnd) -> None:
         state = self.state
         state.state = "exited"
         state.cause = ended["cause"]
@@ -205,8 +296,7 @@ class FollowedRun:
         state.code = UNKNOWN
         state.cause = "stopped" if error is None else ""
         lost = error is None or _is_interruption(error) or error.reason is Reason.NOT_FOUND
-        asked = self._daemon is not None or self._plain.asked
-        if not asked or not (lost or self._known or self._plain.started):
+        if not self._tried or not (lost or self._socket):
             state.state = "not-started"
             error = error or TPUError("It was stopped before it started.", Reason.CANCELLED)
             state.problem = Problem.of(error)
@@ -215,7 +305,10 @@ class FollowedRun:
         if error is not None and error.reason in (Reason.INTERNAL, Reason.UNAVAILABLE):
             message = f"{error.message} The command may still run there."
         elif error is not None and error.reason is Reason.NOT_FOUND:
-            message = "The agent on the host was restarted. The command was probably ended."
+            message = (
+                "The process that kept the command on the host has ended. "
+                "The command has probably ended, too."
+            )
         else:
             minutes = round(ABANDONED / 60)
             message = (
@@ -239,122 +332,3 @@ def _signal_name(number: int | None) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-#: Seconds from its start after which a command is handed over.
-SOON = 2.0
-
-_PROGRAM = "fleet.jobs.run_on_host"
-
-
-class PlainRun:
-    """One command, until it has ended or is left to the agent.
-
-    id: of the run, for the agent. received: as of `FollowedRun`.
-
-    Attributes
-    ----------
-    asked: whether the host may have been asked to start it; started: it has.
-    offset: bytes of its output that were received.
-    """
-
-    def __init__(
-        self, id: str, request: dict[str, Any], received: Callable[[int, bytes], Awaitable[None]]
-    ) -> None:
-        self.asked = self.started = False
-        self.offset = 0
-        self._id = id
-        self._request = request
-        self._received = received
-        self._leaving = asyncio.Event()
-        self._stopping = False
-        self._stream: CommandStream | None = None
-
-    async def stop(self) -> bool:
-        """Has it stopped where it runs; False if it is not followed here (any more)."""
-        self._stopping = True
-        return self._stream is not None and await self._stream.write(b"s")
-
-    def leave(self) -> None:
-        """Leaves it to the agent now."""
-        self._leaving.set()
-
-    async def follow(self, link: Link, started: Callable[[], None]) -> dict[str, Any] | None:
-        """Its end, as the agent has it; None: ask the agent. Calls *started* when it runs."""
-        async with link.stream(
-            ["sh", "-c", 'exec python3 -I -S -c "$0"', argument(_PROGRAM)]
-        ) as stream:
-            self.asked = True
-            await stream.write(self._encoded())
-            self._stream = stream
-            try:
-                return await self._read(stream, started)
-            finally:
-                self._stream = None
-
-    async def _read(
-        self, stream: CommandStream, started: Callable[[], None]
-    ) -> dict[str, Any] | None:
-        until: float | None = None
-        while (line := await self._line(stream, until)) is not None:
-            word, *more = line.split() or [b""]
-            if word == b"started":
-                self.started = True
-                until = asyncio.get_running_loop().time() + SOON
-                started()
-            elif word == b"output":
-                number, size = map(int, more)
-                data = await stream.read_exactly(size)
-                if len(data) < size:
-                    return None
-                self.offset += size
-                await self._received(number, data)
-            elif word == b"ended":
-                await stream.write(b".")
-                return _end(*more)
-            else:
-                if word == b"agent":
-                    self.asked = False
-                return None
-        return None
-
-    async def _line(self, stream: CommandStream, until: float | None) -> bytes | None:
-        """What it says next; None if it is left before, or at the time *until*."""
-        loop = asyncio.get_running_loop()
-        reading = asyncio.ensure_future(stream.read_line())
-        leaving = asyncio.ensure_future(self._leaving.wait())
-        limit = None if until is None or self._stopping else max(0.0, until - loop.time())
-        try:
-            await asyncio.wait(
-                {reading, leaving}, timeout=limit, return_when=asyncio.FIRST_COMPLETED
-            )
-            return await reading if reading.done() else None
-        finally:
-            leaving.cancel()
-            reading.cancel()
-
-    def _encoded(self) -> bytes:
-        request = self._request
-        limit, variables = request.get("limit"), request.get("env") or {}
-        words = [
-            self._id,
-            request.get("cwd") or "",
-            "" if limit is None else str(limit),
-            "1" if request.get("input") else "",
-            request.get("python") or "",
-            str(len(variables)),
-            *(f"{name}={value}" for name, value in variables.items()),
-            *request["command"],
-        ]
-        data = "\0".join(words).encode("utf-8", "surrogateescape")
-        return b"%d\n%s" % (len(data), data)
-
-
-def _end(code: bytes, number: bytes, cause: bytes, seconds: bytes) -> dict[str, Any]:
-    return {
-        "code": int(code) if int(number) < 0 else None,
-        "signal": int(number) if int(number) >= 0 else None,
-        "cause": cause.decode().strip("-"),
-        "seconds": float(seconds),
-        "message": "",
-    }
