@@ -10,7 +10,7 @@ from typing import Any
 from jupyter_tpu.agent.pod.cell_output import RESTART, CellOutput, Request
 from jupyter_tpu.agent.pod.direct_requests import DirectRequests
 from jupyter_tpu.agent.pod.folding import TABS
-from jupyter_tpu.agent.pod.pod_state import Cell, Finish, Result
+from jupyter_tpu.agent.pod.pod_actions import Cell, Finish, Result
 from jupyter_tpu.agent.pod.relaying import Relay, parse
 from jupyter_tpu.agent.protocol.events import CONTROL, IOPUB
 from jupyter_tpu.agent.protocol.messages import MessageSigner

@@ -15,6 +15,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from jupyter_tpu.agent.pod.host_names import host_ranges, parse_hosts
+from jupyter_tpu.agent.pod.pod_actions import (
+    Abort,
+    Cell,
+    Check,
+    Finish,
+    Interrupt,
+    Look,
+    Ready,
+    Refuse,
+    Result,
+    Run,
+)
 from jupyter_tpu.agent.pod.pod_state import (
     CHECKING,
     GRACE,
@@ -25,17 +37,7 @@ from jupyter_tpu.agent.pod.pod_state import (
     RUNNING,
     SLOW,
     STARTING,
-    Abort,
-    Cell,
-    Check,
-    Finish,
-    Interrupt,
-    Look,
     PodState,
-    Ready,
-    Refuse,
-    Result,
-    Run,
 )
 
 HOSTS = 3

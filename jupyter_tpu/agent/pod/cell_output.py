@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from .folding import Fold, Transcript, bundle, differences, plain
 from .host_names import host_ranges, number_ranges, sentence
-from .pod_state import Finish, Result
+from .pod_actions import Finish, Result
 
 #: What to do when the hosts are out of step.
 RESTART = (

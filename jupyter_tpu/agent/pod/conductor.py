@@ -24,11 +24,7 @@ from .direct_requests import DirectRequests
 from .host_names import host_ranges, sentence
 from .host_states import HostStatesFile, host_states
 from .hosts import KIND, Asked, PodHosts, free_port
-from .pod_commands import command_of, parse_code, run_command
-from .pod_start import FIRST_CHECK, PodStart
-from .pod_state import (
-    OUT_OF_STEP,
-    STARTING,
+from .pod_actions import (
     Abort,
     Action,
     Cell,
@@ -36,12 +32,14 @@ from .pod_state import (
     Finish,
     Interrupt,
     Look,
-    PodState,
     Ready,
     Refuse,
     Result,
     Run,
 )
+from .pod_commands import command_of, parse_code, run_command
+from .pod_start import FIRST_CHECK, PodStart
+from .pod_state import OUT_OF_STEP, STARTING, PodState
 from .relaying import Parsed, Relay, parse
 from .shared_input import SharedInput
 from .sockets import KernelSockets

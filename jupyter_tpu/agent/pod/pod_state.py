@@ -30,9 +30,22 @@ Callers pass each event to a method, and do what the returned actions say, in th
 from __future__ import annotations
 
 from collections import deque
-from typing import Deque, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union
+from typing import Deque, Dict, FrozenSet, List, Optional, Tuple
 
 from .host_names import host_ranges, sentence
+from .pod_actions import (
+    Abort,
+    Action,
+    Cell,
+    Check,
+    Finish,
+    Interrupt,
+    Look,
+    Ready,
+    Refuse,
+    Result,
+    Run,
+)
 
 #: Seconds from the first error of a cell until the hosts that are still busy are interrupted, and
 #: the seconds before that at which they are asked where they are.
@@ -48,86 +61,6 @@ INTERRUPTS = 2
 
 STARTING, IDLE, RUNNING, CHECKING = "starting", "idle", "running", "checking"
 OUT_OF_STEP = "out of step"
-
-
-class Result(NamedTuple):
-    """How a cell ended on one host."""
-
-    #: "ok", "error", "aborted"; "died": the kernel ended; "stuck": it does not react to interrupts.
-    status: str
-    ename: str = ""
-    evalue: str = ""
-    execution_count: Optional[int] = None
-
-
-class Cell(NamedTuple):
-    """A cell that a client wants to run."""
-
-    id: str
-    hosts: Optional[FrozenSet[int]] = None  # None: all
-    stop_on_error: bool = True
-    check: bool = False  # it runs nothing, and checks whether all hosts are in step
-
-
-class Run(NamedTuple):
-    """Runs a cell on *hosts*. The *others* only count it."""
-
-    cell: Cell
-    number: int
-    hosts: Tuple[int, ...]
-    others: Tuple[int, ...]
-
-
-class Interrupt(NamedTuple):
-    hosts: Tuple[int, ...]
-
-
-class Look(NamedTuple):
-    """Finds out where *hosts* are in a running cell, and shows it. *why*: "raised", "slow"."""
-
-    cell: Cell
-    hosts: Tuple[int, ...]
-    why: str
-    seconds: float
-
-
-class Check(NamedTuple):
-    """Starts the check of this number on *hosts*."""
-
-    number: int
-    hosts: Tuple[int, ...]
-
-
-class Finish(NamedTuple):
-    """A cell has ended: on each host with its result. *problem*: why the hosts are out of step."""
-
-    cell: Cell
-    results: Dict[int, Result]
-    interrupted: FrozenSet[int]  # hosts that the kernel interrupted, because another one raised
-    by_user: bool
-    problem: str
-
-
-class Refuse(NamedTuple):
-    """A cell does not run, because of a *problem*."""
-
-    cell: Cell
-    problem: str
-
-
-class Abort(NamedTuple):
-    """A cell does not run, because one before it failed."""
-
-    cell: Cell
-
-
-class Ready(NamedTuple):
-    """The hosts have started; *problem*: or they have not."""
-
-    problem: str
-
-
-Action = Union[Run, Interrupt, Look, Check, Finish, Refuse, Abort, Ready]
 
 
 class PodState:
