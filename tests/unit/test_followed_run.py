@@ -126,6 +126,24 @@ async def test_a_command_whose_start_was_not_heard_of_is_started_once(home: Path
     assert (home / "count").read_text() == "x\n"
 
 
+async def test_a_host_that_does_not_say_whether_it_starts_is_not_waited_for_without_end(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_run, "REACH", 0.3)
+    link = LocalLink()
+    launch = link._launch
+    monkeypatch.setattr(link, "_launch", lambda argv: launch(["sleep", "1000"]))
+    followed = Followed(link, "true")
+    async with asyncio.timeout(20):
+        await followed.run.wait()
+    for program in link.programs:
+        program.kill()
+    problem = followed.run.state.problem
+    assert problem is not None
+    assert followed.run.state.state == "unknown"
+    assert "may still run" in problem.message
+
+
 async def test_output_and_input_go_on_where_a_connection_was_cut(home: Path) -> None:
     link = LocalLink()
     followed = Followed(link, "cat", input=True)

@@ -100,6 +100,7 @@ class SocketStream:
         self._writer = writer
 
     async def read_line(self) -> bytes:
+        """Both kinds of streams end or fail where a line is longer than what they buffer."""
         return await self._reader.readline()
 
     async def read_exactly(self, size: int) -> bytes:

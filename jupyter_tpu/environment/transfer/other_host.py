@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import sys
 
 from jupyter_tpu.agent.protocol.login_shell import skip_greeting
@@ -10,6 +11,8 @@ from .messages import Peer, TransferFailure
 
 #: Seconds in which its command has to begin, and in which ssh says why it failed.
 START_LIMIT, GRACE = 30, 5
+#: Bytes of its errors that are read, from their end.
+LAST_ERRORS = 4096
 
 
 @contextlib.contextmanager
@@ -44,8 +47,8 @@ def other_host(command, **request):
             if error.code == "LOST":
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(GRACE)
-                errors.seek(0)
-                lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+                errors.seek(max(0, errors.seek(0, os.SEEK_END) - LAST_ERRORS))
+                lines = errors.read(LAST_ERRORS).decode("utf-8", "replace").strip().splitlines()
                 error.message = lines[-1] if lines else ""
             raise
         finally:

@@ -187,7 +187,8 @@ class FollowedRun:
         keeper = RunClient(await self._program.enter_async_context(link.stream(words)))
         again, self._tried = self._tried, True
         try:
-            await keeper.begin(encoded_order(self._order, again=again), 0, SOON)
+            async with asyncio.timeout(REACH):
+                await keeper.begin(encoded_order(self._order, again=again), 0, SOON)
         except Refused as refusal:
             await self._program.aclose()
             if refusal.what == "program":
@@ -201,7 +202,7 @@ class FollowedRun:
                 return await self._start_by_agent(link)
             message = f"The folder {self._order.cwd} does not exist on the host."
             raise TPUError(message, Reason.NO_FOLDER) from None
-        except ConnectionError as error:
+        except (ConnectionError, TimeoutError) as error:
             await self._program.aclose()
             raise ConnectionLost(str(self._host)) from error
         except ValueError as error:
