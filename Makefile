@@ -101,13 +101,11 @@ TORCH ?= torch==2.13.0
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH); } && touch $@ || \
 		echo "NOT INSTALLED: $(TORCH). Tests that need it will be SKIPPED." >&2
 
-# Each of pytest's processes imports all tests, and many connect a TPU at once. Here one compiles what
-# they import, and one host downloads and compiles what all need, so that not each has to. Errors are
-# pytest's to report.
+# Each of pytest's processes imports all tests: here one compiles what they import, so that not each has
+# to. Errors are pytest's to report.
 .venv/compiled: .venv/torch
 	scripts/system-packages
 	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --quiet --collect-only >/dev/null 2>&1 || true
-	$(BIN)/python tests/shared_packages.py >/dev/null 2>&1 || true
 	@touch $@
 
 .venv/bench: .venv/installed
