@@ -40,10 +40,33 @@ def test_an_environment_that_is_there_keeps_its_python() -> None:
 
 
 @pytest.mark.parametrize(
+    ("bounds", "version"),
+    [
+        (">=3.10", "3.13"),
+        (">=3.11,<3.13", "3.12"),
+        ("<3.13", "3.12"),
+        (">=3.12.3,<3.13", "3.12"),
+        (">=3.14", "3.14"),
+        ("<3.12", "3.11"),
+        ("==3.11.4", "3.11.4"),
+    ],
+)
+def test_bounds_choose_of_what_the_hosts_have_and_else_what_is_downloaded(
+    bounds: str, version: str
+) -> None:
+    assert chosen(bounds, HOST) == version
+    assert chosen("!=3.13.*", {"3.13.1": "/opt/13"}) == DOWNLOADED
+    assert chosen(">=3.11", HOST, existing="3.12.4") == "3.12"
+    with pytest.raises(TPUError, match=r"default has Python 3\.12\.4, not <3\.12"):
+        chosen("<3.12", HOST, existing="3.12.4")
+
+
+@pytest.mark.parametrize(
     ("version", "sentence"),
     [
         ("python3", "not a Python version"),
         ("3.8", "JAX needs Python 3.11"),
+        ("<3.11", "JAX needs Python 3.11 or newer, and <3.11 allows none of these"),
         ("2.7", "JAX needs Python 3.11"),
         ("3.1;x", "not a"),
         ("3.12\n", "not a"),
