@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import InvalidInput, Reason, TPUError
+from ..python_command import SAFE_PATH
 
 if TYPE_CHECKING:
     from ..catalog import AcceleratorType
@@ -101,7 +102,10 @@ def check(to: Tool, path: Path) -> str:
     if python is None:
         return f"Not checked: {package} is not installed here (uv tool install {package})."
     done = subprocess.run(
-        [python, "-c", program, str(path)], capture_output=True, text=True, timeout=_CHECK_LIMIT
+        [python, "-c", SAFE_PATH + program, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=_CHECK_LIMIT,
     )
     lines = (done.stderr if done.returncode else done.stdout).strip().splitlines() or ["?"]
     if done.returncode:
