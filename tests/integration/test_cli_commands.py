@@ -822,8 +822,8 @@ def task(shell: Shell, label: str, name: str) -> list[str]:
         re.sub(r"\$\{input:(\w+)\}", lambda match: inputs[match[1]], w)
         for w in written_task["args"]
     ]
-    assert words[:2] == ["-m", "jupyter_tpu.cli"]
-    return words[2:]
+    assert words[:3] == ["-P", "-m", "jupyter_tpu.cli"]
+    return words[3:]
 
 
 def test_the_tasks_for_vs_code_work_without_a_server_and_ask_in_their_terminal(
