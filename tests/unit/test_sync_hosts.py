@@ -397,12 +397,12 @@ async def test_a_full_disk_says_so_and_what_was_whole_before_it_stays(
     # A file that the host can't write in full: as root no quota is nearer than this.
     full = (
         "import errno, os\n"
-        "real = os.chmod\n"
-        "def chmod(name, mode, **where):\n"
-        "    if os.stat(name, **where).st_size > 200000:\n"
+        "real = os.fchmod\n"
+        "def fchmod(file, mode):\n"
+        "    if os.fstat(file).st_size > 200000:\n"
         "        raise OSError(errno.ENOSPC, 'No space left on device')\n"
-        "    real(name, mode, **where)\n"
-        "os.chmod = chmod\n"
+        "    real(file, mode)\n"
+        "os.fchmod = fchmod\n"
     )
     with_fault(monkeypatch, full)
     outcome = (await syncs.push()).hosts[0]
