@@ -1,7 +1,7 @@
 """What a coding agent may run: commands, magics and tools, each by its name, with its options.
 
-What is not named here is refused, so that a new command or option is closed to agents until somebody
-has thought of it. What goes to the server is decided once more there (`fleet.agents`): by the TPU,
+What is not named here is refused, so that a new command or option is closed to agents until
+somebody has thought of it. What goes to the server is decided once more there (`fleet.agents`): by the TPU,
 the budget and the folder. Here it is decided what may run at all as an agent. Nothing that prints
 or passes a token, a key, an SSH configuration or known hosts of a person may.
 """
@@ -25,8 +25,8 @@ ROUTES = "as the server decides for each route"
 
 #: Options that say only how a command asks, waits and prints.
 PLAIN = frozenset(
-    ("--filter", "--format", "--json", "--lang", "--limit", "--no-wait", "--project", "--sort-by")
-    + ("--verbose", "--watch", "--yes", "--zone")
+    "--filter --format --json --lang --limit --no-wait --project --sort-by --verbose --watch --yes "
+    "--zone".split()
 )
 _CONTENT = "--python --packages --requirements --pyproject --lock --then-run"
 
@@ -46,8 +46,8 @@ def _access(condition: str = ALWAYS, options: str = "") -> Access:
 COMMANDS: Mapping[str, Access] = {
     "create": _access(
         PLANNED,
-        f"{_CONTENT} --env --plan --plan-only --type --spot --connect --max-price --version --api --time "
-        "--max-idle --max-cost --until --then-delete --topology --internal-ips --startup-script "
+        f"{_CONTENT} --env --plan --plan-only --type --spot --connect --max-price --version --api "
+        "--time --max-idle --max-cost --until --then-delete --topology --internal-ips --startup-script "
         "--description --shielded-secure-boot",
     ),
     "list": _access(),
@@ -62,9 +62,7 @@ COMMANDS: Mapping[str, Access] = {
     "hunt stop": _access(OPERATION),
     "queued list": _access(),
     "queued describe": _access(),
-    "plan": _access(
-        LOCAL, "--type --args --mesh --shard --axes --max-devices --tier --timeout --plot"
-    ),
+    "plan": _access(LOCAL, "--type --args --mesh --shard --axes --max-devices --tier --timeout"),
     "run": _access(
         f"{OPEN}; --once: {PLANNED}",
         "--tpu --worker --cwd -w --timeout --env --stdin --once --type --spot --max-cost "
@@ -173,7 +171,7 @@ _GRAMMARS: Mapping[str, Mapping[str, Access]] = {"%tpu": MAGICS, "%%tpu": CELLS}
 
 
 def require_command(ctx: click.Context) -> None:
-    """Raises PERMISSION where a coding agent runs a command or an option that is not named above."""
+    """Raises PERMISSION where a coding agent uses a command or option that is not named above."""
     from ..agent_token import acts_as_agent, refusal
 
     if not acts_as_agent():
@@ -184,9 +182,9 @@ def require_command(ctx: click.Context) -> None:
     if access is None:
         raise refusal(f"{root} {words}".strip())
     for parameter in ctx.command.get_params(ctx):
-        if isinstance(parameter, click.Option) and _is_given(ctx, parameter):
-            if (name := parameter.opts[0]) not in PLAIN | access.options:
-                raise refusal(f"{root} {words} {name}")
+        name = parameter.opts[0]
+        if _is_given_option(ctx, parameter) and name not in PLAIN | access.options:
+            raise refusal(f"{root} {words} {name}")
 
 
 def require_cell(word: str) -> None:
@@ -197,9 +195,10 @@ def require_cell(word: str) -> None:
         require_person(f"%%tpu {word}")
 
 
-def _is_given(ctx: click.Context, option: click.Option) -> bool:
-    source = ctx.get_parameter_source(str(option.name))
-    return source not in (None, ParameterSource.DEFAULT)
+def _is_given_option(ctx: click.Context, parameter: click.Parameter) -> bool:
+    source = ctx.get_parameter_source(str(parameter.name))
+    given = source not in (None, ParameterSource.DEFAULT)
+    return given and isinstance(parameter, click.Option)
 
 
 def words_of(ctx: click.Context) -> str:
