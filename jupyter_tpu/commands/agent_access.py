@@ -1,9 +1,9 @@
 """What a coding agent may run: commands, magics and tools, each by its name, with its options.
 
 What is not named here is refused, so that a new command or option is closed to agents until
-somebody has thought of it. What goes to the server is decided once more there (`fleet.agents`): by the TPU,
-the budget and the folder. Here it is decided what may run at all as an agent. Nothing that prints
-or passes a token, a key, an SSH configuration or known hosts of a person may.
+somebody has thought of it. What goes to the server is decided once more there (`fleet.agents`): by
+the TPU, the budget and the folder. Here it is decided what may run at all as an agent. Nothing that
+prints or passes a token, a key, an SSH configuration or known hosts of a person may.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ ROUTES = "as the server decides for each route"
 
 #: Options that say only how a command asks, waits and prints.
 PLAIN = frozenset(
-    "--filter --format --json --lang --limit --no-wait --project --sort-by --verbose --watch --yes "
-    "--zone".split()
+    (
+        *("--filter", "--format", "--json", "--lang", "--limit", "--no-wait", "--project"),
+        *("--sort-by", "--verbose", "--watch", "--yes", "--zone"),
+    )
 )
 _CONTENT = "--python --packages --requirements --pyproject --lock --then-run"
 
@@ -47,7 +49,7 @@ COMMANDS: Mapping[str, Access] = {
     "create": _access(
         PLANNED,
         f"{_CONTENT} --env --plan --plan-only --type --spot --connect --max-price --version --api "
-        "--time --max-idle --max-cost --until --then-delete --topology --internal-ips --startup-script "
+        "--time --max-idle --max-cost --until --then-delete --topology --internal-ips "
         "--description --shielded-secure-boot",
     ),
     "list": _access(),
