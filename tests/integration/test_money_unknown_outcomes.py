@@ -15,7 +15,18 @@ from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.records import NodeClaim
 from jupyter_tpu.fleet.lifecycle import provisioning
-from jupyter_tpu.fleet.models import TPU, ConnectTPU, CreateTPU, Operation, Problem, StopTrying
+from jupyter_tpu.fleet.models import (
+    TPU,
+    Budget,
+    CarryOutPlan,
+    ConnectTPU,
+    CreateTPU,
+    ListQuery,
+    Operation,
+    PlanTPU,
+    Problem,
+    StopTrying,
+)
 
 
 @pytest.mark.asyncio
@@ -119,6 +130,40 @@ async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_th
     world.emulator.request("DELETE", "/emulator/v1/faults")
     await second.end(await second.fleet.delete(name))
     assert name not in [tpu.name for tpu in (await second.fleet.tpus()).tpus]
+
+
+@pytest.mark.asyncio
+async def test_a_list_that_lacks_a_tpu_once_gives_no_money_of_the_budget_away(
+    world: World, faults: Any, name: str
+) -> None:
+    server = await world.server()
+    me = (await server.fleet.budgets.show()).me
+    await server.fleet.budgets.set(Budget(who=me, total=1.0))
+
+    async def plan(name: str) -> Operation:
+        tpu = CreateTPU(name=name, type="v5litepod-1", zone=ZONE)
+        plan = await server.fleet.plans.make(PlanTPU(tpu=tpu, max_cost=0.8))
+        done = await server.fleet.plans.carry_out(plan.id, CarryOutPlan())
+        return await server.fleet.operations.get(done.operation)
+
+    await server.end(await plan(name))
+    lag = faults(kind="unlisted", node=name, count=2)
+    for _ in range(2):
+        listed = await server.fleet.tpus(ListQuery(fresh=True))
+        await server.fleet._core.observer.refresh()
+    await world.used(lag)
+    assert name in [tpu.name for tpu in listed.tpus]
+    overview = await server.fleet.budgets.show()
+    assert (overview.spending[0].state, overview.budgets[0].committed) == (
+        "ready",
+        pytest.approx(0.8, abs=0.01),
+    )
+    with pytest.raises(TPUError, match=r"the budget of .* has \$0\.20 left"):
+        await plan(f"{name}-2")
+    world.remove(name)
+    await server.fleet._core.observer.refresh()
+    overview = await server.fleet.budgets.show()
+    assert (overview.spending[0].state, overview.budgets[0].committed) == ("ended", 0.0)
 
 
 @pytest.mark.asyncio

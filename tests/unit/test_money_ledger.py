@@ -118,6 +118,9 @@ async def test_a_person_without_a_budget_removes_the_guard_and_no_one_deletes_th
     observed.nodes.clear()
     observed.project, observed.unreachable = "p", frozenset()
     part.polled([], time.time() + 10 * HOUR)
+    assert part.spending()[0].state == "ready", "a list that lacks it is not enough"
+    observed.gone = frozenset(part.tpus())
+    part.polled([], time.time() + 10 * HOUR)
     line = part.spending()[0]
     assert line.state == "ended"
     assert line.usd == pytest.approx(36.6, abs=0.01)

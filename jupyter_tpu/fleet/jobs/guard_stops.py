@@ -83,9 +83,12 @@ class GuardStops:
                 if not record.known and record.guard is not None:
                     stop = _stop_of(record.guard, self._heard.get(node.name, record.heard), now)
                 self._save(node.name, structs.replace(record, known=True, stop=stop, down=True))
-        for name in list(self._records):
-            if self._observed.node(name) is None and self._observed.complete(name):
-                self._forget(name)
+        for tpu in self._observed.gone.intersection(self.tpus()):
+            self._forget(tpu[0])
+
+    def tpus(self) -> list[tuple[NodeName, str]]:
+        """The names and ids of the TPUs whose guards are remembered."""
+        return [(name, record.node_id) for name, record in self._records.items()]
 
     def _save(self, name: NodeName, record: GuardRecord) -> None:
         self._records[name] = record

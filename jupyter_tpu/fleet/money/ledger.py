@@ -316,21 +316,31 @@ class Ledger:
         """As `observe`, of all nodes; and closes the lines of those that are gone."""
         self.observe(nodes, now)
         there = {node.labels.get(OPERATION_LABEL, "") for node in nodes}
-        for line in self._open():
-            if line.id in there or not self._observed.complete(line.name):
+        for line in self._awaited(now):
+            if line.id in there or (line.name, line.node_id) not in self._observed.gone:
                 continue
-            running = any(
+            # If no process has seen its end, it counts until its guard has deleted it.
+            end = now if line.ends is None else min(now, line.ends + MARGIN)
+            days = line.days if line.since is None else add_ready(line.days, line.since, end)
+            self._save(structs.replace(line, since=None, days=days, ended=True))
+
+    def tpus(self) -> list[tuple[NodeName, str]]:
+        """The names and ids of the TPUs that lines are open for, and that should be there now."""
+        return [(line.name, line.node_id) for line in self._awaited(time.time())]
+
+    def _awaited(self, now: float) -> list[SpendRecord]:
+        """The open lines whose TPUs Google has listed, or had the time to."""
+        return [
+            line
+            for line in self._open()
+            if (line.node_id or now - line.asked >= MARGIN)
+            and not any(
                 record.claim is not None
                 and record.claim.label == line.id
                 and record.claim.want == "present"
                 for record in self._known.on(line.name)
             )
-            if running or (not line.node_id and now - line.asked < MARGIN):
-                continue  # it may not be in the list yet
-            # If no process has seen its end, it counts until its guard has deleted it.
-            end = now if line.ends is None else min(now, line.ends + MARGIN)
-            days = line.days if line.since is None else add_ready(line.days, line.since, end)
-            self._save(structs.replace(line, since=None, days=days, ended=True))
+        ]
 
     def shorten(self, now: float) -> list[SpendRecord]:
         """Has TPUs end sooner whose budget was lowered, or is used up; returns their new lines.
