@@ -5,14 +5,19 @@ silent, and when servers end in between: what is said is what is true at the clo
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fleet_world import ZONE, Server, World, others
+from msgspec import structs
 from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.agents import budgets
 from jupyter_tpu.fleet.core.records import NodeClaim
 from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import (
@@ -21,12 +26,17 @@ from jupyter_tpu.fleet.models import (
     CarryOutPlan,
     ConnectTPU,
     CreateTPU,
+    Guard,
+    KeepTPU,
     ListQuery,
     Operation,
     PlanTPU,
     Problem,
+    Spending,
     StopTrying,
 )
+from jupyter_tpu.fleet.models.core import seconds_of
+from jupyter_tpu.fleet.money.ledger import NOTICE
 
 
 @pytest.mark.asyncio
@@ -164,6 +174,55 @@ async def test_a_list_that_lacks_a_tpu_once_gives_no_money_of_the_budget_away(
     await server.fleet._core.observer.refresh()
     overview = await server.fleet.budgets.show()
     assert (overview.spending[0].state, overview.budgets[0].committed) == ("ended", 0.0)
+
+
+@pytest.mark.asyncio
+@pytest.mark.long
+async def test_a_guard_that_is_put_off_on_another_computer_is_asked_before_a_server_deletes(
+    world: World, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets, "LOOK", 0.5)
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    here, elsewhere = await world.server(), await world.server(other)
+    me = (await here.fleet.budgets.show()).me
+    await here.fleet.budgets.set(Budget(who=me, total=3.0))
+    tpu = CreateTPU(name=name, type="v5litepod-1", zone=ZONE)  # $1.20 an hour
+    plan = await here.fleet.plans.make(PlanTPU(tpu=tpu, max_cost=0.8))
+    done = await here.fleet.plans.carry_out(plan.id, CarryOutPlan())
+    await here.end(await here.fleet.operations.get(done.operation))
+
+    async def keep(hours: float) -> Guard | None:
+        with contextlib.suppress(TPUError):  # it is being set
+            return await elsewhere.fleet.guards.keep(name, KeepTPU(seconds=hours * 3600))
+        return None
+
+    async def end_now() -> Spending:
+        """The ledger's time has come; what the ledger has when it has asked the guard."""
+        ledger = here.fleet.guards._ledger
+        [line] = ledger._open()
+        passed = structs.replace(line, ends=time.time() - 200)
+        ledger._save(passed)
+        await eventually(lambda: ledger._lines[line.id].ends != passed.ends)
+        return (await here.fleet.budgets.show()).spending[0]
+
+    kept = await eventually(lambda: keep(1.5), 60)
+    line = await end_now()
+    assert (line.ends, line.shortened) == (kept.ends, False)
+    assert line.most == pytest.approx(1.8, abs=0.1)
+    # What the budget does not cover ends, but not without a notice.
+    await eventually(lambda: keep(10.0))
+    line = await end_now()
+    assert line.shortened
+    assert seconds_of(line.ends, "ends") == pytest.approx(time.time() + NOTICE, abs=20)
+    guard = await eventually(lambda: _guard_until(here, name, line.ends))
+    assert seconds_of(guard.ends, "ends") < time.time() + NOTICE + 60
+    assert world.state(name) == "READY"
+
+
+async def _guard_until(server: Server, name: str, until: str) -> Guard | None:
+    guard = await server.fleet.guards.get(name)
+    return guard if guard.until == until and guard.ends else None
 
 
 @pytest.mark.asyncio
