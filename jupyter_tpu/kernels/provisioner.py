@@ -173,6 +173,8 @@ class TPUProvisioner(LocalProvisioner):
             "python": self.host_python,
             "environment": self.environment,
             "tpu": self.tpu,
+            "zone": self.zone,
+            "worker": self.worker,
             "needs_chips": self.needs_chips,
             "chips": chip_numbers(self.chips),
             **({"pod": {"slices": slice_names(self.slices)}} if self.hosts else {}),
