@@ -302,6 +302,12 @@ class QueuedList(Struct, frozen=True, kw_only=True):
     queued: tuple[QueuedTPUs, ...]
     unreachable: tuple[str, ...] = ()
     unanswered: dict[API, TPUError] = {}  # as of a `NodeList`
+    refused: dict[API, TPUError] = {}  # as of a `NodeList`
+
+    @property
+    def not_listed(self) -> dict[API, TPUError]:
+        """As of a `NodeList`."""
+        return {**self.refused, **self.unanswered}
 
 
 class NodeList(Struct, frozen=True, kw_only=True):
@@ -313,6 +319,14 @@ class NodeList(Struct, frozen=True, kw_only=True):
     problem: TPUError | None = None
     #: Control planes that did not answer, and why: TPUs of theirs are missing.
     unanswered: dict[API, TPUError] = {}
+    #: Control planes that don't list TPUs for these credentials, and why. None of their TPUs was
+    #: ever seen, but other people's or earlier ones may be there, and be billed.
+    refused: dict[API, TPUError] = {}
+
+    @property
+    def not_listed(self) -> dict[API, TPUError]:
+        """The control planes of which TPUs may be missing, and why."""
+        return {**self.refused, **self.unanswered}
 
 
 class OperationStatus(Struct, frozen=True):

@@ -148,11 +148,11 @@ def _packed(files: Bundle) -> dict[str, Any]:
 def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
     """The arguments of ``on_host.unattended.prepare``."""
     required = requirements(spec, emulated=emulated)
-    oldest, newest = pythons.OLDEST, pythons.NEWEST
+    python, usual = pythons.usual(spec.python)
     return {
         "name": spec.name,
-        "python": spec.python or "",
-        "usual": [oldest, newest, pythons.DOWNLOADED],
+        "python": python,
+        "usual": usual,
         "requirements": required,
         "index": index_options(required),
         "lock": without_libtpu(spec.lock) if emulated else spec.lock,

@@ -75,6 +75,8 @@ class Money:
         core.shared.reloaded.add(self._reload)
         core.observer.described.add(self._described)
         core.observer.polled.add(self._polled)
+        core.observer.register_remembered(self.run_times.tpus)
+        core.observer.register_remembered(self.ledger.tpus)
         core.tpus.register(self._describe)
         core.changes.register("grant", self.grants.find)
         core.changes.register("prices", self.prices.find)
@@ -92,8 +94,7 @@ class Money:
     def _polled(self, nodes: Collection[Node]) -> None:
         self.run_times.observe(nodes, time.time())
         self.ledger.polled(nodes, time.time())
-        gone = self.run_times.names() - self._observed.nodes.keys()
-        self.run_times.forget(name for name in gone if self._observed.complete(name))
+        self.run_times.forget(self._observed.gone)
 
     def _describe(self, facts: TPUFacts) -> None:
         facts.cost = self.grants.cost(facts.node)
@@ -177,6 +178,7 @@ class Jobs:
         self.guards = Guards(core, money.owners, self.guard_stops, ends, money.ledger)
         self.guard_setting = GuardService(core, self.guards)
         core.observer.polled.add(lambda nodes: self.guard_stops.observe(nodes, time.time()))
+        core.observer.register_remembered(self.guard_stops.tpus)
         core.shared.reloaded.add(lambda snapshot: self.guard_stops.reload(snapshot.guards))
         core.loops.register("guards", self.guards.run)
         core.tpus.register(self._describe)

@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 
-from ...cloud import NodeName
+from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
 from ..core.records import SpendRecord
@@ -155,21 +155,61 @@ class BudgetEnds:
             self.shorten()
             for line in self._ledger.shortened():
                 await self._set_guard(line)
-            for name in self._ledger.overdue(time.time()):
+            for line in self._ledger.overdue(time.time()):
                 try:
-                    await self._power.act_for_guard(name, "delete", "cost")
+                    await self._end(line)
                 except TPUError as error:
                     if error.reason is not Reason.CONFLICT:
-                        self._note(name, f"{name.node} has reached its limit, but: {error}")
+                        self._note(line.name, f"{line.tpu} has reached its limit, but: {error}")
+
+    async def _end(self, line: SpendRecord) -> None:
+        """The guard should have deleted the TPU by now. It is asked first, if its host answers."""
+        node = self._observed.node(line.name)
+        if node is None or node.id != line.node_id:
+            return
+        if line.shortened or not await self._goes_by_guard(node):
+            await self._power.act_for_guard(line.name, "delete", "cost")
+
+    async def _goes_by_guard(self, node: Node) -> bool:
+        """Whether the guard of a TPU, asked now, has a later end than the ledger, which somebody
+        has chosen elsewhere. The ledger follows it, or the TPU is deleted after a notice.
+        """
+        now, name = time.time(), node.name.node
+        ends = None
+        try:
+            guard = await self._guards.get(f"{node.name.zone}~{name}")
+        except TPUError as error:
+            if error.reason is not Reason.NOT_FOUND:
+                return False  # its host can't be asked
+            followed = False
+        else:
+            if guard.action == "delete" and guard.ends:
+                ends = seconds_of(guard.ends, "ends")
+            if guard.phase != "watching" or (ends is not None and ends <= now):
+                return False
+            followed = await self._ledger.follow_guard(node, ends)
+        if followed:
+            log.warning("%s ends later than was planned: its guard was changed elsewhere.", name)
+        else:
+            self._ledger.give_notice(node, now)
+            log.warning(
+                "%s has reached its limit, but its guard does not delete it: it is deleted in "
+                "%.0f min.",
+                name,
+                NOTICE / 60,
+            )
+            self._look.set()
+        return True
 
     async def _set_guard(self, line: SpendRecord) -> None:
         node = self._observed.node(line.name)
         if node is None or node.id != line.node_id or line.since is None or line.ends is None:
             return  # it costs nothing now
         guard = self._guards.last_known(node)
-        until = seconds_of(guard.until, "until") if guard is not None and guard.until else None
-        if until is not None and until <= line.ends + _LATE:
-            return
+        latest = line.ends + _LATE
+        times = [guard.until, guard.ends or guard.until] if guard is not None else [""]
+        if all(time and seconds_of(time, "ends") <= latest for time in times):
+            return  # it is not kept for longer, either
         request = SetGuard(
             action="delete",
             idle=guard.idle if guard is not None else None,
