@@ -11,6 +11,7 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import LocalProvisioner
 from traitlets import Bool, Enum, Float, Integer, Unicode
 
+from ..agent_token import acts_as_agent, permitted_kernelspecs, refusal
 from ..cloud import NodeName, Target
 from ..errors import TPUError
 from ..links import HostName, Link, core_thread, default_links
@@ -70,6 +71,11 @@ class TPUProvisioner(LocalProvisioner):
         help="Of a pod kernel: other TPUs of this zone on which it also runs, as slices of one "
         "job: 'b,c'. `jupyter tpu kernel add --slices` writes it.",
     ).tag(config=True)
+    of_agent = Bool(
+        False,
+        help="Whether a coding agent has created the TPU: its kernels get only the tokens that are "
+        "for agents.",
+    ).tag(config=True)
     journal_limit = Integer(
         JOURNAL_LIMIT,
         min=LEAST_JOURNAL,
@@ -110,7 +116,13 @@ class TPUProvisioner(LocalProvisioner):
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        """Starts or adopts the kernel. *cmd* is for clients without provisioners."""
+        """Starts or adopts the kernel. *cmd* is for clients without provisioners.
+
+        Raises PERMISSION for a coding agent that no server has allowed it.
+        """
+        name = getattr(self.parent, "kernel_name", "")
+        if acts_as_agent(kwargs.get("env", os.environ)) and name not in permitted_kernelspecs:
+            raise refusal(f"a kernel of {self.tpu} here")
         if self._relay is None:
             self._relay = await core_thread().call(self._make_relay())
         try:
@@ -183,7 +195,7 @@ class TPUProvisioner(LocalProvisioner):
             "cwd": self.folder,
             "notebook": self._notebook or environment.get("JPY_SESSION_NAME", ""),
             "env": {
-                **passed_variables(),
+                **passed_variables(agents=self.of_agent or acts_as_agent(environment)),
                 **{name: environment[name] for name in names if name in environment},
             },
         }

@@ -90,12 +90,15 @@ class KernelSpecs:
         hosts: int = 0,
         slices: Sequence[str] = (),
         stopped: bool = False,
+        of_agent: bool = False,
     ) -> tuple[str, str]:
         """Creates or updates the kernelspec of an environment. Returns its name and display name.
 
         variables: environment variables of its kernels. chips: which ones they get; (): all.
         hosts: on how many they run each cell (a pod kernel); 0: on *worker* only. slices: other
         TPUs of the zone whose hosts are among them.
+        of_agent: whether a coding agent has created the TPU: then its kernels get only the tokens
+        that are for agents.
         stopped: whether its TPU is: then no kernel can start there, and the display name says so.
         What the user has set in its config (OPTIONS) is preserved. Jupyter sees either the old
         kernelspec or the new one.
@@ -111,6 +114,7 @@ class KernelSpecs:
             "chips": ",".join(map(str, chips)),
             "hosts": hosts,
             "slices": ",".join(slices),
+            **({"of_agent": True} if of_agent else {}),
         }
         name = self._name(config)
         config |= self._set_by_user(name)

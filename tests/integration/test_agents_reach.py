@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -107,9 +108,43 @@ async def test_the_agents_token_opens_nothing_else_of_the_server(
     assert opened <= OPEN_TO_ALL
 
 
+SHOW = {"command": ["sh", "-c", 'printf "%s" "$HF_TOKEN" | rev']}
+
+
+async def printed_token(client: Client, tpu: str, **fields: str) -> str:
+    """What a program of the client reads of HF_TOKEN, reversed: it is not masked then."""
+    status, run = await client("POST", f"tpus/{tpu}/runs", {**SHOW, **fields})
+    assert status == 201, run
+
+    async def ended() -> Any:
+        _, output = await client("GET", f"tpus/{tpu}/runs/{run['id']}/output")
+        return output if output["ended"] else None
+
+    parts = (await eventually(ended, 60))["output"]
+    return b"".join(base64.b64decode(part["data"]) for part in parts).decode().strip()
+
+
+async def printed_token_of_job(client: Client, tpu: str) -> str:
+    status, job = await client("POST", f"tpus/{tpu}/jobs", {**SHOW, "name": "show"})
+    assert status == 201, job
+
+    async def ended() -> Any:
+        _, now = await client("GET", f"tpus/{tpu}/jobs/{job['id']}")
+        return now["state"] == "ended"
+
+    await eventually(ended, 60)
+    _, log = await client("GET", f"tpus/{tpu}/jobs/{job['id']}/log")
+    return "".join(line["text"] for line in log["lines"])
+
+
 async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowed(
-    person: Client, agent: Client, new_name: Callable[[], str]
+    person: Client,
+    agent: Client,
+    new_name: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    assert (await person("POST", "tokens", {"names": ["HF_TOKEN"]}))[0] == 201
     others = new_name()
     _, operation = await person("POST", "tpus", tpu_request(others))
     assert (await person.done(operation["id"]))["state"] == "done"
@@ -149,9 +184,11 @@ async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowe
     assert (status, answer["reason"]) == (404, "NOT_FOUND")
     status, answer = await agent("GET", f"tpus/{others}/runs/{run['id']}/output")
     assert status == 200, answer
-    command = {"command": ["echo", "hello"]}
-    status, run = await agent("POST", f"tpus/{others}/runs", command)
-    assert status == 201, run
+    # A person's program gets the tokens, an agent's does not: it could print them in any form.
+    assert await printed_token(person, others) == "terces_fh"
+    assert await printed_token(agent, others) == ""
+    assert await printed_token(agent, others, who="ana") == ""
+    assert (await agent("POST", "tokens", {"names": ["HF_TOKEN"], "agents": True}))[0] == 403
     status, answer = await agent("DELETE", f"tpus/{others}")
     assert (status, answer["reason"]) == (403, "PERMISSION")
 
@@ -162,7 +199,11 @@ async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowe
 
 
 async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_than_itstpu_request(
-    person: Client, agent: Client, new_name: Callable[[], str], faults: Callable[..., Any]
+    person: Client,
+    agent: Client,
+    new_name: Callable[[], str],
+    faults: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await person("POST", "budgets", {"who": "agent", "day": 2})
     own = new_name()
@@ -196,6 +237,15 @@ async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_th
     setting = await eventually(guard_operation, 60)
     status, answer = await agent("DELETE", f"operations/{setting['id']}")
     assert (status, answer["reason"]) == (403, "PERMISSION"), answer
+    # On its TPU it reads the variables of all programs, so nobody's program gets the tokens there.
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    await person("POST", "tokens", {"names": ["HF_TOKEN"]})
+    assert await printed_token(agent, own) == ""
+    assert await printed_token_of_job(agent, own) == ""
+    assert await printed_token(person, own) == ""
+    await person("POST", "tokens", {"names": ["HF_TOKEN"], "agents": True})
+    assert await printed_token(agent, own) == "terces_fh"
+    assert await printed_token_of_job(agent, own) == "terces_fh"
     # What a person has begun by a plan is not an agent's.
     _, plan = await person("POST", "plans", {"tpu": tpu_request(new_name()), "max_cost": 1})
     _, begun = await person("POST", f"plans/{plan['id']}/create", {"approve": True})

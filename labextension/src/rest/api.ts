@@ -1320,6 +1320,7 @@ export interface IOwnerUsage {
 /** The body of a request to pass tokens on. */
 export interface IPassTokens {
   names: string[];
+  agents?: boolean;
 }
 
 /** What a TPU would cost at most, for an hour: carry it out by its id. */
@@ -1883,6 +1884,7 @@ export interface IStartJob {
    * preemption.
    */
   restart_with_tpu?: boolean;
+  who?: string;
 }
 
 /** A Ray cluster to start on all hosts of a TPU. */
@@ -1912,6 +1914,7 @@ export interface IStartRun {
   environment?: string | null;
   input?: boolean;
   stop_unwatched?: number | null;
+  who?: string;
 }
 
 /** What a stopped TPU may cost when it is started again. */
@@ -2103,6 +2106,7 @@ export interface IToken {
   name: string;
   source: string;
   hint: string;
+  agents: boolean;
 }
 
 /** How one program of a host was traced. */
