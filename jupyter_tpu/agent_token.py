@@ -12,6 +12,7 @@ import os
 import secrets
 from pathlib import Path
 
+from .errors import Reason, TPUError
 from .paths import data_dir
 
 #: Set to 1, commands act as a coding agent: by this token, inside the agents' budget.
@@ -21,6 +22,20 @@ AGENT_VARIABLE = "JUPYTER_TPU_AGENT"
 def acts_as_agent() -> bool:
     """Whether commands of this process act as a coding agent."""
     return os.environ.get(AGENT_VARIABLE, "") not in ("", "0")
+
+
+def require_person(what: str) -> None:
+    """Raises PERMISSION where commands of this process act as a coding agent. *what*: as typed."""
+    if acts_as_agent():
+        raise refusal(what)
+
+
+def refusal(what: str) -> TPUError:
+    return TPUError(
+        f"A coding agent may not run `{what}`.",
+        Reason.PERMISSION,
+        "Ask a person to run it. `jupyter tpu skill` shows what agents may run.",
+    )
 
 
 def token_file() -> Path:

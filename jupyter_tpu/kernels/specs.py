@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from msgspec import Struct
 
 from ..agent.protocol.chosen_chips import named
 from ..files import write_atomically
+from ..python_command import module_command
 
 LOGOS = Path(__file__).parent / "logos"
 PROVISIONER = "jupyter-tpu"
@@ -258,5 +258,4 @@ def _launcher(config: dict[str, Any], variables: Mapping[str, str]) -> list[str]
             options += [f"--{name.replace('_', '-')}", str(value)]
     for name, value in variables.items():
         options += ["--variable", f"{name}={value}"]
-    command = [sys.executable, "-m", "jupyter_tpu.kernels.launch", "-f", "{connection_file}"]
-    return command + options
+    return module_command("jupyter_tpu.kernels.launch", "-f", "{connection_file}", *options)

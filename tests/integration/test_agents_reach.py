@@ -12,7 +12,8 @@ from tornado.httpclient import HTTPClientError
 from waiting import eventually
 
 from jupyter_tpu.agent_token import agent_token
-from jupyter_tpu.fleet.agents.budgets import FREE, OF_OWN_OPERATION, ON_OPEN_TPU, ON_OWN_TPU
+from jupyter_tpu.cloud import NodeOptions
+from jupyter_tpu.fleet.agents.access import FREE, OF_OWN_OPERATION, ON_OPEN_TPU, ON_OWN_TPU
 from jupyter_tpu.fleet.routes import ROUTES
 from jupyter_tpu.server.handlers import RouteHandler
 
@@ -171,8 +172,13 @@ async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_th
         {"data_disks": [{"source": "data"}]},
         {"metadata": {"ssh-keys": "mallory:ssh-ed25519 AAAA"}},
         {"tags": ["open"]},
+        {"labels": {"jupyter-tpu-once": "v5litepod-1___on-demand"}},
+        {"labels": {"owner": "ana_example-com"}},
+        {"network": "inside"},
+        {"reservation": "paid"},
     ):
-        status, answer = await agent.plan(own, tpu={"options": options})
+        tpu = {"options": options} if hasattr(NodeOptions(), next(iter(options))) else options
+        status, answer = await agent.plan(own, tpu=tpu)
         assert (status, answer["reason"]) == (403, "PERMISSION"), answer
         assert next(iter(options)) in answer["message"]
     status, answer = await agent.plan(own, tpu={"disk_gb": 65536, "api": "compute"})

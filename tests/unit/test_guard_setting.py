@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 from core_parts import core_of
@@ -36,11 +36,14 @@ class Host:
         self.asked: list[str] = []
         self.others: dict[int, Any] = {}  # what the other hosts were asked last
         self.unreachable = unreachable
+        self.refused_op = ""
 
     async def request(
         self, name: NodeName, request: Request[Any], timeout: float
     ) -> dict[str, Any]:
         self.asked.append(request.op)
+        if self.unreachable == 0 or request.op == self.refused_op:
+            raise TPUError("The link is down.", Reason.UNREACHABLE)
         if isinstance(request, requests.SetGuard):
             self.rule = request.params
         fields = {"phase": "watching", "reason": "", "ends": None, "busy": None, "problem": None}
@@ -54,9 +57,9 @@ class Host:
 
 
 class Finder:
-    def __init__(self, name: NodeName, hosts: int, owner: str) -> None:
+    def __init__(self, name: NodeName, hosts: int, owner: str, node: Node | None) -> None:
         endpoints = tuple(Endpoint(internal=f"10.0.0.{n}") for n in range(hosts))
-        self.node = Node(
+        self.node = node or Node(
             name=name,
             id="7",
             type="v4-16",
@@ -76,15 +79,17 @@ def guards(
     hosts: int = 1,
     cost: Cost | None = None,
     owner: str = "",
+    node: Node | None = None,
+    ledger: Any = None,
     act: Callable[[NodeName, str, str], Awaitable[None]] | None = None,
 ) -> Guards:
-    finder, observed = Finder(name, hosts, owner), ObservedState()
+    finder, observed = Finder(name, hosts, owner, node), ObservedState()
     observed.nodes[name] = finder.node
     tpus = SimpleNamespace(tpu=lambda _: SimpleNamespace(cost=cost or Cost()))
     core = core_of(finder=finder, connections=host, observed=observed, tpus=tpus)
     stops: Any = SimpleNamespace(heard=lambda *_: None)
-    ends = GoogleEnds(AsyncMock(), AsyncMock())  # asked of Compute Engine's only
-    part = Guards(core, TPUOwners(), stops, ends, AsyncMock())
+    ends = GoogleEnds(AsyncMock(), MagicMock())  # asked of Compute Engine's only
+    part = Guards(core, TPUOwners(), stops, ends, ledger or MagicMock())
     part.act = act or AsyncMock()  # type: ignore[assignment]
     return part
 

@@ -18,7 +18,6 @@ from jupyter_tpu.environment.file_sync import (
     SyncOutcome,
     pull,
     push,
-    sync,
 )
 from jupyter_tpu.environment.file_sync.ignore import ProjectRules
 from jupyter_tpu.environment.file_sync.remote import RemoteProject
@@ -32,17 +31,21 @@ MIB = 1 << 20
 
 
 class Progress:
-    """What a sync reports to, and the parts that it reported."""
+    """What a sync reports to, and the parts and lines that it reported."""
 
     def __init__(self) -> None:
         self.parts: list[float] = []
+        self.lines: list[str] = []
 
     def part(self, key: str, part: float) -> None:
         self.parts.append(part)
 
+    def log(self, line: str) -> None:
+        self.lines.append(line)
+
     def begin(self, *_: Any) -> None: ...
 
-    host_done = done = log = begin
+    host_done = done = begin
 
 
 class Syncs:
@@ -397,12 +400,12 @@ async def test_a_full_disk_says_so_and_what_was_whole_before_it_stays(
     # A file that the host can't write in full: as root no quota is nearer than this.
     full = (
         "import errno, os\n"
-        "real = os.chmod\n"
-        "def chmod(name, mode, **where):\n"
-        "    if os.stat(name, **where).st_size > 200000:\n"
+        "real = os.fchmod\n"
+        "def fchmod(file, mode):\n"
+        "    if os.fstat(file).st_size > 200000:\n"
         "        raise OSError(errno.ENOSPC, 'No space left on device')\n"
-        "    real(name, mode, **where)\n"
-        "os.chmod = chmod\n"
+        "    real(file, mode)\n"
+        "os.fchmod = fchmod\n"
     )
     with_fault(monkeypatch, full)
     outcome = (await syncs.push()).hosts[0]
@@ -446,36 +449,45 @@ async def test_hosts_get_large_changes_from_each_other_and_the_line_carries_them
             assert [*(syncs.hosts[outcome.host].home / ".jupyter-tpu/sync").glob("*.list")] == []
         return outcomes
 
-    relay, receive = sync._relay, RemoteProject.receive
-    ready: list[RemoteProject] = []
+    receive, look_up = RemoteProject.receive, RemoteProject.look_up
     whole = 1  # lines that do not break before one does
-
-    async def noting(host: Any, remote: RemoteProject, *more: Any) -> Any:
-        ready.append(remote)
-        return await relay(host, remote, *more)
+    busy = True
 
     async def receiving(remote: RemoteProject, *arguments: Any) -> Any:
         nonlocal whole
-        await eventually(lambda: len(ready) >= 4)  # who comes later would get them from here, too
         whole -= 1
         if whole == -1:
             raise ConnectionLost("my-tpu")
         return await receive(remote, *arguments)
 
-    monkeypatch.setattr(sync, "_relay", noting)
+    async def looking_up(remote: RemoteProject, *arguments: Any) -> Any:
+        """Host 3 is busy: it is asked when all others have the files."""
+        if remote._where == "host 3" and busy:
+            await eventually(
+                lambda: all((syncs.there(host) / "data").exists() for host in range(3))
+            )
+        return await look_up(remote, *arguments)
+
     monkeypatch.setattr(RemoteProject, "receive", receiving)
+    monkeypatch.setattr(RemoteProject, "look_up", looking_up)
     outcomes = await push()
     assert [outcome.problem for outcome in outcomes] == [None] * 4
     assert sum(outcome.transferred for outcome in outcomes) < 3.5 * MIB
 
     # The line to the one that gets them from here breaks: another one takes its place.
-    ready.clear()
+    busy = False
     outcomes = await push()
     assert sum(outcome.problem is None for outcome in outcomes) == 3
     assert sum(outcome.transferred for outcome in outcomes) < 3.5 * MIB
+    assert syncs.progress.lines == []
 
-    # Hosts that do not reach each other get all from here.
-    monkeypatch.setattr(ProjectHost, "pod_command", lambda host, argv: ["false"])
+    # Hosts that do not reach each other get all from here, and the log says why.
+    fails = ["sh", "-c", "echo 'Connection refused' >&2; exit 1"]
+    monkeypatch.setattr(ProjectHost, "pod_command", lambda host, argv: fails)
     outcomes = await push()
     assert [outcome.problem for outcome in outcomes] == [None] * 4
+    assert len(syncs.progress.lines) == 2  # one host has other files than these two
+    assert syncs.progress.lines[0].endswith(
+        " (Connection refused). It gets them from this computer."
+    )
     assert min(outcome.transferred for outcome in outcomes) > 3 * MIB

@@ -8,7 +8,6 @@ those that are the same by their hashes.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from ...ssh.host_program import COMMAND
 from ..models import ProgressReporter, StepPlan
 from ..on_host.changes import SENT_CHANGED, digest_of, has_content
 from ..on_host.tree import TreeEntry, is_safe
-from ..relay import Relay
+from ..relay import Relays
 from ..transfer.contents import DELTA_FROM
 from .bases import Base, Bases
 from .local import LocalProject, is_skipped, too_large
@@ -28,9 +27,6 @@ from .remote import Received, RemoteProject, StreamingHost
 
 #: From so many bytes on hosts get changes from each other.
 RELAY_FROM = 1 << 20
-#: Of hosts that need the same changes, by the digest of these.
-Relays = defaultdict[str, Relay[StreamingHost]]
-
 
 PUSH_STEPS = (
     StepPlan("read", "Read the folder", 1, all_hosts=False),
@@ -67,7 +63,7 @@ async def push(
     tree, skipped = await asyncio.to_thread(local.read)
     progress.done("read")
     progress.begin("copy")
-    relays: Relays = defaultdict(Relay)
+    relays = Relays(hosts)  # of those that need the same changes, by the digest of these
     done = dict.fromkeys((host.host.worker for host in hosts), 0.0)
 
     def advance(worker: int, part: float) -> None:
@@ -89,6 +85,8 @@ async def push(
             outcome.problem = error
         else:
             progress.host_done("copy")
+        finally:
+            await relays.needs_nothing(host)
         advance(worker, 1.0)
         return outcome
 
@@ -112,6 +110,9 @@ async def push(
             return
         changes = _changes(plan, tree, there)
         total = sum(change["size"] for change in changes) or 1
+        relayed = len(hosts) > 1 and total >= RELAY_FROM
+        if not relayed:
+            await relays.needs_nothing(host)
         gone = 0
 
         def went(size: int) -> None:  # from any thread
@@ -136,8 +137,8 @@ async def push(
             whole.update(set(tree) - set(known))
             return await send(changes, known, list_id)
 
-        if len(hosts) > 1 and total >= RELAY_FROM:
-            results, problem = await _relay(host, remote, changes, relays, send_all)
+        if relayed:
+            results, problem = await _relay(host, remote, changes, relays, send_all, progress.log)
         else:
             results, problem = await send_all()
         again = [
@@ -165,19 +166,28 @@ async def _relay(
     host: StreamingHost,
     remote: RemoteProject,
     changes: list[dict],
-    relays: Relays,
+    relays: Relays[StreamingHost],
     send_all: Callable[[str], Awaitable[Received]],
+    log: Callable[[str], None],
 ) -> Received:
     """Has changes carried out that hosts get from each other, where they reach each other."""
     list_id = digest_of(changes)
-    relay = relays[list_id]
-    async with relay.source() as source:
+    relay = relays.of(list_id)
+    async with relay.source(host) as source:
         received = None
         if source is not None:
-            received = await remote.fetch(source.pod_command(COMMAND), changes, list_id)
+            fetched = await remote.fetch(source.pod_command(COMMAND), changes, list_id)
+            if isinstance(fetched, str):
+                why = f" ({fetched})" if fetched else ""
+                log(
+                    f"Host {host.host.worker} did not get the files from host "
+                    f"{source.host.worker}{why}. It gets them from this computer."
+                )
+            else:
+                received = fetched
         if received is None:
             received = await send_all(list_id)
-            if relay.is_waited_for and source is None:
+            if source is None and await relay.is_waited_for():
                 await host.authorize_pod()
         results, problem = received
         if problem is None:

@@ -446,6 +446,7 @@ export interface ICreateTPU {
   subnetwork?: string | null;
   /** Labels. */
   labels?: { [key: string]: string };
+  once?: string;
   confirm_price?: boolean;
   max_price?: number | null;
   options?: INodeOptions;
@@ -2060,6 +2061,7 @@ export interface ITPU {
   not_yours: boolean;
   forgotten: boolean;
   agents_may_use: boolean;
+  planned_by: string;
   operations: string[];
   labels: { [key: string]: string };
   queued: string;
