@@ -128,6 +128,8 @@ def test_a_host_that_does_not_react_is_not_called_interrupted():
     text = "\n".join(cell.output.finish(end)["traceback"])
     assert "Host 0 is still at line 5: m.process_allgather(x)" in text
     assert "Host 2 was interrupted at line 5" in text
+    end = Finish(Cell("id"), results, frozenset(), True, "")
+    assert "Host 2 raised KeyboardInterrupt" in cell.output.finish(end)["traceback"]
     assert "Host 0 was interrupted" not in text
 
 

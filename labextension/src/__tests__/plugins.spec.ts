@@ -32,6 +32,7 @@ const IDS = [
   'jupyter-tpu:kernel-connections',
   'jupyter-tpu:connection-dialog',
   'jupyter-tpu:running-cells',
+  'jupyter-tpu:early-cells',
   'jupyter-tpu:kernelspecs',
   'jupyter-tpu:dead-kernels',
   'jupyter-tpu:runs',

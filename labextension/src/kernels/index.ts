@@ -24,6 +24,7 @@ import { attempt } from '../ui/attempt';
 import { loadTranslation } from '../ui/translation';
 import { closeConnectionDialog } from './connectionDialog';
 import { notifyOfConnectionProblems } from './connectionProblems';
+import { ICells, queueEarlyCells } from './earlyCells';
 import { IKernelReplay, KernelReplay } from './replay';
 import { restoreRunningCells } from './runningCells';
 import { KernelStatus, replayingSocket } from './socket';
@@ -114,6 +115,25 @@ const runningCells: JupyterFrontEndPlugin<void> = {
     restoreRunningCells(app.shell, app.serviceManager.contents, replay)
 };
 
+const earlyCells: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:early-cells',
+  description: 'Lets cells wait for a kernel that is starting.',
+  autoStart: true,
+  activate: ({ docRegistry }: JupyterFrontEnd) => {
+    docRegistry.addWidgetExtension('Notebook', {
+      createNew: (panel, context) => {
+        void context.ready.then(() => {
+          const { widgets } = (panel as unknown as { content: ICells }).content;
+          const cell = widgets?.find(({ model }) => model.type === 'code');
+          if (cell) {
+            queueEarlyCells(cell);
+          }
+        });
+      }
+    });
+  }
+};
+
 const kernelspecs: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:kernelspecs',
   description:
@@ -197,6 +217,7 @@ export default [
   connections,
   connectionDialog,
   runningCells,
+  earlyCells,
   kernelspecs,
   deadKernels
 ];
