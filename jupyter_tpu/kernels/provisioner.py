@@ -150,7 +150,8 @@ class TPUProvisioner(LocalProvisioner):
 
     async def _launch(self, environment: dict[str, str]) -> None:
         assert self._relay is not None
-        request = await asyncio.to_thread(self._start_request, environment)  # reads files
+        # It reads files. In a fork, the threads of the caller's loop are not there.
+        request = await core_thread().call(asyncio.to_thread(self._start_request, environment))
         try:
             await core_thread().call(
                 self._relay.launch(self.connection_info, request, self.start_timeout)
