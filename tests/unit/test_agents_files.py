@@ -1,5 +1,5 @@
-"""Which files of this computer a coding agent copies: those of one folder, by the rules of sync, and
-nothing that is hidden or has credentials."""
+"""Which files of this computer a coding agent copies: those of one folder, by the rules of sync,
+and nothing that is hidden or has credentials."""
 
 from __future__ import annotations
 

@@ -267,8 +267,8 @@ CREDENTIALS = (
 
 
 def is_private(path):
-    """Whether *path* below a folder is closed to coding agents: it is hidden, has credentials, or is
-    in a folder of that kind.
+    """Whether *path* below a folder is closed to coding agents: it is hidden, has credentials, or
+    is in a folder of that kind.
     """
     return any(
         part.startswith(".")
