@@ -248,6 +248,8 @@ async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowe
     assert await printed_token(agent, others) == ""
     assert await printed_token(agent, others, who="ana") == ""
     assert (await agent("POST", "tokens", {"names": ["HF_TOKEN"], "agents": True}))[0] == 403
+    status, answer = await agent("POST", f"tpus/{others}/connect", {"then_run": "env | rev"})
+    assert (status, answer["reason"]) == (403, "PERMISSION"), answer
     status, answer = await agent("DELETE", f"tpus/{others}")
     assert (status, answer["reason"]) == (403, "PERMISSION")
 

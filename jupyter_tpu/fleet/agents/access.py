@@ -17,7 +17,7 @@ from ...cloud import NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
 from ..files.agent_files import check_folder, open_destination, open_path
-from ..models import AGENT, CopyFiles, PlanTPU, SyncProject
+from ..models import AGENT, ConnectTPU, CopyFiles, PlanTPU, SyncProject
 from ..money.ledger import Ledger
 from .plans import PlanService
 
@@ -108,6 +108,9 @@ class AgentAccess:
             for argument in arguments:
                 if isinstance(argument, CopyFiles | SyncProject):
                     await asyncio.to_thread(_keep_in, self._files_folder(), argument)
+                if isinstance(argument, ConnectTPU) and argument.then_run:
+                    # On a person's TPU the job would be a person's, with their tokens.
+                    self._ledger.require_of_agent(name, "start a job by connecting")
         elif call in ON_OWN_TPU:
             name = await self._finder.find(arguments[0])
             self._ledger.require_of_agent(name, ON_OWN_TPU[call])
