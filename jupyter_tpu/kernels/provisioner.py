@@ -18,6 +18,7 @@ from ..links import HostName, Link, core_thread, default_links
 from ..tokens import passed_variables
 from . import persistence
 from .persistence import KernelPersistence
+from .project import OFF
 from .relay import Relay
 from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names
 
@@ -97,6 +98,7 @@ class TPUProvisioner(LocalProvisioner):
     _restart_limit: int | None = None  # of Jupyter's restarter, while it is kept from restarting
     notebook_folder = ""  # where a local kernel would start
     _notebook = ""  # its path, if that has changed since the kernel started
+    _for_agent = False  # no project is copied then: that is asked for, and kept in a folder
     _running = False  # between launch_kernel and the end of wait or cleanup
     _ports_known = False  # a client may have the ports
 
@@ -121,7 +123,8 @@ class TPUProvisioner(LocalProvisioner):
         Raises PERMISSION for a coding agent that no server has allowed it.
         """
         name = getattr(self.parent, "kernel_name", "")
-        if acts_as_agent(kwargs.get("env", os.environ)) and name not in permitted_kernelspecs:
+        self._for_agent = acts_as_agent(kwargs.get("env", os.environ))
+        if self._for_agent and name not in permitted_kernelspecs:
             raise refusal(f"a kernel of {self.tpu} here")
         if self._relay is None:
             self._relay = await core_thread().call(self._make_relay())
@@ -169,7 +172,7 @@ class TPUProvisioner(LocalProvisioner):
             str(self.kernel_id),
             self._persistence,
             notebook_folder=self.notebook_folder,
-            sync=self.project_sync,
+            sync=OFF if self._for_agent else self.project_sync,
         )
 
     def host(self, number: int | None = None) -> Link:

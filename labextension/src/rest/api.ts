@@ -121,6 +121,11 @@ export interface IBudget {
   types?: string[];
   /** Only this zone. By default all. */
   zones?: string[];
+  /**
+   * The folder of the Jupyter server's computer whose files agents may copy. By
+   * default that in which Jupyter runs, if it is not your home folder.
+   */
+  folder?: string;
 }
 
 /**
@@ -354,6 +359,7 @@ export interface ICopyFiles {
   overwrite?: boolean;
   /** Create the folder of the destination if it is missing. */
   make_folder?: boolean;
+  agents_folder?: string;
 }
 
 /**
@@ -2008,6 +2014,7 @@ export interface ISyncProject {
   max_file?: number;
   /** Refuse folders larger than this. In MB. */
   max_total?: number;
+  agents_folder?: string;
 }
 
 /** How a sync went, or its last round. Lists have at most 200 entries. */
