@@ -4,6 +4,7 @@ A *state* is text that is equal where a file is the same: ``file HASH``, ``progr
 may execute it), ``link TARGET``, or ``other …`` for what is never copied. A missing file has none.
 """
 
+import math
 import os
 import re
 import stat
@@ -69,7 +70,7 @@ class HashCache:
         signature = [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
         known = self._known.get(path)
         if not known or known[0] != signature:
-            known = [signature, hash_file(full)]
+            known = [signature, hash_file(full, info.st_size)]
         if info.st_mtime < self._now - _SETTLED:
             self.fresh[path] = known
         return ("program " if info.st_mode & stat.S_IXUSR else "file ") + known[1]
@@ -255,14 +256,15 @@ def is_git(name):
     return seen.partition(":")[0].rstrip(". ").lower() in (".git", "git~1")
 
 
-def hash_file(path):
-    """The hash of a regular file's content."""
+def hash_file(path, size=math.inf):
+    """The hash of a regular file's content; of its first *size* bytes if it has grown."""
     with open_file(path) as file:
-        return _hash(file)
+        return _hash(file, size)
 
 
-def _hash(file):
+def _hash(file, size=math.inf):
     digest = new_digest()
-    for data in iter(lambda: file.read(CHUNK), b""):
+    while data := file.read(min(CHUNK, size)):
         digest.update(data)
+        size -= len(data)
     return digest.hexdigest()
