@@ -554,3 +554,24 @@ async def test_what_a_process_copied_that_was_killed_is_no_change_on_the_host(
     write(syncs.there(), log="its own")
     write(syncs.here, log="1234")
     assert len((await syncs.push()).hosts[0].conflicts) == 1
+
+
+async def test_an_absolute_link_into_the_project_leads_to_the_same_file_there(
+    syncs: Syncs,
+) -> None:
+    write(syncs.here / "data", a="1", b="2")
+    link, there = syncs.here / "deep" / "link", syncs.there() / "deep" / "link"
+    link.parent.mkdir()
+    for name in ("a", "b"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(syncs.here / "data" / name)
+        outcome = await syncs.push()
+        assert (outcome.skipped, outcome.hosts[0].refused) == ([], [])
+        assert os.readlink(there) == f"../data/{name}"
+    # Also one that the host has made absolute: it is the same.
+    there.unlink()
+    there.symlink_to(syncs.there() / "data" / "b")
+    assert (await syncs.push()).hosts[0].written == []
+    link.unlink()
+    assert (await syncs.push()).hosts[0].deleted == ["deep/link"]
+    assert not there.is_symlink()

@@ -139,7 +139,21 @@ def _shares(files):
 
 
 def link_target(root, path):
-    return os.fsencode(os.readlink(os.path.join(root, path))).decode("utf-8", "replace")
+    return _of_project(root, path, os.readlink(os.path.join(root, path)))
+
+
+def _of_project(root, path, target):
+    """The *target* of a link; relative if it is below the root, which is elsewhere on other
+    machines.
+
+    One with ``..`` in it is left as it is: after a name, which may be a link, it may lead anywhere.
+    """
+    target = os.fsencode(target).decode("utf-8", "replace")
+    if os.path.isabs(target) and ".." not in target.split("/"):
+        for top in (root, os.path.realpath(root)):
+            if os.path.join(target, "").startswith(os.path.join(top, "")):
+                return os.path.relpath(target, os.path.join(top, os.path.dirname(path)))
+    return target
 
 
 def is_inside(path, target):
@@ -202,8 +216,8 @@ def look_up(root, paths, cache):
     return tree
 
 
-def state_of(folder, name):
-    """The state now of what has a *name* in a `Folder`; None if it does not exist."""
+def state_of(top, folder, name):
+    """The state now of what has a *name* in a `Folder` below *top*; None if it does not exist."""
     try:
         info = folder.info(name)
         if stat.S_ISREG(info.st_mode):
@@ -211,7 +225,9 @@ def state_of(folder, name):
             with os.fdopen(folder.open(name, os.O_RDONLY), "rb", 0) as file:
                 return kind + _hash(file)
         if stat.S_ISLNK(info.st_mode):
-            return "link " + folder.link_target(name).decode("utf-8", "replace")
+            path = os.path.relpath(os.path.join(folder.path, name), top.path)
+            target = folder.link_target(name)
+            return "link " + _of_project(os.fsdecode(top.path), os.fsdecode(path), target)
     except FileNotFoundError:
         return None
     return "other than a file"
