@@ -2114,6 +2114,7 @@ export interface ITrace {
   bytes: number;
   began: number;
   ended: number;
+  kernel_idle: boolean;
 }
 
 /**
