@@ -263,7 +263,7 @@ def test_a_tpu_is_kept_warm_for_the_next_script(project: Project) -> None:
     (kept,) = project.nodes()
     # Somebody's job runs there.
     name = kept["name"].rpartition("/")[2]
-    project.shell.out("job", "start", name, "--", "sleep", "600")
+    assert project.shell.run("job", "start", name, "--", "sleep", "600").returncode == 0
     done = project.shell.run(*ONCE, *TYPE, "--timeout", "5m", str(script), limit=300)
     assert (done.returncode, done.stdout != names[0]) == (0, True), done.stderr
     assert [node["name"] for node in project.nodes()] == [kept["name"]]

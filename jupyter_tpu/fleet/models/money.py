@@ -200,7 +200,8 @@ class OwnerUsage(Struct, kw_only=True):
     owner: str  # "": not known
     mine: bool = False
     tpus: int = 0
-    #: In use, and those of failed and suspended queued resources, which use quota.
+    #: In use, and those of preempted TPUs, and of failed and suspended queued resources, which use
+    #: quota.
     chips: int = 0
     blocked_chips: int = 0
     #: What the TPUs that are READY cost now, and all of them until now, as far as prices are known.
