@@ -104,6 +104,8 @@ def _start_request(options: argparse.Namespace) -> dict[str, Any]:
         "python": options.host_python,
         "environment": options.environment,
         "tpu": options.tpu,
+        "zone": options.zone,
+        "worker": options.worker,
         "needs_chips": options.needs_chips == "yes",
         "chips": chip_numbers(options.chips),
         **({"pod": {"slices": slice_names(options.slices)}} if options.hosts else {}),

@@ -20,7 +20,7 @@ from . import persistence
 from .persistence import KernelPersistence
 from .project import OFF
 from .relay import Relay
-from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names
+from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names, without_chips
 
 #: Running clean-ups of kernels that were reported dead; asyncio itself keeps no task alive.
 _cleanups: set[asyncio.Future[None]] = set()
@@ -101,12 +101,14 @@ class TPUProvisioner(LocalProvisioner):
     _for_agent = False  # no project is copied then: that is asked for, and kept in a folder
     _running = False  # between launch_kernel and the end of wait or cleanup
     _ports_known = False  # a client may have the ports
+    _without_chips = False  # also after a restart
 
     # ---- start
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Chooses ports. An adopted kernel keeps the key that signs its messages."""
         self.notebook_folder = str(kwargs.get("cwd") or os.getcwd())
+        self._without_chips |= without_chips.get()
         if self._persistence is None and persistence.current is not None:
             self._persistence = persistence.current.persist(self)
             if (
@@ -153,14 +155,15 @@ class TPUProvisioner(LocalProvisioner):
 
     async def _launch(self, environment: dict[str, str]) -> None:
         assert self._relay is not None
-        request = await asyncio.to_thread(self._start_request, environment)  # reads files
+        # It reads files. In a fork, the threads of the caller's loop are not there.
+        request = await core_thread().call(asyncio.to_thread(self._start_request, environment))
         try:
             await core_thread().call(
                 self._relay.launch(self.connection_info, request, self.start_timeout)
             )
         except BaseException as error:
             if persistence.current is not None and isinstance(error, TPUError):
-                persistence.current.report_refused(self, error)
+                persistence.current.report_refused()
             if self._persistence is not None:
                 self._persistence.discard()  # there is nothing to adopt
             raise
@@ -188,8 +191,10 @@ class TPUProvisioner(LocalProvisioner):
             "python": self.host_python,
             "environment": self.environment,
             "tpu": self.tpu,
-            "needs_chips": self.needs_chips,
-            "chips": chip_numbers(self.chips),
+            "zone": self.zone,
+            "worker": self.worker,
+            "needs_chips": self.needs_chips and not self._without_chips,
+            "chips": [] if self._without_chips else chip_numbers(self.chips),
             **({"pod": {"slices": slice_names(self.slices)}} if self.hosts else {}),
             "journal_limit": self.journal_limit,
             "when_full": self.when_full,
@@ -198,6 +203,7 @@ class TPUProvisioner(LocalProvisioner):
             "env": {
                 **passed_variables(agents=self.of_agent or acts_as_agent(environment)),
                 **{name: environment[name] for name in names if name in environment},
+                **({"JAX_PLATFORMS": "cpu"} if self._without_chips else {}),
             },
         }
 

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from ..python_command import module_command
 
 LOGOS = Path(__file__).parent / "logos"
 PROVISIONER = "jupyter-tpu"
+#: Whether a kernel that is started now uses no chips, whatever its kernelspec says.
+without_chips: ContextVar[bool] = ContextVar("without_chips", default=False)
 #: Bytes of unread output that the host stores, and the smallest value that may be set.
 JOURNAL_LIMIT, LEAST_JOURNAL = 2 << 30, 1 << 20
 #: What a user may set in a kernelspec's config. It is preserved when the kernelspec is updated.

@@ -173,6 +173,9 @@ class RouteHandler(Handler):
             for argument in arguments:
                 if isinstance(argument, _SAY_WHO):
                     argument.who = AGENT if agent else ""
+            if route.is_list:
+                self.finish(await self._fleet.encoded_list(route.call, *arguments))
+                return
             answer = await self._fleet.call(route.call, *arguments)
         except TPUError as error:
             self.write_problem(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import json
 import os
@@ -277,7 +278,7 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     assert launch._start_request(options)["env"]["HF_TOKEN"] == "hf_renewed"
 
 
-async def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
+def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
     specs, jupyter, monkeypatch, tmp_path, capsys
 ):
     """Before a host is reached: none is there."""
@@ -285,7 +286,7 @@ async def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
     kernelspec = jupyter.get_kernel_spec(name)
     provisioner = TPUProvisioner(kernel_spec=kernelspec)
     with pytest.raises(TPUError, match="A coding agent may not run a kernel of") as refused:
-        await provisioner.launch_kernel([], env={AGENT_VARIABLE: "1"})
+        asyncio.run(provisioner.launch_kernel([], env={AGENT_VARIABLE: "1"}))
     assert refused.value.reason is Reason.PERMISSION
     monkeypatch.setenv(AGENT_VARIABLE, "1")
     assert launch.main(launcher_options(kernelspec)) == 1

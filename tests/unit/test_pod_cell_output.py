@@ -8,6 +8,7 @@ import tracemalloc
 from typing import Any
 
 from jupyter_tpu.agent.pod.cell_output import RESTART, CellOutput, Request
+from jupyter_tpu.agent.pod.clients import Clients
 from jupyter_tpu.agent.pod.direct_requests import DirectRequests
 from jupyter_tpu.agent.pod.folding import TABS
 from jupyter_tpu.agent.pod.pod_actions import Cell, Finish, Result
@@ -128,6 +129,8 @@ def test_a_host_that_does_not_react_is_not_called_interrupted():
     text = "\n".join(cell.output.finish(end)["traceback"])
     assert "Host 0 is still at line 5: m.process_allgather(x)" in text
     assert "Host 2 was interrupted at line 5" in text
+    end = Finish(Cell("id"), results, frozenset(), True, "")
+    assert "Host 2 raised KeyboardInterrupt" in cell.output.finish(end)["traceback"]
     assert "Host 0 was interrupted" not in text
 
 
@@ -160,6 +163,18 @@ def test_tracebacks_of_other_hosts_take_the_place_of_what_said_that_they_are_int
     assert "host 2: C: bad (interrupted):" in cell.texts()[0]
     kinds = [kind for kind, _ in cell.published]
     assert kinds == ["display_data", "update_display_data", "error", "display_data"]
+
+
+def test_a_command_that_is_the_first_cell_has_a_number_so_that_it_is_not_shown_as_running():
+    sent: list[Any] = []
+
+    class Sockets:
+        def send(self, channel: int, parts: list[bytes]) -> None:
+            sent.append(parse(parts))
+
+    clients = Clients(Sockets(), MessageSigner("", "kernel"))  # type: ignore[arg-type]
+    clients.end(Request([], b"{}", {}, "%hosts", 0, False), {"execution_count": None})
+    assert [message.content.get("execution_count") for message in sent] == [1, None]
 
 
 class Debugged:

@@ -280,7 +280,7 @@ class CellOutput:
             if result.status == "died":
                 groups.setdefault(result.evalue, []).append(host)
             elif result.status == "error" and host not in interrupted:
-                text = "raised %s: %s" % (result.ename, result.evalue)
+                text = ("raised %s: %s" % (result.ename, result.evalue)).rstrip(": ")
                 groups.setdefault(text[:LONGEST], []).append(host)
         return [
             text

@@ -65,11 +65,11 @@ class Clients:
     def end(self, request: Request, content: Dict[str, Any]) -> None:
         """A cell has ended, with *content* as its reply.
 
-        Without a number JupyterLab would show it as running: one that the hosts did not run has
-        that of the latest cell.
+        Without a number, or with 0, JupyterLab would show it as running: one that the hosts did not
+        run has that of the latest cell, or 1.
         """
         if content.get("execution_count") is None:
-            content = {**content, "execution_count": self.count}
+            content = {**content, "execution_count": self.count or 1}
         self.reply(request.idents, request.header, "execute_reply", content)
         self.publish("status", {"execution_state": "idle"}, request.header)
 

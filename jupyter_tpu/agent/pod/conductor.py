@@ -243,7 +243,7 @@ class Conductor:
         self._cells[id] = request._replace(
             content={**content, "code": parsed.code}, first_line=parsed.first_line
         )
-        if self._state.phase == STARTING and self._start.waiting:
+        if self._state.phase == STARTING and self._start.waiting and not silent:
             self._start_notice.update(self._start.waiting)
             self._start_notice.add(request.header)
         self._do(self._state.submit(Cell(id, parsed.hosts, stop), time.monotonic()))

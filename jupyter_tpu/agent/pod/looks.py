@@ -19,6 +19,7 @@ class Looks:
     def __init__(self, hosts: PodHosts) -> None:
         self._hosts = hosts
         self._asked: Dict[Tuple[str, int], None] = {}
+        self._silent: Dict[int, None] = {}  # hosts that have not answered the last question
         self._all_told = asyncio.Event()
 
     async def ask(self, hosts: Iterable[int], number: int, *, chips: bool) -> None:
@@ -27,7 +28,9 @@ class Looks:
         """
         for host in hosts:
             self._asked["stack", host] = None
-            self._hosts.ask(Asked(host, "stack", number), "stack", {}, CONTROL)
+            if host not in self._silent:  # else it would have the more to answer some day
+                self._silent[host] = None
+                self._hosts.ask(Asked(host, "stack", number), "stack", {}, CONTROL)
             if chips:
                 self._asked["places", host] = None
                 self._hosts.ask_places(host)
@@ -38,5 +41,7 @@ class Looks:
     def told(self, what: str, host: int) -> None:
         """A host has answered: its "stack", or the "places" at which its chips are."""
         self._asked.pop((what, host), None)
+        if what == "stack":
+            self._silent.pop(host, None)
         if not self._asked:
             self._all_told.set()

@@ -117,7 +117,7 @@ def _position(frames: Any, first_line: int) -> _Position:
         where += (": %s" % text if text else "") + ("" if same else " (in %s)" % function)
         lines = tuple((str(frame["file"]), int(frame["line"])) for frame in frames[:-1] or frames)
         # A host that compiles is in JAX, too, and waits for nobody.
-        waits = "/jax/" in str(inner["file"]) and "compile" not in function
+        waits = "-packages/jax/" in str(inner["file"]) and "compile" not in function
         return _Position(where, lines, waits)
     except (KeyError, IndexError, TypeError, ValueError):
         return _UNKNOWN

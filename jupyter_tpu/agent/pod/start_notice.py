@@ -30,7 +30,10 @@ class StartNotice:
             return
         self._text = text
         for display, header in self._cells:
-            self._show("update_display_data", display, header)
+            if text:
+                self._show("update_display_data", display, header)
+            else:  # the cell has no other output: it has not begun
+                self._publish("clear_output", {"wait": False}, header)
         if not text:
             self._cells.clear()
 

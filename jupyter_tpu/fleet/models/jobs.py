@@ -303,6 +303,8 @@ class Trace(Struct, kw_only=True):
     #: Seconds since 1970, by the host's clock.
     began: float = 0.0
     ended: float = 0.0
+    #: Its kernel ran no cell when the trace began, nor when it ended.
+    kernel_idle: bool = False
 
 
 class Profile(Struct, kw_only=True):

@@ -2127,6 +2127,7 @@ export interface ITrace {
   bytes: number;
   began: number;
   ended: number;
+  kernel_idle: boolean;
 }
 
 /**
