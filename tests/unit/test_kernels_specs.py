@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import json
 import os
@@ -244,6 +245,11 @@ def test_the_launcher_ends_when_its_kernel_fails_with_a_timeout():
         launch._wait(running, os.getppid())
 
 
+def launcher_options(kernelspec):
+    """What the launcher gets of a kernelspec's command, with the name of a connection file."""
+    return ["-f", "connection.json", *kernelspec.argv[kernelspec.argv.index("-f") + 2 :]]
+
+
 def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     specs, jupyter, monkeypatch, tmp_path
 ):
@@ -253,9 +259,7 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     name, _ = specs.register(**WHERE, **REST)
     kernelspec = jupyter.get_kernel_spec(name)
     provisioner = TPUProvisioner(kernel_spec=kernelspec)
-    options = launch._parser().parse_args(
-        [*kernelspec.argv[4:5], "connection.json", *kernelspec.argv[6:]]
-    )
+    options = launch._parser().parse_args(launcher_options(kernelspec))
     for value in ("hf_first", "hf_renewed"):
         monkeypatch.setenv("HF_TOKEN", value)
         for request in (provisioner._start_request({}), launch._start_request(options)):
@@ -267,16 +271,14 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     kernelspec = jupyter.get_kernel_spec(name)
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
-    options = launch._parser().parse_args(
-        [*kernelspec.argv[3:4], "connection.json", *kernelspec.argv[5:]]
-    )
+    options = launch._parser().parse_args(launcher_options(kernelspec))
     for request in (provisioner._start_request({}), launch._start_request(options)):
         assert "HF_TOKEN" not in request["env"]
     pass_on("HF_TOKEN", agents=True)
     assert launch._start_request(options)["env"]["HF_TOKEN"] == "hf_renewed"
 
 
-async def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
+def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
     specs, jupyter, monkeypatch, tmp_path, capsys
 ):
     """Before a host is reached: none is there."""
@@ -284,10 +286,10 @@ async def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
     kernelspec = jupyter.get_kernel_spec(name)
     provisioner = TPUProvisioner(kernel_spec=kernelspec)
     with pytest.raises(TPUError, match="A coding agent may not run a kernel of") as refused:
-        await provisioner.launch_kernel([], env={AGENT_VARIABLE: "1"})
+        asyncio.run(provisioner.launch_kernel([], env={AGENT_VARIABLE: "1"}))
     assert refused.value.reason is Reason.PERMISSION
     monkeypatch.setenv(AGENT_VARIABLE, "1")
-    assert launch.main(["-f", "none.json", *kernelspec.argv[5:]]) == 1
+    assert launch.main(launcher_options(kernelspec)) == 1
     assert "A coding agent may not run a kernel of my-tpu" in capsys.readouterr().err
 
 
@@ -304,9 +306,7 @@ def test_kernels_of_some_chips_are_kernelspecs_beside_that_of_all(specs, jupyter
     kernelspec = jupyter.get_kernel_spec(name)
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     request = TPUProvisioner(kernel_spec=kernelspec, **config)._start_request({})
-    options = launch._parser().parse_args(
-        [*kernelspec.argv[4:5], "connection.json", *kernelspec.argv[6:]]
-    )
+    options = launch._parser().parse_args(launcher_options(kernelspec))
     assert request["chips"] == launch._start_request(options)["chips"] == [2, 3]
     kernelspec = jupyter.get_kernel_spec(whole)
     config = kernelspec.metadata["kernel_provisioner"]["config"]
