@@ -21,6 +21,7 @@ from jupyter_tpu.agent.protocol.paths import (
 )
 from jupyter_tpu.agent.protocol.process_env import (
     complete_variables,
+    login_environment,
     process_environment,
     without_allocator,
 )
@@ -31,6 +32,16 @@ def test_tcmalloc_is_not_preloaded_into_kernels_but_other_libraries_stay():
     assert without_allocator({"LD_PRELOAD": preload}) == {"LD_PRELOAD": "/opt/loopback.so"}
     assert without_allocator({"LD_PRELOAD": "/usr/lib/libtcmalloc.so.4"}) == {}
     assert without_allocator({"A": "b"}) == {"A": "b"}
+
+
+def test_where_our_ray_runs_its_own_commands_send_the_token(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    assert "RAY_AUTH_MODE" not in process_environment()
+    (tmp_path / ".jupyter-tpu/ray").mkdir(parents=True)
+    (tmp_path / ".jupyter-tpu/ray/state.json").touch()
+    assert process_environment()["RAY_AUTH_MODE"] == login_environment()["RAY_AUTH_MODE"] == "token"
+    assert process_environment(variables={"RAY_AUTH_MODE": "x"})["RAY_AUTH_MODE"] == "x"
 
 
 def test_kernels_keep_the_hosts_tpu_variables_and_lose_those_of_the_login(monkeypatch, tmp_path):

@@ -4,6 +4,7 @@ A *state* is text that is equal where a file is the same: ``file HASH``, ``progr
 may execute it), ``link TARGET``, or ``other …`` for what is never copied. A missing file has none.
 """
 
+import fnmatch
 import math
 import os
 import re
@@ -270,6 +271,28 @@ def is_git(name):
     if not name.isascii():
         seen = "".join(character for character in name if unicodedata.category(character) != "Cf")
     return seen.partition(":")[0].rstrip(". ").lower() in (".git", "git~1")
+
+
+#: How files are called that usually have keys, passwords or tokens.
+CREDENTIALS = (
+    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.ppk", "*.p12", "*.pfx",
+    "*.jks", "*.kdbx", "*.keytab", "*credential*", "*password*", "secret", "secrets",
+    "secret[-_.]*", "secrets[-_.]*", "*[-_.]secret*", "*service_account*",
+    "*service-account*", "*serviceaccount*", "kaggle.json", "netrc", "_netrc", "token", "tokens",
+    "*.token", "*[-_]token", "*[-_]token.*",
+)  # fmt: skip
+
+
+def is_private(path):
+    """Whether *path* below a folder is closed to coding agents: it is hidden, has credentials, or
+    is in a folder of that kind.
+    """
+    return any(
+        part.startswith(".")
+        or is_git(part)
+        or any(fnmatch.fnmatchcase(part.lower(), pattern) for pattern in CREDENTIALS)
+        for part in path.strip("/").split("/")
+    )
 
 
 def hash_file(path, size=math.inf):
