@@ -296,7 +296,7 @@ class Connection:
         # It takes one session and no SFTP server. The size is checked because `cat` can't tell a
         # broken connection from the end of the data.
         script = (
-            'umask 077; mkdir -p "$(dirname "$1")" && t="$1.$$.part" || exit 1\n'
+            'umask 077; mkdir -p "$(dirname "$1")" && t=$(mktemp "$1.XXXXXXXXXX") || exit 1\n'
             'cat >"$t" && [ "$(wc -c <"$t")" -eq "$3" ] && chmod "$2" "$t" && mv -f "$t" "$1" '
             '|| { rm -f "$t"; exit 1; }\n'
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import resource
 import shlex
 import shutil
@@ -310,25 +311,39 @@ def test_nbclient_runs_a_notebook_with_it(name):
     assert any(w["model_name"] == "IntSliderModel" for w in state["state"].values())
 
 
-def test_papermill_runs_a_notebook_with_parameters(name, tmp_path):
-    parameters = nbformat.v4.new_code_cell("n = 1", metadata={"tags": ["parameters"]})
-    cells = [parameters, nbformat.v4.new_code_cell("import socket; print(socket.gethostname(), n)")]
+def test_two_papermills_run_a_notebook_whose_folder_has_their_logs(name, tmp_path):
+    """The project with the logs is copied: what is logged of a copy would be copied again."""
+    cells = ["n = 1", "import socket; print(socket.gethostname(), n)", "print('end')"]
     kernelspec = {"name": name, "display_name": name, "language": "python"}
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernelspec})
-    nbformat.write(notebook, tmp_path / "in.ipynb")
-    command = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb"]
-    done = subprocess.run(
-        [*command, "-p", "n", "7"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
+        metadata={"kernelspec": kernelspec},
     )
-    assert done.returncode == 0, done.stderr
-    last = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells[-1]
-    assert last["outputs"][0]["text"].startswith("t1v-n-")
-    assert last["outputs"][0]["text"].endswith(" 7\n")
+    notebook.cells[0].metadata["tags"] = ["parameters"]
+    nbformat.write(notebook, tmp_path / "in.ipynb")
+    command = [sys.executable, "-m", "papermill", "--no-progress-bar", "in.ipynb"]
+    running = []
+    for number in ("7", "8"):
+        with (tmp_path / f"{number}.log").open("w") as log:
+            running.append(
+                subprocess.Popen(
+                    [*command, f"{number}.ipynb", "-p", "n", number],
+                    cwd=tmp_path,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "auto"},
+                )
+            )
+    for number, process in zip(("7", "8"), running, strict=True):
+        code = process.wait(300)
+        logged = (tmp_path / f"{number}.log").read_text()
+        assert code == 0, logged
+        assert not re.search("asyncssh|SSH session|changes? detected", logged)
+        written = nbformat.read(tmp_path / f"{number}.ipynb", as_version=4).cells[-2:]
+        (outputs,), (end,) = (cell["outputs"] for cell in written)
+        assert outputs["text"].startswith("t1v-n-")
+        assert outputs["text"].endswith(f" {number}\n")
+        assert end["text"] == "end\n"
 
 
 def test_jupyter_console_talks_to_it_although_its_loop_stands_still(name, processes):

@@ -277,7 +277,7 @@ async def test_a_file_that_is_cut_short_never_takes_the_place_of_the_old_one(hos
     async with Proxy(host.port) as proxy:
         behind = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=QUICK)
         putting = asyncio.ensure_future(behind.put(b"x" * 80_000_000, str(path)))
-        await eventually(lambda: list(tmp_path.glob("file.*.part")) or putting.done())
+        await eventually(lambda: list(tmp_path.glob("file.*")) or putting.done())
         assert not putting.done()
         proxy.cut()
         with pytest.raises(TPUError) as caught:
@@ -285,7 +285,7 @@ async def test_a_file_that_is_cut_short_never_takes_the_place_of_the_old_one(hos
         await behind.close()
     assert caught.value.reason is Reason.UNREACHABLE
     # sshd ends the command a moment later.
-    await eventually(lambda: not list(tmp_path.glob("file.*.part")))
+    await eventually(lambda: not list(tmp_path.glob("file.*")))
     assert path.read_bytes() == b"old"
 
 
