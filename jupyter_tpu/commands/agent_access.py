@@ -182,11 +182,11 @@ def require_command(ctx: click.Context) -> None:
     words = words_of(ctx)
     access = _GRAMMARS.get(root, COMMANDS).get(words)
     if access is None:
-        raise refusal(f"{root} {words}".strip())
+        raise refusal("`" + f"{root} {words}".strip() + "`")
     for parameter in ctx.command.get_params(ctx):
         name = parameter.opts[0]
         if _is_given_option(ctx, parameter) and name not in PLAIN | access.options:
-            raise refusal(f"{root} {words} {name}")
+            raise refusal(f"`{root} {words} {name}`")
 
 
 def require_cell(word: str) -> None:
@@ -194,7 +194,7 @@ def require_cell(word: str) -> None:
     from ..agent_token import require_person
 
     if word not in CELLS:
-        require_person(f"%%tpu {word}")
+        require_person(f"`%%tpu {word}`")
 
 
 def _is_given_option(ctx: click.Context, parameter: click.Parameter) -> bool:

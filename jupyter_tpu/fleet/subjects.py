@@ -69,6 +69,7 @@ class Money:
         self.run_times = RunTimes(core.store)
         self.prices = Prices(core)
         self.ledger = Ledger(core)
+        core.connected.is_of_agent = self.ledger.created_by_agent
         self.grants = Grants(core, self.prices, self.ledger)
         self.reservations = ReservationService(core.cloud, self.prices)
         core.shared.reloaded.add(self._reload)

@@ -432,6 +432,8 @@ def test_what_google_refuses_is_one_line(alone: Shell, name: str, faults: Any) -
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "capacity" in done.stderr
+    assert "add --zone - and --until-available to `jupyter tpu create`" in done.stderr
+    assert "jupyter tpu hunt start" in done.stderr
 
 
 def test_no_project_no_credentials_and_no_emulator_are_one_line_each(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ class KeptTPU:
 def test_a_persons_run_uses_no_tpu_that_agents_reach_and_an_agents_none_of_a_person(
     own_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its project and tokens would be there. A label is no proof: everybody in a project sets it."""
+    """Its project and tokens would be there. A label is no proof: all of a project can set it."""
     agents = {"planned_by": "agent", "agents_may_use": True}
     monkeypatch.delenv(AGENT_VARIABLE, raising=False)
     assert KeptTPU(planned_by="ana").is_considered()

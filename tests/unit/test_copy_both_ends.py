@@ -31,6 +31,8 @@ def copy(
     to: Path | str,
     overwrite: bool = False,
     make_folder: bool = False,
+    listing: Listing | None = None,
+    may_write: Callable[[str], bool] | None = None,
     cut: int | None = None,
     meanwhile: Callable[[], object] = lambda: None,
     after: int = 1,
@@ -50,9 +52,9 @@ def copy(
             one.shutdown(socket.SHUT_RDWR)
 
     def send() -> None:
-        listing = Listing([os.fsencode(source) for source in sources]).walk()
+        found = listing or Listing([os.fsencode(source) for source in sources])
         with peer_over(one) as peer, contextlib.suppress(TransferFailure):
-            sender.send(peer, listing, report)
+            sender.send(peer, found.walk(), report)
 
     def received(*size: int) -> None:
         if len(outcomes) == after:
@@ -64,7 +66,14 @@ def copy(
     with peer_over(other) as peer:
         try:
             outcomes.append(
-                Receiver(peer, str(to), overwrite, received, make_folder=make_folder).receive()
+                Receiver(
+                    peer,
+                    str(to),
+                    overwrite,
+                    received,
+                    make_folder=make_folder,
+                    may_write=may_write,
+                ).receive()
             )
         except TransferFailure as failure:
             with contextlib.suppress(TransferFailure):

@@ -6,6 +6,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from test_cloud_google import Both
 from jupyter_tpu.cloud import CloudTPU, NodeState
 from jupyter_tpu.cloud.models import Node, NodeList, NodeName
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.core.core import Core
 from jupyter_tpu.fleet.core.observer import (
     AT_ONCE,
     FRESH,
@@ -25,6 +27,7 @@ from jupyter_tpu.fleet.core.observer import (
     ObservedState,
     Observer,
 )
+from jupyter_tpu.links import HostGone
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 
@@ -304,6 +307,29 @@ async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_
         took = asyncio.get_running_loop().time() - begun
         assert took == pytest.approx(QUICK, rel=0.1)
         assert setting.cloud.calls - before == 2
+
+
+@in_virtual_time
+async def test_what_a_link_notices_of_its_tpu_is_asked_of_google_at_once() -> None:
+    async with Setting() as setting:
+        setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
+        await setting.observer.refresh()
+        await asyncio.sleep(3 * SLOW)
+        links = [SimpleNamespace(problem=TPUError("The line is cut.", Reason.UNREACHABLE))]
+        core: Any = SimpleNamespace(
+            connections=SimpleNamespace(links=lambda _: links),
+            observed=setting.observed,
+            observer=setting.observer,
+        )
+        Core._observe_gone(core, NAME)
+        assert await setting.calls_within(QUICK) == 0
+        links[0].problem = HostGone("my-tpu was preempted.", Reason.CONFLICT)
+        setting.cloud.answer = NodeList(nodes=(node("PREEMPTED"),), unreachable=())
+        Core._observe_gone(core, NAME)
+        assert await setting.calls_within(QUICK / 2) == 1
+        assert setting.observed.nodes[NAME].state is NodeState.PREEMPTED
+        Core._observe_gone(core, NAME)
+        assert await setting.calls_within(QUICK) <= 2, "that is known now"
 
 
 # ---- both control planes ---------------------------------------------------------------------

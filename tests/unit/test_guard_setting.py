@@ -18,7 +18,7 @@ from jupyter_tpu.cloud import Node, NodeName, NodeState, attached_name
 from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.observer import ObservedState
-from jupyter_tpu.fleet.jobs.guard import Guards
+from jupyter_tpu.fleet.jobs.guard import Guards, limit_passed
 from jupyter_tpu.fleet.jobs.guard_stops import GoogleEnds
 from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, Problem, RemoveGuard, SetGuard
 from jupyter_tpu.fleet.money.owners import TPUOwners
@@ -109,12 +109,31 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
 
 
 @pytest.mark.asyncio
+async def test_an_emulated_tpu_reaches_its_cost_limit_at_the_price_of_a_real_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jupyter_tpu.fleet.jobs.guard.time.time", lambda: 7200.0)
+    host = Host()
+    cost = Cost(usd_per_hour=0.0, usd=0.0, list_usd_per_hour=10.0, since="1970-01-01T01:00:00Z")
+    await guards(host, cost=cost).set("my-tpu", SetGuard(max_cost=20.0))
+    assert host.rule["cost_until"] == 7200.0 + 3600, "$10 of it are spent"
+    assert limit_passed(SetGuard(max_cost=9.0), cost, 7200.0) == "cost"
+    assert limit_passed(SetGuard(max_cost=11.0), cost, 7200.0) == ""
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("rule", "hosts", "cost", "message", "field"),
     [
         (SetGuard(), 1, Cost(), "needs a limit", ""),
         (SetGuard(until=DAY), 2, Cost(), "several hosts can't be stopped", "action"),
-        (SetGuard(max_cost=1.0), 1, Cost(usd_per_hour=0.0, usd=0.0), "costs nothing", "max_cost"),
+        (
+            SetGuard(max_cost=1.0),
+            1,
+            Cost(usd_per_hour=0.0, usd=0.0, list_usd_per_hour=9.0, grant="trc"),
+            "costs nothing",
+            "max_cost",
+        ),
         (SetGuard(max_cost=1.0), 1, Cost(), "not known", "max_cost"),
         (
             SetGuard(max_cost=1.0),

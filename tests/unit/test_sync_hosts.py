@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -491,3 +492,86 @@ async def test_hosts_get_large_changes_from_each_other_and_the_line_carries_them
         " (Connection refused). It gets them from this computer."
     )
     assert min(outcome.transferred for outcome in outcomes) > 3 * MIB
+
+
+async def test_what_another_process_of_this_computer_copied_is_no_change_on_the_host(
+    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two programs run notebooks in one folder, and write their logs there."""
+    write(syncs.here, log="1")
+    await syncs.push()
+    receive, load = RemoteProject.receive, Bases.load
+    loads = 0
+
+    def counting(bases: Bases, *arguments: Any) -> Any:
+        nonlocal loads
+        loads += 1
+        return load(bases, *arguments)
+
+    async def slow(remote: RemoteProject, *arguments: Any) -> Any:
+        """While the first one copies, the second one begins, and the file changes."""
+        nonlocal second, loads
+        if second is None:
+            write(syncs.here, log="123", new="2")
+            loads = 0
+            second = asyncio.create_task(syncs.push())
+            await eventually(lambda: loads > 0 and syncs.hosts[0].conversations == 3)
+        return await receive(remote, *arguments)
+
+    second: asyncio.Task[SyncOutcome] | None = None
+    monkeypatch.setattr(Bases, "load", counting)
+    monkeypatch.setattr(RemoteProject, "receive", slow)
+    write(syncs.here, log="12")
+    first = (await syncs.push()).hosts[0]
+    assert second is not None
+    for outcome in (first, (await second).hosts[0]):
+        assert (outcome.problem, outcome.conflicts) == (None, [])
+    assert (await syncs.push()).hosts[0].conflicts == []
+    assert (syncs.there() / "log").read_text() == "123"
+    assert (syncs.there() / "new").read_text() == "2"
+
+
+async def test_what_a_process_copied_that_was_killed_is_no_change_on_the_host(
+    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(syncs.here, log="1")
+    await syncs.push()
+    receive = RemoteProject.receive
+
+    async def killed(remote: RemoteProject, *arguments: Any) -> Any:
+        await receive(remote, *arguments)
+        raise ConnectionLost("my-tpu")  # nothing that came after it was done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RemoteProject, "receive", killed)
+        write(syncs.here, log="12")
+        assert (await syncs.push()).hosts[0].problem is not None
+    assert (syncs.there() / "log").read_text() == "12"
+    write(syncs.here, log="123")
+    assert (await syncs.push()).hosts[0].conflicts == []
+    assert (syncs.there() / "log").read_text() == "123"
+    # What a program there writes is one.
+    write(syncs.there(), log="its own")
+    write(syncs.here, log="1234")
+    assert len((await syncs.push()).hosts[0].conflicts) == 1
+
+
+async def test_an_absolute_link_into_the_project_leads_to_the_same_file_there(
+    syncs: Syncs,
+) -> None:
+    write(syncs.here / "data", a="1", b="2")
+    link, there = syncs.here / "deep" / "link", syncs.there() / "deep" / "link"
+    link.parent.mkdir()
+    for name in ("a", "b"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(syncs.here / "data" / name)
+        outcome = await syncs.push()
+        assert (outcome.skipped, outcome.hosts[0].refused) == ([], [])
+        assert os.readlink(there) == f"../data/{name}"
+    # Also one that the host has made absolute: it is the same.
+    there.unlink()
+    there.symlink_to(syncs.there() / "data" / "b")
+    assert (await syncs.push()).hosts[0].written == []
+    link.unlink()
+    assert (await syncs.push()).hosts[0].deleted == ["deep/link"]
+    assert not there.is_symlink()

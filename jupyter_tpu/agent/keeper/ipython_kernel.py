@@ -50,8 +50,10 @@ def main() -> None:
     # Where a crash happened goes to the keeper. (ipykernel takes descriptor 2 for cells.)
     faulthandler.enable(os.dup(2), all_threads=False)
     # The script's folder, which Python puts first. The user's modules are not there.
-    own = "jax_notes", "jax_memory", "kernel_checkpoint", "pod_member"
-    jax_notes, jax_memory, kernel_checkpoint, pod_member = map(importlib.import_module, own)
+    own = "app_notes", "jax_notes", "jax_memory", "kernel_checkpoint", "pod_member"
+    app_notes, jax_notes, jax_memory, kernel_checkpoint, pod_member = map(
+        importlib.import_module, own
+    )
     del sys.path[0]
     for name in own:
         del sys.modules[name]
@@ -71,6 +73,7 @@ def main() -> None:
 
         def init_shell(self):
             super().init_shell()
+            app_notes.load(self.session)
             jax_notes.load(self.shell)
             shell = self.shell
             checkpoint = kernel_checkpoint.CheckpointFunction(shell).command

@@ -19,7 +19,7 @@ from ..on_host.changes import SENT_CHANGED, digest_of, has_content
 from ..on_host.tree import TreeEntry, is_safe
 from ..relay import Relays
 from ..transfer.contents import DELTA_FROM
-from .bases import Base, Bases
+from .bases import Base, Bases, Sent
 from .local import LocalProject, is_skipped, too_large
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
 from .plan import Plan, make_plan
@@ -76,9 +76,8 @@ async def push(
         try:
             async with RemoteProject.open(host, root) as remote:
                 try:
-                    base = bases.load(Base, *key(worker))
-                    await _push(host, remote, outcome, base)
-                    await asyncio.to_thread(bases.save, base, *key(worker))
+                    base = await _push(host, remote, outcome)
+                    await asyncio.to_thread(_save, bases, base, *key(worker))
                 finally:
                     outcome.transferred = remote.sent + remote.received
         except TPUError as error:
@@ -90,11 +89,28 @@ async def push(
         advance(worker, 1.0)
         return outcome
 
-    async def _push(
-        host: StreamingHost, remote: RemoteProject, outcome: HostOutcome, base: Base
-    ) -> None:
-        paths = sorted({*tree, *base.states})
-        there, base.paths = await remote.look_up(paths, base.paths)
+    async def _compare(remote: RemoteProject, worker: int) -> tuple[Tree, list[list], Tree, Base]:
+        """What is here and skipped here, what is on the host, and what was last the same.
+
+        No other process copies to the host from its first answer on. If one did before that, what
+        was read here may be older than what it has copied, so it is read again.
+        """
+        here, left_out = tree, skipped
+        while True:
+            base, sent = bases.load(Base, *key(worker)), bases.load(Sent, *key(worker))
+            paths = sorted({*here, *base.states, *sent.states})
+            there, base.paths = await remote.look_up(paths, base.paths)
+            if bases.load(Base, *key(worker)).states == base.states:
+                break
+            again = LocalProject(local.path, bases, local.limits)
+            here, left_out = await asyncio.to_thread(again.read)
+        for path, state in bases.load(Sent, *key(worker)).states.items():
+            if path in there and there[path].state == state:
+                base.states[path] = state  # by a process that has ended early
+        return here, left_out, there, base
+
+    async def _push(host: StreamingHost, remote: RemoteProject, outcome: HostOutcome) -> Base:
+        tree, skipped, there, base = await _compare(remote, outcome.host)
         kept = await asyncio.to_thread(_existing, local, skipped, set(base.states) - set(tree))
         plan = make_plan(
             _states(tree),
@@ -107,8 +123,10 @@ async def push(
         base.states = _note(outcome, plan, tree, there)
         if options.dry_run or not (plan.write or plan.delete):
             _foresee(outcome, plan, tree)
-            return
+            return base
         changes = _changes(plan, tree, there)
+        sent = Sent({path: tree[path].state for path in plan.write})
+        await asyncio.to_thread(bases.save, sent, *key(outcome.host))
         total = sum(change["size"] for change in changes) or 1
         relayed = len(hosts) > 1 and total >= RELAY_FROM
         if not relayed:
@@ -153,8 +171,9 @@ async def push(
             results = [new.get(path, why) for path, why in zip(paths, results, strict=True)]
         _record_results(outcome, changes, results, base)
         if problem is not None:
-            await asyncio.to_thread(bases.save, base, *key(outcome.host))
+            await asyncio.to_thread(_save, bases, base, *key(outcome.host))
             raise problem
+        return base
 
     loop = asyncio.get_running_loop()
     outcomes = await gather_or_cancel([on_host(host) for host in hosts])
@@ -218,8 +237,8 @@ async def pull(
     try:
         async with RemoteProject.open(host, root) as remote:
             try:
-                base = bases.load(Base, *key)
                 tree, skipped = await _walk(remote, outcome, local, root)
+                base = bases.load(Base, *key)  # now no other process copies to it
                 here = await asyncio.to_thread(local.look_up, sorted({*tree, *base.states}))
                 kept = await _kept(remote, options, skipped, set(base.states) - set(tree))
                 plan = make_plan(
@@ -304,6 +323,11 @@ async def _fetch(
 
 
 # ---- what both directions share ------------------------------------------------------------------
+
+
+def _save(bases: Bases, base: Base, *key: str) -> None:
+    bases.save(base, *key)
+    bases.remove(Sent, *key)
 
 
 def _states(tree: Tree) -> dict[str, str]:

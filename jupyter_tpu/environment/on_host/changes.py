@@ -161,7 +161,7 @@ def _receive_file(peer, top, number, change, memory, report):
         make=True,
         mode=0o666,
     ) as (folder, name, file):
-        _check(folder, name, change["expected"])
+        _check(top, folder, name, change["expected"])
         if not file.is_mine():
             raise Refused("another sync wrote it at the same time")
         file.place(name, _mode(folder, name, file, state))
@@ -185,7 +185,7 @@ def _carry_out(top, change):
             _remove_empty(top, below)
         return
     with top.below(below, make=True) as folder:
-        _check(folder, name, expected)
+        _check(top, folder, name, expected)
         part = part_name(name, state)
         folder.remove(part)
         folder.make_link(part, encoded(target))
@@ -196,7 +196,7 @@ def _delete(top, below, name, expected):
     """Whether there was something to delete."""
     try:
         with top.below(below) as folder:
-            _check(folder, name, expected)
+            _check(top, folder, name, expected)
             if expected is not None:
                 folder.unlink(name)
     except FileNotFoundError:
@@ -205,8 +205,8 @@ def _delete(top, below, name, expected):
     return expected is not None
 
 
-def _check(folder, name, expected):
-    if state_of(folder, name) != expected:
+def _check(top, folder, name, expected):
+    if state_of(top, folder, name) != expected:
         raise Refused(_CHANGED)
 
 

@@ -76,11 +76,11 @@ def is_own_file(info):
 
 class Folder:
     """An open folder; names in it are bytes. Links are not followed, what is missing raises
-    FileNotFoundError.
+    FileNotFoundError. path: which it had when it was opened.
     """
 
     def __init__(self, path, handle):
-        self._path = path
+        self.path = path
         self._handle = handle
 
     @classmethod
@@ -97,7 +97,7 @@ class Folder:
 
         make: makes what is missing of it. Raises OSError where a part of it is a link.
         """
-        folder = Folder(self._path, None if self._handle is None else os.dup(self._handle))
+        folder = Folder(self.path, None if self._handle is None else os.dup(self._handle))
         with folder._closing():
             for name in path.split(b"/") if path else ():
                 if make:
@@ -114,7 +114,7 @@ class Folder:
                 os.close(self._handle)
 
     def _enter(self, name):
-        path = os.path.join(self._path, name)
+        path = os.path.join(self.path, name)
         try:
             if self._handle is not None:
                 handle = self.open(name, os.O_RDONLY | os.O_DIRECTORY)
@@ -126,10 +126,10 @@ class Folder:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise OSError(error.errno, "its folder is a link or a file there") from None
             raise
-        self._path = path
+        self.path = path
 
     def _at(self, name):
-        return os.path.join(self._path, name) if self._handle is None else name
+        return os.path.join(self.path, name) if self._handle is None else name
 
     def open(self, name, flags, mode=0o600):
         flags |= _NOFOLLOW | _NONBLOCK | _BINARY
@@ -156,14 +156,14 @@ class Folder:
         return os.readlink(self._at(name), dir_fd=self._handle)
 
     def names(self):
-        names = os.listdir(self._path if self._handle is None else self._handle)
+        names = os.listdir(self.path if self._handle is None else self._handle)
         return [os.fsencode(name) for name in names]
 
     def free_space(self):
         """In bytes; None where it is not known."""
         if not hasattr(os, "statvfs"):
             return None
-        disk = os.statvfs(self._path if self._handle is None else self._handle)
+        disk = os.statvfs(self.path if self._handle is None else self._handle)
         return disk.f_bavail * disk.f_frsize if disk.f_blocks else None
 
     def make(self, name, mode=0o777):
@@ -189,7 +189,7 @@ class Folder:
 
     def set_own(self, mode, mtime):
         """The folder's own rights and time."""
-        own = self._path if self._handle is None else self._handle
+        own = self.path if self._handle is None else self._handle
         os.chmod(own, mode)
         os.utime(own, ns=(mtime, mtime))
 

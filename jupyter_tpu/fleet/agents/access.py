@@ -6,6 +6,7 @@ people only, so that a new route, and a new field of a plan, is closed to agents
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +14,10 @@ from typing import Any, NamedTuple
 from msgspec import NODEFAULT, Struct, structs
 
 from ...cloud import NodeName
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
-from ..models import AGENT, CopyFiles, PlanTPU, SyncProject
+from ..files.agent_files import check_folder, open_destination, open_path
+from ..models import AGENT, ConnectTPU, CopyFiles, PlanTPU, SyncProject
 from ..money.ledger import Ledger
 from .plans import PlanService
 
@@ -84,7 +86,7 @@ class BegunOperation(NamedTuple):
 
 
 class AgentAccess:
-    """folder: the files of this computer that agents may copy are in it."""
+    """folder: where this process began; agents may copy its files unless a person chose another."""
 
     def __init__(self, core: Core, ledger: Ledger, plans: PlanService) -> None:
         self.folder = Path.cwd()
@@ -104,7 +106,11 @@ class AgentAccess:
             name = await self._finder.find(arguments[0])
             self._ledger.require_use_by_agents(name, ON_OPEN_TPU[call])
             for argument in arguments:
-                _require_files_in(self.folder, argument)
+                if isinstance(argument, CopyFiles | SyncProject):
+                    await asyncio.to_thread(_keep_in, self._files_folder(), argument)
+                if isinstance(argument, ConnectTPU) and argument.then_run:
+                    # On a person's TPU the job would be a person's, with their tokens.
+                    self._ledger.require_of_agent(name, "start a job by connecting")
         elif call in ON_OWN_TPU:
             name = await self._finder.find(arguments[0])
             self._ledger.require_of_agent(name, ON_OWN_TPU[call])
@@ -116,6 +122,19 @@ class AgentAccess:
                 self._ledger.require_of_agent(operation.tpu, "end an operation on")
         else:
             raise _for_people()
+
+    def _files_folder(self) -> Path:
+        """Raises PERMISSION where no person chose one, and this process did not begin in one."""
+        budget = self._ledger.budget(AGENT)
+        chosen = Path(budget.folder) if budget is not None and budget.folder else self.folder
+        try:
+            return check_folder(chosen)
+        except InvalidInput as error:
+            raise TPUError(
+                f"Agents may copy no files yet. {error.message}",
+                Reason.PERMISSION,
+                "A person can choose their folder: jupyter tpu budget set agent --folder DIR",
+            ) from None
 
     def _operation(self, call: str, ref: str) -> BegunOperation:
         """Looks for it as *call* does: for a hunt also by the name of its TPU, the newest first."""
@@ -159,19 +178,13 @@ def _require_open(request: Struct, fields: Collection[str]) -> None:
             )
 
 
-def _require_files_in(folder: Path, request: Any) -> None:
-    """Raises PERMISSION for files of this computer outside of *folder*."""
-    paths: list[str] = []
+def _keep_in(root: Path, request: CopyFiles | SyncProject) -> None:
+    """Keeps what is copied in the folder for agents; raises PERMISSION for paths that are not."""
+    request.agents_folder = str(root)
     if isinstance(request, SyncProject):
-        paths = [request.folder]
-    elif isinstance(request, CopyFiles):
-        paths = [request.destination] if request.download else request.sources
-    root = folder.resolve()
-    for path in paths:
-        here = Path(path or "~").expanduser().resolve()
-        if not here.is_relative_to(root):
-            raise TPUError(
-                f"{here} is not in {root}, and an agent may only copy files of that folder.",
-                Reason.PERMISSION,
-                "Start Jupyter in a folder that has the files, or ask a person to copy them.",
-            )
+        opened = open_destination if request.pull else open_path
+        request.folder = opened(root, request.folder)
+    elif request.download:
+        request.destination = open_destination(root, request.destination)
+    else:
+        request.sources = [open_path(root, path) for path in request.sources]

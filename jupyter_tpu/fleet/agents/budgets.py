@@ -6,14 +6,18 @@ import asyncio
 import logging
 import sys
 import time
+from pathlib import Path
+
+from msgspec import structs
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
 from ..core.records import SpendRecord
+from ..files.agent_files import check_folder
 from ..jobs.guard import Guards
 from ..lifecycle.power import PowerService
-from ..models import TPU, AllowAgents, Budget, BudgetOverview, SetGuard
+from ..models import AGENT, TPU, AllowAgents, Budget, BudgetOverview, SetGuard
 from ..models.core import seconds_of, timestamp, validated
 from ..money.budget_rules import whose
 from ..money.ledger import NOTICE, Ledger
@@ -52,13 +56,18 @@ class BudgetService:
         )
 
     async def set(self, request: Budget) -> BudgetOverview:
-        budget = validated(request)
-        if budget.day is None and budget.total is None:
-            raise InvalidInput(
-                "A budget needs a limit a day or in total.",
-                "Set USD a day, or USD in total (in a terminal: --day or --total).",
-            )
+        budget = await asyncio.to_thread(_with_folder, validated(request))
         await self._reload()
+        earlier = self._ledger.budget(budget.who)
+        if budget.day is None and budget.total is None:
+            if earlier is None or not budget.folder:
+                raise InvalidInput(
+                    "A budget needs a limit a day or in total.",
+                    "Set USD a day, or USD in total (in a terminal: --day or --total).",
+                )
+            budget = structs.replace(earlier, folder=budget.folder)
+        elif earlier is not None and not budget.folder:
+            budget = structs.replace(budget, folder=earlier.folder)
         await self._ledger.set_budget(budget)
         self._shorten()
         return self.find()
@@ -76,6 +85,15 @@ class BudgetService:
     async def remove(self, who: str) -> None:
         await self._reload()
         await self._ledger.remove_budget(who)
+
+
+def _with_folder(budget: Budget) -> Budget:
+    """With the folder's full path. Raises INVALID for one that is not for agents."""
+    if not budget.folder:
+        return budget
+    if budget.who != AGENT:
+        raise InvalidInput("Only the budget of agents has a folder.", field="folder")
+    return structs.replace(budget, folder=str(check_folder(Path(budget.folder))))
 
 
 log = logging.getLogger(__name__)

@@ -35,6 +35,7 @@ from ..models import (
     SetGuard,
 )
 from ..models.core import future_seconds, seconds_of, timestamp, validated
+from ..models.money import counted_cost
 from ..money.ledger import Ledger
 from ..money.owners import TPUOwners
 from .guard_stops import SERVER_SIDE_GRACE, GoogleEnds, GuardStops, described
@@ -301,6 +302,7 @@ def cost_deadline(max_cost: float, cost: Cost, now: float, *, late: bool = False
     late: whether it may have cost that already. Raises INVALID where that is not known, or will not
     happen.
     """
+    cost = counted_cost(cost, now)
     hourly = cost.usd_per_hour
     if hourly is None or cost.usd is None:
         raise InvalidInput(
@@ -345,7 +347,8 @@ def limit_passed(request: SetGuard, cost: Cost, now: float) -> GuardReason:
     """The limit of *request* that has passed, "time" or "cost"; "" for none."""
     if request.until and seconds_of(request.until, "until") <= now:
         return "time"
-    spent = request.max_cost is not None and cost.usd is not None and cost.usd >= request.max_cost
+    usd = counted_cost(cost, now).usd
+    spent = request.max_cost is not None and usd is not None and usd >= request.max_cost
     return "cost" if spent else ""
 
 

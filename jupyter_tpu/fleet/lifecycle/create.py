@@ -80,7 +80,7 @@ class CreateService:
         await self.require_new(name)
         accelerator = known_type(request.type)
         price = await self.price(request, name)
-        _check_guard(request, price)
+        require_cost_limit(request, price)
         return Quote(
             name=name.node,
             zone=name.zone,
@@ -141,7 +141,7 @@ class CreateService:
         require_guard(request)
         price = await self.price(request, name)
         price.require(confirm_price=request.confirm_price, max_price=request.max_price)
-        _check_guard(request, price)
+        require_cost_limit(request, price)
 
     async def save_priced(self, record: OperationRecord) -> None:
         """Saves an operation that is about to ask for a TPU. Raises PRICE if its grant has not
@@ -420,7 +420,7 @@ def require_guard(request: CreateTPU) -> None:
         check_guard(request.guard, several=hosts > 1, tier=request.tier, api=request.api)
 
 
-def _check_guard(request: CreateTPU, price: PriceDecision) -> None:
+def require_cost_limit(request: CreateTPU, price: PriceDecision) -> None:
     """Raises INVALID for a limit of cost that can't be reached."""
     if request.guard is not None and request.guard.max_cost is not None:
         cost_deadline(request.guard.max_cost, structs.replace(price.cost, usd=0.0), time.time())

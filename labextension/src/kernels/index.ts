@@ -22,11 +22,14 @@ import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
 import { attempt } from '../ui/attempt';
 import { loadTranslation } from '../ui/translation';
+import { ChipsInUse } from './chipsInUse';
 import { closeConnectionDialog } from './connectionDialog';
 import { notifyOfConnectionProblems } from './connectionProblems';
 import { ICells, queueEarlyCells } from './earlyCells';
 import { IKernelReplay, KernelReplay } from './replay';
+import { IKernelStarts, KernelStarts } from './kernelStarts';
 import { restoreRunningCells } from './runningCells';
+import { ServerKernels } from './serverKernels';
 import { KernelStatus, replayingSocket } from './socket';
 
 /** Milliseconds between two looks for a dead kernel, and until JupyterLab looks itself. */
@@ -40,6 +43,15 @@ const replay: ServiceManagerPlugin<KernelReplay> = {
   activate: () => new KernelReplay()
 };
 
+const starts: ServiceManagerPlugin<KernelStarts> = {
+  id: 'jupyter-tpu:kernel-starts',
+  description:
+    'Holds starts of kernels while the chips of their TPU are in use.',
+  autoStart: true,
+  provides: IKernelStarts,
+  activate: () => new KernelStarts()
+};
+
 /**
  * JupyterLab's own server settings with another class of sockets. Registered after JupyterLab's
  * plugin, it takes its place; when it is disabled, JupyterLab's is used.
@@ -50,8 +62,12 @@ const socket: ServiceManagerPlugin<ServerConnection.ISettings> = {
     'Connects to kernels on TPUs so that each output arrives once, also after an interruption.',
   autoStart: true,
   provides: IServerSettings,
-  optional: [IKernelReplay],
-  activate: (_: null, replay: KernelReplay | null) => {
+  optional: [IKernelReplay, IKernelStarts],
+  activate: (
+    _: null,
+    replay: KernelReplay | null,
+    starts: KernelStarts | null
+  ) => {
     const settings = ServerConnection.makeSettings();
     const base = replay
       ? replayingSocket(settings.WebSocket, {
@@ -60,7 +76,11 @@ const socket: ServiceManagerPlugin<ServerConnection.ISettings> = {
         })
       : settings.WebSocket;
     // JupyterLab's socket for events is the model's, too.
-    return { ...settings, WebSocket: observedSocket(base) };
+    return {
+      ...settings,
+      WebSocket: observedSocket(base),
+      fetch: starts?.holding(settings.fetch) ?? settings.fetch
+    };
   }
 };
 
@@ -148,6 +168,18 @@ const kernelspecs: JupyterFrontEndPlugin<void> = {
   }
 };
 
+const chips: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:chips-in-use',
+  description:
+    'Asks what to do when a kernel can’t start because the chips of its TPU are in use.',
+  autoStart: true,
+  requires: [IKernelStarts, ITPUModel],
+  activate: (app: JupyterFrontEnd, starts: KernelStarts, model: TPUModel) => {
+    const kernels = new ServerKernels(app.serviceManager, app.commands);
+    new ChipsInUse(app.shell, model, kernels, starts);
+  }
+};
+
 const deadKernels: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:dead-kernels',
   description: 'Shows at once that a notebook has no kernel any more.',
@@ -212,6 +244,7 @@ async function lookUp(
 
 export default [
   replay,
+  starts,
   socket,
   filter,
   connections,
@@ -219,5 +252,6 @@ export default [
   runningCells,
   earlyCells,
   kernelspecs,
+  chips,
   deadKernels
 ];

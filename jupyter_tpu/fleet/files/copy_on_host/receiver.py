@@ -17,6 +17,7 @@ import os
 import stat
 from typing import NamedTuple
 
+from ....environment.on_host.tree import is_private
 from ....environment.transfer.contents import (
     DELTA_FROM,
     NotReceived,
@@ -63,6 +64,8 @@ class Receiver:
     rights: those of a file's owner, group and others that files can get.
     make_folder: whether a folder that is missing is created for the destination.
     allows_link(path, target): whether a symbolic link is made; *path* is below its root.
+    may_write(path): for a coding agent, whether a root may be there; hidden files and credentials
+    are refused then. None: for a person.
     """
 
     def __init__(
@@ -76,7 +79,9 @@ class Receiver:
         rights=0o777,
         allows_link=lambda path, target: True,
         make_folder=False,
+        may_write=None,
     ):
+        self._may_write = may_write
         self._peer = peer
         self._asked = asked
         self._rights = rights
@@ -118,6 +123,8 @@ class Receiver:
         if self._asked is not None:
             check_names(self._names, self._asked)
         self._targets = self._resolve()
+        if self._may_write is not None:
+            self._check_closed()
         self._tops = [self._top(root) for root in range(len(self._targets))]
         self._remove_stale_files()
         needed, unchanged, links = self._compare()
@@ -184,6 +191,12 @@ class Receiver:
             self._create(os.path.dirname(target))
         if not os.path.isdir(os.path.dirname(target)):
             raise TransferFailure("ENOTDIR", decoded(target))
+
+    def _check_closed(self):
+        closed = [path for path in map(decoded, self._targets) if not self._may_write(path)]
+        closed += [entry.path for entry in self._entries if entry.path and is_private(entry.path)]
+        if closed:
+            raise TransferFailure("CLOSED", closed[0])
 
     def _top(self, root):
         """Where a root is written: its folder, and its name in that."""
