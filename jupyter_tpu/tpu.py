@@ -28,6 +28,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .errors import InvalidInput, Reason, TPUError
+from .per_process import per_process
 
 if TYPE_CHECKING:
     from .commands.once import HeldTPU, OnceTPU
@@ -106,13 +107,18 @@ def run(
 
 def close() -> None:
     """Deletes the TPUs of this process, or leaves those that are kept to their guards."""
-    with _lock:
-        while _runners:
-            _runners.popitem()[1].close()
+    with _lock():
+        while runners := _runners():
+            runners.popitem()[1].close()
 
 
-_runners: dict[str, _Runner] = {}
-_lock = threading.RLock()  # one call at a time, as a kernel runs them
+@per_process
+def _runners() -> dict[str, _Runner]:
+    return {}
+
+
+#: One call at a time, as a kernel runs them.
+_lock = per_process(threading.RLock)
 
 
 class _Runner:
@@ -210,14 +216,14 @@ def _call(requested_tpu: OnceTPU, call: tuple[Any, ...]) -> Any:
     from .magics.failures import remote_error
     from .magics.transfer import stream
 
-    with _lock:
-        runner = _runners.get(requested_tpu.key)
+    with _lock():
+        runner = _runners().get(requested_tpu.key)
         if runner is not None and not runner.kernel.alive():
             requested_tpu = runner.after_loss()
-            del _runners[requested_tpu.key]
+            del _runners()[requested_tpu.key]
             runner = None
         if runner is None:
-            runner = _runners[requested_tpu.key] = _Runner(requested_tpu)
+            runner = _runners()[requested_tpu.key] = _Runner(requested_tpu)
         kernel = runner.kernel
         code = _CODE
         try:

@@ -25,8 +25,6 @@ from .session import Session, open_session, tpu_ref
 if TYPE_CHECKING:
     from ..fleet.models import TPU, Operation, Plan, PlanTPU
 
-#: The label of TPUs that may be used again, with what they are.
-LABEL = "jupyter-tpu-once"
 #: A TPU is deleted after so many seconds without work, unless it is kept for longer.
 IDLE = 600.0
 #: What creating, connecting and copying may take, beside the time of the script; seconds.
@@ -87,7 +85,7 @@ class OnceTPU(Struct, kw_only=True):
                 type=self.type,
                 zone=None if several else self.zone or None,
                 tier="spot" if self.spot else "on-demand",
-                labels={LABEL: self.key},
+                once=self.key,
                 max_price=self.max_price,
                 connect=ConnectTPU(),
                 guard=SetGuard(action="delete", idle=max(60.0, self.keep or IDLE)),
@@ -369,11 +367,20 @@ def for_next_attempt(session: Session, requested_tpu: OnceTPU, held: HeldTPU) ->
 
 def _warm(session: Session, requested_tpu: OnceTPU, say: Say) -> HeldTPU | None:
     """A TPU that was kept, has enough time left, and is used by no one."""
+    from ..agent_token import acts_as_agent
+    from ..fleet.models import AGENT
     from ..fleet.models.core import seconds_of
+    from ..fleet.money.owners import ONCE
 
     needed = time.time() + (requested_tpu.timeout or TIME)
     for tpu in session.tpus().tpus:
-        if tpu.labels.get(LABEL) != requested_tpu.key or tpu.state != "READY" or tpu.not_yours:
+        if tpu.labels.get(ONCE) != requested_tpu.key or tpu.state != "READY" or tpu.not_yours:
+            continue
+        # What runs there gets the tokens of who asks: agents and people use none of each other's,
+        # nor one of which only a label says whose it is.
+        if not tpu.planned_by or (tpu.planned_by == AGENT) != acts_as_agent():
+            continue
+        if tpu.agents_may_use and not acts_as_agent():
             continue
         lock = _try_lock(tpu)
         if lock is None:

@@ -11,7 +11,8 @@ from collections.abc import Collection
 
 from ..cloud import Node
 from ..paths import data_dir
-from .agents.budgets import AgentAccess, BudgetEnds, BudgetService
+from .agents.access import AgentAccess
+from .agents.budgets import BudgetEnds, BudgetService
 from .agents.plans import PlanService
 from .chips.chips import ChipKernelService, Chips
 from .chips.metrics import Metrics
@@ -68,6 +69,7 @@ class Money:
         self.run_times = RunTimes(core.store)
         self.prices = Prices(core)
         self.ledger = Ledger(core)
+        core.connected.is_of_agent = self.ledger.created_by_agent
         self.grants = Grants(core, self.prices, self.ledger)
         self.reservations = ReservationService(core.cloud, self.prices)
         core.shared.reloaded.add(self._reload)
@@ -97,6 +99,7 @@ class Money:
     def _describe(self, facts: TPUFacts) -> None:
         facts.cost = self.grants.cost(facts.node)
         facts.agents_may_use = self.ledger.agents_may_use(facts.name)
+        facts.planned_by = self.ledger.planned_by(facts.name)
         if facts.seen:
             facts.since = self.run_times.since(facts.node)
             facts.seconds = self.run_times.seconds(facts.node, time.time())

@@ -55,6 +55,7 @@ class Core:
         changes = self.changes = ChangeFeed()
         ending.callback(changes.close)
         shared = self.shared = SharedState(store)
+        ending.push_async_callback(shared.close)
 
         desired = self.desired = DesiredState(store, changes.mark_tpu_changed)
         shared.reloaded.add(desired.reload)

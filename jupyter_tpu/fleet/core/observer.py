@@ -318,6 +318,13 @@ class Observer:
                 reason=why.reason,
                 hint=why.hint or "Will be retried.",
             )
+        for api, why in listed.refused.items():
+            observed.problem = Problem(
+                message=f"{API_NAMES[api]} does not list its TPUs for you. If there are any, they "
+                f"are billed and not shown. {why.message}",
+                reason=why.reason,
+                hint=why.hint,
+            )
         for api, why in listed.unanswered.items():
             observed.problem = Problem(
                 message=f"{API_NAMES[api]} did not answer. Its TPUs are shown as last seen, or are "

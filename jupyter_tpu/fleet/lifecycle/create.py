@@ -30,7 +30,7 @@ from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.core import image_warning, known_type, seconds_of, timestamp, validated
 from ..money.budget_rules import most_for, time_within
 from ..money.grants import Grants
-from ..money.owners import OWNER, own_name
+from ..money.owners import ONCE, OWNER, own_name
 from ..money.pricing import PriceDecision
 from . import choices, node_options
 from .availability import Availability
@@ -38,7 +38,6 @@ from .defaults import (
     EnvironmentDefaults,
     UnattendedStarts,
     has_job,
-    has_startup_script,
     require_no_startup_script,
 )
 from .provisioner import NodeProvisioner, QueuedNodeProvisioner
@@ -300,7 +299,7 @@ class CreateService:
             cost = (await self.price(request, name)).cost
             script = await self._unattended.script(request, name, job, cost)
             options = structs.replace(options, startup_script=script)
-        elif planned and not has_startup_script(request):
+        elif planned:
             cost = (await self.price(request, name)).cost
             script = await self._unattended.guard_script(request, name, cost)
             options = structs.replace(options, startup_script=script)
@@ -315,7 +314,12 @@ class CreateService:
             wait_for=LONGEST_WAIT if queued else 0.0,
             network=request.network,
             subnetwork=request.subnetwork,
-            labels={OWNER: own_name(), **request.labels, LABEL: label},
+            labels={
+                **request.labels,
+                OWNER: own_name(),
+                **({ONCE: request.once} if request.once else {}),
+                LABEL: label,
+            },
             metadata=node_options.metadata(
                 options, await asyncio.to_thread(self._links.key_metadata)
             ),

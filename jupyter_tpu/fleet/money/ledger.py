@@ -307,11 +307,15 @@ class Ledger:
         return allowed or self.created_by_agent(name)
 
     def created_by_agent(self, name: NodeName) -> bool:
+        return self.planned_by(name) == AGENT
+
+    def planned_by(self, name: NodeName) -> str:
+        """By whose plan it was created; "" if by none."""
         node = self._observed.node(name)
         line = self.line_of(node) if node is not None else None
         if line is None and node is None:  # it is being created, so Google does not list it yet
             line = next((open_line for open_line in self._open() if open_line.name == name), None)
-        return line is not None and line.who == AGENT
+        return line.who if line is not None else ""
 
     async def allow_agents(self, node: Node, allowed: bool) -> None:
         """Lets coding agents run commands on a TPU that a person has created, or no longer."""

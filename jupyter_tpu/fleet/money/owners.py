@@ -27,6 +27,8 @@ from ..core.store import Store
 
 #: The label with its owner on what this program creates.
 OWNER = "jupyter-tpu-owner"
+#: The label of TPUs that `run --once` and functions may use again, with what they are.
+ONCE = "jupyter-tpu-once"
 #: Has the name of the user of this program, where the names below are wrong.
 OWNER_VARIABLE = "JUPYTER_TPU_OWNER"
 #: Labels in which people and other tools have it, in this order.

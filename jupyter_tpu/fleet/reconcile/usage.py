@@ -161,7 +161,7 @@ class _Listing(Struct):
         """What did not answer: zones, or a control plane."""
         if zones := listed.unreachable:
             self.note(f"{', '.join(zones)} did not answer.", Reason.UNAVAILABLE, "Try again.")
-        for api, why in listed.unanswered.items():
+        for api, why in listed.not_listed.items():
             self.note(f"{API_NAMES[api]}: {why.message}", why.reason, why.hint)
 
     def note(self, message: str, reason: Reason, hint: str) -> None:

@@ -5,9 +5,8 @@ import { Notification } from '@jupyterlab/apputils';
 
 import { Actions } from '../actions/actions';
 import { isGone } from '../model/availableActions';
-import { IKernel, ITPU } from '../rest/api';
+import { ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
-import { notify } from '../ui/notify';
 import { problemLine } from '../ui/text';
 import { trans } from '../ui/translation';
 import { kernelName } from './kernelLabels';
@@ -76,10 +75,6 @@ export function addLostKernels(
   };
   model.kernelProblem.connect((_, kernel) => {
     const { reason } = kernel.problem!;
-    if (reason === 'CHIPS_HELD') {
-      sayHeld(actions, kernel);
-      return;
-    }
     const isOpen = notebooks.isOpen(kernel.notebook);
     const isShutDown = reason === 'CANCELLED';
     if (isShutDown && kernel.notebook && !isOpen) {
@@ -132,26 +127,4 @@ export function addLostKernels(
       });
     }
   };
-}
-
-/** This kernel is running; another one was not started because of it. */
-function sayHeld(actions: Actions, kernel: IKernel): void {
-  const withTPU = (act: (tpu: ITPU) => unknown) => () => {
-    const tpu = actions.model.tpuOf(kernel);
-    return tpu && act(tpu);
-  };
-  notify.warning(
-    kernel.problem!.message,
-    {
-      label: trans.__('Shut Down %1', kernelName(kernel)),
-      callback: withTPU(tpu =>
-        actions.kernels.shutDown(tpu, { ...kernel, problem: null })
-      )
-    },
-    {
-      label: trans.__('Free Chips…'),
-      callback: withTPU(tpu => actions.act('chips', tpu))
-    },
-    actions.showTPU
-  );
 }
