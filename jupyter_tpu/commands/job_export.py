@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..environment.on_host.indexes import split
 from ..errors import InvalidInput, Reason, TPUError
+from ..python_command import SAFE_PATH
 from ..wording import count
 
 if TYPE_CHECKING:
@@ -117,7 +118,10 @@ def check(to: Tool, path: Path) -> str:
     if python is None:
         return f"Not checked: {package} is not installed here (uv tool install {package})."
     done = subprocess.run(
-        [python, "-c", program, str(path)], capture_output=True, text=True, timeout=_CHECK_LIMIT
+        [python, "-c", SAFE_PATH + program, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=_CHECK_LIMIT,
     )
     lines = (done.stderr if done.returncode else done.stdout).strip().splitlines() or ["?"]
     if done.returncode:

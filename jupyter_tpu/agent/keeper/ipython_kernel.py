@@ -34,6 +34,10 @@ USAGE = (
     "In a kernel on a TPU, %tpu has only: %tpu memory [--free] and %tpu checkpoint [FUNCTION|off]. "
     "The other commands are for a notebook on your computer."
 )
+POD_USAGE = (
+    "%tpu memory --host 2 is for host 2 only, and %%host 2 in the first line of a cell runs the "
+    "cell there only. %hosts shows the hosts, and says what else it can do: %hosts help."
+)
 #: Set in the kernels of which a pod kernel consists.
 POD = "JUPYTER_TPU_POD"
 #: Suffixes of the files by which pip records an installed package.
@@ -100,7 +104,9 @@ def load_magic(shell, commands):
         """
         first, *words = line.split() or [""]
         text = commands[first](words) if first in commands else None
-        print(USAGE if text is None else text)
+        if text is None:
+            text = USAGE + ("\n" + POD_USAGE if os.environ.get(POD) else "")
+        print(text)
 
     shell.register_magic_function(tpu, "line", "tpu")
 

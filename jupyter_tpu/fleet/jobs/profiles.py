@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import posixpath
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -223,6 +223,7 @@ class ProfileService:
             ]
             port = (request.port, f"{file}-port-{request.port}") if request.port else None
             try:
+                idle = await self._idle_on(name, kernels)
                 async with self._connections.borrow(name, LINK_UP) as link:
                     answers = await profiles.trace(
                         link,
@@ -234,15 +235,22 @@ class ProfileService:
                         lead=lead,
                         log=progress.log,
                     )
+                idle &= await self._idle_on(name, kernels)
             except TPUError as error:
                 return [_failed(host, error)]
             programs = [*kernels, *([None] if port else [])]
             pairs = zip(programs, answers, strict=True)
-            return [_trace(host, *pair) for pair in pairs]
+            return [_trace(host, *pair, idle) for pair in pairs]
 
         traced = await gather_or_cancel([trace(*arguments) for arguments in listed.items()])
         profile.traces += [outcome for host in traced for outcome in host]
         profile.traces.sort(key=lambda trace: trace.host)
+
+    async def _idle_on(self, host: HostName, kernels: Sequence[Kernel]) -> set[str]:
+        """The ids of those of *kernels* that run no cell now."""
+        ids = [kernel.id for kernel in kernels]
+        now = await self._kernels_on(host, ids) if ids else []
+        return {kernel.id for kernel in now if kernel.state == "idle"}
 
     async def _collect(self, node: Node, link: Link, folder: str, profile: Profile) -> None:
         """What can't be brought to TensorBoard's host stays on its own."""
@@ -327,7 +335,12 @@ def _memory_of(kernel: Kernel, answer: KernelMemory | TPUError) -> MemoryProfile
     )
 
 
-def _trace(host: int, kernel: Kernel | None, answer: profiles.WrittenTrace | TPUError) -> Trace:
+def _trace(
+    host: int,
+    kernel: Kernel | None,
+    answer: profiles.WrittenTrace | TPUError,
+    idle_kernels: Container[str],
+) -> Trace:
     if isinstance(answer, TPUError):
         trace = _failed(host, answer, idle=answer.reason is Reason.CONFLICT)
     else:
@@ -338,6 +351,7 @@ def _trace(host: int, kernel: Kernel | None, answer: profiles.WrittenTrace | TPU
             bytes=answer.bytes,
             began=answer.began,
             ended=answer.ended,
+            kernel_idle=kernel is not None and kernel.id in idle_kernels,
         )
     if kernel is not None:
         trace.kernel, trace.notebook = kernel.id, kernel.notebook
