@@ -12,6 +12,7 @@ from ..lazy import lazy_names
 from .models import (
     API,
     OPERATION_LABEL,
+    OWN_LABELS,
     DataDisk,
     Endpoint,
     GuestAttributes,

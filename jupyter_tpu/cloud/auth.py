@@ -45,6 +45,16 @@ def load_grpc() -> None:
             os.environ.pop(name, None)
 
 
+_grpc_process = 0  # the one that uses gRPC
+
+
+def grpc_works() -> bool:
+    """Whether gRPC can be used from now on. It can't in a fork of a process that has used it."""
+    global _grpc_process
+    _grpc_process = _grpc_process or os.getpid()
+    return _grpc_process == os.getpid()
+
+
 async def google_client() -> TpuAsyncClient:
     """A client with Application Default Credentials; NO_CREDENTIALS where there are none."""
     from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError

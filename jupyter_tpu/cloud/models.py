@@ -18,6 +18,8 @@ Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
 DISK_GB = 200
 #: For how long flex-start of Compute Engine waits for capacity at most; seconds.
 LONGEST_WAIT = 7200.0
+#: What the keys of this program's own labels begin with.
+OWN_LABELS = "jupyter-tpu-"
 #: The label that a TPU carries for the operation which creates it.
 OPERATION_LABEL = "jupyter-tpu-operation"
 #: The label of an instance of Compute Engine whose end time this program has set.

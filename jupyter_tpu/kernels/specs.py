@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from ..python_command import module_command
 
 LOGOS = Path(__file__).parent / "logos"
 PROVISIONER = "jupyter-tpu"
+#: Whether a kernel that is started now uses no chips, whatever its kernelspec says.
+without_chips: ContextVar[bool] = ContextVar("without_chips", default=False)
 #: Bytes of unread output that the host stores, and the smallest value that may be set.
 JOURNAL_LIMIT, LEAST_JOURNAL = 2 << 30, 1 << 20
 #: What a user may set in a kernelspec's config. It is preserved when the kernelspec is updated.
@@ -90,12 +93,15 @@ class KernelSpecs:
         hosts: int = 0,
         slices: Sequence[str] = (),
         stopped: bool = False,
+        of_agent: bool = False,
     ) -> tuple[str, str]:
         """Creates or updates the kernelspec of an environment. Returns its name and display name.
 
         variables: environment variables of its kernels. chips: which ones they get; (): all.
         hosts: on how many they run each cell (a pod kernel); 0: on *worker* only. slices: other
         TPUs of the zone whose hosts are among them.
+        of_agent: whether a coding agent has created the TPU: then its kernels get only the tokens
+        that are for agents.
         stopped: whether its TPU is: then no kernel can start there, and the display name says so.
         What the user has set in its config (OPTIONS) is preserved. Jupyter sees either the old
         kernelspec or the new one.
@@ -111,6 +117,7 @@ class KernelSpecs:
             "chips": ",".join(map(str, chips)),
             "hosts": hosts,
             "slices": ",".join(slices),
+            **({"of_agent": True} if of_agent else {}),
         }
         name = self._name(config)
         config |= self._set_by_user(name)

@@ -390,6 +390,37 @@ def test_a_kernel_ends_with_a_program_that_just_exits(name, processes, last):
     until(lambda: processes() == before, why=lambda: f"{processes()} instead of {before}")
 
 
+FORKING = """
+import multiprocessing, sys
+import nbformat
+from nbclient import NotebookClient
+
+def run(kernel):
+    cell = nbformat.v4.new_code_cell("print(6 * 7)")
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    NotebookClient(notebook, kernel_name=kernel, timeout=60).execute()
+    return notebook.cells[0].outputs[0].text
+
+for kernel in sys.argv[1:]:
+    print(run(kernel))
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        print(*pool.map(run, [kernel]))
+    print(run(kernel))
+"""
+
+
+@pytest.mark.long
+def test_a_program_that_forks_after_it_has_used_a_kernel_uses_more_in_its_forks(name):
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, name, "python3"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert done.stdout.split() == ["42"] * 6, done.stderr
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="SKIPPED FOR WANT OF node")
 def test_the_client_library_of_jupyterlab_and_vscode_drives_it_from_node(name, emulator, tmp_path):
     server = Server(tmp_path, emulator.environment)

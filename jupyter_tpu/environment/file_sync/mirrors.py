@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
 from ...errors import TPUError
 from ...paths import data_dir
+from ...per_process import per_process
 from ...subscribers import Subscribers
 from .bases import Bases, Stored
 from .local import LocalProject
@@ -111,7 +111,7 @@ def default_mirrors() -> Mirrors:
     return _mirrors(data_dir() / "sync")
 
 
-_mirrors = cache(Mirrors)
+_mirrors = per_process(Mirrors)
 
 
 class FolderOwner(Stored):

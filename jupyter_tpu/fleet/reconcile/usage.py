@@ -259,7 +259,7 @@ class UsageService:
             advice=advice(node, free=cost.usd_per_hour == 0, connected=connected),
             holds="chips" if holds_chips(node) else "quota" if node.state.gone else "",
             cost=running_cost(cost, since=since, seconds=seconds),
-            connected=connected,
+            connected=connected and node.state is NodeState.READY,
             forgotten=self._forgotten.is_forgotten(node),
         )
 
