@@ -58,19 +58,20 @@ class CarriedSockets:
         slot = ExitStack()  # closed once, by the end of the session or by a failure
         self._count += 1
         slot.callback(self._closed)
+        stream: CommandStream | None = None
+        opened = False
         try:
             await self._sessions.acquire()
             slot.callback(self._sessions.release)
             command = ["sh", "-c", SHELL, "sh", argument(_PROGRAM), path]
             stream = await self._start(command, slot.close)
-            if await stream.read_exactly(len(CONNECTED)) != CONNECTED:
-                stream.close()
+            opened = await stream.read_exactly(len(CONNECTED)) == CONNECTED
+            return stream.streams if opened else None
+        finally:
+            if not opened:
+                if stream is not None:
+                    stream.close()
                 slot.close()
-                return None
-        except BaseException:
-            slot.close()
-            raise
-        return stream.streams
 
     def _closed(self) -> None:
         self._count -= 1

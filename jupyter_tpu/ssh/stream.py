@@ -48,7 +48,10 @@ class CommandStream:
     """
 
     def __init__(
-        self, lost: Callable[[], TPUError], start: CommandStart, ended: Callable[[], None]
+        self,
+        lost: Callable[[], TPUError],
+        start: CommandStart,
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
         self._lost = lost
         self._ended = ended

@@ -11,14 +11,17 @@ import threading
 from jupyter_tpu.ssh.stdio import copy
 
 CONNECTED = b"+"
+LIMIT = 20.0  # seconds, for a server that accepts nobody
 
 
 def main():
     connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(LIMIT)
     try:
         connection.connect(sys.argv[1])
     except OSError:
         return
+    connection.settimeout(None)
     os.write(1, CONNECTED)
     descriptor = connection.fileno()
 

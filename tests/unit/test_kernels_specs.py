@@ -268,7 +268,7 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
     options = launch._parser().parse_args(
-        [*kernelspec.argv[3:4], "connection.json", *kernelspec.argv[5:]]
+        [*kernelspec.argv[4:5], "connection.json", *kernelspec.argv[6:]]
     )
     for request in (provisioner._start_request({}), launch._start_request(options)):
         assert "HF_TOKEN" not in request["env"]
@@ -276,6 +276,7 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     assert launch._start_request(options)["env"]["HF_TOKEN"] == "hf_renewed"
 
 
+@pytest.mark.asyncio
 async def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
     specs, jupyter, monkeypatch, tmp_path, capsys
 ):
@@ -287,7 +288,7 @@ async def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
         await provisioner.launch_kernel([], env={AGENT_VARIABLE: "1"})
     assert refused.value.reason is Reason.PERMISSION
     monkeypatch.setenv(AGENT_VARIABLE, "1")
-    assert launch.main(["-f", "none.json", *kernelspec.argv[5:]]) == 1
+    assert launch.main(["-f", "none.json", *kernelspec.argv[6:]]) == 1
     assert "A coding agent may not run a kernel of my-tpu" in capsys.readouterr().err
 
 
