@@ -34,9 +34,11 @@ from stormy_host import line_to
 from traitlets.config import Config
 from waiting import until
 
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import HostName, Links, core_thread
 from jupyter_tpu.ssh import user_name
 from jupyter_tpu.tokens import keep_back, pass_on
 
@@ -535,6 +537,32 @@ def test_the_command_alone_is_a_kernel_that_signals_interrupt_and_end(spawned, p
     assert spawned.client.get_shell_msg(timeout=60)["content"]["ename"] == "KeyboardInterrupt"
     assert spawned.run("assert a == 1")["status"] == "ok"
     spawned.process.send_signal(signal.SIGTERM)
+    assert spawned.process.wait(60) == 0
+    until(lambda: not any("keeper" in line for line in processes()))
+
+
+@pytest.fixture
+def hardened(emulator: Any, kernels_tpu: str) -> Iterator[None]:
+    """The host's sshd forbids forwarding, as companies set it."""
+    config, restart = "/etc/ssh/sshd_config", "sudo kill -HUP $(pgrep -o -x sshd)"
+
+    async def run(script: str) -> None:
+        links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
+        node = NodeName(emulator.state.project, ZONE, kernels_tpu)
+        await links.get(HostName(node, 0)).run(["sh", "-ec", script], timeout=60)
+        await links.close()
+
+    wait = core_thread().wait
+    append = f"echo DisableForwarding yes | sudo tee -a {config}"
+    wait(run(f"sudo cp {config} {config}.before; {append}; {restart}"))
+    yield
+    wait(run(f"sudo mv {config}.before {config}; {restart}"))
+
+
+def test_a_kernel_runs_where_sshd_forbids_forwarding(hardened, spawned, processes):
+    spawned.client.wait_for_ready(timeout=60)
+    assert spawned.run("a = 'x' * 3_000_000; print(a)")["status"] == "ok"
+    spawned.client.shutdown()
     assert spawned.process.wait(60) == 0
     until(lambda: not any("keeper" in line for line in processes()))
 
