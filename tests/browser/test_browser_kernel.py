@@ -135,7 +135,8 @@ def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage)
         "b = w.Button(description='press me')\nb.on_click(lambda _: setattr(b, 'description', "
         "'pressed'))\nb",
         "import functools, http.server, pathlib, threading\n"
-        "pathlib.Path('page').mkdir(); pathlib.Path('page/index.html').write_text('made by a cell')\n"
+        "pathlib.Path('page').mkdir()\n"
+        "pathlib.Path('page/index.html').write_text('made by a cell')\n"
         "handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory='page')\n"
         "server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler)\n"
         "threading.Thread(target=server.serve_forever, daemon=True).start()\n"
