@@ -113,7 +113,7 @@ export async function succeeds(
   }
 }
 
-function output(
+export function output(
   python: string,
   args: string[],
   environment: NodeJS.ProcessEnv,
