@@ -160,8 +160,8 @@ class ClientFeed:
             shown = self._kernel.requests_to_show(self._client)
             # With the code, for a page whose notebook was not saved with the cell.
             fields["requests"] = [
-                {**fields, "code": request.code}
-                for fields, request in zip(_described(shown), shown, strict=True)
+                {**described, "code": request.code}
+                for described, request in zip(_described(shown), shown, strict=True)
             ]
         if server != self._kernel.server:
             new = self._page_seen is None

@@ -79,7 +79,7 @@ export function restoreRunningCells(
       const cell = cellOf(panel, request);
       if (!kernel || !cell) {
         replay.decline(clientId, request.id);
-        if (panel && kernel && request.code) {
+        if (panel && kernel && request.code && !isShared) {
           missing.push(request);
         }
       } else if (isShared) {
