@@ -28,9 +28,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .errors import InvalidInput, Reason, TPUError
+from .per_process import per_process
 
 if TYPE_CHECKING:
     from .commands.once import HeldTPU, OnceTPU
+    from .commands.session import Session
     from .fleet.models import Operation, Plan
 
 P = ParamSpec("P")
@@ -105,13 +107,18 @@ def run(
 
 def close() -> None:
     """Deletes the TPUs of this process, or leaves those that are kept to their guards."""
-    with _lock:
-        while _runners:
-            _runners.popitem()[1].close()
+    with _lock():
+        while runners := _runners():
+            runners.popitem()[1].close()
 
 
-_runners: dict[str, _Runner] = {}
-_lock = threading.RLock()  # one call at a time, as a kernel runs them
+@per_process
+def _runners() -> dict[str, _Runner]:
+    return {}
+
+
+#: One call at a time, as a kernel runs them.
+_lock = per_process(threading.RLock)
 
 
 class _Runner:
@@ -146,6 +153,21 @@ class _Runner:
     def close(self) -> None:
         self._stack.close()
 
+    def after_loss(self) -> OnceTPU:
+        """What another TPU may cost, in the place of one whose kernel has ended. Raises INTERRUPTED
+        where somebody has ended the TPU, and not Google.
+        """
+        from .commands import once
+        from .commands.session import open_session
+
+        if once.how_ended(self._session, self._held) in ("ended", "gone"):
+            error = once.ended_error(self._held)
+            hint = "To have another one created, call `tpu.close()` first."
+            raise TPUError(error.message, error.reason, hint)
+        self.close()
+        with open_session() as session:
+            return once.for_next_attempt(session, self._requested_tpu, self._held)
+
     def _approve(self, plan: Plan) -> Operation:
         from .agent_token import acts_as_agent
         from .fleet.models import CarryOutPlan
@@ -161,7 +183,7 @@ class _Runner:
         done = self._session.call(self._session.fleet.plans.carry_out(plan.id, approve))
         return self._session.call(self._session.fleet.operations.get(done.operation))
 
-    def _finish(self, operation: Operation) -> Operation:
+    def _finish(self, session: Session, operation: Operation) -> Operation:
         """Waits for an operation, and for what follows on it; says what it does."""
         from .fleet.client import wait_for_end
         from .links import core_thread
@@ -174,13 +196,13 @@ class _Runner:
                 said.append(line)
                 _say(f"{state.tpu}: {line}")
 
-        ended = core_thread().wait(wait_for_end(self._session.fleet, operation, show))
+        ended = core_thread().wait(wait_for_end(session.fleet, operation, show))
         if ended.problem is not None:
             raise ended.problem.to_error()
-        for other in self._session.call(self._session.fleet.operations.list()):
+        for other in session.call(session.fleet.operations.list()):
             follows = other.kind in ("guard", "connect") and operation.kind in ("create", "hunt")
             if follows and (other.tpu, other.zone) == (ended.tpu, ended.zone):
-                self._finish(other)
+                self._finish(session, other)
         return ended
 
     def _release(self) -> None:
@@ -194,14 +216,14 @@ def _call(requested_tpu: OnceTPU, call: tuple[Any, ...]) -> Any:
     from .magics.failures import remote_error
     from .magics.transfer import stream
 
-    with _lock:
-        runner = _runners.get(requested_tpu.key)
+    with _lock():
+        runner = _runners().get(requested_tpu.key)
         if runner is not None and not runner.kernel.alive():
-            del _runners[requested_tpu.key]
-            runner.close()
+            requested_tpu = runner.after_loss()
+            del _runners()[requested_tpu.key]
             runner = None
         if runner is None:
-            runner = _runners[requested_tpu.key] = _Runner(requested_tpu)
+            runner = _runners()[requested_tpu.key] = _Runner(requested_tpu)
         kernel = runner.kernel
         code = _CODE
         try:

@@ -4,7 +4,6 @@ files that they name.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -127,11 +126,23 @@ def _number(kind: Any) -> click.ParamType | type:
 
 
 def _words(values: Iterable[str]) -> list[str]:
-    return [word for value in values for word in value.split(",") if word]
+    """With commas between several; or with what stands first as `^;^`, as for gcloud."""
+    words: list[str] = []
+    for value in values:
+        separator, text = ",", value
+        if value.startswith("^") and "^" in value[1:]:
+            separator, text = value[1:].split("^", 1)
+            if not separator:
+                raise InvalidInput(
+                    f"{value!r} names no separator.",
+                    "Write it between ^ and ^: ^;^a=1;b=2",
+                )
+        words += filter(None, text.split(separator))
+    return words
 
 
 def pairs(values: Iterable[str], option: str) -> dict[str, str]:
-    """KEY=VALUE, with commas between several; raises INVALID that names the *option*."""
+    """KEY=VALUE, several as `_words` has them; raises INVALID that names the *option*."""
     parsed = {}
     for word in _words(values):
         key, equals, value = word.partition("=")
@@ -197,29 +208,6 @@ def read_requirements_file(path: str) -> str:
     from ..environment.requirement_lines import read_requirements
 
     return _read(path, read_requirements)
-
-
-def read_dependencies(path: str) -> list[str]:
-    """``project.dependencies`` of a pyproject.toml, or of the one in a folder."""
-    file = Path(path).expanduser()
-    text = read_text(str(file / "pyproject.toml" if file.is_dir() else file))
-    try:
-        dependencies = tomllib.loads(text).get("project", {}).get("dependencies", [])
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path} is not a TOML file: {error}.") from None
-    if not isinstance(dependencies, list) or not all(
-        isinstance(item, str) for item in dependencies
-    ):
-        raise InvalidInput(f"The project.dependencies in {path} are not a list of packages.")
-    from ..environment.requirement_lines import is_local
-
-    for dependency in dependencies:
-        if is_local(dependency):
-            raise InvalidInput(
-                f"In {path}, {dependency} is a file or folder of this computer.",
-                "Hosts install packages from the network: write NAME, or NAME @ https://ADDRESS.",
-            )
-    return dependencies
 
 
 def _read(path: str, read: Callable[[str], str]) -> str:

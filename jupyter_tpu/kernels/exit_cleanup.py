@@ -12,13 +12,13 @@ import asyncio
 import atexit
 import concurrent.futures
 import logging
-import os
 from contextlib import suppress
 from typing import Protocol
 
 from ..agent.protocol.requests import EndKernel
 from ..errors import TPUError
 from ..links import HostGone, OwnedKernel, core_thread, register_owned
+from ..per_process import per_process
 from .attachment import KernelLink
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,10 @@ log = logging.getLogger(__name__)
 #: Seconds between attempts, and seconds after which no more are made.
 RETRY, LIMIT = 5.0, 3600.0
 
-_shutdowns: set[asyncio.Task[None]] = set()
+
+@per_process
+def _shutdowns() -> set[asyncio.Task[None]]:
+    return set()
 
 
 def shutdown_in_background(
@@ -44,14 +47,14 @@ def shutdown_in_background(
         ),
         name=kernel_id,
     )
-    _shutdowns.add(task)
-    task.add_done_callback(_shutdowns.discard)
+    _shutdowns().add(task)
+    task.add_done_callback(_shutdowns().discard)
     return task
 
 
 def pending() -> list[str]:
     """The ids of the kernels that have not ended yet."""
-    return [task.get_name() for task in _shutdowns if not task.done()]
+    return [task.get_name() for task in _shutdowns() if not task.done()]
 
 
 async def _shutdown(
@@ -86,10 +89,10 @@ GRACE = 5.0
 #: Seconds by which this may delay the exit: a little more than all the waits below.
 TIMEOUT = 30.0
 
-_kernels: set[RunningKernel] = set()
-if hasattr(os, "register_at_fork"):
-    # They belong to the parent. A fork has no core thread to end them.
-    os.register_at_fork(after_in_child=_kernels.clear)
+
+@per_process
+def _kernels() -> set[RunningKernel]:
+    return set()
 
 
 class RunningKernel(Protocol):
@@ -110,29 +113,29 @@ class RunningKernel(Protocol):
 
 def register(kernel: RunningKernel) -> None:
     """From now on *kernel* ends when this process exits, until it is unregistered."""
-    if not _kernels:
+    if not _kernels():
         atexit.unregister(_exit)
         atexit.register(_exit)
-    _kernels.add(kernel)
+    _kernels().add(kernel)
 
 
 def unregister(kernel: RunningKernel) -> None:
     """*kernel* has ended, or was left to another process."""
-    _kernels.discard(kernel)
+    _kernels().discard(kernel)
 
 
 def _exit() -> None:
-    if not _kernels:
+    if not _kernels():
         return
     try:
         core_thread().wait(_end_all(), TIMEOUT)
     except concurrent.futures.TimeoutError:
-        for kernel in list(_kernels):
+        for kernel in list(_kernels()):
             _warn(kernel.kernel_id, f"it did not end in {TIMEOUT:g} s")
 
 
 async def _end_all() -> None:
-    kernels = list(_kernels)
+    kernels = list(_kernels())
     for kernel, result in zip(
         kernels, await asyncio.gather(*map(_end, kernels), return_exceptions=True), strict=True
     ):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cache
 from queue import SimpleQueue
 from typing import Any
 
 import zmq
+
+from ..per_process import per_process
 
 
 class Heartbeat:
@@ -81,6 +82,6 @@ class _EchoThread:
                     method(heartbeat)
 
 
-@cache
+@per_process
 def _echo_thread(context: zmq.Context[Any]) -> _EchoThread:
     return _EchoThread(context)

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 import zmq
@@ -18,6 +17,7 @@ import zmq.asyncio
 
 from ..agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ..errors import Reason, TPUError
+from ..per_process import per_process
 from .heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ RETRY, STALLED = 0.005, 300.0
 _NAMES = {SHELL: "shell", CONTROL: "control", STDIN: "stdin", IOPUB: "iopub"}
 
 
-@cache
+@per_process
 def _context() -> zmq.asyncio.Context:
     """One context for all kernels of this process, because each context has threads of its own."""
     return zmq.asyncio.Context()

@@ -11,12 +11,14 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import LocalProvisioner
 from traitlets import Bool, Enum, Float, Integer, Unicode
 
+from ..agent_token import acts_as_agent, permitted_kernelspecs, refusal
 from ..cloud import NodeName, Target
 from ..errors import TPUError
 from ..links import HostName, Link, core_thread, default_links
 from ..tokens import passed_variables
 from . import persistence
 from .persistence import KernelPersistence
+from .project import OFF
 from .relay import Relay
 from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names, without_chips
 
@@ -70,6 +72,11 @@ class TPUProvisioner(LocalProvisioner):
         help="Of a pod kernel: other TPUs of this zone on which it also runs, as slices of one "
         "job: 'b,c'. `jupyter tpu kernel add --slices` writes it.",
     ).tag(config=True)
+    of_agent = Bool(
+        False,
+        help="Whether a coding agent has created the TPU: its kernels get only the tokens that are "
+        "for agents.",
+    ).tag(config=True)
     journal_limit = Integer(
         JOURNAL_LIMIT,
         min=LEAST_JOURNAL,
@@ -91,6 +98,7 @@ class TPUProvisioner(LocalProvisioner):
     _restart_limit: int | None = None  # of Jupyter's restarter, while it is kept from restarting
     notebook_folder = ""  # where a local kernel would start
     _notebook = ""  # its path, if that has changed since the kernel started
+    _for_agent = False  # no project is copied then: that is asked for, and kept in a folder
     _running = False  # between launch_kernel and the end of wait or cleanup
     _ports_known = False  # a client may have the ports
     _without_chips = False  # also after a restart
@@ -112,7 +120,14 @@ class TPUProvisioner(LocalProvisioner):
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        """Starts or adopts the kernel. *cmd* is for clients without provisioners."""
+        """Starts or adopts the kernel. *cmd* is for clients without provisioners.
+
+        Raises PERMISSION for a coding agent that no server has allowed it.
+        """
+        name = getattr(self.parent, "kernel_name", "")
+        self._for_agent = acts_as_agent(kwargs.get("env", os.environ))
+        if self._for_agent and name not in permitted_kernelspecs:
+            raise refusal(f"a kernel of {self.tpu} here")
         if self._relay is None:
             self._relay = await core_thread().call(self._make_relay())
         try:
@@ -140,7 +155,8 @@ class TPUProvisioner(LocalProvisioner):
 
     async def _launch(self, environment: dict[str, str]) -> None:
         assert self._relay is not None
-        request = await asyncio.to_thread(self._start_request, environment)  # reads files
+        # It reads files. In a fork, the threads of the caller's loop are not there.
+        request = await core_thread().call(asyncio.to_thread(self._start_request, environment))
         try:
             await core_thread().call(
                 self._relay.launch(self.connection_info, request, self.start_timeout)
@@ -158,7 +174,7 @@ class TPUProvisioner(LocalProvisioner):
             str(self.kernel_id),
             self._persistence,
             notebook_folder=self.notebook_folder,
-            sync=self.project_sync,
+            sync=OFF if self._for_agent else self.project_sync,
         )
 
     def host(self, number: int | None = None) -> Link:
@@ -175,6 +191,8 @@ class TPUProvisioner(LocalProvisioner):
             "python": self.host_python,
             "environment": self.environment,
             "tpu": self.tpu,
+            "zone": self.zone,
+            "worker": self.worker,
             "needs_chips": self.needs_chips and not self._without_chips,
             "chips": [] if self._without_chips else chip_numbers(self.chips),
             **({"pod": {"slices": slice_names(self.slices)}} if self.hosts else {}),
@@ -183,7 +201,7 @@ class TPUProvisioner(LocalProvisioner):
             "cwd": self.folder,
             "notebook": self._notebook or environment.get("JPY_SESSION_NAME", ""),
             "env": {
-                **passed_variables(),
+                **passed_variables(agents=self.of_agent or acts_as_agent(environment)),
                 **{name: environment[name] for name in names if name in environment},
                 **({"JAX_PLATFORMS": "cpu"} if self._without_chips else {}),
             },

@@ -268,6 +268,8 @@ class Relay:
             elif self._persistence is None or self._persistence.record_message(event):
                 if event.channel == IOPUB:
                     self._responder.observe(event.parts)
+                    if self._project is not None:
+                        self._project.explain(event.parts)
                 self._ports.send(event.channel, event.parts)
             self._consumed(event)
         elif isinstance(event, Gap):

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -16,6 +15,7 @@ from msgspec import Struct
 
 from ..agent.protocol.chosen_chips import named
 from ..files import write_atomically
+from ..python_command import module_command
 
 LOGOS = Path(__file__).parent / "logos"
 PROVISIONER = "jupyter-tpu"
@@ -93,12 +93,15 @@ class KernelSpecs:
         hosts: int = 0,
         slices: Sequence[str] = (),
         stopped: bool = False,
+        of_agent: bool = False,
     ) -> tuple[str, str]:
         """Creates or updates the kernelspec of an environment. Returns its name and display name.
 
         variables: environment variables of its kernels. chips: which ones they get; (): all.
         hosts: on how many they run each cell (a pod kernel); 0: on *worker* only. slices: other
         TPUs of the zone whose hosts are among them.
+        of_agent: whether a coding agent has created the TPU: then its kernels get only the tokens
+        that are for agents.
         stopped: whether its TPU is: then no kernel can start there, and the display name says so.
         What the user has set in its config (OPTIONS) is preserved. Jupyter sees either the old
         kernelspec or the new one.
@@ -114,6 +117,7 @@ class KernelSpecs:
             "chips": ",".join(map(str, chips)),
             "hosts": hosts,
             "slices": ",".join(slices),
+            **({"of_agent": True} if of_agent else {}),
         }
         name = self._name(config)
         config |= self._set_by_user(name)
@@ -261,5 +265,4 @@ def _launcher(config: dict[str, Any], variables: Mapping[str, str]) -> list[str]
             options += [f"--{name.replace('_', '-')}", str(value)]
     for name, value in variables.items():
         options += ["--variable", f"{name}={value}"]
-    command = [sys.executable, "-m", "jupyter_tpu.kernels.launch", "-f", "{connection_file}"]
-    return command + options
+    return module_command("jupyter_tpu.kernels.launch", "-f", "{connection_file}", *options)

@@ -47,14 +47,30 @@ class OwnedKernel:
     def __init__(self, path: Path, lock: int) -> None:
         self._path = path
         self._lock = lock
+        _owned.add(self)
 
     def close(self, *, ended: bool) -> None:
         """This process is done with it. *ended*: nothing is left on the host to be ended."""
         if self._lock >= 0:
             if ended:
                 _remove(self._path, self._lock)
-            os.close(self._lock)
-            self._lock = -1
+            self._release()
+
+    def _release(self) -> None:
+        os.close(self._lock)
+        self._lock = -1
+        _owned.discard(self)
+
+
+def _leave_to_parent() -> None:
+    """In a fork: with its copies of the locks, the kernels would not be orphans before its end."""
+    for kernel in list(_owned):
+        kernel._release()
+
+
+_owned: set[OwnedKernel] = set()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def register_owned(host_id: str, kernel: str, secret: str) -> OwnedKernel | None:

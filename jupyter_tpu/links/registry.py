@@ -19,6 +19,7 @@ from ..cloud import (
 )
 from ..cloud.tpu.rest import RestReader
 from ..errors import Reason, TPUError
+from ..per_process import per_process
 from ..ssh import Keepalive, KnownHosts, ensure_key, public_key, user_name
 from ..subscribers import Subscribers
 from .life import LinkState
@@ -186,7 +187,9 @@ def _is_solved(problem: TPUError) -> bool:
     return problem.reason in (Reason.NO_CREDENTIALS, Reason.CONFLICT, Reason.NOT_FOUND)
 
 
-_registries: dict[str, dict[Target, Links]] = {}
+@per_process
+def _registries() -> dict[str, dict[Target, Links]]:
+    return {}
 
 
 def default_links(target: Target | None = None) -> Links:
@@ -197,7 +200,7 @@ def default_links(target: Target | None = None) -> Links:
     """
     target = target if target is not None else Target.from_environment()
     key = os.path.realpath(target.emulator) if target.emulator else "google"
-    known = _registries.setdefault(key, {})
+    known = _registries().setdefault(key, {})
     if target not in known:
         share_with = next(iter(known.values()), None)
         known[target] = Links(CloudWithAttached(GoogleCloud(target)), share_with=share_with)

@@ -11,8 +11,9 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Coroutine
-from functools import cache
 from typing import Any, TypeVar
+
+from ..per_process import per_process
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class CoreThread:
             raise
 
 
-@cache
+@per_process
 def core_thread() -> CoreThread:
     """This process's one core thread."""
     return CoreThread()

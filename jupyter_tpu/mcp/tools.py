@@ -34,7 +34,10 @@ async def tpu_list() -> dict[str, Any]:
     listed = await connection.call("tpus", ListQuery(fresh=True))
     if listed.problem is not None and not listed.tpus:
         raise listed.problem.to_error()
-    return {"tpus": [plain(tpu, *_TPU) for tpu in listed.tpus]}
+    tpus: dict[str, Any] = {"tpus": [plain(tpu, *_TPU) for tpu in listed.tpus]}
+    if listed.problem is not None:
+        tpus["incomplete"] = str(listed.problem.to_error())
+    return tpus
 
 
 @tool("read-only")
@@ -259,8 +262,9 @@ async def tpu_copy(
 ) -> dict[str, Any]:
     """Copy files to all hosts of a TPU, or from host 0 (download). Answers an operation.
 
-    Paths on this computer have to be in the folder in which Jupyter runs. Existing files are
-    replaced.
+    Paths on this computer have to be in the folder for agents: that in which Jupyter runs, or one
+    that a person has chosen. Hidden files, credentials and, to a TPU, what .gitignore leaves out
+    are not copied. Existing files are replaced.
     """
     from ..fleet.models import CopyFiles
 

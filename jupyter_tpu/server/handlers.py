@@ -17,9 +17,16 @@ from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import ensure_async
 from tornado import web
 
-from ..agent_token import is_agent_token
+from ..agent_token import AgentTokenFile
 from ..errors import Reason, TPUError
-from ..fleet.models import AGENT, CarryOutPlan, PlanTPU, Problem
+from ..fleet.models import (
+    AGENT,
+    CarryOutPlan,
+    PlanTPU,
+    Problem,
+    StartJob,
+    StartRun,
+)
 from ..fleet.models.core import parse_query, parse_request, validated
 from .fleet_handle import FleetHandle
 from .openapi import document
@@ -103,6 +110,10 @@ class Handler(APIHandler):
         self._finish(problem)
 
 
+#: Requests whose effect depends on who asks. What they say of it themselves is not believed.
+_SAY_WHO = (PlanTPU, CarryOutPlan, StartRun, StartJob)
+
+
 class AgentIdentity(IdentityProvider):
     """Of requests with the agents' token: it is a user of its own, whoever else is logged in."""
 
@@ -114,9 +125,12 @@ class AgentIdentity(IdentityProvider):
 class RouteHandler(Handler):
     """All methods of one path in the route table. The agents' token is for these only."""
 
-    def initialize(self, routes: dict[str, Route], fleet: FleetHandle) -> None:
+    def initialize(
+        self, routes: dict[str, Route], fleet: FleetHandle, agent_token: AgentTokenFile
+    ) -> None:
         self._routes = routes
         self._fleet = fleet
+        self._agent_token = agent_token
 
     @cached_property
     def is_agent(self) -> bool:
@@ -124,7 +138,7 @@ class RouteHandler(Handler):
         given = IdentityProvider.auth_header_pat.match(
             self.request.headers.get("Authorization", "")
         )
-        return given is not None and is_agent_token(given[2])
+        return given is not None and self._agent_token.has(given[2])
 
     @property
     def identity_provider(self) -> IdentityProvider:
@@ -160,8 +174,11 @@ class RouteHandler(Handler):
             if agent := self.is_agent:
                 await self._fleet.call("agents.require", route.call, tuple(arguments))
             for argument in arguments:
-                if isinstance(argument, PlanTPU | CarryOutPlan):
+                if isinstance(argument, _SAY_WHO):
                     argument.who = AGENT if agent else ""
+            if route.is_list:
+                self.finish(await self._fleet.encoded_list(route.call, *arguments))
+                return
             answer = await self._fleet.call(route.call, *arguments)
         except TPUError as error:
             self.write_problem(error)
@@ -211,11 +228,11 @@ def handlers(fleet: FleetHandle) -> list[tuple[str, type[APIHandler], dict[str, 
     url_handlers: list[tuple[str, type[APIHandler], dict[str, Any]]] = [
         (f"/{ROOT}/openapi.json", DocumentHandler, {})
     ]
+    agent_token = AgentTokenFile()
     for path, routes in paths().items():
         pattern = "/".join("([^/]+)" if part.startswith("{") else part for part in path.split("/"))
-        url_handlers.append(
-            (f"/{ROOT}/{pattern}", RouteHandler, {"routes": routes, "fleet": fleet})
-        )
+        settings = {"routes": routes, "fleet": fleet, "agent_token": agent_token}
+        url_handlers.append((f"/{ROOT}/{pattern}", RouteHandler, settings))
     return url_handlers
 
 

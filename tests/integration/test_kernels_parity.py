@@ -5,6 +5,8 @@ No SSH here: what is tried are relay, keeper and agent (see `local_host.py`).
 
 from __future__ import annotations
 
+import html
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -57,6 +59,37 @@ def test_it_shows_what_a_cell_prints_displays_and_returns(notebook):
     (result,) = [m["content"] for m in seen if m["msg_type"] == "execute_result"]
     assert result["data"]["text/plain"] == "42"
     assert sorted(printed(seen).split()) == ["err", "out"]
+
+
+PAGE = """
+import http.server, threading
+from IPython.display import HTML, display
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_): pass
+servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) for _ in range(2)]
+for server in servers: threading.Thread(target=server.serve_forever, daemon=True).start()
+port, board = (server.server_port for server in servers)
+print(f"* Running on local URL:  http://127.0.0.1:{port}")
+display(HTML(f'<iframe src="http://127.0.0.1:{port}/" width="100%"></iframe>'))
+display(HTML('<iframe id="tensorboard-frame-1"></iframe><script>(function() {\\n'
+             f'const url = new URL("/", window.location);\\n const port = {board};\\n'))
+print("not of a program here: http://localhost:1/")
+"""
+
+
+def test_a_page_that_a_cell_has_started_is_offered_once(notebook):
+    """As gradio.launch() and %tensorboard: their address means nothing to the browser."""
+    content, seen = notebook.run(PAGE)
+    assert content["status"] == "ok", content
+    ports = notebook.text("print(port, board)").split()
+    offers = [m["content"]["data"] for m in seen if "app open" in str(m["content"].get("data"))]
+    assert [offer["text/plain"].rpartition(": ")[2] for offer in offers] == [
+        f"jupyter tpu app open parity {port}" for port in ports
+    ]
+    assert '"tpu:show-app"' in offers[0]["text/html"]
+    target = json.dumps({"tpu": "z/parity", "host": 0, "port": int(ports[0])})
+    assert html.escape(target) in offers[0]["text/html"]
+    notebook.text("for server in servers: server.shutdown()")
 
 
 def test_it_runs_in_the_hosts_home_with_a_clean_environment(notebook):

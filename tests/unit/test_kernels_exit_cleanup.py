@@ -9,7 +9,7 @@ import sys
 import pytest
 
 PROGRAM = """
-import os, sys
+import asyncio, os, sys
 from jupyter_tpu.kernels import exit_cleanup
 from jupyter_tpu.links import core_thread
 
@@ -27,6 +27,7 @@ exit_cleanup.register(Kernel())
 if "forks" in sys.argv:
     child = os.fork()
     if child == 0:
+        core_thread().wait(asyncio.sleep(0), 60)
         sys.exit(7)
     print("fork", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
@@ -43,7 +44,7 @@ def test_they_end_with_the_process():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
-def test_a_fork_that_exits_neither_ends_them_nor_waits():
+def test_a_fork_has_a_core_thread_and_neither_ends_them_nor_waits():
     assert run("forks").stdout == "fork 7\nended by True\n"
 
 

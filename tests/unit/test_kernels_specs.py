@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import json
 import os
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 
+from jupyter_tpu.agent_token import AGENT_VARIABLE
+from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.kernels import KernelSpecs, TPUProvisioner, launch
 from jupyter_tpu.tokens import pass_on
 
@@ -62,9 +65,9 @@ def test_a_pod_has_a_kernelspec_of_all_hosts_beside_that_of_host_0(specs, jupyte
     assert [spec.is_default for spec in specs.list()] == [True, False]
     spec = jupyter.get_kernel_spec(name)
     assert spec.metadata["kernel_provisioner"]["config"]["hosts"] == 4
-    options = launch._parser().parse_args(spec.argv[3:])
+    options = launch._parser().parse_args(spec.argv[4:])
     assert launch._start_request(options)["pod"] == {"slices": []}
-    options = launch._parser().parse_args(jupyter.get_kernel_spec(one).argv[3:])
+    options = launch._parser().parse_args(jupyter.get_kernel_spec(one).argv[4:])
     assert "pod" not in launch._start_request(options)
     specs.unregister(**WHERE, environment="default")
     assert specs.list() == []
@@ -78,7 +81,7 @@ def test_a_kernel_on_several_slices_has_a_kernelspec_that_goes_with_each_of_its_
     assert display_name == "Python 3.12 · my-tpu + b + c (3 slices, all 4 hosts)"
     [spec] = [spec for spec in specs.list() if spec.slices]
     kernel_json = json.loads((specs.folder / name / "kernel.json").read_text())
-    options = launch._parser().parse_args(kernel_json["argv"][3:])
+    options = launch._parser().parse_args(kernel_json["argv"][4:])
     assert launch._start_request(options)["pod"] == {"slices": ["b", "c"]}
     where = {"project": spec.config["project"], "zone": spec.config["zone"]}
     specs.unregister(**where, tpu="c")
@@ -95,14 +98,15 @@ def test_variables_reach_the_kernel_through_jupyter_and_through_the_launcher(spe
 def test_its_command_is_a_complete_launcher_for_clients_without_provisioners(specs, jupyter):
     name, _ = specs.register(**WHERE, **{**REST, "worker": 3, "emulator": "/state.json"})
     argv = jupyter.get_kernel_spec(name).argv
-    assert argv[:5] == [
+    assert argv[:6] == [
         sys.executable,
+        "-P",
         "-m",
         "jupyter_tpu.kernels.launch",
         "-f",
         "{connection_file}",
     ]
-    options = dict(zip(argv[5::2], argv[6::2], strict=True))
+    options = dict(zip(argv[6::2], argv[7::2], strict=True))
     assert options == {
         "--project": "p",
         "--zone": "us-central1-a",
@@ -138,7 +142,7 @@ def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
         assert {option: config[option] for option in told} == told
         provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
         options = launch._parser().parse_args(
-            [*kernelspec.argv[3:4], "connection.json", *kernelspec.argv[5:]]
+            [*kernelspec.argv[4:5], "connection.json", *kernelspec.argv[6:]]
         )
         assert launch._start_request(options) == provisioner._start_request(kernelspec.env)
         assert options.start_timeout == provisioner.start_timeout
@@ -241,6 +245,11 @@ def test_the_launcher_ends_when_its_kernel_fails_with_a_timeout():
         launch._wait(running, os.getppid())
 
 
+def launcher_options(kernelspec):
+    """What the launcher gets of a kernelspec's command, with the name of a connection file."""
+    return ["-f", "connection.json", *kernelspec.argv[kernelspec.argv.index("-f") + 2 :]]
+
+
 def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     specs, jupyter, monkeypatch, tmp_path
 ):
@@ -250,14 +259,38 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     name, _ = specs.register(**WHERE, **REST)
     kernelspec = jupyter.get_kernel_spec(name)
     provisioner = TPUProvisioner(kernel_spec=kernelspec)
-    options = launch._parser().parse_args(
-        [*kernelspec.argv[3:4], "connection.json", *kernelspec.argv[5:]]
-    )
+    options = launch._parser().parse_args(launcher_options(kernelspec))
     for value in ("hf_first", "hf_renewed"):
         monkeypatch.setenv("HF_TOKEN", value)
         for request in (provisioner._start_request({}), launch._start_request(options)):
             assert request["env"]["HF_TOKEN"] == value
     assert "hf_" not in (specs.folder / name / "kernel.json").read_text()
+    # A coding agent, or a TPU that one has created and where it reads all programs' variables.
+    assert "HF_TOKEN" not in provisioner._start_request({AGENT_VARIABLE: "1"})["env"]
+    name, _ = specs.register(**WHERE, **REST, of_agent=True)
+    kernelspec = jupyter.get_kernel_spec(name)
+    config = kernelspec.metadata["kernel_provisioner"]["config"]
+    provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
+    options = launch._parser().parse_args(launcher_options(kernelspec))
+    for request in (provisioner._start_request({}), launch._start_request(options)):
+        assert "HF_TOKEN" not in request["env"]
+    pass_on("HF_TOKEN", agents=True)
+    assert launch._start_request(options)["env"]["HF_TOKEN"] == "hf_renewed"
+
+
+def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
+    specs, jupyter, monkeypatch, tmp_path, capsys
+):
+    """Before a host is reached: none is there."""
+    name, _ = specs.register(**WHERE, **REST)
+    kernelspec = jupyter.get_kernel_spec(name)
+    provisioner = TPUProvisioner(kernel_spec=kernelspec)
+    with pytest.raises(TPUError, match="A coding agent may not run a kernel of") as refused:
+        asyncio.run(provisioner.launch_kernel([], env={AGENT_VARIABLE: "1"}))
+    assert refused.value.reason is Reason.PERMISSION
+    monkeypatch.setenv(AGENT_VARIABLE, "1")
+    assert launch.main(launcher_options(kernelspec)) == 1
+    assert "A coding agent may not run a kernel of my-tpu" in capsys.readouterr().err
 
 
 def test_kernels_of_some_chips_are_kernelspecs_beside_that_of_all(specs, jupyter):
@@ -273,9 +306,7 @@ def test_kernels_of_some_chips_are_kernelspecs_beside_that_of_all(specs, jupyter
     kernelspec = jupyter.get_kernel_spec(name)
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     request = TPUProvisioner(kernel_spec=kernelspec, **config)._start_request({})
-    options = launch._parser().parse_args(
-        [*kernelspec.argv[3:4], "connection.json", *kernelspec.argv[5:]]
-    )
+    options = launch._parser().parse_args(launcher_options(kernelspec))
     assert request["chips"] == launch._start_request(options)["chips"] == [2, 3]
     kernelspec = jupyter.get_kernel_spec(whole)
     config = kernelspec.metadata["kernel_provisioner"]["config"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from jupyter_tpu.agent.protocol.requests import EndKernel
 from jupyter_tpu.errors import ConnectionLost
@@ -76,6 +77,25 @@ def test_a_kernel_is_ended_once_its_owner_was_killed_and_not_while_it_sleeps(fol
     assert agent.asked[-1] == {"id": "k", "now": True, "secret": "s"}
     assert ended(agent) == []
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_fork_that_outlives_the_owner_does_not_keep_its_kernel(folder):
+    forking = OWNER.replace("print(", "import os, time\nif not os.fork(): time.sleep(600)\nprint(")
+    pipe = subprocess.PIPE
+    owner = subprocess.Popen(
+        [sys.executable, "-c", forking], stdin=pipe, stdout=pipe, start_new_session=True
+    )
+    try:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"owns\n"
+        assert ended(Agent()) == []
+        owner.kill()
+        owner.wait()
+        until(lambda: ended(Agent()) == ["k"])  # the fork may not have run yet
+    finally:
+        os.killpg(owner.pid, signal.SIGKILL)
+        owner.communicate()
 
 
 def test_what_the_owner_has_ended_itself_is_not_asked_for(folder):

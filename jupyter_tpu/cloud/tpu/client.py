@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from msgspec import structs
 
 from ...errors import Reason, TPUError
-from ..auth import emulator_client, google_client, load_grpc
+from ..auth import emulator_client, google_client, grpc_works, load_grpc
 from ..errors import call_error
 from ..google_apis import GoogleAPIs
 from ..models import (
@@ -117,6 +117,8 @@ class CloudTPU(Cloud):
 
     async def get_node(self, name: NodeName) -> Node:
         """The node as it is now; NOT_FOUND where there is none."""
+        if not grpc_works():
+            return await self._read_over_rest(parse_node, "GET", node_path(name))
         return self._parse(parse_node, await self._read("get_node", {"name": node_path(name)}))
 
     async def maintenance(self) -> dict[str, Maintenance]:
@@ -276,6 +278,9 @@ class CloudTPU(Cloud):
 
     async def guest_attributes(self, name: NodeName) -> list[GuestAttributes]:
         """What the hosts published about themselves, one dictionary per worker, in order."""
+        if not grpc_works():
+            path = f"{node_path(name)}:getGuestAttributes"
+            return await self._read_over_rest(parse_guest_attributes, "POST", path)
         answer = await self._read("get_guest_attributes", {"name": node_path(name)})
         return self._parse(parse_guest_attributes, answer)
 
@@ -324,6 +329,13 @@ class CloudTPU(Cloud):
         return f"projects/{self.project}/locations/{zone}"
 
     async def _client(self) -> TpuAsyncClient:
+        if not grpc_works():
+            raise TPUError(
+                "This process was forked from one that had used Google Cloud. It can start kernels "
+                "on TPUs, but can't manage TPUs.",
+                Reason.CONFLICT,
+                'Start such processes with multiprocessing.get_context("spawn").',
+            )
         address = self._place.emulator
         if self._connected is not None and address is self._connected_to:
             return self._connected
@@ -405,6 +417,16 @@ class CloudTPU(Cloud):
             return await retry(self._call)(method, request, _READ)
         except RetryError as error:
             raise error.cause or error from None
+
+    async def _read_over_rest(
+        self, parse: Callable[[dict[str, Any]], _T], method: str, path: str
+    ) -> _T:
+        """What a kernel needs to know of its TPU, for a fork in which gRPC does not work."""
+        answer = await self._apis().call(
+            method, "tpu", f"/v2/{path}", {} if method == "POST" else None
+        )
+        with self._readable(path):
+            return parse(answer)
 
     async def _pages(self, method: str, zone: str) -> AsyncIterator[Any]:
         """The pages of a list of *zone*, "-" for all zones. Each is a call that is repeated."""

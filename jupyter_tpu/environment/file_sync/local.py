@@ -28,18 +28,30 @@ _NAMED = 3
 class LocalProject:
     """The folder *path*. Its methods block: call them in a thread.
 
-    limits: bytes of one file, bytes of all, and files, that are synced at most. tree, skipped: as
-    they were read last.
+    limits: bytes of one file, bytes of all, and files, that are synced at most. for_agent: as for
+    `ProjectRules`. tree, skipped: as they were read last.
     """
 
-    def __init__(self, path: Path, bases: Bases, limits: tuple[int, int, int]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        bases: Bases,
+        limits: tuple[int, int, int],
+        *,
+        for_agent: bool = False,
+    ) -> None:
         self.path = path
         self.limits = limits
-        self.rules = ProjectRules(path)
+        self.rules = ProjectRules(path, for_agent=for_agent)
         self.tree: Tree = {}
         self.skipped: list[list] = []
         self._bases = bases
+        self._for_agent = for_agent
         self._cache = HashCache(bases.load(Hashes, str(path)).known)
+
+    def unread(self) -> LocalProject:
+        """The same folder, of which nothing was read yet."""
+        return LocalProject(self.path, self._bases, self.limits, for_agent=self._for_agent)
 
     def read(self) -> tuple[Tree, list[list]]:
         """What is to be synced, and [path, size, reason] of what is not.

@@ -19,7 +19,7 @@ from ..models import ProgressReporter
 from .bases import Bases
 from .ignore import is_notebook
 from .local import LocalProject
-from .other_hosts import OtherHosts
+from .other_hosts import OtherHosts, Rounds
 from .outcome import MirrorHost, SyncOptions, SyncOutcome
 from .sync import push
 from .watcher import Watcher, retry_after
@@ -87,8 +87,9 @@ log = logging.getLogger(__name__)
 
 #: Bytes of one file, bytes of all, and files, that are copied without being asked for.
 LIMITS = (10_000_000, 100_000_000, 5_000)
-#: Seconds for which a command waits for what was changed here.
-HOLD = 10.0
+#: Seconds without progress after which a command does not wait any more for what was changed here,
+#: and after which it does not in any case: whoever asked for it waits for an answer.
+HOLD, LONGEST_HOLD = 10.0, 240.0
 #: Milliseconds after which changes are noticed, and after which in any case while there are more.
 _QUIET, _LATEST = 50, 400
 
@@ -124,7 +125,8 @@ class Mirror:
         self.copied = 0.0  # the part of the present copy that is done
         self._bases = bases
         self._changed = changed
-        self._copying = True
+        self._progressed = 0.0  # when something last arrived, by the loop's clock
+        self._rounds = Rounds()
         self._copied = asyncio.Event()  # replaced after each copy
         self._watcher = Watcher(folder, quiet=_QUIET, latest=_LATEST, leave_out=is_notebook)
         self._stamps: Stamps | None = None
@@ -141,20 +143,32 @@ class Mirror:
     @property
     def _behind(self) -> bool:
         """Whether what is here is on its way to the host, or will be tried again."""
-        return self._copying or self._watcher.pending or retry_after(self.problem) is not None
+        under_way = not self._rounds.begun or self._rounds.running or self._watcher.pending
+        return under_way or retry_after(self.problem) is not None
 
     def recheck(self) -> None:
         """Compares with the host again, soon."""
         self._watcher.notify()
 
-    async def catch_up(self, timeout: float, *, everywhere: bool = False) -> bool:
-        """Waits until the host has what is here now, or it is known why it can't have it.
+    async def catch_up(
+        self, timeout: float, *, everywhere: bool = False, progressing: bool = False
+    ) -> bool:
+        """Waits until the host has what is here now, or it is known why it can't have it. What is
+        changed from now on is not waited for.
 
-        everywhere: also for the other hosts. False: it was still being copied after *timeout*
-        seconds in which the host was reachable.
+        everywhere: also for the other hosts. progressing: as long as something of it arrives.
+        False: it was still being copied after *timeout* seconds in which the host was reachable; or
+        if *progressing*, after so many in which nothing arrived.
         """
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         checked = await self._check()
-        while (self._behind or (everywhere and self._others.behind)) and not self._task.done():
+        # A round that runs may have read the folder before this call.
+        last, others = self._rounds.begun + 1, self._others.rounds.begun + 1
+        while not self._task.done() and (
+            (self._behind and self._rounds.ended < last)
+            or (everywhere and self._others.behind and self._others.rounds.ended < others)
+        ):
             ended = asyncio.create_task(self._copied.wait())
             try:
                 done, _ = await asyncio.wait(
@@ -162,7 +176,11 @@ class Mirror:
                 )
             finally:
                 ended.cancel()
-            if not done and self.host.problem is None:
+            if not done and (
+                loop.time() - max(begun, self._progressed) >= timeout
+                if progressing
+                else self.host.problem is None
+            ):
                 return False
             # The first copy may have been made of what was here before this call.
             checked = checked or await self._check()
@@ -203,7 +221,8 @@ class Mirror:
             self._changed(self)
 
     async def _round(self) -> None:
-        self._copying, self.copied = True, 0.0
+        self._rounds.begin()
+        self.copied = 0.0
         self._changed(self)
         try:
             self.outcome, local = await self._copy([self.host], self)
@@ -231,11 +250,11 @@ class Mirror:
         return outcome, local
 
     async def _copy_to_others(self, hosts: Sequence[MirrorHost]) -> SyncOutcome:
-        outcome, _ = await self._copy(hosts, _NoProgress())
+        outcome, _ = await self._copy(hosts, _OthersProgress(self._note_progress))
         return outcome
 
     def _end_round(self) -> None:
-        self._copying = False
+        self._rounds.end(final=retry_after(self.problem) is None)
         self._report()
 
     def _report(self) -> None:
@@ -256,15 +275,25 @@ class Mirror:
 
     def part(self, key: str, part: float) -> None:
         self.copied = part
+        self._note_progress()
+
+    def _note_progress(self) -> None:
+        self._progressed = asyncio.get_running_loop().time()
 
     def begin(self, *_: Any) -> None: ...
 
     done = host_done = log = begin
 
 
-class _NoProgress:
-    """Progress that no one waits for."""
+class _OthersProgress:
+    """Progress that is not shown."""
+
+    def __init__(self, note_progress: Callable[[], None]) -> None:
+        self._note_progress = note_progress
+
+    def part(self, key: str, part: float) -> None:
+        self._note_progress()
 
     def begin(self, *_: Any) -> None: ...
 
-    part = done = host_done = log = begin
+    done = host_done = log = begin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import posixpath
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
@@ -132,7 +133,8 @@ class ProfileService:
             run=run,
             host=hosts[0],
         )
-        folder = f"{profile.logdir}/plugins/profile/{run}"
+        # Beside the runs: an open TensorBoard would show one of which traces are missing yet.
+        folder = f"{profile.logdir}/{profiles.COLLECTING}{run}"
         try:
             listed = await self._list_kernels(node, hosts, request, profile)
             async with contextlib.AsyncExitStack() as stack:
@@ -146,6 +148,7 @@ class ProfileService:
                     progress.begin("collect")
                     await self._collect(node, link, folder, profile)
                     progress.done("collect")
+                await self._finish(node, folder, profile)
                 _log_problems(profile, progress.log)
                 _require_one(profile)
                 await self._boards.show(node, link, profile.logdir, progress)
@@ -274,8 +277,33 @@ class ProfileService:
                 trace.problem = Problem(
                     message=f"Its trace could not be brought to host {profile.host}: {why}",
                     reason=copy.problem.reason if copy.problem else Reason.INTERRUPTED,
-                    hint=f"It stays on host {host}: {trace.path}",
                 )
+
+    async def _finish(self, node: Node, folder: str, profile: Profile) -> None:
+        """Makes the collected traces a run. On a host that has only its own this may fail."""
+
+        async def finish(host: int) -> None:
+            try:
+                async with self._connections.borrow(HostName(node.name, host), LINK_UP) as link:
+                    to = f"{profile.logdir}/plugins/profile/{profile.run}"
+                    path = await profiles.finish_run(link, folder, to)
+            except TPUError:
+                if host == profile.host:
+                    raise
+                return  # it goes on without them
+            for trace in profile.traces:
+                if trace.host == host and trace.path:
+                    trace.path = posixpath.join(path, posixpath.basename(trace.path))
+                    if trace.problem is not None:
+                        trace.problem.hint = f"It stays on host {host}: {trace.path}"
+            if host == profile.host:
+                finished.append(posixpath.basename(path))
+
+        finished: list[str] = []
+        hosts = {trace.host for trace in profile.traces if trace.path}
+        if hosts:
+            await gather_or_cancel([finish(host) for host in sorted({*hosts, profile.host})])
+            profile.run = finished[0]
 
     # ---- memory ----
 

@@ -34,6 +34,7 @@ const IDS = [
   'jupyter-tpu:connection-dialog',
   'jupyter-tpu:running-cells',
   'jupyter-tpu:save-on-run',
+  'jupyter-tpu:early-cells',
   'jupyter-tpu:kernelspecs',
   'jupyter-tpu:chips-in-use',
   'jupyter-tpu:dead-kernels',

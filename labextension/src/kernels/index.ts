@@ -26,6 +26,7 @@ import { loadTranslation } from '../ui/translation';
 import { ChipsInUse } from './chipsInUse';
 import { closeConnectionDialog } from './connectionDialog';
 import { notifyOfConnectionProblems } from './connectionProblems';
+import { ICells, queueEarlyCells } from './earlyCells';
 import { IKernelReplay, KernelReplay } from './replay';
 import { IKernelStarts, KernelStarts } from './kernelStarts';
 import { restoreRunningCells } from './runningCells';
@@ -164,6 +165,25 @@ const saving: JupyterFrontEndPlugin<void> = {
   }
 };
 
+const earlyCells: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:early-cells',
+  description: 'Lets cells wait for a kernel that is starting.',
+  autoStart: true,
+  activate: ({ docRegistry }: JupyterFrontEnd) => {
+    docRegistry.addWidgetExtension('Notebook', {
+      createNew: (panel, context) => {
+        void context.ready.then(() => {
+          const { widgets } = (panel as unknown as { content: ICells }).content;
+          const cell = widgets?.find(({ model }) => model.type === 'code');
+          if (cell) {
+            queueEarlyCells(cell);
+          }
+        });
+      }
+    });
+  }
+};
+
 const kernelspecs: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:kernelspecs',
   description:
@@ -261,6 +281,7 @@ export default [
   connectionDialog,
   runningCells,
   saving,
+  earlyCells,
   kernelspecs,
   chips,
   deadKernels

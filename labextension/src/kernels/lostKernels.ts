@@ -4,6 +4,8 @@
 import { Notification } from '@jupyterlab/apputils';
 
 import { Actions } from '../actions/actions';
+import { isGone } from '../model/availableActions';
+import { ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
 import { problemLine } from '../ui/text';
 import { trans } from '../ui/translation';
@@ -29,10 +31,18 @@ interface ILoss {
   offered: boolean;
 }
 
+/**
+ * onEndedTPU: takes a kernel that was lost with a TPU that Google has ended, which has a notification
+ * of its own.
+ */
 export function addLostKernels(
   actions: Actions,
-  notebooks: IOpenNotebooks
-): void {
+  notebooks: IOpenNotebooks,
+  onEndedTPU: (tpu: ITPU, kernel: string) => void
+): {
+  /** The kernels that were lost with a TPU; what was said of them goes away. */
+  take: (tpu: string) => string[];
+} {
   const { model } = actions;
   const losses = new Map<string, ILoss>();
   const isConnected = (name: string) =>
@@ -73,7 +83,7 @@ export function addLostKernels(
     const why = problemLine(kernel.problem);
     const key = `${kernel.tpu} ${why}`;
     let loss = losses.get(key);
-    if (!loss || !Notification.manager.has(loss.id)) {
+    if (!loss || (loss.id && !Notification.manager.has(loss.id))) {
       loss = {
         id: '',
         why,
@@ -89,7 +99,14 @@ export function addLostKernels(
     if (isOpen && !isShutDown) {
       loss.paths.add(kernel.notebook); // what was shut down is not to run again
     }
-    say(loss, false);
+    const ended = model.tpus.find(
+      tpu => tpu.name === kernel.tpu && isGone(tpu)
+    );
+    if (ended) {
+      onEndedTPU(ended, kernelName(kernel));
+    } else {
+      say(loss, false);
+    }
   });
   model.stateChanged.connect(() => {
     for (const loss of losses.values()) {
@@ -98,4 +115,16 @@ export function addLostKernels(
       }
     }
   });
+  return {
+    take: tpu => {
+      const lost = [...losses.values()].filter(
+        loss => loss.tpu === tpu && Notification.manager.has(loss.id)
+      );
+      return lost.flatMap(loss => {
+        Notification.dismiss(loss.id);
+        loss.id = '';
+        return [...loss.names];
+      });
+    }
+  };
 }
