@@ -15,6 +15,7 @@ import pytest
 from lab_server import LabPage
 from nbformat import v4
 from playwright.sync_api import Locator, expect
+from waiting import until
 
 OUT = Path(__file__).parent / "out"
 LONG = 120_000  # ms
@@ -169,6 +170,44 @@ def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage)
     output(lab, 4).get_by_role("button", name="Open Port").click(timeout=LONG)
     frame = lab.page.locator(".jp-tpu-App:not(.lm-mod-hidden) iframe").content_frame
     expect(frame.get_by_text("made by a cell")).to_be_visible(timeout=LONG)
+
+
+def test_a_cell_is_saved_when_it_is_run_and_one_that_the_file_lacks_is_offered(
+    spec: str, lab: LabPage
+) -> None:
+    page, path = lab.page, lab.server.root / "unsaved.ipynb"
+
+    def has(code: str) -> bool:
+        return code in path.read_text()  # which may be a part of the file, while it is written
+
+    def write_and_run(number: int, code: str) -> None:
+        cell(lab, number).locator(".cm-content").click()
+        page.keyboard.insert_text(code)
+        page.keyboard.press("Shift+Enter")
+        ran(lab, number, number + 1)
+
+    open_notebook(lab, spec, path.stem, "")
+    write_and_run(0, "print('saved')")
+    until(lambda: has("print('saved')"))
+    # The browser goes away before the next one is in the file.
+    page.route(
+        "**/api/contents/unsaved*",
+        lambda route: None if route.request.method == "PUT" else route.continue_(),
+    )
+    code = "for i in range(120): print('row', i)"
+    write_and_run(1, code)
+    page.unroute("**/api/contents/unsaved*")
+    page.goto(f"{lab.server.url}/lab/tree/{path.name}?reset&token={lab.server.token}")
+    line = page.locator(".jp-tpu-Notice")
+    expect(line).to_contain_text(f"A cell that is not in this notebook was run: {code}")
+    assert not has(code)
+    line.get_by_role("button", name="Insert It").click()
+    inserted = page.locator(".jp-CodeCell", has_text=code)
+    expect(inserted.locator(".jp-InputPrompt")).to_have_text("[2]:", timeout=LONG)
+    shown = "".join(inserted.locator(".jp-OutputArea-output").all_text_contents())
+    assert re.findall(r"row (\d+)", shown) == [str(number) for number in range(120)]
+    expect(line).to_have_count(0)
+    until(lambda: has(code))
 
 
 @pytest.mark.long  # without the page: test_kernels_beside_local.py

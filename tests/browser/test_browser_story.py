@@ -65,6 +65,18 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     expect(tpu).to_contain_text("1 kernel")
     pictures(lab)
 
+    # What the kernel has on the chips is drawn while it is shown.
+    details = lab.open_page(NAME)
+    expect(details).to_contain_text("8 chips · 1 host · 128 GB HBM")
+    expect(details).to_contain_text(re.compile(r"\d+ % · 0\.0 of 128\.0 GiB"))
+    map_ = details.get_by_role("img", name=f"{NAME}: 8 chips as 2x4, 1 of 1 hosts connected")
+    expect(map_.locator(".jp-tpu-Map-chip")).to_have_count(8)
+    plot = details.get_by_role("img", name=re.compile("Duty cycle and memory of host 0: "))
+    expect(plot.locator("path").first).to_have_attribute("d", re.compile("M.+L"))
+    page.screenshot(path=OUT / "load.png")
+    details.get_by_role("button", name="Memory and load", exact=True).click()
+    expect(plot).to_have_count(0)
+
     # The example needs the chips that this notebook has: one question, in words.
     question = open_example(lab, NAME)
     expect(question).to_contain_text(f"{NAME}’s chips are used by Untitled.ipynb (idle since ")
@@ -78,18 +90,6 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     log = lab.server.log.read_text()
     assert log.count(f"The chips of {NAME} are in use by the kernel of Untitled.ipynb") == 1
     assert "Traceback" not in log
-
-    # What the kernel has on the chips is drawn while it is shown.
-    details = lab.open_page(NAME)
-    expect(details).to_contain_text("8 chips · 1 host · 128 GB HBM")
-    expect(details).to_contain_text(re.compile(r"\d+ % · 0\.0 of 128\.0 GiB"))
-    map_ = details.get_by_role("img", name=f"{NAME}: 8 chips as 2x4, 1 of 1 hosts connected")
-    expect(map_.locator(".jp-tpu-Map-chip")).to_have_count(8)
-    plot = details.get_by_role("img", name=re.compile("Duty cycle and memory of host 0: "))
-    expect(plot.locator("path").first).to_have_attribute("d", re.compile("M.+L"))
-    page.screenshot(path=OUT / "load.png")
-    details.get_by_role("button", name="Memory and load", exact=True).click()
-    expect(plot).to_have_count(0)
 
     # Deleted: after a question that names what would be lost.
     lab.act(NAME, "Delete…")
@@ -121,7 +121,7 @@ def test_an_example_that_is_opened_in_the_panel_runs_on_the_tpu(
     open_example(lab, name).get_by_role("button", name="Cancel").click()
     # Not forgotten: it stands above the notebook, and widgets work when it has its kernel.
     line = page.locator(".jp-tpu-Notice:visible")
-    expect(line).to_contain_text(f"{name}’s chips are used by Untitled.ipynb")
+    expect(line).to_contain_text(f"{name}’s chips are used by Untitled")
     line.get_by_role("button", name="Shut It Down and Start Here").click()
     expect(line).to_have_count(0)
     bar = page.locator("#jp-main-statusbar")

@@ -33,10 +33,12 @@ export async function activate(
     line => log.info(line)
   );
   const commands = new Commands(session, sources);
-  const tree = new Tree(session);
+  const tree = new Tree(session, context.workspaceState);
   const view = vscode.window.createTreeView('jupyterTpu', {
     treeDataProvider: tree
   });
+  view.onDidExpandElement(({ element }) => void tree.keep(element, true));
+  view.onDidCollapseElement(({ element }) => void tree.keep(element, false));
   const item = vscode.window.createStatusBarItem(
     'jupyterTpu',
     vscode.StatusBarAlignment.Left

@@ -122,7 +122,7 @@ export async function succeeds(
   }
 }
 
-function output(
+export function output(
   python: string,
   args: string[],
   environment: NodeJS.ProcessEnv,

@@ -7,8 +7,10 @@ import {
 } from '../../labextension/src/hunts/huntLabels';
 import { jobState } from '../../labextension/src/jobs/jobLabels';
 import { isOver } from '../../labextension/src/jobs/jobModel';
+import { guardLabel } from '../../labextension/src/guard/guardLabels';
 import {
   holderLabel,
+  kernelCountLabel,
   kernelName,
   kernelStateLabel
 } from '../../labextension/src/kernels/kernelLabels';
@@ -132,7 +134,9 @@ function tpuNode(tpu: ITPU, resources: Resources, now: Date): INode {
       status.label,
       tpu.type,
       tpu.emulated && trans.__('emulated'),
-      price && hourlyCost(tpu.cost)
+      price && hourlyCost(tpu.cost),
+      tpu.guard && guardLabel(tpu.guard),
+      tpu.kernels > 0 && kernelCountLabel(tpu.kernels)
     ]
       .filter(Boolean)
       .join(' · '),

@@ -1,9 +1,13 @@
 // Which server to use: the one of the user's Python, or one whose address the user has given.
 
+import { homedir } from 'node:os';
+
 import * as vscode from 'vscode';
 
 import { trans } from '../../labextension/src/ui/translation';
 import { IServer } from './client';
+import { IInterpreter, interpreters } from './interpreters';
+import { output } from './localServer';
 import { Source } from './session';
 
 const PYTHON_EXTENSION = 'ms-python.python';
@@ -13,6 +17,7 @@ const ADDRESS = 'jupyterTpu.server';
 /** As much as we need of the Python extension. */
 interface IPythonAPI {
   environments: {
+    known?: readonly { executable: { uri?: vscode.Uri } }[];
     getActiveEnvironmentPath(resource?: vscode.Uri): { path: string };
     resolveEnvironment(environment: {
       path: string;
@@ -51,6 +56,28 @@ export class Sources {
       // One without Python, or an older Python extension.
     }
     return process.platform === 'win32' ? 'python' : 'python3';
+  }
+
+  /** The Pythons of this computer, those that the Python extension knows too. */
+  async interpreters(): Promise<IInterpreter[]> {
+    const known = (await pythonAPI())?.environments.known ?? [];
+    const paths = known.flatMap(({ executable: { uri } }) => uri?.fsPath ?? []);
+    const environment = this.environment();
+    const found = await interpreters({
+      home: homedir(),
+      folders: (vscode.workspace.workspaceFolders ?? []).map(
+        ({ uri }) => uri.fsPath
+      ),
+      environment,
+      windows: process.platform === 'win32',
+      launcher: () =>
+        output('py', ['-0p'], environment).then(
+          ({ stdout }) => stdout,
+          () => '' // it is not installed
+        )
+    });
+    const others = found.filter(({ path }) => !paths.includes(path));
+    return [...paths.map(path => ({ path, from: 'Python' })), ...others];
   }
 
   /** What Python gets: this process's environment and the user's setting. */

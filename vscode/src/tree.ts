@@ -13,8 +13,17 @@ const COLORS: { [tone in Tone]?: string } = {
   bad: 'list.errorForeground'
 };
 
+/** Under what the nodes that were opened or closed are kept, and how many. */
+const OPENED = 'jupyterTpu.opened';
+const MOST_KEPT = 200;
+
 export class Tree implements vscode.TreeDataProvider<INode> {
-  constructor(private _session: Session) {
+  /** *_kept*: where a window keeps what is open, over a reload. */
+  constructor(
+    private _session: Session,
+    private _kept: vscode.Memento
+  ) {
+    this._opened = _kept.get<Record<string, boolean>>(OPENED, {});
     _session.stateChanged.connect(() => this._changed.fire(undefined));
   }
 
@@ -44,9 +53,10 @@ export class Tree implements vscode.TreeDataProvider<INode> {
 
   getTreeItem(node: INode): vscode.TreeItem {
     const { Collapsed, Expanded, None } = vscode.TreeItemCollapsibleState;
+    const isOpen = this._opened[node.id] ?? node.open;
     const item = new vscode.TreeItem(
       node.label,
-      node.children?.length ? (node.open ? Expanded : Collapsed) : None
+      node.children?.length ? (isOpen ? Expanded : Collapsed) : None
     );
     const color = node.tone && COLORS[node.tone];
     item.id = node.id;
@@ -70,6 +80,13 @@ export class Tree implements vscode.TreeDataProvider<INode> {
     return item;
   }
 
+  /** The user has opened or closed a node. */
+  async keep({ id }: INode, isOpen: boolean): Promise<void> {
+    this._opened = { ...this._opened, [id]: isOpen };
+    const kept = Object.entries(this._opened).slice(-MOST_KEPT);
+    await this._kept.update(OPENED, Object.fromEntries(kept));
+  }
+
   /** Once: after that events keep them up to date. */
   private async _loadKernels({ tpu }: INode): Promise<void> {
     const connection = this._session.connection;
@@ -90,6 +107,7 @@ export class Tree implements vscode.TreeDataProvider<INode> {
     }
   }
 
+  private _opened: Record<string, boolean>;
   private _changed = new vscode.EventEmitter<undefined>();
   /** How many kernels a TPU had when they were listed. */
   private _loaded = new Map<string, string>();

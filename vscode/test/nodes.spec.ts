@@ -108,3 +108,12 @@ it('offers what helps where there is no server, and nothing where there is one',
   expect(commands('stopped')).toEqual([]); // the welcome page starts one
   expect(commands('running')).toEqual([]);
 });
+
+it('says in the row of a TPU when it stops itself, and how many kernels it has', () => {
+  const tpu = connectedTPU({
+    kernels: 2,
+    guard: { ends: '', phase: 'watching', busy: [] } as never
+  });
+  const [row] = rootNodes(resourcesOf([tpu]), null);
+  expect(row.description).toContain(' · No limit is near · 2 kernels');
+});

@@ -157,7 +157,12 @@ class ClientFeed:
         if lost := self._kernel.lost_requests(self._client):
             fields["lost"] = lost
         if self._page_seen is None:
-            fields["requests"] = _described(self._kernel.requests_to_show(self._client))
+            shown = self._kernel.requests_to_show(self._client)
+            # With the code, for a page whose notebook was not saved with the cell.
+            fields["requests"] = [
+                {**described, "code": request.code}
+                for described, request in zip(_described(shown), shown, strict=True)
+            ]
         if server != self._kernel.server:
             new = self._page_seen is None
             fields["unwritten"] = _described(self._kernel.unwritten_requests(self._client, new=new))

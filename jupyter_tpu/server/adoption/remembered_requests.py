@@ -29,6 +29,7 @@ class ExecuteRequest:
         self.message: list[bytes] | None = message  # until the kernel is known to have it
         self.id = ""
         self.cell = _cell(message[at + messages.METADATA])  # "" if it belongs to no cell
+        self.code = _code(message[at + messages.CONTENT])
         self.idle = self.replied = False
         self.end = 0  # the number of the last record of its output, once it has ended
         self.count: int | None = None  # its execution count, once it has ended
@@ -78,6 +79,20 @@ def _cell(metadata: bytes) -> str:
     """The id of the request's cell, which JupyterLab adds; "" without one."""
     try:
         return str(json.loads(metadata).get("cellId") or "")
+    except (ValueError, AttributeError):
+        return ""
+
+
+#: Bytes of a request whose code is remembered.
+LONGEST_CODE = 1 << 20
+
+
+def _code(content: bytes) -> str:
+    """What the request runs; "" if that is unknown, or too long to remember."""
+    if len(content) > LONGEST_CODE:
+        return ""
+    try:
+        return str(json.loads(content).get("code") or "")
     except (ValueError, AttributeError):
         return ""
 

@@ -104,3 +104,19 @@ it('tells the kernel what the page that ran the cell did not tell it', () => {
     { ...shown('out', stream('1\n2\n')), tell: true }
   ]);
 });
+
+it.each([
+  ['of one piece', ['o0\n'], 'o0\no30\n'],
+  ['in pieces', ['o0\n', 'o30\n'], 'o0\no30\no60\n'],
+  ['of a line that was overwritten', ['o0\n10 %'], 'o0\n5 %\r10 %\r20 %\n'],
+  ['before a line was overwritten', ['o0\n5 %'], 'o0\n5 %\r10 %\n']
+])(
+  'shows a first line once where a widget has a beginning %s',
+  (_, told, own) => {
+    const known: WidgetOutputs = new Map([['out', told.map(stream)]]);
+    const redirected = new RedirectedOutput('r', known);
+    redirected.take(redirect('out', 'r'));
+    redirected.take(line(own));
+    expect(redirected.takeChanged()).toEqual([shown('out', stream(own))]);
+  }
+);

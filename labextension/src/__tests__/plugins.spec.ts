@@ -33,6 +33,7 @@ const IDS = [
   'jupyter-tpu:kernel-connections',
   'jupyter-tpu:connection-dialog',
   'jupyter-tpu:running-cells',
+  'jupyter-tpu:save-on-run',
   'jupyter-tpu:early-cells',
   'jupyter-tpu:kernelspecs',
   'jupyter-tpu:chips-in-use',

@@ -15,6 +15,7 @@ import {
   ServiceManager,
   ServiceManagerPlugin
 } from '@jupyterlab/services';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { observedSocket } from '../model/changeFeed';
@@ -29,6 +30,7 @@ import { ICells, queueEarlyCells } from './earlyCells';
 import { IKernelReplay, KernelReplay } from './replay';
 import { IKernelStarts, KernelStarts } from './kernelStarts';
 import { restoreRunningCells } from './runningCells';
+import { saveOnRun } from './saveOnRun';
 import { ServerKernels } from './serverKernels';
 import { KernelStatus, replayingSocket } from './socket';
 
@@ -133,6 +135,34 @@ const runningCells: JupyterFrontEndPlugin<void> = {
   requires: [IKernelReplay],
   activate: (app: JupyterFrontEnd, replay: KernelReplay) =>
     restoreRunningCells(app.shell, app.serviceManager.contents, replay)
+};
+
+const saving: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:save-on-run',
+  description: 'Saves a notebook when one of its cells is run on a TPU.',
+  autoStart: true,
+  requires: [IKernelReplay],
+  optional: [ISettingRegistry],
+  activate: (
+    app: JupyterFrontEnd,
+    replay: KernelReplay,
+    registry: ISettingRegistry | null
+  ) => {
+    let settings: ISettingRegistry.ISettings | null = null;
+    saveOnRun(
+      app.shell,
+      replay,
+      () => (settings?.get('save').composite ?? true) as boolean
+    );
+    void registry
+      ?.load(saving.id)
+      .then(loaded => {
+        settings = loaded;
+      })
+      .catch(reason => {
+        console.error('The setting for saving could not be loaded', reason);
+      });
+  }
 };
 
 const earlyCells: JupyterFrontEndPlugin<void> = {
@@ -250,6 +280,7 @@ export default [
   connections,
   connectionDialog,
   runningCells,
+  saving,
   earlyCells,
   kernelspecs,
   chips,

@@ -112,9 +112,9 @@ export class RedirectedOutput {
       return this._changed.size > 0;
     }
     const { comm_id, data } = contentOf(frame) as ICommContent;
-    const told = data?.state?.outputs;
+    const told = joined(data?.state?.outputs ?? []);
     const own = this._outputs.get(comm_id);
-    if (!own?.length || !told?.length) {
+    if (!own?.length || told.length === 0) {
       return false;
     }
     const all = this._allOf(comm_id, told);
@@ -131,7 +131,9 @@ export class RedirectedOutput {
 
   private _allOf(comm: string, told: IOutput[]): IOutput[] {
     const own = this._outputs.get(comm)!;
-    const before = this._cleared.has(comm) ? [] : withoutCaptured(told, own);
+    const before = this._cleared.has(comm)
+      ? []
+      : withoutCaptured(joined(told), own);
     return [...before, ...own].map(normalized);
   }
 
@@ -184,12 +186,56 @@ function withoutCaptured(all: IOutput[], captured: IOutput[]): IOutput[] {
       const other = captured[at];
       return output.output_type === 'stream' && other?.name === output.name
         ? at === length - 1
-          ? textOf(other).startsWith(textOf(output))
+          ? begins(textOf(other), textOf(output))
           : textOf(other) === textOf(output)
         : JSON.stringify(output) === JSON.stringify(other);
     })
   );
   return start < 0 ? all : all.slice(0, start);
+}
+
+/** Neighbors of one stream are one output, as they are in what was captured. */
+function joined(outputs: IOutput[]): IOutput[] {
+  const all: IOutput[] = [];
+  for (const output of outputs) {
+    const last = all[all.length - 1];
+    if (
+      output.output_type === 'stream' &&
+      last?.output_type === 'stream' &&
+      last.name === output.name
+    ) {
+      all[all.length - 1] = { ...last, text: textOf(last) + textOf(output) };
+    } else {
+      all.push(output);
+    }
+  }
+  return all;
+}
+
+/**
+ * Whether what JupyterLab shows of a beginning of *text* is *shown*. It leaves out what a carriage
+ * return has overwritten. The last line of a beginning may have been another one then.
+ */
+function begins(text: string, shown: string): boolean {
+  if (!text.includes('\r')) {
+    return text.startsWith(shown);
+  }
+  const lines = text.replace(/\r+\n/g, '\n').split('\n');
+  const complete = shown.split('\n');
+  const last = complete.pop()!;
+  const current = lines[complete.length] ?? '';
+  return (
+    complete.every(
+      (line, index) => line === withoutOverwritten(lines[index])
+    ) &&
+    (current.includes('\r') || current.startsWith(last))
+  );
+}
+
+function withoutOverwritten(line: string): string {
+  return line
+    .split('\r')
+    .reduce((before, now) => now + before.slice(now.length), '');
 }
 
 function normalized(output: IOutput): IOutput {

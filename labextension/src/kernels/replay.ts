@@ -12,6 +12,8 @@ export interface IReplayableRequest {
   cell: string;
   /** The execution count, once it has ended. */
   count: number | null;
+  /** What it runs, if that is known. */
+  code?: string;
 }
 
 /** Requests whose output the server offers to a page that has none of it. */
@@ -115,6 +117,8 @@ export class KernelReplay {
    * not have saved it.
    */
   readonly unwritten = new Signal<this, IReplayOffer>(this);
+  /** This page has sent a request of a cell. */
+  readonly ran = new Signal<this, IRequestOfClient>(this);
   /** A request has its input, which another page may have given. */
   readonly inputEnded = new Signal<this, IRequestOfClient>(this);
   /** The connections that have problems, by their clients. */
@@ -137,6 +141,11 @@ export class KernelReplay {
   offer(clientId: string, requests: IReplayableRequest[]): void {
     requests.forEach(request => this._follow(clientId, request, 'offered'));
     this.offered.emit({ clientId, requests });
+  }
+
+  /** A cell is there now for a request that was declined: all of its output is repeated. */
+  readopt(clientId: string, request: IReplayableRequest): void {
+    this._follow(clientId, request, 'offered');
   }
 
   /** No cell of this page shows the request's output. */

@@ -9,7 +9,9 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Contents, Kernel, KernelMessage } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 
+import { trans } from '../ui/translation';
 import { findKernelWidget, IKernelWidget } from './kernelWidget';
+import { HeadLines } from './notebookNotices';
 import {
   IReplayableRequest,
   IReplayOffer,
@@ -23,10 +25,18 @@ const TIMEOUT = 30000;
 const CHECK = 100;
 
 /** As much of a notebook's panel as is needed, without loading the package it comes from. */
-interface INotebookPanel extends IKernelWidget {
+interface INotebookPanel extends Widget, IKernelWidget {
   context: {
     isReady: boolean;
-    model: { collaborative?: boolean; sharedModel: { ydoc?: unknown } };
+    model: {
+      collaborative?: boolean;
+      sharedModel: {
+        ydoc?: unknown;
+        cells: readonly unknown[];
+        insertCell(index: number, cell: object): unknown;
+      };
+    };
+    save(): Promise<void>;
   };
   content: { widgets: readonly ICell[] };
 }
@@ -64,10 +74,14 @@ export function restoreRunningCells(
     if (isShared) {
       await synced(panel);
     }
+    const missing: IReplayableRequest[] = [];
     for (const request of requests) {
       const cell = cellOf(panel, request);
       if (!kernel || !cell) {
         replay.decline(clientId, request.id);
+        if (panel && kernel && request.code && !isShared) {
+          missing.push(request);
+        }
       } else if (isShared) {
         replay.wait(clientId, request);
       } else if (request.count && cell.model.executionCount === request.count) {
@@ -78,7 +92,57 @@ export function restoreRunningCells(
     }
     // The kernel's state: what was said of it meanwhile was dropped.
     await drain(kernel);
+    if (panel && missing.length > 0) {
+      unsaved.set(panel, { clientId, requests: missing });
+      showUnsaved();
+    }
   };
+
+  /** Cells that ran and are not in their notebook, which was not saved with them. */
+  const unsaved = new Map<INotebookPanel, IReplayOffer>();
+  const lines = new HeadLines();
+  const showUnsaved = () =>
+    lines.update(show => {
+      for (const [panel, { clientId, requests }] of unsaved) {
+        if (panel.isDisposed) {
+          unsaved.delete(panel);
+          continue;
+        }
+        const done = (act?: () => void) => () => {
+          unsaved.delete(panel);
+          act?.();
+          showUnsaved();
+        };
+        const insert = () => {
+          const kernel = kernelOf(panel);
+          if (kernel?.clientId === clientId) {
+            requests.forEach(one => insertCell(panel, kernel, one, replay));
+            void panel.context.save().catch(() => undefined); // JupyterLab says why
+          }
+        };
+        const count = requests.length;
+        show(
+          panel,
+          count === 1
+            ? trans.__(
+                'A cell that is not in this notebook was run: %1',
+                firstLine(requests[0])
+              )
+            : trans.__(
+                '%1 cells that are not in this notebook were run. The first one: %2',
+                count,
+                firstLine(requests[0])
+              ),
+          [
+            {
+              label: trans._n('Insert It', 'Insert Them', count),
+              callback: done(insert)
+            },
+            { label: trans.__('Dismiss'), callback: done() }
+          ]
+        );
+      }
+    });
 
   /** Fills the cells of requests that waited. */
   const fill = async ({ clientId, requests }: IReplayOffer) => {
@@ -208,6 +272,30 @@ function notebookOf(
   return widget?.context?.isReady && widget.content?.widgets
     ? (widget as INotebookPanel)
     : null;
+}
+
+/** At the end of the notebook, with its output, which goes on. */
+function insertCell(
+  panel: INotebookPanel,
+  kernel: Kernel.IKernelConnection,
+  request: IReplayableRequest,
+  replay: KernelReplay
+): void {
+  const { sharedModel } = panel.context.model;
+  sharedModel.insertCell(sharedModel.cells.length, {
+    cell_type: 'code',
+    id: request.cell,
+    source: request.code
+  });
+  const cell = cellOf(panel, request);
+  if (cell) {
+    replay.readopt(kernel.clientId, request);
+    restoreCell(cell, kernel, request);
+  }
+}
+
+function firstLine({ code = '' }: IReplayableRequest): string {
+  return code.trim().split('\n')[0];
 }
 
 function restoreCell(

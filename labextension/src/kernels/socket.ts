@@ -110,6 +110,12 @@ class ReplayingSocket {
       }
     }
     this._socket.send(data);
+    if (data instanceof ArrayBuffer && typeOf(data) === 'execute_request') {
+      this._options.replay.ran.emit({
+        clientId: this._clientId,
+        id: idOf(data)
+      });
+    }
   }
 
   close(code?: number, reason?: string): void {

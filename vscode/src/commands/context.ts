@@ -177,6 +177,26 @@ export class Commands {
     await this.runProgram(name, await this.python(), [...CLI, ...args], cwd);
   }
 
+  /** The same, for what goes on: a task would have no text after a reload of the window. */
+  async follow(name: string, args: string[]): Promise<void> {
+    await this._showProgram(name, await this.python(), [...CLI, ...args]);
+  }
+
+  private async _showProgram(
+    name: string,
+    program: string,
+    args: string[]
+  ): Promise<vscode.Terminal> {
+    const terminal = vscode.window.createTerminal({
+      name,
+      shellPath: await this.sources.python(),
+      shellArgs: ['-c', HOLD, holdText(), program, ...args],
+      env: this.sources.variables()
+    });
+    terminal.show();
+    return terminal;
+  }
+
   /** Runs a program as a task, and resolves with what waits for its end. */
   async runProgram(
     name: string,
@@ -187,13 +207,7 @@ export class Commands {
     const env = this.sources.variables();
     if (!vscode.workspace.workspaceFolders?.length) {
       // VS Code starts no task in a window without a folder, and does not say so.
-      const terminal = vscode.window.createTerminal({
-        name,
-        shellPath: await this.sources.python(),
-        shellArgs: ['-c', HOLD, holdText(), program, ...args],
-        env
-      });
-      terminal.show();
+      const terminal = await this._showProgram(name, program, args);
       return { ended: endOf(vscode.window.onDidCloseTerminal, terminal) };
     }
     const task = new vscode.Task(

@@ -185,7 +185,7 @@ export async function followJob(
     () => true,
     trans.__('Follow Job')
   );
-  await commands.runTask(trans.__('%1 on %2', job.name, tpu.name), [
+  await commands.follow(trans.__('%1 on %2', job.name, tpu.name), [
     'job',
     'logs',
     refOf(tpu),

@@ -42,9 +42,28 @@ export async function choosePython({ sources }: Commands): Promise<void> {
     await vscode.commands.executeCommand('python.setInterpreter');
     return;
   }
+  const title = trans.__('Python with jupyter-tpu');
+  const other = { label: trans.__('Enter a Path…'), path: '' };
+  const picked = must(
+    await vscode.window.showQuickPick(
+      [
+        ...(await sources.interpreters()).map(({ from, path }) => ({
+          label: path,
+          description: from,
+          path
+        })),
+        other
+      ],
+      { title, ignoreFocusOut: true }
+    )
+  );
+  if (picked.path) {
+    await sources.usePython(picked.path);
+    return;
+  }
   const python = must(
     await vscode.window.showInputBox({
-      title: trans.__('Python with jupyter-tpu'),
+      title,
       prompt: trans.__('Path of the program. Leave empty for the default.'),
       value: chosen,
       placeHolder: '/path/to/environment/bin/python',
