@@ -14,7 +14,7 @@ from traitlets import Bool, Enum, Float, Integer, Unicode
 from ..cloud import NodeName, Target
 from ..errors import TPUError
 from ..links import HostName, Link, core_thread, default_links
-from ..tokens import passed_variables
+from ..tokens import changed_variables, passed_variables
 from . import persistence
 from .persistence import KernelPersistence
 from .relay import Relay
@@ -99,6 +99,12 @@ class TPUProvisioner(LocalProvisioner):
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Chooses ports. An adopted kernel keeps the key that signs its messages."""
         self.notebook_folder = str(kwargs.get("cwd") or os.getcwd())
+        if arguments := kwargs.get("extra_arguments"):
+            self.log.warning(
+                "A kernel on a TPU takes no arguments. It starts without %s. Set variables with "
+                "env= instead, or run the code in a first cell.",
+                " ".join(arguments),
+            )
         if self._persistence is None and persistence.current is not None:
             self._persistence = persistence.current.persist(self)
             if (
@@ -158,6 +164,8 @@ class TPUProvisioner(LocalProvisioner):
             self._persistence,
             notebook_folder=self.notebook_folder,
             sync=self.project_sync,
+            owned=self._persistence is None,
+            answers_when_dead=self._persistence is not None,
         )
 
     def host(self, number: int | None = None) -> Link:
@@ -167,8 +175,8 @@ class TPUProvisioner(LocalProvisioner):
         return default_links(target).get(HostName(node, self.worker if number is None else number))
 
     def _start_request(self, environment: dict[str, str]) -> dict[str, Any]:
-        # This machine's environment does not fit the host; only requested variables are passed,
-        # and the tokens that the user chose.
+        # This machine's environment does not fit the host. What is passed: the tokens that the user
+        # chose, what the client has added or changed, and the kernelspec's variables.
         names = [*getattr(self.kernel_spec, "env", {}), "JPY_SESSION_NAME"]
         return {
             "python": self.host_python,
@@ -183,6 +191,7 @@ class TPUProvisioner(LocalProvisioner):
             "notebook": self._notebook or environment.get("JPY_SESSION_NAME", ""),
             "env": {
                 **passed_variables(),
+                **changed_variables(environment),
                 **{name: environment[name] for name in names if name in environment},
             },
         }

@@ -258,5 +258,7 @@ def _launcher(config: dict[str, Any], variables: Mapping[str, str]) -> list[str]
             options += [f"--{name.replace('_', '-')}", str(value)]
     for name, value in variables.items():
         options += ["--variable", f"{name}={value}"]
-    command = [sys.executable, "-m", "jupyter_tpu.kernels.launch", "-f", "{connection_file}"]
-    return command + options
+    # `env`: jupytext and others take a kernelspec that begins with their own Python for the local
+    # kernel of their environment.
+    command = ["/usr/bin/env", sys.executable, "-m", "jupyter_tpu.kernels.launch"]
+    return [*command, "-f", "{connection_file}", *options]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import json
 import os
@@ -11,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
 from jupyter_tpu.kernels import KernelSpecs, TPUProvisioner, launch
 from jupyter_tpu.tokens import pass_on
@@ -38,6 +39,11 @@ def jupyter(specs) -> KernelSpecManager:
     return KernelSpecManager(kernel_dirs=[str(specs.folder)], ensure_native_kernel=False)
 
 
+def arguments(argv: list[str]) -> list[str]:
+    """What a kernelspec's command gives to the launcher."""
+    return argv[argv.index("jupyter_tpu.kernels.launch") + 1 :]
+
+
 def test_a_registered_environment_is_a_kernelspec_of_jupyter(specs, jupyter):
     name, display_name = specs.register(**WHERE, **REST)
     assert (name, display_name) == ("tpu-us-central1-a-my-tpu-default", "Python 3.12 · my-tpu")
@@ -62,9 +68,9 @@ def test_a_pod_has_a_kernelspec_of_all_hosts_beside_that_of_host_0(specs, jupyte
     assert [spec.is_default for spec in specs.list()] == [True, False]
     spec = jupyter.get_kernel_spec(name)
     assert spec.metadata["kernel_provisioner"]["config"]["hosts"] == 4
-    options = launch._parser().parse_args(spec.argv[3:])
+    options = launch._parser().parse_args(arguments(spec.argv))
     assert launch._start_request(options)["pod"] == {"slices": []}
-    options = launch._parser().parse_args(jupyter.get_kernel_spec(one).argv[3:])
+    options = launch._parser().parse_args(arguments(jupyter.get_kernel_spec(one).argv))
     assert "pod" not in launch._start_request(options)
     specs.unregister(**WHERE, environment="default")
     assert specs.list() == []
@@ -78,7 +84,7 @@ def test_a_kernel_on_several_slices_has_a_kernelspec_that_goes_with_each_of_its_
     assert display_name == "Python 3.12 · my-tpu + b + c (3 slices, all 4 hosts)"
     [spec] = [spec for spec in specs.list() if spec.slices]
     kernel_json = json.loads((specs.folder / name / "kernel.json").read_text())
-    options = launch._parser().parse_args(kernel_json["argv"][3:])
+    options = launch._parser().parse_args(arguments(kernel_json["argv"]))
     assert launch._start_request(options)["pod"] == {"slices": ["b", "c"]}
     where = {"project": spec.config["project"], "zone": spec.config["zone"]}
     specs.unregister(**where, tpu="c")
@@ -95,14 +101,11 @@ def test_variables_reach_the_kernel_through_jupyter_and_through_the_launcher(spe
 def test_its_command_is_a_complete_launcher_for_clients_without_provisioners(specs, jupyter):
     name, _ = specs.register(**WHERE, **{**REST, "worker": 3, "emulator": "/state.json"})
     argv = jupyter.get_kernel_spec(name).argv
-    assert argv[:5] == [
-        sys.executable,
-        "-m",
-        "jupyter_tpu.kernels.launch",
-        "-f",
-        "{connection_file}",
-    ]
-    options = dict(zip(argv[5::2], argv[6::2], strict=True))
+    # The first word is not Python: jupytext would take the kernel for the local one.
+    assert argv[:2] == ["/usr/bin/env", sys.executable]
+    words = arguments(argv)
+    assert words[:2] == ["-f", "{connection_file}"]
+    options = dict(zip(words[2::2], words[3::2], strict=True))
     assert options == {
         "--project": "p",
         "--zone": "us-central1-a",
@@ -112,6 +115,20 @@ def test_its_command_is_a_complete_launcher_for_clients_without_provisioners(spe
         "--host-python": "/home/me/env/bin/python",
         "--emulator": "/state.json",
     }
+
+
+def test_arguments_that_a_client_gives_the_kernel_are_named_as_not_used(caplog):
+    provisioner = TPUProvisioner(kernel_spec=KernelSpec(argv=[]), kernel_id="k")
+    asyncio.run(provisioner.pre_launch(extra_arguments=["--IPKernelApp.exec_lines=x = 1"]))
+    assert "It starts without --IPKernelApp.exec_lines=x = 1." in caplog.text
+
+
+def test_of_a_clients_variables_only_those_are_passed_that_it_added_or_changed(monkeypatch):
+    monkeypatch.setenv("SECRET", "of the server")
+    monkeypatch.setenv("MODE", "a")
+    here = {**os.environ, "MODE": "b", "KERNEL_MODEL": "big", "PATH": "/x", "CONDA_PREFIX": "/y"}
+    sent = TPUProvisioner(kernel_spec=KernelSpec())._start_request(here)["env"]
+    assert sent == {"MODE": "b", "KERNEL_MODEL": "big"}
 
 
 def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
@@ -138,7 +155,7 @@ def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
         assert {option: config[option] for option in told} == told
         provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
         options = launch._parser().parse_args(
-            [*kernelspec.argv[3:4], "connection.json", *kernelspec.argv[5:]]
+            ["-f", "connection.json", *arguments(kernelspec.argv)[2:]]
         )
         assert launch._start_request(options) == provisioner._start_request(kernelspec.env)
         assert options.start_timeout == provisioner.start_timeout
@@ -251,7 +268,7 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     kernelspec = jupyter.get_kernel_spec(name)
     provisioner = TPUProvisioner(kernel_spec=kernelspec)
     options = launch._parser().parse_args(
-        [*kernelspec.argv[3:4], "connection.json", *kernelspec.argv[5:]]
+        ["-f", "connection.json", *arguments(kernelspec.argv)[2:]]
     )
     for value in ("hf_first", "hf_renewed"):
         monkeypatch.setenv("HF_TOKEN", value)
@@ -274,7 +291,7 @@ def test_kernels_of_some_chips_are_kernelspecs_beside_that_of_all(specs, jupyter
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     request = TPUProvisioner(kernel_spec=kernelspec, **config)._start_request({})
     options = launch._parser().parse_args(
-        [*kernelspec.argv[3:4], "connection.json", *kernelspec.argv[5:]]
+        ["-f", "connection.json", *arguments(kernelspec.argv)[2:]]
     )
     assert request["chips"] == launch._start_request(options)["chips"] == [2, 3]
     kernelspec = jupyter.get_kernel_spec(whole)
