@@ -1,0 +1,90 @@
+"""Programs that many people use, beside a local kernel: docs/notebooks/clients.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adoption_server import Client, CountingClient, Server
+from client_environments import client_environment
+from test_kernels_ssh import register
+
+from jupyter_tpu.kernels import KernelSpecs
+
+pytestmark = pytest.mark.long
+
+
+class PlainClient(CountingClient):
+    """Speaks the newer protocol only, and does not count."""
+
+    counting = ""  # type: ignore[assignment]
+    read = Client.read
+
+
+def copy_kernelspec(name: str, server: Server) -> None:
+    shutil.copytree(KernelSpecs().folder / name, server.folder / "jupyter" / "kernels" / name)
+
+
+def test_jupytext_gives_a_script_the_local_kernel_and_not_that_of_a_tpu(tmp_path: Path) -> None:
+    commands = client_environment(tmp_path / "environment", "jupytext==1.19.6", "ipykernel")
+    data = tmp_path / "data"
+    spec = {
+        "argv": [str(commands / "python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "Local",
+        "language": "python",
+    }
+    (data / "kernels" / "zz-local").mkdir(parents=True)
+    (data / "kernels" / "zz-local" / "kernel.json").write_text(json.dumps(spec))
+    where = {"project": "p", "zone": "z", "tpu": "t", "worker": 0, "environment": "default"}
+    script = (
+        "from pathlib import Path; from jupyter_tpu.kernels import KernelSpecs\n"
+        f"KernelSpecs(Path({str(data / 'kernels')!r})).register(**{where!r}, python_version='3.12',"
+        " host_python='/python', emulator=None, emulated=False, variables={})"
+    )
+    subprocess.run([commands / "python", "-c", script], check=True, timeout=120)
+    (tmp_path / "plain.py").write_text("print(1)\n")
+    done = subprocess.run(
+        [commands / "jupytext", "--set-kernel", "-", "--to", "notebook", "plain.py"],
+        cwd=tmp_path,
+        env={**os.environ, "JUPYTER_DATA_DIR": str(data)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    notebook = json.loads((tmp_path / "plain.ipynb").read_text())
+    assert notebook["metadata"]["kernelspec"]["name"] == "zz-local"
+
+
+def test_a_kernel_is_reached_through_jupyter_server_documents_before_and_after_a_restart(
+    emulator: Any, kernels_tpu: str, tmp_path: Path
+) -> None:
+    commands = client_environment(tmp_path / "environment", "jupyter-server-documents==0.3.3")
+    name = register(emulator, kernels_tpu)
+    server = Server(tmp_path, emulator.environment, python=str(commands / "python"))
+    copy_kernelspec(name, server)
+    notebook = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (server.root / "work.ipynb").write_text(json.dumps(notebook))
+    with server:
+        kernel = server.start_session(name)["kernel"]["id"]
+        client = PlainClient(server, kernel)
+        client.connect()
+        assert client.run("x = 7; print(x)") == "7\n"
+        server.kill()
+        client.close()
+        server.start()
+        assert [row["kernel"]["id"] for row in server.request("GET", "/api/sessions")] == [kernel]
+        client.connect()
+        assert client.run("print(x)") == "7\n"
+        client.close()
+        server.end_sessions()
+    log = server.log.read_text()
+    assert log.count("Connected yroom") == 2, "cells that the server runs find the kernel"
+    assert "Output may be lost when such a connection breaks." in log
+    assert "has no attribute 'add_done_callback'" not in log
