@@ -91,13 +91,18 @@ class TPUProvisioner(LocalProvisioner):
     _restart_limit: int | None = None  # of Jupyter's restarter, while it is kept from restarting
     notebook_folder = ""  # where a local kernel would start
     _notebook = ""  # its path, if that has changed since the kernel started
+    _answers_when_dead = False
     _running = False  # between launch_kernel and the end of wait or cleanup
     _ports_known = False  # a client may have the ports
 
     # ---- start
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        """Chooses ports. An adopted kernel keeps the key that signs its messages."""
+        """Chooses ports. An adopted kernel keeps the key that signs its messages.
+
+        answers_when_dead: of `start_kernel`; for programs of ours, see :class:`Relay`.
+        """
+        self._answers_when_dead = bool(kwargs.pop("answers_when_dead", False))
         self.notebook_folder = str(kwargs.get("cwd") or os.getcwd())
         if arguments := kwargs.get("extra_arguments"):
             self.log.warning(
@@ -165,7 +170,7 @@ class TPUProvisioner(LocalProvisioner):
             notebook_folder=self.notebook_folder,
             sync=self.project_sync,
             owned=self._persistence is None,
-            answers_when_dead=self._persistence is not None,
+            answers_when_dead=self._answers_when_dead or self._persistence is not None,
         )
 
     def host(self, number: int | None = None) -> Link:

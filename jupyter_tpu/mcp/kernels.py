@@ -147,7 +147,7 @@ class AgentKernels:
                 return manager, client
             await self.shut_down(ref)
         manager = AsyncKernelManager(kernel_name=kernelspec)
-        await manager.start_kernel()
+        await manager.start_kernel(answers_when_dead=True)
         client = manager.client()
         client.start_channels()
         try:

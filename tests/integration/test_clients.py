@@ -88,3 +88,30 @@ def test_a_kernel_is_reached_through_jupyter_server_documents_before_and_after_a
     assert log.count("Connected yroom") == 2, "cells that the server runs find the kernel"
     assert "Output may be lost when such a connection breaks." in log
     assert "has no attribute 'add_done_callback'" not in log
+
+
+def test_a_variable_that_a_kernel_gateway_is_given_reaches_the_kernel(
+    emulator: Any, kernels_tpu: str, tmp_path: Path
+) -> None:
+    commands = client_environment(
+        tmp_path / "environment", "jupyter_kernel_gateway==3.0.1", "ipykernel"
+    )
+    name = register(emulator, kernels_tpu)
+    server = Server(
+        tmp_path,
+        emulator.environment,
+        module="kernel_gateway",
+        python=str(commands / "python"),
+    )
+    gateway = "--KernelGatewayApp"
+    server.options = f"{gateway}.port={server.port}", f"{gateway}.auth_token={server.token}"
+    copy_kernelspec(name, server)
+    with server:
+        for spec in (name, "python3"):
+            body = {"name": spec, "env": {"KERNEL_MODEL": "big"}}
+            kernel = server.request("POST", "/api/kernels", body)["id"]
+            client = Client(server, kernel)
+            client.connect()
+            assert client.run("import os; print(os.environ['KERNEL_MODEL'])") == "big\n"
+            client.close()
+            server.request("DELETE", f"/api/kernels/{kernel}")

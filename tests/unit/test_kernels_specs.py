@@ -123,6 +123,13 @@ def test_arguments_that_a_client_gives_the_kernel_are_named_as_not_used(caplog):
     assert "It starts without --IPKernelApp.exec_lines=x = 1." in caplog.text
 
 
+def test_a_program_of_ours_gets_the_replies_of_a_kernel_that_dies_and_a_runner_does_not():
+    provisioner = TPUProvisioner(kernel_spec=KernelSpec(argv=[]), kernel_id="k")
+    for options, answers in (({"answers_when_dead": True}, True), ({}, False)):
+        assert "answers_when_dead" not in asyncio.run(provisioner.pre_launch(**options))
+        assert provisioner._answers_when_dead is answers
+
+
 def test_of_a_clients_variables_only_those_are_passed_that_it_added_or_changed(monkeypatch):
     monkeypatch.setenv("SECRET", "of the server")
     monkeypatch.setenv("MODE", "a")
