@@ -101,13 +101,11 @@ TORCH ?= torch==2.13.0
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH); } && touch $@ || \
 		echo "NOT INSTALLED: $(TORCH). Tests that need it will be SKIPPED." >&2
 
-# Each of pytest's processes imports all tests, and many connect a TPU at once. Here one compiles what
-# they import, and one host downloads and compiles what all need, so that not each has to. Errors are
-# pytest's to report.
+# Each of pytest's processes imports all tests: here one compiles what they import, so that not each has
+# to. Errors are pytest's to report.
 .venv/compiled: .venv/torch
 	scripts/system-packages
 	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --quiet --collect-only >/dev/null 2>&1 || true
-	$(BIN)/python tests/shared_packages.py >/dev/null 2>&1 || true
 	@touch $@
 
 .venv/bench: .venv/installed
@@ -173,7 +171,8 @@ $(NEWEST_INSTALLED): pyproject.toml .venv/bin/uv
 	@touch $@
 
 # What `make test` leaves out, one after the other; 3.12 is between the oldest and the newest Python.
-release:
+release: setup
+	$(BIN)/python scripts/catalogue.py --check --complete
 	for target in dist test-long test-oldest test-newest "test-newest NEWEST=$(call find_python,3.12)"; do \
 		$(MAKE) --no-print-directory $$target || exit 1; \
 	done

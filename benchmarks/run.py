@@ -75,7 +75,12 @@ async def ours(machines: Hosts) -> dict[str, Figures]:
                 await asyncio.gather(*(link.agent() for link in opened.links(NAME)))
                 begun, used = time.perf_counter(), time.process_time()
             core: Any = SimpleNamespace(
-                finder=finder, desired=desired, connections=opened, changes=changes, ending=ending
+                finder=finder,
+                desired=desired,
+                connections=opened,
+                changes=changes,
+                ending=ending,
+                connected=SimpleNamespace(is_of_agent=lambda _: False),
             )
             answered = await run(RunService(core), len(node.endpoints))
             results[state] = (time.process_time() - used, time.perf_counter() - begun, answered)

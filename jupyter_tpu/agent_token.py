@@ -10,17 +10,38 @@ import contextlib
 import hmac
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
+from .errors import Reason, TPUError
 from .paths import data_dir
 
 #: Set to 1, commands act as a coding agent: by this token, inside the agents' budget.
 AGENT_VARIABLE = "JUPYTER_TPU_AGENT"
 
 
-def acts_as_agent() -> bool:
-    """Whether commands of this process act as a coding agent."""
-    return os.environ.get(AGENT_VARIABLE, "") not in ("", "0")
+#: Kernelspecs of which the server has said that an agent may run code in their kernels, for what
+#: starts kernels in this process.
+permitted_kernelspecs: set[str] = set()
+
+
+def acts_as_agent(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether commands of this process, or with an *environment*, act as a coding agent."""
+    return environment.get(AGENT_VARIABLE, "") not in ("", "0")
+
+
+def require_person(what: str) -> None:
+    """Raises PERMISSION where commands of this process act as a coding agent. *what*: it runs."""
+    if acts_as_agent():
+        raise refusal(what)
+
+
+def refusal(what: str) -> TPUError:
+    return TPUError(
+        f"A coding agent may not run {what}.",
+        Reason.PERMISSION,
+        "Ask a person to run it. `jupyter tpu skill` shows what agents may run.",
+    )
 
 
 def token_file() -> Path:

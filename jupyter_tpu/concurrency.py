@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from .errors import TPUError, error_for
 from .wording import hosts_text, other_hosts
@@ -51,6 +51,48 @@ async def gather_failures(
         else:
             results[key] = answer
     return results, failed
+
+
+class SharedCalls(Generic[K, T]):
+    """Callers that ask for the same key while it is being asked share the next call: none gets an
+    answer that is older than its question, and a hundred callers cause two calls. On one loop.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[K, asyncio.Task[T]] = {}
+        self._next: dict[K, asyncio.Task[T]] = {}  # they have not begun
+
+    async def get(self, key: K, call: Callable[[], Awaitable[T]]) -> T:
+        """What *call* returns; raises what it raises. Cancelling one caller leaves the others
+        alone. It has a time limit of its own.
+        """
+        task = self._next.get(key)
+        if task is None:
+            task = asyncio.ensure_future(self._run(key, call, self._running.get(key)))
+            self._next[key] = task
+            task.add_done_callback(_retrieved)
+        return await asyncio.shield(task)
+
+    async def _run(
+        self, key: K, call: Callable[[], Awaitable[T]], before: asyncio.Task[T] | None
+    ) -> T:
+        if before is not None:
+            await asyncio.wait([before])
+        self._running[key] = self._next.pop(key)
+        try:
+            return await call()
+        finally:
+            del self._running[key]
+
+    async def close(self) -> None:
+        """Cancels the calls."""
+        await cancel_all([*self._running.values(), *self._next.values()])
+
+
+def _retrieved(task: asyncio.Task[Any]) -> None:
+    # All callers may have been cancelled; then no one sees the error.
+    if not task.cancelled():
+        task.exception()
 
 
 async def finish_on_hosts(calls: Mapping[int, Awaitable[None]], hosts: int) -> None:

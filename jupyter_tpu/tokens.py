@@ -1,8 +1,9 @@
 """Tokens of this computer that kernels, commands and jobs on TPUs get, such as HF_TOKEN.
 
-Only the names are stored here. A value is read when a kernel or command starts, and sent to the
-host over SSH: it becomes a variable of the process there. It is in no file, no log and no list of
-processes.
+What a coding agent starts gets only those that a person has also named for agents: whoever runs a
+program reads its variables. Only the names are stored here. A value is read when a kernel or
+command starts, and sent to the host over SSH: it becomes a variable of the process there. It is in
+no file, no log and no list of processes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .paths import data_dir
 #: Variables that a host must keep as it has them.
 _NOT_PASSED = re.compile(
     r"LD_.*|DYLD_.*|PYTHON.*|CONDA_(PREFIX|DEFAULT_ENV).*|VIRTUAL_ENV|SSH_.*|XDG_.*"
-    r"|JPY_PARENT_PID|PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|TMPDIR"
+    r"|JPY_PARENT_PID|JUPYTER_TPU_.*|PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|TMPDIR"
 )
 
 
@@ -34,17 +35,27 @@ class TokenValue(NamedTuple):
     source: str  # where it was found, for a person
 
 
-def passed_names() -> list[str]:
-    """The variables that processes on TPUs get from this computer, in the order of choice."""
+def passed_names(*, agents: bool = False) -> list[str]:
+    """The variables that processes on TPUs get from this computer, in the order of choice.
+
+    agents: only those that processes of coding agents get, too.
+    """
+    names = _names_in(_file())
+    return [name for name in names if name in _names_in(_agents_file())] if agents else names
+
+
+def _names_in(file: Path) -> list[str]:
     try:
-        names = json.loads(_file().read_text(encoding="utf-8"))
+        names = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-def pass_on(*names: str) -> None:
+def pass_on(*names: str, agents: bool = False) -> None:
     """From now on, what is started on a TPU gets *names*: all of them, or none if this raises.
+
+    agents: also what coding agents start.
 
     Raises INVALID for what is no token's name, and DISK_FULL or PERMISSION if they can't be stored.
     """
@@ -55,25 +66,31 @@ def pass_on(*names: str) -> None:
             )
         if _NOT_PASSED.fullmatch(name):
             raise InvalidInput(f"{name} can't be passed on: hosts have their own.")
-    with _changing() as passed:
-        passed += [name for name in dict.fromkeys(names) if name not in passed]
+    for file in (_file(), _agents_file()) if agents else (_file(),):
+        with _changing(file) as passed:
+            passed += [name for name in dict.fromkeys(names) if name not in passed]
 
 
-def keep_back(name: str) -> bool:
-    """What is started from now on does not get *name*; False: it did not before."""
-    with _changing() as passed:
-        if name not in passed:
-            return False
-        passed.remove(name)
-    return True
+def keep_back(name: str, *, agents: bool = False) -> bool:
+    """What is started from now on does not get *name*; False: it did not before.
+
+    agents: only what coding agents start.
+    """
+    passed_before = name in passed_names(agents=agents)
+    for file in (_agents_file(),) if agents else (_agents_file(), _file()):
+        with _changing(file) as passed:
+            if name in passed:
+                passed.remove(name)
+    return passed_before
 
 
-def passed_variables() -> dict[str, str]:
+def passed_variables(*, agents: bool = False) -> dict[str, str]:
     """The chosen variables that have a value on this computer now, for a process on a host.
 
-    Reads small files: on an event loop, call it in a thread.
+    agents: for a process of a coding agent. Reads small files: on an event loop, call it in a
+    thread.
     """
-    token_values = {name: find(name) for name in passed_names()}
+    token_values = {name: find(name) for name in passed_names(agents=agents)}
     return {name: token.value for name, token in token_values.items() if token is not None}
 
 
@@ -142,16 +159,19 @@ def _file() -> Path:
     return data_dir() / "tokens.json"
 
 
+def _agents_file() -> Path:
+    return data_dir() / "agent-tokens.json"
+
+
 @contextlib.contextmanager
-def _changing() -> Iterator[list[str]]:
-    """The names, which are stored when they have changed; one process at a time."""
-    path = _file()
+def _changing(path: Path) -> Iterator[list[str]]:
+    """The names in a file, which are stored when they have changed; one process at a time."""
     try:
         lock = path.with_suffix(".lock")
         with open(os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600), "rb") as lock_file:
             os.fchmod(lock_file.fileno(), 0o600)  # an earlier version's may be readable by others
             fcntl.flock(lock_file, fcntl.LOCK_EX)
-            before = passed_names()
+            before = _names_in(path)
             names = list(before)
             yield names
             if names != before:

@@ -32,6 +32,7 @@ from .per_process import per_process
 
 if TYPE_CHECKING:
     from .commands.once import HeldTPU, OnceTPU
+    from .commands.session import Session
     from .fleet.models import Operation, Plan
 
 P = ParamSpec("P")
@@ -152,6 +153,21 @@ class _Runner:
     def close(self) -> None:
         self._stack.close()
 
+    def after_loss(self) -> OnceTPU:
+        """What another TPU may cost, in the place of one whose kernel has ended. Raises INTERRUPTED
+        where somebody has ended the TPU, and not Google.
+        """
+        from .commands import once
+        from .commands.session import open_session
+
+        if once.how_ended(self._session, self._held) in ("ended", "gone"):
+            error = once.ended_error(self._held)
+            hint = "To have another one created, call `tpu.close()` first."
+            raise TPUError(error.message, error.reason, hint)
+        self.close()
+        with open_session() as session:
+            return once.for_next_attempt(session, self._requested_tpu, self._held)
+
     def _approve(self, plan: Plan) -> Operation:
         from .agent_token import acts_as_agent
         from .fleet.models import CarryOutPlan
@@ -167,7 +183,7 @@ class _Runner:
         done = self._session.call(self._session.fleet.plans.carry_out(plan.id, approve))
         return self._session.call(self._session.fleet.operations.get(done.operation))
 
-    def _finish(self, operation: Operation) -> Operation:
+    def _finish(self, session: Session, operation: Operation) -> Operation:
         """Waits for an operation, and for what follows on it; says what it does."""
         from .fleet.client import wait_for_end
         from .links import core_thread
@@ -180,13 +196,13 @@ class _Runner:
                 said.append(line)
                 _say(f"{state.tpu}: {line}")
 
-        ended = core_thread().wait(wait_for_end(self._session.fleet, operation, show))
+        ended = core_thread().wait(wait_for_end(session.fleet, operation, show))
         if ended.problem is not None:
             raise ended.problem.to_error()
-        for other in self._session.call(self._session.fleet.operations.list()):
+        for other in session.call(session.fleet.operations.list()):
             follows = other.kind in ("guard", "connect") and operation.kind in ("create", "hunt")
             if follows and (other.tpu, other.zone) == (ended.tpu, ended.zone):
-                self._finish(other)
+                self._finish(session, other)
         return ended
 
     def _release(self) -> None:
@@ -203,8 +219,8 @@ def _call(requested_tpu: OnceTPU, call: tuple[Any, ...]) -> Any:
     with _lock():
         runner = _runners().get(requested_tpu.key)
         if runner is not None and not runner.kernel.alive():
+            requested_tpu = runner.after_loss()
             del _runners()[requested_tpu.key]
-            runner.close()
             runner = None
         if runner is None:
             runner = _runners()[requested_tpu.key] = _Runner(requested_tpu)

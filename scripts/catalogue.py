@@ -2,9 +2,9 @@
 
 Without options it writes into each catalogue what the code has now, and keeps the translations. A
 text that has changed a little keeps its translation, marked as fuzzy, until a translator has looked
-at it. With ``--check`` nothing is written; the exit code says whether the catalogues are up to date
-and right: parameters and code are the same in a text and its translation, and a catalogue with
-"X-Complete: yes" in its head has all translations.
+at it. With ``--check`` nothing is written, and the exit code says whether the translations are
+right: parameters and code are the same in a text and its translation. What has no translation yet
+is shown in English and listed; it is an error only with ``--complete``, for a release.
 
 A language is added by an empty file with a head; see docs/reference/languages.md.
 """
@@ -151,7 +151,6 @@ def read(language: str) -> polib.POFile:
         "Content-Type": "text/plain; charset=UTF-8",
         "Content-Transfer-Encoding": "8bit",
         "Plural-Forms": "nplurals=1; plural=0;",
-        "X-Complete": "no",
         **catalogue.metadata,
     }
     return catalogue
@@ -212,21 +211,32 @@ def _parameters(text: str) -> list[str]:
     return re.findall(r"%\d|\{\w+\}", text)
 
 
-def problems(catalogue: polib.POFile, present: list[Entry]) -> list[str]:
-    """What is wrong with a catalogue, a line each."""
-    result = []
-    present_texts = {entry.text: entry for entry in present}
+def gaps(catalogue: polib.POFile, present: list[Entry]) -> list[str]:
+    """What is shown in English until somebody translates it, and what is left over, a line each."""
+    present_texts = {entry.text for entry in present}
+    states = {
+        entry.msgid: "not in the code"
+        if entry.msgid not in present_texts
+        else "fuzzy"
+        if entry.fuzzy
+        else "not translated"
+        for entry in catalogue
+        if entry.msgid not in present_texts or entry.fuzzy or not _is_translated(entry)
+    }
     has = {entry.msgid for entry in catalogue}
-    result += [f"missing: {text}" for text in present_texts if text not in has]
+    missing = [f"not translated: {entry.text}" for entry in present if entry.text not in has]
+    return missing + [f"{state}: {text}" for text, state in states.items()]
+
+
+def problems(catalogue: polib.POFile, present: list[Entry]) -> list[str]:
+    """What is wrong with its translations, a line each."""
+    result = []
+    plurals = {entry.text: entry.plural for entry in present}
     for entry in catalogue:
-        if entry.msgid not in present_texts:
-            result.append(f"not in the code: {entry.msgid}")
-        elif present_texts[entry.msgid].plural != entry.msgid_plural:
+        if entry.msgid not in plurals or entry.fuzzy or not _is_translated(entry):
+            continue
+        if plurals[entry.msgid] != entry.msgid_plural:
             result.append(f"another plural: {entry.msgid}")
-        elif not _is_translated(entry) or entry.fuzzy:
-            if catalogue.metadata.get("X-Complete") == "yes":
-                state = "fuzzy" if entry.fuzzy else "not translated"
-                result.append(f"{state}: {entry.msgid}")
         else:
             result += _translation_problems(entry)
     return result
@@ -253,6 +263,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Updates or checks the catalogues.")
     parser.add_argument("languages", nargs="*", help="such as zh_CN; all by default")
     parser.add_argument("--check", action="store_true", help="write nothing, report what is wrong")
+    parser.add_argument("--complete", action="store_true", help="also fail for what is missing")
     arguments: Any = parser.parse_args()
     present, code = entries(), 0
     for language in arguments.languages or LANGUAGES:
@@ -261,8 +272,10 @@ def main() -> int:
             catalogue = update(catalogue, present)
             _path(language).parent.mkdir(parents=True, exist_ok=True)
             catalogue.save(str(_path(language)))
-        for problem in problems(catalogue, present):
-            print(f"{language}: {problem}", file=sys.stderr)
+        wrong, missing = problems(catalogue, present), gaps(catalogue, present)
+        for line in (*wrong, *missing):
+            print(f"{language}: {line}", file=sys.stderr)
+        if wrong or (missing and arguments.complete):
             code = 1
         done = sum(_is_translated(entry) and not entry.fuzzy for entry in catalogue)
         print(f"{language}: {done} of {len(catalogue)} texts are translated")

@@ -18,6 +18,7 @@ import logging
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -47,8 +48,18 @@ def main() -> None:
         *(["--debug"] if chosen.debug else _log_options(folder / "lab.log")),
         *(word for word in chosen.rest if word != "--"),
     ]
+    _name_missing_sshd()
     print("Starting JupyterLab with an emulated Cloud TPU …", flush=True)
     _serve(options, folder)
+
+
+def _name_missing_sshd() -> None:
+    """Without OpenSSH's server the emulator has its fallback: a TPU of one host."""
+    from jupyter_tpu.emulator.hosts.etc import sshd_program
+
+    if sys.platform == "linux" and sshd_program() is None:
+        print("OpenSSH's server was not found, so emulated TPUs have only one host.")
+        print("On Debian and Ubuntu: sudo apt install openssh-server", flush=True)
 
 
 def _use_folder(folder: Path) -> None:

@@ -24,12 +24,14 @@ import msgspec
 from jupyter_tpu.agent.protocol import records
 from jupyter_tpu.agent.protocol.requests import REQUESTS
 from jupyter_tpu.cli.root import tpu
+from jupyter_tpu.commands import agent_access
 from jupyter_tpu.environment import host_answers, sharing
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.files import contents, files
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.magics import grammar as magics
 from jupyter_tpu.magics import kernel_grammar
+from jupyter_tpu.mcp.tools import tools
 from jupyter_tpu.server.app import JupyterTPU
 from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.routes import ALL_ROUTES
@@ -61,6 +63,7 @@ def tables() -> dict[str, dict[str, str]]:
                 [*_commands("", magics.line), *_commands("", kernel_grammar.cell)],
             )
         },
+        "billing/agents.md": {"agents": _agents()},
         "reference/security.md": {"hosts": _messages_of_hosts()},
         "reference/rest.md": {
             "routes": _routes(),
@@ -110,6 +113,45 @@ def _commands(parent: str, command: click.Command) -> Iterator[tuple[str, str]]:
     line = " ".join([path, *command.collect_usage_pieces(ctx)])
     about = inspect.cleandoc(command.help or "").split("\n\n")[0]
     yield f"`{line}`", " ".join(about.split())
+
+
+# ---- what coding agents may run -----------------------------------------------------------------
+
+
+def _agents() -> str:
+    """Each command, magic and tool: whether an agent may run it, and when."""
+    names = [name.rpartition(":")[2] for name in tools()]
+    groups = (
+        ("Command", "jupyter tpu", _words(tpu), agent_access.COMMANDS),
+        ("Magic", "%tpu", _words(magics.line), agent_access.MAGICS),
+        ("Cell magic", "%%tpu", ["", "compile"], agent_access.CELLS),
+        ("Tool (MCP)", "", names, agent_access.TOOLS),
+    )
+    return "\n\n".join(
+        _table(
+            (head, "Agents", "Condition", "Options"),
+            (_agents_row(f"{before} {name}".strip(), named.get(name)) for name in names),
+        )
+        for head, before, names, named in groups
+    )
+
+
+def _agents_row(name: str, access: agent_access.Access | None) -> tuple[str, ...]:
+    if access is None:
+        return f"`{name}`", "no", "", ""
+    options = " ".join(f"`{option}`" for option in sorted(access.options))
+    return f"`{name}`", "yes", access.condition, options
+
+
+def _words(group: click.Group) -> Iterator[str]:
+    """The words of each command below *group*: "job start"."""
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        below = group.get_command(ctx, name)
+        if isinstance(below, click.Group):
+            yield from (f"{name} {words}" for words in _words(below))
+        elif below is not None and not below.hidden:
+            yield name
 
 
 # ---- what hosts may say --------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -161,12 +161,14 @@ class Server:
     def kill(self) -> None:
         self.stop(signal.SIGKILL)
 
-    def request(self, method: str, path: str, body: Any = None) -> Any:
+    def request(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Any:
         request = urllib.request.Request(
             self.url + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"token {self.token}"},
+            headers={"Authorization": f"token {self.token}", **(headers or {})},
         )
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from ..commands.copy import copy_files, parse
+from ..agent_token import acts_as_agent
+from ..commands.copy import Copy, copy_files, copy_in_session, parse
 from ..commands.field_options import options_of
 from ..commands.grammar import command, examples
 from ..commands.parameters import complete_zone, copied_paths, project_option
-from ..commands.session import current_target
+from ..commands.session import current_target, open_session
 from ..commands.tables import is_terminal, size
 from ..commands.terminal import clean_console
 from ..errors import Reason, TPUError
 from ..wording import count, hosts_text
 from .console import confirm, json_option, note, print_json, yes_option
-from .waiting import progress_stream
+from .waiting import finish, progress_stream
 
 if TYPE_CHECKING:
     from ..fleet.models import CopyFiles, HostCopy
@@ -65,7 +66,10 @@ def copy(
     progress = _CopyProgress(progress_stream(as_json))
     started = time.monotonic()
     try:
-        copies = _copy(parsed.tpu, request, progress)
+        if acts_as_agent():
+            copies = _copy_by_server(parsed, fields | {"overwrite": request.overwrite}, as_json)
+        else:
+            copies = _copy(parsed.tpu, request, progress)
     except TPUError as error:
         if error.reason is not Reason.NO_FOLDER or request.make_folder:
             raise
@@ -81,6 +85,18 @@ def copy(
     failure = failure_of(parsed.tpu, copies)
     if failure is not None:
         raise failure
+
+
+def _copy_by_server(parsed: Copy, fields: dict[str, Any], as_json: bool) -> list[HostCopy]:
+    """An agent's copy: the server decides which TPUs and files it may use. Asks nothing."""
+    import msgspec
+
+    from ..fleet.models import CopyResult
+
+    with open_session() as session:
+        operation = copy_in_session(session, parsed, fields)
+        ended = finish(session, operation, progress_stream(as_json))
+    return msgspec.convert(ended.result, CopyResult).copies
 
 
 def _copy(tpu: str, request: CopyFiles, progress: _CopyProgress) -> list[HostCopy]:

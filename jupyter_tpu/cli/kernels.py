@@ -11,10 +11,11 @@ from ..agent.protocol.chosen_chips import numbers
 from ..commands.field_options import options_of
 from ..commands.grammar import Group, argument, examples
 from ..commands.parameters import environment_option, tpu_argument
-from ..commands.printing import list_options, print_list
-from ..commands.session import chosen_project, fleet_call, open_session
+from ..commands.printing import current_format, list_options, print_list
+from ..commands.session import chosen_project, fleet_call, open_session, tpu_ref
 from ..commands.tables import table
 from ..errors import Reason, TPUError
+from ..wording import count
 from .console import confirm, json_option, print_json, yes_option
 from .losses import kernels_now
 from .waiting import finish
@@ -42,16 +43,35 @@ def list_kernels(name: str | None) -> None:
         from ..kernels import KernelSpecs
 
         # From this user's files, without a call to Google.
-        print_list(KernelSpecs().list(), _kernelspec_table)
+        specs = KernelSpecs().list()
+        print_list(specs, _kernelspec_table)
+        if not specs and current_format().name == "text":
+            _name_servers_kernels()
         return
     with open_session() as session:
         kernels = kernels_now(session, name)
     print_list(kernels, lambda kernels: _running_table(name, kernels))
 
 
+def _name_servers_kernels() -> None:
+    """A running server may have another data folder; `list` counts the kernels of its TPUs."""
+    from ..fleet.models import ListQuery
+
+    with open_session() as session:
+        if session.server is None:
+            return
+        tpus = session.call(session.fleet.tpus(ListQuery())).tpus
+    for tpu in tpus:
+        if tpu.kernels:
+            print(
+                f"{count(tpu.kernels, 'kernel')} of your Jupyter server: "
+                f"jupyter tpu kernel list {tpu_ref(tpu)}"
+            )
+
+
 def _kernelspec_table(specs: Sequence[KernelSpec]) -> str:
     if not specs:
-        return "No TPU has a kernel here. Add one: jupyter tpu connect NAME"
+        return "Your kernel pickers have no TPU yet. Add one: jupyter tpu connect NAME"
     rows = [
         (
             spec.display_name,

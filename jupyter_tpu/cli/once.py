@@ -62,9 +62,10 @@ def run_once(
                 yes,
                 last=attempt == retries,
             )
-            if ended is not None:
+            if not isinstance(ended, HeldTPU):
                 return ended
             note(f"Google has taken the TPU back. Trying again ({attempt + 1} of {retries}).")
+            requested_tpu = once.for_next_attempt(session, requested_tpu, ended)
     raise AssertionError  # the last attempt returns or raises
 
 
@@ -79,22 +80,20 @@ def _attempt(
     yes: bool,
     *,
     last: bool,
-) -> Run | None:
-    """None: Google has taken the TPU back, and it is not the *last* attempt."""
+) -> Run | HeldTPU:
+    """The TPU: Google has taken it back, and this is not the *last* attempt."""
 
     def approve(plan: Plan) -> Operation:
         note(f"At most ${plan.most:.2f}, about ${plan.usd_per_hour:.2f} an hour. {plan.guard}")
         return carry_out(session, plan, yes=yes or requested_tpu.max_cost is not None)
 
-    held = once.acquire(
-        session, requested_tpu, approve, lambda o: finish_all(session, o, sys.stderr), note
-    )
+    held = once.acquire(session, requested_tpu, approve, _finish_all, note)
     keep_for_guard = False
     try:
-        folder = send_project(session, held.ref, script, lambda o: finish(session, o, sys.stderr))
+        folder = send_project(session, held.ref, script, lambda o: _finish(session, o))
         request.cwd = folder
         request.command = as_text(script_command(script, args))
-        with _watched(session, held) as taken:
+        with _watched(session, held) as loss:
             try:
                 ended = runs.execute(
                     session,
@@ -103,14 +102,18 @@ def _attempt(
                     lambda run: begun(session, run),
                     lambda _: note("Stopping the script."),
                 )
-            except TPUError:
-                if taken.is_set() and not last:
-                    return None
+            except TPUError as error:
+                why = loss.why or _why_lost(session, held)
+                if why == "preempted" and not last:
+                    return held
+                if why in ("ended", "gone"):
+                    raise once.ended_error(held) from error
                 raise
-        lost = ended.code and (taken.is_set() or _is_taken(session, held, ended))
-        if lost and not last:
-            return None
-        if lost:
+        if ended.code and (why := loss.why or _why_lost(session, held, ended)):
+            if why == "preempted" and not last:
+                return held
+            if why != "preempted":
+                raise once.ended_error(held)
             complain("Google has taken the TPU back before the script had ended.")
         elif output is not None:
             keep_for_guard = True
@@ -126,45 +129,51 @@ def _attempt(
             )
             held.unlock()
         else:
-            once.release(
-                session, held, requested_tpu, lambda o: finish(session, o, sys.stderr), note
-            )
+            once.release(session, held, requested_tpu, _finish, note)
+
+
+def _finish(session: Session, operation: Operation) -> None:
+    finish(session, operation, sys.stderr)
+
+
+def _finish_all(session: Session, operation: Operation) -> None:
+    finish_all(session, operation, sys.stderr)
 
 
 def _fetch(session: Session, held: HeldTPU, source: str, destination: Path) -> None:
     """Copies the output folder here. Raises what keeps it from that."""
-    once.fetch(
-        session,
-        held.ref,
-        source,
-        str(destination.parent),
-        lambda o: finish(session, o, sys.stderr),
-    )
+    once.fetch(session, held.ref, source, str(destination.parent), _finish)
     note(f"Copied {source} to {destination}.")
 
 
-def _is_taken(session: Session, held: HeldTPU, ended: Run) -> bool:
-    """Google may say so some time after the hosts have gone."""
-    if all(host.state == "exited" and host.problem is None for host in ended.hosts):
-        return False
+def _why_lost(session: Session, held: HeldTPU, ended: Run | None = None) -> str:
+    """As `once.how_ended`, where hosts are not reached. Google may say it some time later."""
+    if ended and all(host.state == "exited" and host.problem is None for host in ended.hosts):
+        return ""
     end = time.monotonic() + SAID
-    while not once.is_taken(session, held):
+    while not (why := once.how_ended(session, held)):
         if time.monotonic() > end:
-            return False
+            return ""
         time.sleep(LOOK)
-    return True
+    return why
+
+
+class _Loss:
+    """Why the TPU is not there any more, as `once.how_ended` says it; "": it is."""
+
+    why = ""
 
 
 @contextlib.contextmanager
-def _watched(session: Session, held: HeldTPU) -> Iterator[threading.Event]:
-    """Set when Google takes the TPU back. The run is then given up: nobody would answer."""
-    taken, done = threading.Event(), threading.Event()
+def _watched(session: Session, held: HeldTPU) -> Iterator[_Loss]:
+    """Says when the TPU is lost. The run is then given up: nobody would answer."""
+    loss, done = _Loss(), threading.Event()
 
     def look() -> None:
         while not done.wait(LOOK):
             with contextlib.suppress(TPUError):
-                if once.is_taken(session, held):
-                    taken.set()
+                if why := once.how_ended(session, held):
+                    loss.why = why
                     for run in session.call(session.fleet.runs.list(held.ref)):
                         session.call(session.fleet.runs.stop(held.ref, run.id))
                     return
@@ -172,7 +181,7 @@ def _watched(session: Session, held: HeldTPU) -> Iterator[threading.Event]:
     watching = threading.Thread(target=look, name="watches the TPU", daemon=True)
     watching.start()
     try:
-        yield taken
+        yield loss
     finally:
         done.set()
         watching.join(LOOK)

@@ -49,7 +49,7 @@ def _table(operations: Sequence[Operation]) -> str:
         )
         for operation in operations
     ]
-    return table(("ID", "OPERATION", "STATE", "STARTED", "MESSAGE"), rows)
+    return table(("ID", "OPERATION", "STATE", "STARTED", "MESSAGE"), rows, cut_last=True)
 
 
 @operation.command("cancel", epilog=examples("jupyter tpu operation cancel 3f2a"))

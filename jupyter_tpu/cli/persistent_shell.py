@@ -46,6 +46,7 @@ command -v tmux >/dev/null 2>&1 || {
   exec "${SHELL:-/bin/sh}" -l
 }
 %(adopt)s
+%(terminal)s
 exec tmux -u new-session -A -s %(session)s%(options)s
 """
 #: As in other terminals of JupyterLab: the wheel scrolls, and there is no line of tmux's own.
@@ -84,7 +85,9 @@ def keep_shell(
         # ssh says nothing else about whether it was connected.
         connected = Path(folder, "connected")
         touch = f"touch {shlex.quote(str(connected))}".replace("%", "%%")
-        options = ["-t", "-o", "PermitLocalCommand yes", "-o", f"LocalCommand {touch}"]
+        # A connection of its own: over a shared one, OpenSSH runs no LocalCommand.
+        options = ["-t", "-S", "none"]
+        options += ["-o", "PermitLocalCommand yes", "-o", f"LocalCommand {touch}"]
         command = [*ssh, *options, *destination]
         code = subprocess.call([*command, _script(session, adopt=jupyterlab)])
         if not connected.exists():
@@ -116,11 +119,13 @@ def _end(number: int, _: object) -> None:
 
 def _script(session: str, *, adopt: bool = False, jupyterlab: bool = False) -> str:
     """What the host's shell runs; *session* was checked."""
+    from ..ssh.clean_shell import KNOWN_TERMINAL
     from ..ssh.login_shell import shell_line
 
     script = _ATTACH % {
         "session": session,
         "no_tmux": shlex.quote(_NO_TMUX),
+        "terminal": KNOWN_TERMINAL,
         "adopt": _ADOPT % {"session": session} if adopt else "",
         "options": _LIKE_JUPYTERLAB if adopt or jupyterlab else "",
     }

@@ -44,9 +44,11 @@ def main() -> int:
 
 
 def proxy(args: argparse.Namespace) -> None:
+    from ..agent_token import require_person
     from ..ssh import openssh_config
     from ..ssh.keys import KEY_VARIABLE, USER_VARIABLE
 
+    require_person(f"`ssh {args.name}`")
     # The settings the entry was written with, wherever ssh is started.
     given = {"JUPYTER_TPU_DATA_DIR": args.data, KEY_VARIABLE: args.key}
     given[USER_VARIABLE] = args.user

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ import click
 from ..backoff import Backoff
 from ..commands.grammar import command, examples
 from ..errors import Reason, TPUError
+from ..python_command import module_command
 
 if TYPE_CHECKING:
     from ..fleet.servers import Server
@@ -86,7 +86,7 @@ def _start() -> Server:
     environment = {"JUPYTER_TPU_PROJECT_SYNC": "off", **os.environ}
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "jupyter_server", *options],
+            module_command("jupyter_server", *options),
             cwd=Path.home(),
             env=environment,
             stdin=subprocess.DEVNULL,

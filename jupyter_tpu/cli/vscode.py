@@ -19,6 +19,7 @@ from ..commands.grammar import argument, command, examples
 from ..commands.parameters import worker_option
 from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
+from ..python_command import RUN_MODULE
 from .jsonc import Part, indent_at, insert, parse, parts
 
 _UNIT = "    "
@@ -76,7 +77,7 @@ def tasks() -> list[dict[str, Any]]:
     return [
         {
             **_task("start Jupyter server", "JupyterLab with the TPU panel, in the background", []),
-            "args": ["-m", "jupyterlab", "--no-browser"],
+            "args": [*RUN_MODULE, "jupyterlab", "--no-browser"],
             "isBackground": True,
             "problemMatcher": _until(begins="jupyter_tpu|Serving|extension", ends="is running at"),
         },
@@ -116,7 +117,7 @@ def _task(label: str, detail: str, args: list[str]) -> dict[str, Any]:
         "detail": detail,
         "type": "process",
         "command": "${command:python.interpreterPath}",
-        "args": ["-m", "jupyter_tpu.cli", *args],
+        "args": [*RUN_MODULE, "jupyter_tpu.cli", *args],
         "problemMatcher": [],
         # With the focus, so that the user can answer the command's questions.
         "presentation": {"reveal": "always", "focus": True, "panel": "dedicated", "clear": True},

@@ -12,6 +12,7 @@ from ..lazy import lazy_names
 from .models import (
     API,
     OPERATION_LABEL,
+    OWN_LABELS,
     DataDisk,
     Endpoint,
     GuestAttributes,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         without_chips,
     )
     from .compute_engine import ComputeEngine
+    from .errors import APIDisabled
     from .google import GoogleCloud
     from .tpu import CloudTPU, has_ssh_key, uses_os_login
 
@@ -57,6 +59,7 @@ __getattr__ = lazy_names(
             "attached_name check_ours is_attached is_emulated without_chips"
         ),
         "compute_engine": "ComputeEngine",
+        "errors": "APIDisabled",
         "google": "GoogleCloud",
         "tpu": "CloudTPU has_ssh_key uses_os_login",
     },

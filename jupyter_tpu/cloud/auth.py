@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Reason, TPUError
 from ..wording import first_sentence
 from . import gcloud
+from .outbound import grpc_proxy, grpc_roots, token_request, untrusted_certificate
 from .target import EmulatorAddress
 
 if TYPE_CHECKING:
@@ -28,17 +29,20 @@ _CREDENTIALS_LIMIT = 30.0  # seconds
 def load_grpc() -> None:
     """Call it before Google's libraries are imported, which import gRPC.
 
-    Else its handlers print a warning at each fork, such as that of `!cmd` in a notebook. It reads
-    the variable when it is imported; the programs that are started from here should not get it.
+    Else its handlers print a warning at each fork, such as that of `!cmd` in a notebook, and a line
+    for each connection that fails, which our error says. It reads the variables when it is
+    imported; the programs that are started from here should not get them.
     """
-    name = "GRPC_ENABLE_FORK_SUPPORT"
-    if "grpc" in sys.modules or name in os.environ:
+    quiet = {"GRPC_ENABLE_FORK_SUPPORT": "0", "GRPC_VERBOSITY": "ERROR"}
+    added = {name: value for name, value in quiet.items() if name not in os.environ}
+    if "grpc" in sys.modules:
         return
-    os.environ[name] = "0"
+    os.environ.update(added)
     try:
         import grpc  # noqa: F401
     finally:
-        os.environ.pop(name, None)
+        for name in added:
+            os.environ.pop(name, None)
 
 
 _grpc_process = 0  # the one that uses gRPC
@@ -72,13 +76,49 @@ async def google_client() -> TpuAsyncClient:
             LOGIN,
         ) from error
     from google.cloud.tpu_v2 import TpuAsyncClient
+    from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
 
-    return TpuAsyncClient(credentials=credentials)
+    def transport(**settings: Any) -> TpuGrpcAsyncIOTransport:
+        return TpuGrpcAsyncIOTransport(**{**settings, "channel": _google_channel})
+
+    return TpuAsyncClient(credentials=credentials, transport=transport)
 
 
-def google_token() -> str:
-    """An access token of the Application Default Credentials; NO_CREDENTIALS without one."""
-    return str(_fresh_credentials().token)
+def _google_channel(
+    host: str,
+    *,
+    credentials: Any,
+    ssl_credentials: Any = None,
+    options: Any = (),
+    **settings: Any,
+) -> Any:
+    """A channel as Google's library makes it, through the proxy and with the certificates that this
+    computer is set to.
+    """
+    import grpc
+    from google.auth.transport.grpc import AuthMetadataPlugin
+    from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
+
+    name = host.partition(":")[0]
+    options = [*options, *grpc_proxy(name)]
+    roots = grpc_roots()
+    if roots is None or ssl_credentials is not None:  # a certificate of this computer's own
+        return TpuGrpcAsyncIOTransport.create_channel(
+            host,
+            credentials=credentials,
+            ssl_credentials=ssl_credentials,
+            options=options,
+            **settings,
+        )
+    # Which certificates the library asks for tokens with can't be said to it.
+    plugin = AuthMetadataPlugin(credentials, token_request(), default_host=name)
+    return grpc.aio.secure_channel(
+        host,
+        grpc.composite_channel_credentials(
+            grpc.ssl_channel_credentials(roots), grpc.metadata_call_credentials(plugin)
+        ),
+        options=options,
+    )
 
 
 class GoogleToken:
@@ -91,13 +131,15 @@ class GoogleToken:
         self._credentials: Any = None
         self._lock = threading.Lock()
 
-    def get(self) -> str:
-        """Raises NO_CREDENTIALS."""
+    def headers(self, project: str = "") -> dict[str, str]:
+        """Of a call about a *project* ("" for one about none). Raises NO_CREDENTIALS."""
         with self._lock:
             if self._credentials is None or not self._credentials.valid:
                 self._credentials = None  # so that a login since then is seen
                 self._credentials = _fresh_credentials()
-            return str(self._credentials.token)
+            token = {"Authorization": f"Bearer {self._credentials.token}"}
+            quota_project = _quota_project(self._credentials, project)
+            return token | ({"X-Goog-User-Project": quota_project} if quota_project else {})
 
     def refused(self) -> None:
         """Google does not take the token (any more)."""
@@ -111,14 +153,28 @@ def service_account() -> str:
     return str(getattr(_fresh_credentials(), "service_account_email", "") or "")
 
 
+def _quota_project(credentials: Any, project: str) -> str:
+    """The project whose quota of calls is used: the credentials' own. A person's may name none, and
+    some APIs insist on one; a service account has that in which it was made.
+    """
+    if own := getattr(credentials, "quota_project_id", None):
+        return str(own)
+    from google.auth import external_account_authorized_user
+    from google.oauth2 import credentials as user
+
+    people = (user.Credentials, external_account_authorized_user.Credentials)
+    return project if isinstance(credentials, people) else ""
+
+
 def _fresh_credentials():
     from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
-    from google.auth.transport.requests import Request
 
     try:
         credentials = default_credentials()
-        credentials.refresh(Request())
+        credentials.refresh(token_request())
     except (DefaultCredentialsError, GoogleAuthError) as error:
+        if (untrusted := untrusted_certificate(error, "Google's login")) is not None:
+            raise untrusted from error
         raise TPUError(
             f"The Google Cloud credentials can't be used: {first_sentence(str(error))}",
             Reason.NO_CREDENTIALS,
@@ -144,7 +200,11 @@ def default_credentials():
     # default() we may use any kind of credentials: the file is the user's own.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        return google.auth.load_credentials_from_file(str(path), scopes=[SCOPE])[0]
+        return google.auth.load_credentials_from_file(
+            str(path),
+            scopes=[SCOPE],
+            quota_project_id=os.environ.get("GOOGLE_CLOUD_QUOTA_PROJECT"),
+        )[0]
 
 
 def emulator_client(address: EmulatorAddress) -> TpuAsyncClient:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from ..errors import InvalidInput, Reason, TPUError
 from ..wording import first_sentence
 from .auth import LOGIN
+from .outbound import untrusted_certificate
 
 if TYPE_CHECKING:
     from google.api_core.exceptions import GoogleAPICallError
@@ -78,6 +79,12 @@ _LIMITS = (Reason.NO_CAPACITY, Reason.QUOTA, Reason.RATE_LIMITED)
 #: By the `reason` of a google.rpc.ErrorInfo.
 _BY_DETAIL: dict[str, tuple[Reason, str]] = {
     "BILLING_DISABLED": (Reason.PERMISSION, "Link a billing account to the project."),
+    "USER_PROJECT_DENIED": (
+        Reason.PERMISSION,
+        "Your calls use the quota of that project. Ask its owner for the role Service Usage "
+        "Consumer (roles/serviceusage.serviceUsageConsumer), or choose another project: "
+        "`gcloud auth application-default set-quota-project PROJECT`.",
+    ),
     "RATE_LIMIT_EXCEEDED": (Reason.RATE_LIMITED, _RATE_HINT),
     "RESOURCE_QUOTA_EXCEEDED": (Reason.QUOTA, _QUOTA_HINT),
 }
@@ -134,7 +141,7 @@ def classify(
             Reason.PERMISSION,
             f"Type `gcloud auth application-default set-quota-project {project or 'PROJECT'}`.",
         )
-    if detail == "SERVICE_DISABLED" or "it is disabled" in message:
+    if _is_disabled(detail, message):
         return (
             Reason.PERMISSION,
             f"Enable the API: `gcloud services enable tpu.googleapis.com "
@@ -151,6 +158,10 @@ def classify(
         if (expected_code is None or expected_code == code) and re.search(pattern, wording):
             return (reason, hint)
     return _BY_CODE.get(code or 0, (Reason.INTERNAL, ""))
+
+
+def _is_disabled(detail: str, message: str) -> bool:
+    return detail == "SERVICE_DISABLED" or "it is disabled" in message
 
 
 def _without_names(message: str) -> str:
@@ -208,7 +219,13 @@ def _error(code: int | None, message: str, details: _Details, project: str) -> T
         hint += " Wait a minute."  # Google's limits are per minute
     if reason is Reason.INVALID:
         return InvalidInput(tidy(message), hint)
+    if _is_disabled(details.reason, message):
+        return APIDisabled(tidy(message), reason, hint)
     return TPUError(tidy(message), reason, hint, retry_after=details.retry_after, scope=scope)
+
+
+class APIDisabled(TPUError):
+    """The project does not use this API: nothing can be there (PERMISSION)."""
 
 
 def never_sent(error: TPUError) -> bool:
@@ -223,6 +240,8 @@ def never_sent(error: TPUError) -> bool:
 
 
 def _unavailable(message: str, emulated: bool) -> TPUError:
+    if (untrusted := untrusted_certificate(message, _who(emulated))) is not None:
+        return untrusted
     plugin = re.search(r"metadata from plugin failed with error: (.*)", message, re.DOTALL)
     if plugin and emulated:
         return _unauthenticated(plugin[1], emulated)

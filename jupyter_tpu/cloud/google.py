@@ -17,6 +17,7 @@ from msgspec import structs
 from .. import catalog
 from ..catalog import API
 from ..errors import Reason, TPUError
+from .errors import APIDisabled
 from .host_numbers import HostNumbers, in_order_of, numbered
 from .known_apis import KnownAPIs
 from .models import (
@@ -108,11 +109,11 @@ class GoogleCloud(Cloud):
     # ---- TPUs ----
 
     async def list_nodes(self, zone: str = "-") -> NodeList:
-        """TPUs of both. A control plane that does not answer is in `NodeList.unanswered`; an error
-        is raised if none does.
+        """TPUs of both. A control plane that does not answer is in `NodeList.unanswered`, or in
+        `NodeList.refused`; an error is raised if none does.
         """
         answers = await self._ask_all(lambda cloud: cloud.list_nodes(zone), zone)
-        lists, unanswered = await self._split(answers, zone)
+        lists, unanswered, refused = await self._split(answers, zone)
         nodes: dict[NodeName, Node] = {}
         for node_list in lists.values():
             for node in node_list.nodes:
@@ -126,6 +127,7 @@ class GoogleCloud(Cloud):
             nodes=tuple(numbered(node, known) for node in nodes.values()),
             unreachable=_united(node_list.unreachable for node_list in lists.values()),
             unanswered=unanswered,
+            refused=refused,
         )
 
     async def get_node(self, name: NodeName) -> Node:
@@ -184,7 +186,7 @@ class GoogleCloud(Cloud):
     async def list_queued(self, zone: str = "-") -> QueuedList:
         """As `list_nodes`. Compute Engine has no names of its own for requests."""
         answers = await self._ask_all(lambda cloud: cloud.list_queued(zone), zone)
-        lists, unanswered = await self._split(answers, zone)
+        lists, unanswered, refused = await self._split(answers, zone)
         queued = [
             queued_tpus for queued_list in lists.values() for queued_tpus in queued_list.queued
         ]
@@ -194,6 +196,7 @@ class GoogleCloud(Cloud):
             queued=tuple(queued),
             unreachable=_united(queued_list.unreachable for queued_list in lists.values()),
             unanswered=unanswered,
+            refused=refused,
         )
 
     async def get_queued(self, name: NodeName) -> QueuedTPUs:
@@ -271,8 +274,10 @@ class GoogleCloud(Cloud):
 
     async def _split(
         self, answers: dict[API, _T | TPUError], zone: str
-    ) -> tuple[dict[API, _T], dict[API, TPUError]]:
-        """What answered, and what did not. Raises if none answered."""
+    ) -> tuple[dict[API, _T], dict[API, TPUError], dict[API, TPUError]]:
+        """What answered, what did not, and what refused though no TPU of it is known. Raises if
+        none answered.
+        """
         answered: dict[API, _T] = {}
         failed: dict[API, TPUError] = {}
         for api, answer in answers.items():
@@ -282,15 +287,20 @@ class GoogleCloud(Cloud):
                 answered[api] = answer
         if not answered:
             raise failed["tpu"]
+        refused: dict[API, TPUError] = {}
         if (error := failed.get("compute")) is not None and error.reason in _NOT_THERE:
-            # The project does not use Compute Engine's API, or may not: then it has no TPU there.
             used = await self._known(lambda apis: apis.any_in(self.project, "compute"))
             if not used:
                 del failed["compute"]
+                # A project that does not use Compute Engine's API has no TPU there.
+                if not isinstance(error, APIDisabled):
+                    refused["compute"] = error
         error = failed.get("tpu")
         if error is not None and zone != "-" and error.reason in _NOT_THERE:
-            del failed["tpu"]  # of a zone that only Compute Engine has
-        return answered, failed
+            may_not = error.reason is Reason.PERMISSION and catalog.is_zone(zone, "tpu")
+            if not may_not:
+                del failed["tpu"]  # of a zone that only Compute Engine has
+        return answered, failed, refused
 
     async def _all_of(
         self, ask: Callable[[Cloud], Awaitable[tuple[str, ...]]], zone: str
@@ -300,7 +310,7 @@ class GoogleCloud(Cloud):
         tpu = answers["tpu"]
         if isinstance(tpu, TPUError) and (zone == "-" or tpu.reason not in _NOT_THERE):
             raise tpu
-        lists, _ = await self._split(answers, zone)
+        lists, _, _ = await self._split(answers, zone)
         return tuple(dict.fromkeys(name for names in lists.values() for name in names))
 
     # ---- names ----

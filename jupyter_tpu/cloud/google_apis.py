@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 from ..errors import Reason, TPUError
 from .auth import GoogleToken, load_grpc
 from .errors import call_error
+from .outbound import opener, untrusted_certificate
 from .target import Place, Target
 
 TIMEOUT = 20.0  # seconds, for one answer
@@ -62,7 +63,7 @@ class GoogleAPIs:
     def _call(
         self, method: str, api: str, path: str, query: dict[str, str], body: bytes | None
     ) -> dict[str, Any]:
-        base, token = self._sign_in()
+        base, headers = self._sign_in()
         # An emulator has Cloud TPU at its root, and each other API under its name. (Compute
         # Engine's paths begin with it anyway.)
         bare = api == "tpu" or path.startswith(f"/{api}/")
@@ -72,14 +73,10 @@ class GoogleAPIs:
             f"{url}?{urlencode(query)}" if query else url,
             data=body,
             method=method,
-            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            headers={**headers, "Content-Type": "application/json"},
         )
-        if not base and self._project:  # which project's quota of calls it uses
-            request.add_header("X-Goog-User-Project", self._project)
-        # A proxy that is set for the internet must not get calls to this machine.
-        handlers = [urllib.request.ProxyHandler({})] if base else []
         try:
-            with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT) as response:
+            with opener(emulated=bool(base)).open(request, timeout=TIMEOUT) as response:
                 answer = json.load(response)
                 self._set_clock(response.headers.get("Date"))
         except urllib.error.HTTPError as error:
@@ -92,6 +89,8 @@ class GoogleAPIs:
                 "Check the network connection, and try again.",
             ) from error
         except (OSError, HTTPException) as error:
+            if (untrusted := untrusted_certificate(error, self._who(api))) is not None:
+                raise untrusted from error
             raise TPUError(
                 f"{self._who(api)} can't be reached: {error}.",
                 Reason.UNAVAILABLE,
@@ -108,14 +107,14 @@ class GoogleAPIs:
             if date:
                 self._ahead = parsedate_to_datetime(date) - datetime.now(UTC)
 
-    def _sign_in(self) -> tuple[str, str]:
-        """An emulator's address, and the token."""
+    def _sign_in(self) -> tuple[str, dict[str, str]]:
+        """An emulator's address, and the headers that say who asks."""
         address = self._place.emulator
         if address is None:
-            return "", self._token.get()
+            return "", self._token.headers(self._project)
         try:
             with open(address.token_file, encoding="ascii") as file:
-                return address.rest, file.read().strip()
+                return address.rest, {"Authorization": f"Bearer {file.read().strip()}"}
         except OSError as error:
             raise TPUError(
                 f"The emulator's token can't be read: {error}.",

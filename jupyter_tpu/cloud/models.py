@@ -18,6 +18,8 @@ Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
 DISK_GB = 200
 #: For how long flex-start of Compute Engine waits for capacity at most; seconds.
 LONGEST_WAIT = 7200.0
+#: What the keys of this program's own labels begin with.
+OWN_LABELS = "jupyter-tpu-"
 #: The label that a TPU carries for the operation which creates it.
 OPERATION_LABEL = "jupyter-tpu-operation"
 #: The label of an instance of Compute Engine whose end time this program has set.
@@ -300,6 +302,12 @@ class QueuedList(Struct, frozen=True, kw_only=True):
     queued: tuple[QueuedTPUs, ...]
     unreachable: tuple[str, ...] = ()
     unanswered: dict[API, TPUError] = {}  # as of a `NodeList`
+    refused: dict[API, TPUError] = {}  # as of a `NodeList`
+
+    @property
+    def not_listed(self) -> dict[API, TPUError]:
+        """As of a `NodeList`."""
+        return {**self.refused, **self.unanswered}
 
 
 class NodeList(Struct, frozen=True, kw_only=True):
@@ -311,6 +319,14 @@ class NodeList(Struct, frozen=True, kw_only=True):
     problem: TPUError | None = None
     #: Control planes that did not answer, and why: TPUs of theirs are missing.
     unanswered: dict[API, TPUError] = {}
+    #: Control planes that don't list TPUs for these credentials, and why. None of their TPUs was
+    #: ever seen, but other people's or earlier ones may be there, and be billed.
+    refused: dict[API, TPUError] = {}
+
+    @property
+    def not_listed(self) -> dict[API, TPUError]:
+        """The control planes of which TPUs may be missing, and why."""
+        return {**self.refused, **self.unanswered}
 
 
 class OperationStatus(Struct, frozen=True):

@@ -116,7 +116,8 @@ class Place:
         raise TPUError(
             "No Google Cloud project is set.",
             Reason.NO_PROJECT,
-            "Set one with `gcloud config set project PROJECT`.",
+            "Set one with `gcloud config set project PROJECT`. To try it without Google Cloud: "
+            "`jupyter tpu emulator`.",
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -140,16 +141,19 @@ def show(as_json: bool) -> None:
         "jupyter tpu budget set agent --day 20",
         "jupyter tpu budget set agent --day 20 --total 100 --until 2026-12-31 --type v5e "
         "--zone us-west4-a",
+        "jupyter tpu budget set agent --folder ~/project",
     ),
 )
 @_who_argument
-@options_of("Budget", "day", "total", "until", "types", "zones")
+@options_of("Budget", "day", "total", "until", "types", "zones", "folder")
 @project_option
 @json_option
 def set_budget(who: str, fields: dict[str, Any], as_json: bool) -> None:
-    """Set a budget, in place of an earlier one."""
+    """Set a budget, in place of an earlier one. With --folder alone, only the folder changes."""
     from ..fleet.models import Budget
 
+    if fields["folder"]:
+        fields["folder"] = os.path.abspath(os.path.expanduser(fields["folder"]))
     overview = fleet_call(lambda fleet: fleet.budgets.set(Budget(who=who, **fields)))
     use = next(use for use in overview.budgets if use.budget.who == who)
     print_result(use, f"{who}: {use.text}.", as_json)
@@ -212,8 +216,8 @@ def _answer(plan: str, *, approve: bool) -> None:
 def allow(name: str, off: bool, confirmed: tuple[str, ...]) -> None:
     """Let coding agents run commands on a TPU that a person has created.
 
-    It counts for this TPU, not for a later one of the same name. Agents still can't stop or delete
-    it.
+    It counts for this TPU, not for a later one of the same name. Agents can then read what your own
+    programs there have in memory and variables. They still can't stop or delete it.
     """
     from ..fleet.models import AllowAgents
 

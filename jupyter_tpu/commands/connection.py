@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidInput
-from .field_options import options_of, read_dependencies
+from .field_options import options_of
 from .grammar import section
 
 if TYPE_CHECKING:
@@ -42,8 +42,26 @@ class Content:
             environment=environment, setup=HostSetup(**self._setup), **self._fields
         )
         if self._pyproject:
-            connect_tpu.packages = [*read_dependencies(self._pyproject), *connect_tpu.packages]
+            self._add_project(connect_tpu, self._pyproject)
         return connect_tpu
+
+    def _add_project(self, connect_tpu: ConnectTPU, path: str) -> None:
+        from ..environment.packages import merge
+        from ..environment.pythons import fits
+        from .pyproject import read_project
+
+        project = read_project(path)
+        connect_tpu.packages = merge(project.packages, connect_tpu.packages)
+        if project.options:
+            lines = [*project.options, connect_tpu.requirements or ""]
+            connect_tpu.requirements = "\n".join(filter(None, lines))
+        if not connect_tpu.python:
+            connect_tpu.python = project.python
+        elif project.python and not fits(connect_tpu.python, project.python):
+            raise InvalidInput(
+                f"{path} needs Python {project.python}, so --python {connect_tpu.python} is not "
+                "possible."
+            )
 
     def needs_connect(self) -> None:
         """Raises INVALID if options were given to a command that does not connect."""
@@ -79,7 +97,7 @@ def content_options(title: str = "") -> Callable[[Callable[..., Any]], Callable[
         click.option(
             "--pyproject",
             metavar="FILE",
-            help="A pyproject.toml, whose dependencies are installed.",
+            help="A pyproject.toml, whose dependencies are installed, for a Python that it allows.",
         ),
         options_of("ConnectTPU", "lock", "then_run", into="content"),
         options_of("HostSetup", "apt", "timezone", "script", "oh_my_zsh", into="setup"),

@@ -4,7 +4,6 @@ files that they name.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -197,29 +196,6 @@ def read_requirements_file(path: str) -> str:
     from ..environment.requirement_lines import read_requirements
 
     return _read(path, read_requirements)
-
-
-def read_dependencies(path: str) -> list[str]:
-    """``project.dependencies`` of a pyproject.toml, or of the one in a folder."""
-    file = Path(path).expanduser()
-    text = read_text(str(file / "pyproject.toml" if file.is_dir() else file))
-    try:
-        dependencies = tomllib.loads(text).get("project", {}).get("dependencies", [])
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path} is not a TOML file: {error}.") from None
-    if not isinstance(dependencies, list) or not all(
-        isinstance(item, str) for item in dependencies
-    ):
-        raise InvalidInput(f"The project.dependencies in {path} are not a list of packages.")
-    from ..environment.requirement_lines import is_local
-
-    for dependency in dependencies:
-        if is_local(dependency):
-            raise InvalidInput(
-                f"In {path}, {dependency} is a file or folder of this computer.",
-                "Hosts install packages from the network: write NAME, or NAME @ https://ADDRESS.",
-            )
-    return dependencies
 
 
 def _read(path: str, read: Callable[[str], str]) -> str:

@@ -101,6 +101,12 @@ class Command(TranslatedHelp, click.Command):
         }
         return super().parse_args(ctx, _repeated(args, repeatable))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        from .agent_access import require_command
+
+        require_command(ctx)
+        return super().invoke(ctx)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         lines = [
             (parameter.metavar or "", parameter.description)

@@ -53,12 +53,13 @@ def hunt_table(hunts: Sequence[Hunt]) -> str:
             hunt.zone,
             str(hunt.attempted),
             local_time(hunt.created),
-            hunt.message if hunt.waiting else next_text(hunt) or _last_problem(hunt),
             hunt.id,
+            hunt.message if hunt.waiting else next_text(hunt) or _last_problem(hunt),
         )
         for hunt in hunts
     ]
-    return table(("NAME", "STATE", "ZONE", "ATTEMPTS", "STARTED", "MESSAGE", "ID"), rows)
+    heads = ("NAME", "STATE", "ZONE", "ATTEMPTS", "STARTED", "ID", "MESSAGE")
+    return table(heads, rows, cut_last=True)
 
 
 def describe_hunt(hunt: Hunt) -> str:

@@ -15,17 +15,34 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ..environment.on_host.indexes import split
 from ..errors import InvalidInput, Reason, TPUError
+from ..python_command import SAFE_PATH
+from ..wording import count
 
 if TYPE_CHECKING:
     from ..catalog import AcceleratorType
+    from ..cloud.models import Tier
     from ..fleet.models import EnvironmentLock, Job
 
 Tool = Literal["skypilot", "gcluster", "kinetic"]
 TOOLS: tuple[Tool, ...] = ("skypilot", "gcluster", "kinetic")
 _ENDINGS = {"skypilot": "sky.yaml", "gcluster": "gcluster.sh", "kinetic": "kinetic.py"}
-#: Generations that Kinetic knows by our names.
-_KINETIC = ("v3", "v4", "v5e", "v5p", "v6e")
+#: What Kinetic can make, by our names of generations. Source: ``TPUS`` in its
+#: ``core/accelerators.py`` (keras-kinetic 0.0.4); a test compares them.
+_KINETIC = {
+    "v3": "2x2 4x4 4x8 8x8 8x16 16x16 16x32 32x32 32x64",
+    "v4": ("2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8 4x8x8 8x8x8 8x8x16 8x16x16 16x16x16"),
+    "v5e": "1x1 2x2 2x4 4x4 4x8 8x8 8x16 16x16",
+    "v5p": "2x2x2 2x2x4 2x4x4",
+    "v6e": "2x4 4x4",
+}
+#: What it runs on one node though it has more than four chips.
+_KINETIC_ONE_NODE = {("v5e", "2x4")}
+#: Kinetic removes the lines of these, unless they have its mark.
+_KINETIC_REMOVES = re.compile(r"(?m)^((?:jax|jaxlib|libtpu|libtpu-nightly)(?![\w.-]).*)$")
+#: gcluster cuts off what is longer.
+_GCLUSTER_NAME = 28
 
 #: Of each tool on PyPI: its package there, its module and command, and a program that reads a file
 #: with the tool's own parser and prints the tool's version.
@@ -72,15 +89,15 @@ def export_job(
     to: Tool,
     project: str,
     *,
-    spot: bool,
+    tier: Tier,
 ) -> ExportedJob:
     """The file of a job for a tool.
 
-    lock: the exact packages of its environment; None if it has none of ours. kind, spot: of the TPU
+    lock: the exact packages of its environment; None if it has none of ours. kind, tier: of the TPU
     that it ran on. project: the local folder with its files. Raises INVALID for what the tool can't
     do.
     """
-    export = _Export(job, lock, kind, project, spot=spot)
+    export = _Export(job, lock, kind, project, tier=tier)
     content = {"skypilot": export.skypilot, "gcluster": export.gcluster, "kinetic": export.kinetic}
     text = content[to](f"{export.name}.{_ENDINGS[to]}")
     return ExportedJob(f"{export.name}.{_ENDINGS[to]}", text, export.notes)
@@ -101,7 +118,10 @@ def check(to: Tool, path: Path) -> str:
     if python is None:
         return f"Not checked: {package} is not installed here (uv tool install {package})."
     done = subprocess.run(
-        [python, "-c", program, str(path)], capture_output=True, text=True, timeout=_CHECK_LIMIT
+        [python, "-c", SAFE_PATH + program, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=_CHECK_LIMIT,
     )
     lines = (done.stderr if done.returncode else done.stdout).strip().splitlines() or ["?"]
     if done.returncode:
@@ -134,9 +154,9 @@ class _Export:
         kind: AcceleratorType,
         project: str,
         *,
-        spot: bool,
+        tier: Tier,
     ) -> None:
-        self.job, self.kind, self.project, self.spot = job, kind, project, spot
+        self.job, self.kind, self.project, self.tier = job, kind, project, tier
         self.name = re.sub(r"[^a-z0-9]+", "-", job.name.lower()).strip("-")[:40] or "job"
         if not self.name[0].isalpha():
             self.name = f"job-{self.name}"
@@ -157,6 +177,13 @@ class _Export:
     # ---- SkyPilot: docs.skypilot.co/en/latest/reference/yaml-spec.html
 
     def skypilot(self, file: str) -> str:
+        if not self.kind.tpu_zones:
+            raise InvalidInput(
+                f"SkyPilot can't create a {self.kind.name}: it uses Cloud TPU, which does not have "
+                "it.",
+                "Use --to gcluster.",
+            )
+        self._note_tier("SkyPilot creates an on-demand TPU")
         task: dict[str, object] = {
             "name": self.name,
             "workdir": self.project,
@@ -164,7 +191,7 @@ class _Export:
                 "infra": f"gcp/{self.job.zone.rpartition('-')[0]}/{self.job.zone}",
                 "accelerators": f"tpu-{self.kind.name}:1",
                 "accelerator_args": {"runtime_version": self.kind.version},
-                **({"use_spot": True} if self.spot else {}),
+                **({"use_spot": True} if self.tier == "spot" else {}),
             },
             "setup": f"{self._install('~/env')}\n",
             "run": self._script(
@@ -180,6 +207,9 @@ class _Export:
     # The files of the build context are in the root folder of the image (pkg/imagebuilder).
 
     def gcluster(self, file: str) -> str:
+        name = self.name
+        if len(name) > _GCLUSTER_NAME:
+            name = f"{name[: _GCLUSTER_NAME - len(self.job.id) - 1].rstrip('-')}-{self.job.id}"
         script = "\n".join(
             [
                 "set -e",
@@ -189,7 +219,7 @@ class _Export:
         )
         words = [
             "gcluster job submit",
-            f"--name {self.name}",
+            f"--name {name}",
             '--project "$PROJECT" --cluster "$CLUSTER" --location "$LOCATION"',
             f"--compute-type {self.kind.name}",
             f"--topology {self.kind.topology}",
@@ -203,8 +233,10 @@ class _Export:
             "GCLUSTER_IMAGE_REPO names your Artifact Registry repository. Files that must not be "
             "in the image belong in .dockerignore."
         )
-        if self.spot:
-            self.notes.append("The job ran on a spot TPU. The node pool decides that in a cluster.")
+        if self.tier != "on-demand":
+            self.notes.append(
+                f"The job ran on a {self.tier} TPU. The node pool decides that in a cluster."
+            )
         return "\n".join(
             [
                 "#!/bin/sh",
@@ -224,23 +256,40 @@ class _Export:
     # ---- Kinetic: keras-kinetic on PyPI
 
     def kinetic(self, file: str) -> str:
-        if self.kind.generation not in _KINETIC:
-            raise InvalidInput(f"Kinetic does not know TPUs of the type {self.kind.name}.")
-        if self.kind.hosts > 1:
+        generation, topology = self.kind.generation, self.kind.topology
+        known = _KINETIC.get(generation, "").split()
+        if topology not in known:
+            raise InvalidInput(
+                f"Kinetic can't create a {self.kind.name}: of {generation} it knows the topologies "
+                f"{', '.join(known)}."
+                if known
+                else f"Kinetic does not know TPUs of the type {self.kind.name}."
+            )
+        one_node = self.kind.chips <= 4 or (generation, topology) in _KINETIC_ONE_NODE
+        nodes = 1 if one_node else self.kind.chips // 4
+        if nodes != self.kind.hosts:
+            self.notes.append(
+                f"Kinetic makes a {self.kind.name} of {nodes} nodes with 4 chips each. Here it has "
+                f"{count(self.kind.hosts, 'host')}."
+            )
+        if nodes > 1:
             self.notes.append(
                 "Kinetic runs a TPU with several hosts by Pathways: one process sees all chips. A "
                 "call of jax.distributed.initialize() must go."
             )
             self.hosts = [0]
+        self._note_tier("Kinetic creates an on-demand TPU")
         options = [f'accelerator="tpu-{self.kind.generation}-{self.kind.topology}"']
-        if self.spot:
+        if self.tier == "spot":
             options.append("spot=True")
         if self.job.variables:
             options.append(f"capture_env_vars={self.job.variables!r}")
         self.notes.append(
-            f"Put the file into the project, and run it there: python {file}. It writes "
-            "the packages to requirements.txt, from which Kinetic builds its image."
+            f"Put the file into the project, and run it there: python {file}. While it runs, "
+            "requirements.txt has the packages of the job, from which Kinetic builds its image. "
+            "Your own comes back afterwards."
         )
+        packages = _KINETIC_REMOVES.sub(r"\1  # kn:keep", self.packages.strip())
         return f'''"""{self.head}"""
 
 import pathlib
@@ -249,14 +298,10 @@ import sys
 
 COMMAND = {self.job.command!r}
 PACKAGES = """\\
-{self.packages.strip()}
+{packages}
 """
 
-requirements = pathlib.Path(__file__).with_name("requirements.txt")
-if not requirements.exists():
-    requirements.write_text(PACKAGES)
-
-import kinetic  # noqa: E402
+import kinetic
 
 
 @kinetic.run({", ".join(options)})
@@ -265,7 +310,18 @@ def job():
 
 
 if __name__ == "__main__":
-    sys.exit(job())
+    requirements = pathlib.Path(__file__).with_name("requirements.txt")
+    own = requirements.with_name("requirements.txt.own")
+    if requirements.exists() and not own.exists():
+        requirements.rename(own)
+    try:
+        requirements.write_text(PACKAGES)
+        code = job()
+    finally:
+        requirements.unlink()
+        if own.exists():
+            own.rename(requirements)
+    sys.exit(code)
 '''
 
     # ---- what SkyPilot and gcluster have in common
@@ -278,8 +334,13 @@ if __name__ == "__main__":
             f"{get_uv}{path}uv venv --python {self.python} {folder}\n"
             f"cat >~/.jupyter-tpu-packages.txt <<'END-OF-PACKAGES'\n{self.packages.strip()}\n"
             "END-OF-PACKAGES\n"
-            f"uv pip install --python {folder}/bin/python -r ~/.jupyter-tpu-packages.txt"
+            f"uv pip install --python {folder}/bin/python --index-strategy unsafe-best-match "
+            "-r ~/.jupyter-tpu-packages.txt"
         )
+
+    def _note_tier(self, instead: str) -> None:
+        if self.tier in ("reserved", "flex-start"):
+            self.notes.append(f"The job ran on a {self.tier} TPU. {instead}, at its price.")
 
     def _script(self, rank: str, addresses: str, folder: str, where: str = "") -> str:
         """A script that runs the command on the hosts of the job, with a job's variables."""
@@ -298,7 +359,12 @@ if __name__ == "__main__":
 
 
 def _for_tpus(lock: str) -> str:
-    """The packages of a lock file, with JAX for TPUs: an emulated TPU's has it for the CPU."""
+    """The packages of a lock file, with JAX for TPUs: an emulated TPU's has it for the CPU.
+
+    Each pin is in one index only or the same in all, so they are asked alike.
+    """
+    own = dict.fromkeys(filter(None, (split(line)[1] for line in lock.splitlines())))
+    lock = "".join([*(f"--extra-index-url {index}\n" for index in own), lock])
     if re.search(r"(?m)^libtpu\b", lock):
         return lock
     return re.sub(r"(?m)^jax==", "jax[tpu]==", lock)

@@ -283,7 +283,7 @@ def export(name: str, id: str, to: Any, folder: str, output: str | None, yes: bo
                 if error.reason is not Reason.CONFLICT or tpu.state != "READY":
                     raise
                 note(error.message)  # it was found there, and is not ours to lock
-    exported = export_job(job_view, lock, kind, to, str(project), spot=tpu.tier == "spot")
+    exported = export_job(job_view, lock, kind, to, str(project), tier=tpu.tier)
     print(verbatim(exported.content), end="")
     if output != "-":
         path = Path(output or exported.file_name)

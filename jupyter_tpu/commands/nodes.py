@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
 from ..retired import refuse_tpu_node_address
+from .printing import note
 
 if TYPE_CHECKING:
-    from ..cloud import Cloud, Node, NodeList, Target
+    from ..cloud import API, Cloud, Node, NodeList, Target
 
 
 async def list_nodes(target: Target) -> tuple[Cloud, tuple[Node, ...]]:
@@ -19,6 +20,8 @@ async def list_nodes(target: Target) -> tuple[Cloud, tuple[Node, ...]]:
     listed = await cloud.list_nodes()
     if listed.problem is not None:
         raise listed.problem
+    for why in _not_listed(listed):
+        note(f"This list may be incomplete: {why}")
     return cloud, listed.nodes
 
 
@@ -34,6 +37,10 @@ async def find_node(ref: str, target: Target) -> tuple[Node, Cloud]:
     if not nodes and listed.problem is not None:
         raise listed.problem
     if not nodes:
+        for why in _not_listed(listed):
+            raise TPUError(
+                f"The TPU {ref} was not found. {why.message}", why.reason, why.hint
+            ) from why
         raise TPUError(f"The TPU {ref} does not exist.", Reason.NOT_FOUND)
     if len(nodes) > 1:
         zones = ", ".join(node.name.zone for node in nodes)
@@ -45,6 +52,24 @@ async def find_node(ref: str, target: Target) -> tuple[Node, Cloud]:
     return nodes[0], cloud
 
 
+def _not_listed(listed: NodeList) -> list[TPUError]:
+    """Why TPUs may be missing in a list."""
+    from ..catalog import API_NAMES
+
+    errors = [
+        TPUError(
+            f"{API_NAMES[api]} did not list its TPUs: {why.message}",
+            why.reason,
+            why.hint,
+            retry_after=why.retry_after,
+        )
+        for api, why in listed.not_listed.items()
+    ]
+    if zones := ", ".join(listed.unreachable):
+        errors.append(TPUError(f"{zones} did not answer.", Reason.UNAVAILABLE, "Try again."))
+    return errors
+
+
 async def _list_quickly(cloud: Cloud, zone: str, name: str) -> NodeList:
     """Without Google's client where that is possible: loading it takes longer than a short copy.
 
@@ -52,7 +77,7 @@ async def _list_quickly(cloud: Cloud, zone: str, name: str) -> NodeList:
     """
     import asyncio
 
-    from ..cloud import ATTACHED, NodeList
+    from ..cloud import ATTACHED, APIDisabled, NodeList
     from ..cloud.tpu.rest import RestReader
 
     attached = await cloud.list_nodes(ATTACHED)
@@ -63,7 +88,12 @@ async def _list_quickly(cloud: Cloud, zone: str, name: str) -> NodeList:
         nodes = await asyncio.to_thread(RestReader(cloud.target).nodes, cloud.project)
     if nodes is None:
         return await cloud.list_nodes()
+    refused: dict[API, TPUError] = {}
     if "compute" in cloud.apis and all(node.name.node != name for node in nodes):
-        with contextlib.suppress(TPUError):  # the project may not use it
+        try:
             nodes += (await cloud.of_api("compute").list_nodes()).nodes
-    return NodeList(nodes=(*nodes, *attached.nodes))
+        except APIDisabled:
+            pass  # the project does not use it
+        except TPUError as error:
+            refused["compute"] = error
+    return NodeList(nodes=(*nodes, *attached.nodes), refused=refused)

@@ -60,7 +60,13 @@ def status_command(operation: Operation) -> str:
 def raise_failure(ended: Operation) -> None:
     """Raises what an operation failed with, or that it was cancelled."""
     if ended.state == "failed" and ended.problem is not None:
-        raise ended.problem.to_error()
+        error = ended.problem.to_error()
+        if ended.kind == "create" and error.reason is Reason.NO_CAPACITY:
+            error.hint = (
+                "To look for capacity in all zones until there is some, add --zone - and "
+                "--until-available to `jupyter tpu create`, or use `jupyter tpu hunt start`."
+            )
+        raise error
     if ended.state == "cancelled":
         raise TPUError(f"Cancelled {activity(ended)}.", Reason.CANCELLED)
 

@@ -42,10 +42,17 @@ def traced_line(profile: Profile) -> str:
 
 
 def untraced_lines(profile: Profile) -> list[str]:
-    """ "Not traced: hosts 1-3. No kernel runs on this host. …"."""
+    """ "Not traced: hosts 1-3. No kernel runs on this host. …", and where no cell ran."""
+    idle = sorted({trace.host for trace in profile.traces if trace.kernel_idle})
     return [
-        f"Not traced: {numbered(hosts)}. {problem_text(problem)}"
-        for hosts, problem in profile.not_traced()
+        *(
+            f"Not traced: {numbered(hosts)}. {problem_text(problem)}"
+            for hosts, problem in profile.not_traced()
+        ),
+        *(
+            f"The kernel on host {host} was idle, so nothing ran. Trace while a cell runs."
+            for host in idle
+        ),
     ]
 
 

@@ -35,6 +35,8 @@ _STYLES = {
 }
 #: Between the columns of a table.
 _GAP = "  "
+#: A column that is cut keeps at least so many columns of the terminal.
+_LEAST_CUT = 16
 _STYLE_OF = {state: style for style, states in _STYLES.items() for state in states}
 #: The states of a tunnel that users read in other words.
 TUNNEL_STATES = {
@@ -68,6 +70,15 @@ class Styled:
         """In columns of a terminal."""
         return sum(_width(one_line(text)) for text, _ in self._parts)
 
+    def cut(self, width: int) -> Styled:
+        """Itself, or its text without colours, ended by "…" after *width* columns."""
+        if self.width <= width:
+            return self
+        from rich.cells import set_cell_size
+
+        text = "".join(one_line(text) for text, _ in self._parts)
+        return Styled(set_cell_size(text, width - 1).rstrip() + "…")
+
     def render(self) -> str:
         """For stdout: with colours if that is a terminal whose owner wants them."""
         colours = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
@@ -94,13 +105,18 @@ def _width(text: str) -> int:
 
 
 def table(
-    heads: Sequence[str], rows: Sequence[Sequence[str | Styled]], spare: Sequence[str] = ()
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str | Styled]],
+    spare: Sequence[str] = (),
+    *,
+    cut_last: bool = False,
 ) -> str:
     """Aligned columns; a column without content is left out. A long line is not cut: the terminal
-    wraps it, as it does kubectl's. So the output is the same everywhere, but for *spare* columns.
+    wraps it, as it does kubectl's. So the output is the same everywhere, but for what a terminal
+    that is too narrow changes:
 
-    spare: the heads of columns that a terminal leaves out where it is too narrow, the least needed
-    first.
+    spare: the heads of columns that it leaves out, the least needed first.
+    cut_last: it ends the texts of the last column with "…". `describe` has them whole.
     """
     columns = {
         i: [Styled(in_language(heads[i]), "bold"), *(_styled(row[i]) for row in rows)]
@@ -113,6 +129,10 @@ def table(
         for head in spare:
             if sum(widths.values()) + len(_GAP) * (len(widths) - 1) > room:
                 widths.pop(heads.index(head), None)
+        if cut_last and (last := len(heads) - 1) in columns:
+            left = room - sum(widths[i] + len(_GAP) for i in widths if i != last)
+            columns[last] = [cell.cut(max(left, _LEAST_CUT)) for cell in columns[last]]
+            widths[last] = max(cell.width for cell in columns[last])
     return verbatim(
         "\n".join(
             _GAP.join(

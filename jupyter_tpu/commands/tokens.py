@@ -7,7 +7,7 @@ that of a command.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,26 +25,35 @@ if TYPE_CHECKING:
 MISSING = "not found here"
 
 
-def list_tokens() -> list[dict[str, str]]:
-    """``name`` and ``source`` of each; never a value."""
+def list_tokens() -> list[dict[str, Any]]:
+    """``name`` and ``source`` of each, and whether ``agents`` get it; never a value."""
     named_tokens = [(name, tokens.find(name)) for name in tokens.passed_names()]
-    return [{"name": name, "source": token.source if token else ""} for name, token in named_tokens]
+    agents = tokens.passed_names(agents=True)
+    return [
+        {"name": name, "source": token.source if token else "", "agents": name in agents}
+        for name, token in named_tokens
+    ]
 
 
-def describe_tokens(listed: Sequence[Mapping[str, str]]) -> str:
-    rows = [(token["name"], token["source"] or MISSING) for token in listed]
+def describe_tokens(listed: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        (token["name"], token["source"] or MISSING, "yes" if token["agents"] else "no")
+        for token in listed
+    ]
     if not rows:
         return (
             "Kernels, commands and jobs on TPUs get no token. To pass one on: jupyter tpu token "
             "pass HF_TOKEN"
         )
-    names = [name for name, _ in rows]
-    return "\n".join([str(table(("TOKEN", "FROM"), rows)), *_missing_in_servers(names)])
+    names = [name for name, *_ in rows]
+    return "\n".join([str(table(("TOKEN", "FROM", "AGENTS"), rows)), *_missing_in_servers(names)])
 
 
-def pass_tokens(names: tuple[str, ...]) -> str:
-    tokens.pass_on(*names)
+def pass_tokens(names: tuple[str, ...], *, agents: bool = False) -> str:
+    tokens.pass_on(*names, agents=agents)
     lines = [f"Kernels, commands and jobs on TPUs get {', '.join(names)} from their next start on."]
+    if agents:
+        lines.append("What coding agents start gets them, too, and can read their values.")
     lines += [
         f"{name}: {MISSING}. {tokens.how_to_set(name)}"
         for name in names
@@ -53,10 +62,12 @@ def pass_tokens(names: tuple[str, ...]) -> str:
     return "\n".join([*lines, *_missing_in_servers(names)])
 
 
-def remove_tokens(names: tuple[str, ...]) -> str:
-    removed = [name for name in names if tokens.keep_back(name)]
+def remove_tokens(names: tuple[str, ...], *, agents: bool = False) -> str:
+    removed = [name for name in names if tokens.keep_back(name, agents=agents)]
     if not removed:
-        return f"{', '.join(names)}: not passed to TPUs."
+        return f"{', '.join(names)}: not passed to {'coding agents' if agents else 'TPUs'}."
+    if agents:
+        return f"What coding agents start from now on does not get {', '.join(removed)}."
     return (
         f"Kernels, commands and jobs that are started from now on don't get {', '.join(removed)}. "
         "Those that run keep it."
@@ -127,13 +138,20 @@ def list_all() -> None:
 
 @token.command("pass", epilog=examples("jupyter tpu token pass HF_TOKEN WANDB_API_KEY"))
 @_tokens_argument
-def pass_on(tokens: tuple[str, ...]) -> None:
-    """Pass tokens to kernels, commands and jobs that are started on TPUs from now on."""
-    print(pass_tokens(tokens))
+@click.option(
+    "--agents", is_flag=True, help="Also to what coding agents start. They can read the values."
+)
+def pass_on(tokens: tuple[str, ...], agents: bool) -> None:
+    """Pass tokens to kernels, commands and jobs that are started on TPUs from now on.
+
+    What coding agents start does not get them, nor what runs on a TPU that an agent has created.
+    """
+    print(pass_tokens(tokens, agents=agents))
 
 
 @token.command("remove", epilog=examples("jupyter tpu token remove HF_TOKEN"))
 @_tokens_argument
-def remove(tokens: tuple[str, ...]) -> None:
+@click.option("--agents", is_flag=True, help="Only to what coding agents start.")
+def remove(tokens: tuple[str, ...], agents: bool) -> None:
     """Stop passing tokens to what is started from now on."""
-    print(remove_tokens(tokens))
+    print(remove_tokens(tokens, agents=agents))

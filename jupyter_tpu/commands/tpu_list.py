@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from ..wording import count
 from .grammar import command, examples
 from .parameters import complete_zone, project_option
 from .printing import current_format, list_options, list_text, note
@@ -16,7 +18,7 @@ from .watching import watch as watch_changes
 from .watching import watch_option
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPUList
+    from ..fleet.models import Hunt, TPUList
 
 #: Of --zone; "-" means all for gcloud, too.
 _ALL_ZONES = (None, "-")
@@ -51,15 +53,17 @@ def list_tpus(zone: str | None, watch: bool) -> None:
             def look() -> str:
                 # A server asks Google itself; but what there is already is shown at once.
                 fresh = session.server is None or next(looks) == 0
-                return _text(_in_zone(_listed(session, fresh=fresh), zone), zone)
+                listed = _in_zone(_listed(session, fresh=fresh), zone)
+                return _text(listed, zone, session.call(session.fleet.hunts.list()))
 
             watch_changes(session, look, lambda: False)
             return
         tpu_list = _in_zone(_listed(session, fresh=True), zone)
+        hunts = session.call(session.fleet.hunts.list())
         status = session.call(session.fleet.status())
     if tpu_list.problem is not None and not tpu_list.tpus:
         raise tpu_list.problem.to_error()
-    if text := _text(tpu_list, zone):
+    if text := _text(tpu_list, zone, hunts):
         print(text)
     if tpu_list.problem is not None:
         note(f"This list may be incomplete: {problem_text(tpu_list.problem)}")
@@ -67,10 +71,30 @@ def list_tpus(zone: str | None, watch: bool) -> None:
         note(line)
 
 
-def _text(listed: TPUList, zone: str | None) -> str:
-    if zone not in _ALL_ZONES and not listed.tpus and current_format().name == "text":
-        return f"No TPUs in {zone}."
-    return list_text(listed, tpu_table, "tpus")
+def _text(listed: TPUList, zone: str | None, hunts: Sequence[Hunt]) -> str:
+    """In a text for people, the hunts are below the table: their TPUs do not exist yet."""
+    if current_format().name != "text":
+        return list_text(listed, tpu_table, "tpus")
+    if zone not in _ALL_ZONES:
+        return list_text(listed, tpu_table, "tpus") if listed.tpus else f"No TPUs in {zone}."
+    lines = list(filter(None, map(_hunt_line, hunts)))
+    if listed.tpus or not lines:
+        lines.insert(0, list_text(listed, tpu_table, "tpus"))
+    return "\n".join(lines)
+
+
+def _hunt_line(hunt: Hunt) -> str:
+    if hunt.state == "paused":
+        return (
+            f"The hunt for {hunt.name} is paused, since no Jupyter server runs. "
+            "Start `jupyter lab`, which continues it."
+        )
+    if hunt.state != "running" or hunt.waiting:
+        return ""
+    return (
+        f"Looking for capacity for {hunt.name}: {count(hunt.attempted, 'attempt')} so far. "
+        "`jupyter tpu hunt list` shows more."
+    )
 
 
 def _listed(session: Session, *, fresh: bool) -> TPUList:

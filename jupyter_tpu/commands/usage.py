@@ -113,7 +113,7 @@ def _owner_line(owner: OwnerUsage, chips: int) -> str:
         parts.append(phrase(f"{owner.unpriced} without a known price"))
     if owner.blocked_chips:
         blocked = count(owner.blocked_chips, "chip")
-        parts.append(phrase(f"failed queued resources use quota for {blocked}"))
+        parts.append(phrase(f"preempted TPUs and failed queued resources use quota for {blocked}"))
     line = " · ".join(parts)
     if owner.mine:
         return f"Your TPUs: {line}"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         StepPlan,
         SyncedPackages,
     )
-    from .unattended import GuardRules, UnattendedStart, is_unattended, startup_script
+    from .unattended import GuardRules, UnattendedStart, is_unattended, own_script, startup_script
     from .verification import single_host_variables
 
 #: Models alone are needed by Jupyter Server's start and by `jupyter tpu list`.
@@ -60,7 +60,7 @@ __getattr__ = lazy_names(
             "HostSetup InstalledPackage ProgressReporter RemoteHost Requested StepPlan "
             "SyncedPackages"
         ),
-        "unattended": "GuardRules UnattendedStart is_unattended startup_script",
+        "unattended": "GuardRules UnattendedStart is_unattended own_script startup_script",
         "verification": "single_host_variables",
     },
 )

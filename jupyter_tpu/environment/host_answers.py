@@ -206,6 +206,7 @@ ANSWERS: dict[str, Any] = {
     "delete_lock_file": LockOutcome,
     "describe_machine": Machine,
     "make_folder": HostPath,
+    "finish_run": HostPath,
     "trace": list[Trace],
     "profile_memory": list[MemoryProfile],
 }

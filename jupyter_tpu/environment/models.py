@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ..ssh import CompletedCommand
 
 
-#: NAME==VERSION or NAME @ ADDRESS, with extras and markers.
+#: NAME==VERSION or NAME @ ADDRESS, with extras, markers and an index (see `on_host.indexes`).
 _LOCKED = re.compile(
     r"[A-Za-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*(===?\s*[\w.!+*-]+|@\s*[a-z+]+://\S+)"
-    r"(\s*;[^\x00-\x1f\x7f]*)?\s*"
+    r"(\s*;[^\x00-\x1f\x7f]*)?(\s+# --index-url https?://[^\x00-\x20\x7f]+)?\s*"
 )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from ..concurrency import finish_on_hosts
 from .models import InstalledPackage, Locked, ProgressReporter, RemoteHost, StepPlan, SyncedPackages
-from .on_host.packages import REQUIRED, name_of
+from .on_host.packages import REQUIRED, merge, name_of
 from .remote_call import call
 
 CHANGE = StepPlan("change", "Install and remove packages", 10, all_hosts=False)
@@ -26,11 +26,6 @@ __all__ = [
 
 #: Seconds that a change may take; some packages are built.
 _LONGEST = 7300
-
-
-def merge(first: Iterable[str], second: Iterable[str]) -> list[str]:
-    """*first* and *second*, which replaces those of the same package."""
-    return list({name_of(package) or package: package for package in (*first, *second)}.values())
 
 
 async def installed(host: RemoteHost, name: str) -> list[InstalledPackage]:

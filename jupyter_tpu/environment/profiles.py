@@ -12,6 +12,7 @@ from ..errors import Reason, TPUError, error_for
 from ..ssh.host_values import InvalidAnswer, checked
 from .host_answers import HostError
 from .models import RemoteHost
+from .on_host.profiles import COLLECTING
 from .remote_call import call
 
 T = TypeVar("T")
@@ -22,6 +23,10 @@ ANSWER = 240.0
 #: How a trace's file is called, as in `on_host.profiles`.
 SUFFIX = ".xplane.pb"
 
+__all__ = [
+    "ANSWER", "COLLECTING", "KernelMemory", "TracedKernel", "WrittenTrace", "finish_run",
+    "make_folder", "profile_memory", "trace",
+]  # fmt: skip
 _PROGRAM: dict[str, Any] = {"main": "environment.on_host.profiles"}
 
 
@@ -56,6 +61,14 @@ def _ignore(line: str) -> None: ...
 async def make_folder(host: RemoteHost, folder: str) -> None:
     """Makes the folder for the traces of a run, where other hosts' are brought to."""
     await call(host, "make_folder", log=_ignore, timeout=60, folder=folder, **_PROGRAM)
+
+
+async def finish_run(host: RemoteHost, folder: str, to: str) -> str:
+    """Gives the folder with all traces of a run its name *to*, or one with a number; its path."""
+    path: str = await call(
+        host, "finish_run", log=_ignore, timeout=60, folder=folder, to=to, **_PROGRAM
+    )
+    return path
 
 
 async def trace(

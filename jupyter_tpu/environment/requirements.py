@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..agent.bundle import Bundle
 from .models import EnvironmentSpec
+from .on_host.indexes import OPTIONS
 
 
 def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
@@ -26,10 +27,7 @@ def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
 
 def index_options(requirements: str) -> list[str]:
     """The lines of a requirements file that say where packages come from."""
-    pattern = (
-        r"\s*(-i|-f|--(extra-|default-)?index(-url)?|--find-links|--no-index|--trusted-host)\b"
-    )
-    return [line for line in requirements.splitlines() if re.match(pattern, line)]
+    return [line for line in requirements.splitlines() if OPTIONS.match(line)]
 
 
 def without_libtpu(lock: str) -> str:

@@ -120,6 +120,7 @@ async def _align_versions(work: HostWork) -> None:
             index, "sync_packages", timeout=_LONGEST, uv=work.uvs[index], name=work.spec.name,
             lock=work.lock, packages=work.requested.packages,
         )  # fmt: skip
+    work.reporter.begin("verify")  # again
     await _check_hosts(work)
 
 

@@ -26,6 +26,13 @@ from .requirements import index_options, jaxkit_bundle, requirements, without_li
 
 #: Bytes of one value of the metadata (cloud.google.com/compute/docs/metadata).
 LONGEST = 256 * 1024
+#: Before the script that a TPU was to have beside ours, and what runs that at the same time.
+_OWN = "# The TPU's own startup script:\n"
+_RUN_OWN = """own=$(mktemp) && base64 -d > "$own" <<'OWN' && chmod 700 "$own" && "$own"
+{text}
+OWN
+code=$?; rm -f "$own"; wait; exit $code
+"""
 _HEAD = "#!/bin/sh\n# Made by jupyter-tpu: prepares this host and starts a job, once.\n"
 #: Seconds to wait until Google's guest agent has made the user.
 _USER = 900
@@ -79,6 +86,7 @@ class UnattendedStart(Struct, frozen=True, kw_only=True):
         set.
     python_path: of a Python on the hosts, which is used as it is; "": *environment* is created.
     guard: None: there is none.
+    own: the startup script that the TPU was to have, which runs at the same time; "": none.
     """
 
     user: str
@@ -88,6 +96,7 @@ class UnattendedStart(Struct, frozen=True, kw_only=True):
     emulated: bool
     python_path: str = ""
     guard: GuardRules | None = None
+    own: str = ""
 
 
 def startup_script(start: UnattendedStart) -> str:
@@ -103,19 +112,31 @@ def startup_script(start: UnattendedStart) -> str:
     data = program("environment.on_host.unattended", level=0) + json.dumps(request).encode()
     text = base64.b64encode(lzma.compress(data, preset=9)).decode()
     command = shlex.join(("sh", "-c", SHELL, "sh", _BOOT + BOOT, start.user))
-    script = f"{_HEAD}{command} <<'END'\n{textwrap.fill(text, 4000)}\nEND\n"
+    background = " &" if start.own else ""
+    script = f"{_HEAD}{command} <<'END'{background}\n{textwrap.fill(text, 4000)}\nEND\n"
+    if start.own:
+        own = textwrap.fill(base64.b64encode(start.own.encode()).decode(), 4000)
+        script += _OWN + _RUN_OWN.format(text=own)
     if len(script) > LONGEST:
         raise InvalidInput(
             f"The command and its environment make a startup script of {len(script) // 1024} KiB; "
             f"it can have {LONGEST // 1024} KiB.",
-            "Give a shorter requirements file or setup script.",
+            "Give a shorter requirements file, setup script or startup script.",
         )
     return script
 
 
 def is_unattended(script: str) -> bool:
-    """Whether *script* is a :func:`startup_script`."""
-    return script.startswith(_HEAD)
+    """Whether *script* is a :func:`startup_script`, and nothing else."""
+    return script.startswith(_HEAD) and _OWN not in script
+
+
+def own_script(script: str) -> str:
+    """What a startup script has beside ours; "" if it has nothing."""
+    if not script.startswith(_HEAD):
+        return script
+    text = script.partition(_OWN)[2].partition("<<'OWN'")[2].partition("\n")[2]
+    return base64.b64decode(text.partition("\nOWN\n")[0]).decode()
 
 
 def _packed(files: Bundle) -> dict[str, Any]:
@@ -127,11 +148,11 @@ def _packed(files: Bundle) -> dict[str, Any]:
 def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
     """The arguments of ``on_host.unattended.prepare``."""
     required = requirements(spec, emulated=emulated)
-    oldest, newest = pythons.OLDEST, pythons.NEWEST
+    python, usual = pythons.usual(spec.python)
     return {
         "name": spec.name,
-        "python": spec.python or "",
-        "usual": [oldest, newest, pythons.DOWNLOADED],
+        "python": python,
+        "usual": usual,
         "requirements": required,
         "index": index_options(required),
         "lock": without_libtpu(spec.lock) if emulated else spec.lock,

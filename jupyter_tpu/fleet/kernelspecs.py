@@ -26,13 +26,15 @@ class KernelSpecRegistry(Protocol):
         hosts: int = 0,
         slices: Sequence[str] = (),
         stopped: bool = False,
+        of_agent: bool = False,
     ) -> tuple[str, str]:
         """Writes the kernelspec of an environment; returns its name and display name, which says
         whether the TPU is *stopped*.
 
         Its kernels are started with *variables*, and get these *chips* of the host; (): all. They
         run each cell on so many *hosts*; 0: on *worker* only. *slices*: other TPUs of the zone,
-        whose hosts are among them.
+        whose hosts are among them. *of_agent*: a coding agent has created the TPU, so its kernels
+        get only the tokens that are for agents.
         """
 
     def unregister(

@@ -161,23 +161,33 @@ class RayService:
 
     async def _running(self, name: NodeName, progress: OperationProgress) -> Job | None:
         """The job that runs Ray there already, or is about to. One whose head has ended is stopped
-        first.
+        first, and one that is being stopped is waited for.
         """
         job = await self._job(name)
         if job is None or job.over:
             return None
-        if not _head_ended(job):
+        if job.stopped:
+            progress.log(f"Waiting until the Ray of the job {job.id} has ended")
+        elif not _head_ended(job):
             for step in (LOOK, packages.CHANGE, packages.SYNC):
                 progress.done(step.key, "skipped")
             progress.begin(START.key)
             progress.log(f"Ray is already there, as the job {job.id}")
             return job
-        progress.log(f"Ray has ended on host 0. Stopping the job {job.id} on the other hosts")
-        await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
-        async with asyncio.timeout(PATIENCE + LINK_UP):
-            while not job.over:
-                await asyncio.sleep(PAUSE)
-                job = await self._jobs.get(_ref(name), job.id)
+        else:
+            progress.log(f"Ray has ended on host 0. Stopping the job {job.id} on the other hosts")
+            await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
+        try:
+            async with asyncio.timeout(PATIENCE + LINK_UP):
+                while not job.over:
+                    await asyncio.sleep(PAUSE)
+                    job = await self._jobs.get(_ref(name), job.id)
+        except TimeoutError:
+            raise TPUError(
+                f"The job {job.id} on {name.node} does not end.",
+                Reason.TIMEOUT,
+                f"Which host it still runs on: jupyter tpu job list {name.node}",
+            ) from None
         return None
 
     async def _prepare(

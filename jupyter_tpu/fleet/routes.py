@@ -38,6 +38,11 @@ class Route(Struct, frozen=True, kw_only=True):
     permission: tuple[str, str] | None = None  # a further one that is needed: action, resource
     more: str = ""  # a longer description for the document
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it reads what is the same for all who ask, and takes no time of its own."""
+        return self.method == "GET" and "{" not in self.path and not self.file and not self.text
+
 
 def route(line: str, call: str, about: str, answer: Any = None, **more: Any) -> Route:
     method, path = line.split()

@@ -11,7 +11,8 @@ from collections.abc import Collection
 
 from ..cloud import Node
 from ..paths import data_dir
-from .agents.budgets import AgentAccess, BudgetEnds, BudgetService
+from .agents.access import AgentAccess
+from .agents.budgets import BudgetEnds, BudgetService
 from .agents.plans import PlanService
 from .chips.chips import ChipKernelService, Chips
 from .chips.metrics import Metrics
@@ -68,11 +69,14 @@ class Money:
         self.run_times = RunTimes(core.store)
         self.prices = Prices(core)
         self.ledger = Ledger(core)
+        core.connected.is_of_agent = self.ledger.created_by_agent
         self.grants = Grants(core, self.prices, self.ledger)
         self.reservations = ReservationService(core.cloud, self.prices)
         core.shared.reloaded.add(self._reload)
         core.observer.described.add(self._described)
         core.observer.polled.add(self._polled)
+        core.observer.register_remembered(self.run_times.tpus)
+        core.observer.register_remembered(self.ledger.tpus)
         core.tpus.register(self._describe)
         core.changes.register("grant", self.grants.find)
         core.changes.register("prices", self.prices.find)
@@ -90,12 +94,12 @@ class Money:
     def _polled(self, nodes: Collection[Node]) -> None:
         self.run_times.observe(nodes, time.time())
         self.ledger.polled(nodes, time.time())
-        gone = self.run_times.names() - self._observed.nodes.keys()
-        self.run_times.forget(name for name in gone if self._observed.complete(name))
+        self.run_times.forget(self._observed.gone)
 
     def _describe(self, facts: TPUFacts) -> None:
         facts.cost = self.grants.cost(facts.node)
         facts.agents_may_use = self.ledger.agents_may_use(facts.name)
+        facts.planned_by = self.ledger.planned_by(facts.name)
         if facts.seen:
             facts.since = self.run_times.since(facts.node)
             facts.seconds = self.run_times.seconds(facts.node, time.time())
@@ -174,6 +178,7 @@ class Jobs:
         self.guards = Guards(core, money.owners, self.guard_stops, ends, money.ledger)
         self.guard_setting = GuardService(core, self.guards)
         core.observer.polled.add(lambda nodes: self.guard_stops.observe(nodes, time.time()))
+        core.observer.register_remembered(self.guard_stops.tpus)
         core.shared.reloaded.add(lambda snapshot: self.guard_stops.reload(snapshot.guards))
         core.loops.register("guards", self.guards.run)
         core.tpus.register(self._describe)

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ..agent_token import require_person
 from ..cloud import NodeName, Target
 from ..errors import TPUError
 from ..links import HostName, core_thread, default_links
@@ -29,6 +30,11 @@ from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
+    try:
+        require_person(f"a kernel of {options.tpu} here")
+    except TPUError as error:
+        print(error, file=sys.stderr)
+        return 1
     with open(options.connection_file, encoding="utf-8") as file:
         connection = json.load(file)
     relay = core_thread().wait(_relay(options))
@@ -98,6 +104,8 @@ def _start_request(options: argparse.Namespace) -> dict[str, Any]:
         "python": options.host_python,
         "environment": options.environment,
         "tpu": options.tpu,
+        "zone": options.zone,
+        "worker": options.worker,
         "needs_chips": options.needs_chips == "yes",
         "chips": chip_numbers(options.chips),
         **({"pod": {"slices": slice_names(options.slices)}} if options.hosts else {}),
@@ -105,7 +113,7 @@ def _start_request(options: argparse.Namespace) -> dict[str, Any]:
         "when_full": options.when_full,
         "cwd": options.folder,
         "env": {
-            **passed_variables(),
+            **passed_variables(agents=options.of_agent == "yes"),
             **dict(variable.split("=", 1) for variable in options.variable),
         },
         "notebook": os.environ.get("JPY_SESSION_NAME", ""),
@@ -130,6 +138,12 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME=VALUE",
         help="an environment variable for the kernel",
+    )
+    add(
+        "--of-agent",
+        choices=["yes", "no"],
+        default="no",
+        help="yes: pass only the tokens that are for coding agents (default: no)",
     )
     add("--emulator", help="the state file of the emulator that runs the TPU")
     add(

@@ -101,8 +101,8 @@ class KernelStore(Protocol):
     def persist(self, provisioner: Any) -> KernelPersistence | None:
         """The storage of a provisioner's kernel; None: it is not a kernel of this server."""
 
-    def report_refused(self, provisioner: Any, problem: TPUError) -> None:
-        """A kernel of this server was not started because of *problem*."""
+    def report_refused(self) -> None:
+        """A kernel of this server was not started."""
 
 
 #: This process's server, if its kernels outlive it.

@@ -11,14 +11,16 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import LocalProvisioner
 from traitlets import Bool, Enum, Float, Integer, Unicode
 
+from ..agent_token import acts_as_agent, permitted_kernelspecs, refusal
 from ..cloud import NodeName, Target
 from ..errors import TPUError
 from ..links import HostName, Link, core_thread, default_links
 from ..tokens import changed_variables, passed_variables
 from . import persistence
 from .persistence import KernelPersistence
+from .project import OFF
 from .relay import Relay
-from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names
+from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names, without_chips
 
 #: Running clean-ups of kernels that were reported dead; asyncio itself keeps no task alive.
 _cleanups: set[asyncio.Future[None]] = set()
@@ -70,6 +72,11 @@ class TPUProvisioner(LocalProvisioner):
         help="Of a pod kernel: other TPUs of this zone on which it also runs, as slices of one "
         "job: 'b,c'. `jupyter tpu kernel add --slices` writes it.",
     ).tag(config=True)
+    of_agent = Bool(
+        False,
+        help="Whether a coding agent has created the TPU: its kernels get only the tokens that are "
+        "for agents.",
+    ).tag(config=True)
     journal_limit = Integer(
         JOURNAL_LIMIT,
         min=LEAST_JOURNAL,
@@ -92,8 +99,10 @@ class TPUProvisioner(LocalProvisioner):
     notebook_folder = ""  # where a local kernel would start
     _notebook = ""  # its path, if that has changed since the kernel started
     _answers_when_dead = False
+    _for_agent = False  # no project is copied then: that is asked for, and kept in a folder
     _running = False  # between launch_kernel and the end of wait or cleanup
     _ports_known = False  # a client may have the ports
+    _without_chips = False  # also after a restart
 
     # ---- start
 
@@ -110,6 +119,7 @@ class TPUProvisioner(LocalProvisioner):
                 "env= instead, or run the code in a first cell.",
                 " ".join(arguments),
             )
+        self._without_chips |= without_chips.get()
         if self._persistence is None and persistence.current is not None:
             self._persistence = persistence.current.persist(self)
             if (
@@ -121,7 +131,14 @@ class TPUProvisioner(LocalProvisioner):
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        """Starts or adopts the kernel. *cmd* is for clients without provisioners."""
+        """Starts or adopts the kernel. *cmd* is for clients without provisioners.
+
+        Raises PERMISSION for a coding agent that no server has allowed it.
+        """
+        name = getattr(self.parent, "kernel_name", "")
+        self._for_agent = acts_as_agent(kwargs.get("env", os.environ))
+        if self._for_agent and name not in permitted_kernelspecs:
+            raise refusal(f"a kernel of {self.tpu} here")
         if self._relay is None:
             self._relay = await core_thread().call(self._make_relay())
         try:
@@ -157,7 +174,7 @@ class TPUProvisioner(LocalProvisioner):
             )
         except BaseException as error:
             if persistence.current is not None and isinstance(error, TPUError):
-                persistence.current.report_refused(self, error)
+                persistence.current.report_refused()
             if self._persistence is not None:
                 self._persistence.discard()  # there is nothing to adopt
             raise
@@ -168,7 +185,7 @@ class TPUProvisioner(LocalProvisioner):
             str(self.kernel_id),
             self._persistence,
             notebook_folder=self.notebook_folder,
-            sync=self.project_sync,
+            sync=OFF if self._for_agent else self.project_sync,
             owned=self._persistence is None,
             answers_when_dead=self._answers_when_dead or self._persistence is not None,
         )
@@ -187,17 +204,20 @@ class TPUProvisioner(LocalProvisioner):
             "python": self.host_python,
             "environment": self.environment,
             "tpu": self.tpu,
-            "needs_chips": self.needs_chips,
-            "chips": chip_numbers(self.chips),
+            "zone": self.zone,
+            "worker": self.worker,
+            "needs_chips": self.needs_chips and not self._without_chips,
+            "chips": [] if self._without_chips else chip_numbers(self.chips),
             **({"pod": {"slices": slice_names(self.slices)}} if self.hosts else {}),
             "journal_limit": self.journal_limit,
             "when_full": self.when_full,
             "cwd": self.folder,
             "notebook": self._notebook or environment.get("JPY_SESSION_NAME", ""),
             "env": {
-                **passed_variables(),
+                **passed_variables(agents=self.of_agent or acts_as_agent(environment)),
                 **changed_variables(environment),
                 **{name: environment[name] for name in names if name in environment},
+                **({"JAX_PLATFORMS": "cpu"} if self._without_chips else {}),
             },
         }
 

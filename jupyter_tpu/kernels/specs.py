@@ -6,8 +6,8 @@ import hashlib
 import json
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,12 @@ from msgspec import Struct
 
 from ..agent.protocol.chosen_chips import named
 from ..files import write_atomically
+from ..python_command import module_command
 
 LOGOS = Path(__file__).parent / "logos"
 PROVISIONER = "jupyter-tpu"
+#: Whether a kernel that is started now uses no chips, whatever its kernelspec says.
+without_chips: ContextVar[bool] = ContextVar("without_chips", default=False)
 #: Bytes of unread output that the host stores, and the smallest value that may be set.
 JOURNAL_LIMIT, LEAST_JOURNAL = 2 << 30, 1 << 20
 #: What a user may set in a kernelspec's config. It is preserved when the kernelspec is updated.
@@ -90,12 +93,15 @@ class KernelSpecs:
         hosts: int = 0,
         slices: Sequence[str] = (),
         stopped: bool = False,
+        of_agent: bool = False,
     ) -> tuple[str, str]:
         """Creates or updates the kernelspec of an environment. Returns its name and display name.
 
         variables: environment variables of its kernels. chips: which ones they get; (): all.
         hosts: on how many they run each cell (a pod kernel); 0: on *worker* only. slices: other
         TPUs of the zone whose hosts are among them.
+        of_agent: whether a coding agent has created the TPU: then its kernels get only the tokens
+        that are for agents.
         stopped: whether its TPU is: then no kernel can start there, and the display name says so.
         What the user has set in its config (OPTIONS) is preserved. Jupyter sees either the old
         kernelspec or the new one.
@@ -111,6 +117,7 @@ class KernelSpecs:
             "chips": ",".join(map(str, chips)),
             "hosts": hosts,
             "slices": ",".join(slices),
+            **({"of_agent": True} if of_agent else {}),
         }
         name = self._name(config)
         config |= self._set_by_user(name)
@@ -260,5 +267,5 @@ def _launcher(config: dict[str, Any], variables: Mapping[str, str]) -> list[str]
         options += ["--variable", f"{name}={value}"]
     # `env`: jupytext and others take a kernelspec that begins with their own Python for the local
     # kernel of their environment.
-    command = ["/usr/bin/env", sys.executable, "-m", "jupyter_tpu.kernels.launch"]
-    return [*command, "-f", "{connection_file}", *options]
+    launch = module_command("jupyter_tpu.kernels.launch", "-f", "{connection_file}", *options)
+    return ["/usr/bin/env", *launch]

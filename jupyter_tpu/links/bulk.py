@@ -62,7 +62,9 @@ class BulkConnection:
             if self._last_use < self._refused_until:
                 return None
             self._opening = self._run_in_background(self._open(host))
-        await asyncio.wait({self._opening}, timeout=_OPEN_TIMEOUT)
+        done, _ = await asyncio.wait({self._opening}, timeout=_OPEN_TIMEOUT)
+        if not done:
+            log.info("Large data shares the connection to %s: a second is not up yet", host.label)
         return self._open_to(host)
 
     def link_up(self, host: HostAddress) -> None:

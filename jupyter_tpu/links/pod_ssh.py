@@ -8,32 +8,30 @@ TPUs nor their laptop, as with a copied private key or a forwarded agent.
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from ..concurrency import gather_failures
-from ..errors import TPUError
+from ..errors import Reason, TPUError
 from ..ssh import CompletedCommand, HostAddress
+from ..ssh.host_program import COMMAND, program
 from ..ssh.login_shell import marked_line
 from .lookup import HostName
+from .pod_ssh_on_host import FOLDER, KEY
 
 _SSH = (
     "ssh", "-T", "-o", "BatchMode=yes", "-o", "RemoteCommand=none",
     "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
 )  # fmt: skip
 
-KEY = ".ssh/jupyter_tpu_pod"
-_MARK = "jupyter-tpu-pod"
-
 #: Seconds for one step on all hosts.
 _LIMIT = 60.0
 
-_MAKE_KEY = f"""\
-umask 077; mkdir -p .ssh || exit 1
-[ -e {KEY} ] || ssh-keygen -q -t ed25519 -N '' -C {_MARK} -f {KEY} </dev/null || exit 1
-cat {KEY}.pub
-"""
+_PROGRAM = "links.pod_ssh_on_host"
+_PUBLIC_KEY = re.compile(r"(ssh-ed25519 [A-Za-z0-9+/=]{1,200})(?: [^\n]*)?")
 
 
 class PodLink(Protocol):
@@ -49,24 +47,24 @@ class PodLink(Protocol):
 
     def release(self) -> None: ...
 
-    async def run(self, argv: Sequence[str], *, timeout: float) -> CompletedCommand: ...
-
-    async def put(self, data: bytes, path: str) -> None: ...
+    async def run(
+        self, argv: Sequence[str], *, input: bytes, timeout: float
+    ) -> CompletedCommand: ...
 
 
 class HostGroup(NamedTuple):
-    """Hosts that log in to each other. Each group has files of its own on them."""
+    """Hosts that log in to each other. Each group has files of its own in their ~/.ssh."""
 
     name: str
     aliases: Mapping[HostName, str] | None = None  # None: as `host_alias`
 
     @property
     def known_hosts(self) -> str:
-        return f".ssh/jupyter_tpu_{self.name}_known_hosts"
+        return f"jupyter_tpu_{self.name}_known_hosts"
 
     @property
     def config(self) -> str:
-        return f".ssh/jupyter_tpu_{self.name}_config"
+        return f"jupyter_tpu_{self.name}_config"
 
     @property
     def mark(self) -> str:
@@ -96,7 +94,7 @@ async def authorize_hosts(
     try:
         made, failed = await gather_failures(
             {
-                host: link.run(["sh", "-c", _MAKE_KEY], timeout=_LIMIT)
+                host: _set_up(link, {})  # its key
                 for host, link in links.items()
             }
         )
@@ -105,10 +103,10 @@ async def authorize_hosts(
                 host,
                 hosts[host],
                 links[host].host_address,
-                done.stdout.strip(),
+                key,
                 group.alias(host),
             )
-            for host, done in made.items()
+            for host, key in made.items()
         ]
         _, failed_later = await gather_failures(
             {host: _configure(links[host], pod, group) for host in made}
@@ -145,30 +143,34 @@ async def _configure(link: PodLink, pod: Sequence[_PodHost], group: HostGroup) -
         for peer in pod
         for key in peer.host_address.host_keys
     )
-    await link.put(known.encode(), f"~/{group.known_hosts}")
     own = next(peer.address for peer in pod if peer.name == link.host)
-    await link.put(_config(pod, own, group).encode(), f"~/{group.config}")
     limits = "no-agent-forwarding,no-X11-forwarding"
-    lines = [f'from="{peer.address}",{limits} {_bare(peer.key)} {group.mark}' for peer in pod]
-    there = await _text(link, ".ssh/authorized_keys")
-    kept = [line for line in there.splitlines() if not line.endswith(f" {group.mark}")]
-    text = "\n".join([*kept, *lines]) + "\n"
-    if text != there:
-        await link.put(text.encode(), "~/.ssh/authorized_keys")
-    config = await _text(link, ".ssh/config")
-    line = f"Include {group.config.rpartition('/')[2]}\n"
-    if line not in config:
-        await link.put((line + config).encode(), "~/.ssh/config")
+    files = {group.known_hosts: known, group.config: _config(pod, own, group)}
+    await _set_up(
+        link,
+        {
+            "files": files,
+            "authorized": [
+                f'from="{peer.address}",{limits} {peer.key} {group.mark}' for peer in pod
+            ],
+            "mark": group.mark,
+            "include": f"Include {group.config}",
+        },
+    )
 
 
-def _bare(key: str) -> str:
-    """A public key without its comment."""
-    return " ".join(key.split()[:2])
-
-
-async def _text(link: PodLink, path: str) -> str:
-    done = await link.run(["sh", "-c", '[ ! -e "$1" ] || cat "$1"', "cat", path], timeout=_LIMIT)
-    return done.stdout
+async def _set_up(link: PodLink, request: Mapping[str, object]) -> str:
+    """Does what `pod_ssh_on_host` is asked; returns the public half of the host's key."""
+    data = program(_PROGRAM) + json.dumps(request).encode()
+    done = await link.run(COMMAND, input=data, timeout=_LIMIT)
+    key = _PUBLIC_KEY.fullmatch(done.stdout.strip())
+    if key is None:
+        raise TPUError(
+            f"{host_alias(link.host)} has no usable SSH key in ~/{KEY}.pub.",
+            Reason.INTERNAL,
+            f"Delete ~/{KEY} and ~/{KEY}.pub there. They are made again.",
+        )
+    return key[1]
 
 
 def _config(pod: Sequence[_PodHost], own: str, group: HostGroup) -> str:
@@ -186,7 +188,7 @@ def _config(pod: Sequence[_PodHost], own: str, group: HostGroup) -> str:
         f"    BindAddress {own}\n"
         f"    IdentityFile ~/{KEY}\n"
         "    IdentitiesOnly yes\n"
-        f"    UserKnownHostsFile ~/{group.known_hosts}\n"
+        f"    UserKnownHostsFile ~/{FOLDER}/{group.known_hosts}\n"
         "    StrictHostKeyChecking yes\n"
         "    ForwardAgent no\n"
         "    ConnectTimeout 20\n"

@@ -112,8 +112,10 @@ class TPUMagics:
         word, _, rest = line.strip().partition(" ")
         with plain_errors():
             if word == "compile":  # a TPU of that name is ZONE/compile
+                from ..commands.agent_access import require_cell
                 from .compiling import compile_cell
 
+                require_cell(word)
                 return compile_cell(self._shell, rest, cell)
             # As IPython does it for magics; the line of `compile` has Python's own braces.
             options = _run(kernel_grammar.cell, self._shell.var_expand(line, 2), self._kernels)

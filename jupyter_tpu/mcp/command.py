@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 
 import click
 
 from ..agent_token import AGENT_VARIABLE
 from ..commands.grammar import command, examples
+from ..python_command import module_command
 
 
 @command("mcp", epilog=examples("jupyter tpu mcp", "jupyter tpu mcp --config"))
@@ -23,8 +23,8 @@ def mcp(config: bool) -> None:
     agents' budget (see `budget`), and `pip install 'jupyter-tpu[mcp]'`.
     """
     if config:
-        words = [sys.executable, "-m", "jupyter_tpu.cli", "mcp"]
-        server = {"command": words[0], "args": words[1:]}
+        program, *arguments = module_command("jupyter_tpu.cli", "mcp")
+        server = {"command": program, "args": arguments}
         print(json.dumps({"mcpServers": {"jupyter-tpu": server}}, indent=2))
         return
     from .server import server as make

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from ..agent_token import AGENT_VARIABLE, permitted_kernelspecs
 from ..concurrency import cancel_all
 from ..errors import Reason, TPUError
 
@@ -147,7 +149,10 @@ class AgentKernels:
                 return manager, client
             await self.shut_down(ref)
         manager = AsyncKernelManager(kernel_name=kernelspec)
-        await manager.start_kernel(answers_when_dead=True)
+        permitted_kernelspecs.add(kernelspec)  # the server was asked for this cell
+        # Also where the tools run in a Jupyter server, which is a person's.
+        variables = {**os.environ, AGENT_VARIABLE: "1"}
+        await manager.start_kernel(env=variables, answers_when_dead=True)
         client = manager.client()
         client.start_channels()
         try:

@@ -10,6 +10,7 @@ from typing import Any, Literal, ParamSpec
 
 import msgspec
 
+from ..commands.agent_access import TOOLS as OPEN_TOOLS
 from ..errors import TPUError
 from ..wording import printable
 
@@ -38,7 +39,9 @@ class ToolFailure(Exception):
 
 
 def tool(effect: Effect) -> Callable[[Callable[P, Awaitable[Any]]], Callable[P, Awaitable[Any]]]:
-    """Makes a function one of the tools. Its description begins with its effect."""
+    """Makes a function one of the tools, if agents may use it (`commands.agent_access`). Its
+    description begins with its effect.
+    """
 
     def register(function: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
         @functools.wraps(function)
@@ -49,7 +52,8 @@ def tool(effect: Effect) -> Callable[[Callable[P, Awaitable[Any]]], Callable[P, 
                 raise ToolFailure(error) from None
 
         call.__doc__ = f"({effect}) {function.__doc__}"
-        TOOLS[function.__name__] = call, effect
+        if function.__name__ in OPEN_TOOLS:
+            TOOLS[function.__name__] = call, effect
         return call
 
     return register

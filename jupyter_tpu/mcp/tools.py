@@ -259,8 +259,9 @@ async def tpu_copy(
 ) -> dict[str, Any]:
     """Copy files to all hosts of a TPU, or from host 0 (download). Answers an operation.
 
-    Paths on this computer have to be in the folder in which Jupyter runs. Existing files are
-    replaced.
+    Paths on this computer have to be in the folder for agents: that in which Jupyter runs, or one
+    that a person has chosen. Hidden files, credentials and, to a TPU, what .gitignore leaves out
+    are not copied. Existing files are replaced.
     """
     from ..fleet.models import CopyFiles
 

@@ -10,7 +10,7 @@ import msgspec
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Enum, List, TraitError, Unicode, Union, validate
 
-from ..errors import Reason, TPUError
+from ..errors import TPUError
 from .compiling import Compilations, CompileHandler
 from .contents import PATTERN as CONTENTS
 from .contents import ContentsHandler
@@ -119,13 +119,13 @@ class JupyterTPU(ExtensionApp):
     def initialize(self) -> None:  # type: ignore[override]
         super().initialize()
         assert self.serverapp is not None
-        explain_kernel_errors(self.serverapp.web_app)
+        explain_kernel_errors(self.serverapp.web_app, self.serverapp.log)
         hide_launchers(self.serverapp.web_app)
         self._adoption: Adoption | None = None
         if self._adopts_kernels:
             from .adoption import Adoption
 
-            self._adoption = Adoption(self.serverapp, self._kernel_lost, self._kernel_refused)
+            self._adoption = Adoption(self.serverapp, self._kernel_lost)
             self._adoption.start()
 
     def initialize_handlers(self) -> None:
@@ -241,11 +241,6 @@ class JupyterTPU(ExtensionApp):
         self._loop.add_callback(
             self._tell_fleet, "kernels.report_lost", id, where, notebook, problem
         )
-
-    def _kernel_refused(self, where: dict[str, str], problem: TPUError) -> None:
-        """A kernel was not started. The panel offers to shut down the kernel that has the chips."""
-        if problem.reason is Reason.CHIPS_HELD:
-            self._loop.add_callback(self._tell_fleet, "kernels.notify_chip_holders", where, problem)
 
     async def _take_over_kernel(self, *arguments: str) -> None:
         """Called on the core thread: takes a kernel over for the fleet."""

@@ -19,7 +19,14 @@ from tornado import web
 
 from ..agent_token import is_agent_token
 from ..errors import Reason, TPUError
-from ..fleet.models import AGENT, CarryOutPlan, PlanTPU, Problem
+from ..fleet.models import (
+    AGENT,
+    CarryOutPlan,
+    PlanTPU,
+    Problem,
+    StartJob,
+    StartRun,
+)
 from ..fleet.models.core import parse_query, parse_request, validated
 from .fleet_handle import FleetHandle
 from .openapi import document
@@ -103,6 +110,10 @@ class Handler(APIHandler):
         self._finish(problem)
 
 
+#: Requests whose effect depends on who asks. What they say of it themselves is not believed.
+_SAY_WHO = (PlanTPU, CarryOutPlan, StartRun, StartJob)
+
+
 class AgentIdentity(IdentityProvider):
     """Of requests with the agents' token: it is a user of its own, whoever else is logged in."""
 
@@ -160,8 +171,11 @@ class RouteHandler(Handler):
             if agent := self.is_agent:
                 await self._fleet.call("agents.require", route.call, tuple(arguments))
             for argument in arguments:
-                if isinstance(argument, PlanTPU | CarryOutPlan):
+                if isinstance(argument, _SAY_WHO):
                     argument.who = AGENT if agent else ""
+            if route.is_list:
+                self.finish(await self._fleet.encoded_list(route.call, *arguments))
+                return
             answer = await self._fleet.call(route.call, *arguments)
         except TPUError as error:
             self.write_problem(error)

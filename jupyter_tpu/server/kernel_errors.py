@@ -1,5 +1,5 @@
-"""TPU kernels in Jupyter's own routes: their errors with status and reason, not as a 500; and their
-kernelspecs without the command.
+"""TPU kernels in Jupyter's own routes: their errors with status and reason, not as a 500, and in
+one line of the log; kernels that are started without chips; and kernelspecs without the command.
 
 Jupyter Server answers 500 for every exception of a kernel's start or restart, some without its
 text. So its handlers get a subclass that finds our error behind that.
@@ -8,16 +8,24 @@ text. So its handlers get a subclass that finds our error behind that.
 from __future__ import annotations
 
 import json
+import logging
+import weakref
 from typing import Any
 
 from ..errors import TPUError
-from ..kernels.specs import PROVISIONER
+from ..kernels.specs import PROVISIONER, without_chips
 from .events import KERNEL_REFUSED
 from .handlers import STATUS
 
+#: A request header, "1": the kernel that the request starts uses no chips.
+WITHOUT_CHIPS = "X-Jupyter-TPU-Without-Chips"
 
-def explain_kernel_errors(application: Any) -> None:
-    """Changes how the routes of kernels and sessions in *application* answer errors of ours."""
+
+def explain_kernel_errors(application: Any, log: logging.Logger) -> None:
+    """Changes how the routes of kernels and sessions in *application* answer errors of ours, and
+    how *log* shows them.
+    """
+    log.addFilter(OneLine())
     from jupyter_server.services.kernels.handlers import KernelActionHandler, MainKernelHandler
     from jupyter_server.services.sessions.handlers import SessionHandler, SessionRootHandler
 
@@ -29,6 +37,12 @@ def explain_kernel_errors(application: Any) -> None:
 
 def _explaining(base: Any) -> type:
     class ExplainingHandler(base):
+        refused = False
+
+        async def prepare(self) -> None:
+            await super().prepare()
+            without_chips.set(self.request.headers.get(WITHOUT_CHIPS) == "1")
+
         def write_error(self, status_code: int, **kwargs: Any) -> None:
             problem = _problem(kwargs.get("exc_info", (None, None, None))[1])
             if problem is None:
@@ -52,9 +66,37 @@ def _explaining(base: Any) -> type:
             if problem is None:
                 super().log_exception(kind, error, traceback)
             else:
-                self.log.warning("%s: %s", self._request_summary(), problem)
+                self.refused = True
+                self.log.warning(problem)
+
+        def _log(self) -> None:
+            if not self.refused:  # the line that says why is enough
+                super()._log()
 
     return ExplainingHandler
+
+
+class OneLine(logging.Filter):
+    """Shows an error of ours in one line and once. jupyter_client logs it with its traceback, and
+    again in each manager that it passes through.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: weakref.WeakSet[TPUError] = weakref.WeakSet()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error: Any = record.msg
+        problem = _problem(error) if isinstance(error, BaseException) else None
+        if problem is None:
+            return True
+        if problem in self._shown:
+            return False
+        self._shown.add(problem)
+        record.msg, record.args = "%s", (problem,)
+        record.exc_info = record.exc_text = None
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
 
 
 def _problem(error: BaseException | None) -> TPUError | None:

@@ -8,13 +8,13 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
 from ..agent.protocol.processes import signal_process, start_time
 from ..errors import Reason, TPUError
 from ..paths import data_dir
+from ..python_command import module_command
 
 #: Seconds until it must be ready. Preparing hosts takes some seconds the first time.
 START_TIMEOUT = 90.0
@@ -42,8 +42,7 @@ class LocalEmulator:
     async def _start(self) -> str:
         folder = self._state_dir or data_dir() / "emulator"
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "jupyter_tpu.cli", "emulator", "--state", str(folder)),
+            *module_command("jupyter_tpu.cli", "emulator", "--state", str(folder)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

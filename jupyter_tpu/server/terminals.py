@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +15,7 @@ from tornado import web
 from ..errors import Reason, TPUError
 from ..fleet.core.host_numbers import host_number
 from ..fleet.models import TPU
+from ..python_command import module_command
 from .fleet_handle import FleetHandle
 from .handlers import Handler
 from .routes import ROOT, TERMINAL, Terminal
@@ -74,7 +74,6 @@ def _command(tpu: TPU, host: str, emulator: str | None) -> list[str]:
     # The server's settings, which other programs don't know.
     where = [f"CLOUDSDK_CORE_PROJECT={tpu.project}"]
     where += [f"JUPYTER_TPU_EMULATOR={emulator}"] if emulator else []
-    cli = [sys.executable, "-m", "jupyter_tpu.cli"]
     kept = ["--keep", "--session", f"jupyter-{uuid.uuid4().hex[:8]}", "--in-jupyterlab"]
     login = ["ssh", f"{tpu.zone}~{tpu.name}", "--worker", str(worker), *kept]
-    return ["/usr/bin/env", *where, *cli, *login]
+    return ["/usr/bin/env", *where, *module_command("jupyter_tpu.cli", *login)]

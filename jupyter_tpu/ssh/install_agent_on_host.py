@@ -9,6 +9,8 @@ import tempfile
 import zipfile
 import zlib
 
+from ..agent.protocol.paths import base_folder
+
 
 def unpack(hash, data):
     """The folder of the agent with that *hash*, unpacked from *data* (`Bundle.data`).
@@ -16,12 +18,10 @@ def unpack(hash, data):
     To a temporary folder, which is renamed, so that a half-written agent is never run. An agent
     that is there already keeps its folder if it is whole: another client may be starting it.
     """
-    base = os.path.join(os.path.expanduser("~"), ".jupyter-tpu")
-    agents = os.path.join(base, "agent")
+    agents = os.path.join(base_folder(), "agent")
     umask = os.umask(0o077)
     try:
         os.makedirs(agents, mode=0o700, exist_ok=True)
-        os.chmod(base, 0o700)
         goal = os.path.join(agents, hash)
         unpacked = tempfile.mkdtemp(dir=agents)
         try:
@@ -65,5 +65,5 @@ def main():
     try:
         goal = unpack(sys.argv[1], sys.stdin.buffer.read())
     except OSError as error:
-        sys.exit("errno %d: %s" % (error.errno or 0, error))
+        sys.exit("errno %d: %s" % (error.errno, error) if error.errno else str(error))
     os.execv(sys.executable, [sys.executable, goal, "up"])

@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
+from ..library_logs import warnings_only
 from .address import HostAddress
 from .connection import CHANNEL_LIMIT, Connection, Keepalive
 from .keys import fingerprint, load_key
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
 
 log = logging.getLogger(__name__)
+warnings_only("asyncssh")
 
 #: Seconds for closing what was opened before an attempt failed.
 CLOSE_LIMIT = 2.0

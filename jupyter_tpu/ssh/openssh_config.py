@@ -31,6 +31,9 @@ class HostEntry(Struct, frozen=True, kw_only=True):
     """One host, for `ssh NAME`."""
 
     names: tuple[str, ...]
+    #: A name that no other host has or had. It is no address: the proxy finds that. A connection
+    #: that the user's OpenSSH shares (`ControlPath` with %C or %h) is one to the host of this name.
+    host_name: str
     user: str
     #: The name under which its keys are in *known_hosts*, a file of its own.
     alias: str
@@ -42,6 +45,7 @@ class HostEntry(Struct, frozen=True, kw_only=True):
     def options(self) -> list[tuple[str, str]]:
         """The entry's options of ssh_config, in order; `ssh -o` takes them, too."""
         return [
+            ("HostName", self.host_name),
             ("User", self.user),
             ("HostKeyAlias", self.alias),
             ("UserKnownHostsFile", _path(self.known_hosts)),

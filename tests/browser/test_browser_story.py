@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lab_server import CONNECT, LabPage
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 NAME = "story"
 OUT = Path(__file__).parent / "out"
@@ -65,6 +65,20 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     expect(tpu).to_contain_text("1 kernel")
     pictures(lab)
 
+    # The example needs the chips that this notebook has: one question, in words.
+    question = open_example(lab, NAME)
+    expect(question).to_contain_text(f"{NAME}’s chips are used by Untitled.ipynb (idle since ")
+    page.screenshot(path=OUT / "chips-in-use.png")
+    question.get_by_role("button", name="Shut It Down and Start Here").click()
+    expect(page.locator("#jp-main-statusbar")).to_contain_text("first-steps.ipynb")
+    expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator(".jp-tpu-Notice")).to_have_count(0)
+    expect(tpu).to_contain_text("1 kernel")
+    log = lab.server.log.read_text()
+    assert log.count(f"The chips of {NAME} are in use by the kernel of Untitled.ipynb") == 1
+    assert "Traceback" not in log
+
     # What the kernel has on the chips is drawn while it is shown.
     details = lab.open_page(NAME)
     expect(details).to_contain_text("8 chips · 1 host · 128 GB HBM")
@@ -102,18 +116,20 @@ def test_an_example_that_is_opened_in_the_panel_runs_on_the_tpu(
     tpu: dict[str, Any], lab: LabPage
 ) -> None:
     page, name = lab.page, tpu["name"]
-    lab.act(name, "Open Example…")
-    dialog = page.get_by_role("dialog")
-    expect(dialog.locator("option")).to_have_count(6)
-    dialog.locator("select").select_option("First steps on a TPU")
-    dialog.get_by_role("button", name="Open").click()
-    expect(page.locator(".jp-NotebookPanel")).to_be_visible()
+    lab.tpu(name).get_by_role("button", name="Notebook").click()
+    lab.run_cell("import jax; jax.devices()")
+    open_example(lab, name).get_by_role("button", name="Cancel").click()
+    # Not forgotten: it stands above the notebook, and widgets work when it has its kernel.
+    line = page.locator(".jp-tpu-Notice:visible")
+    expect(line).to_contain_text(f"{name}’s chips are used by Untitled.ipynb")
+    line.get_by_role("button", name="Shut It Down and Start Here").click()
+    expect(line).to_have_count(0)
     bar = page.locator("#jp-main-statusbar")
     expect(bar).to_contain_text(re.compile(rf"· {name}.*\| Idle"))
 
     page.get_by_role("menubar").get_by_text("Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    notebook = page.locator(".jp-NotebookPanel")
+    notebook = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
     expect(notebook).to_contain_text("after 10 more steps", timeout=120_000)
     expect(notebook.locator(".jp-OutputArea-output", has_text="CpuDevice(id=7)")).to_have_count(1)
     expect(notebook.get_by_role("progressbar")).to_have_count(1)
@@ -124,6 +140,18 @@ def test_an_example_that_is_opened_in_the_panel_runs_on_the_tpu(
     assert name in saved["metadata"]["kernelspec"]["display_name"]
     kinds = {o["output_type"] for cell in saved["cells"] for o in cell.get("outputs", ())}
     assert kinds == {"stream", "execute_result", "display_data"}
+
+
+def open_example(lab: LabPage, name: str) -> Locator:
+    """Opens the first example on a TPU whose chips are in use; returns the question about that."""
+    lab.act(name, "Open Example…")
+    dialog = lab.page.get_by_role("dialog")
+    expect(dialog.locator("option")).to_have_count(6)
+    dialog.locator("select").select_option("First steps on a TPU")
+    dialog.get_by_role("button", name="Open").click()
+    question = lab.page.get_by_role("dialog").filter(has_text="chips are used by")
+    expect(question).to_be_visible()
+    return question
 
 
 def pictures(lab: LabPage) -> None:

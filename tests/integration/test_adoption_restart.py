@@ -19,7 +19,7 @@ import time
 import urllib.error
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -276,6 +276,17 @@ def test_rest_says_that_the_chips_are_held_and_by_whom(
         assert answer["message"].startswith("The chips of kept are in use by the kernel of")
         assert "jupyter tpu kernel stop kept" in answer["hint"]
     assert len(server.request("GET", "/api/kernels")) == 1
+    # In the server's terminal one line each.
+    log = server.log.read_text()
+    assert log.count("The chips of kept are in use by the kernel of") == 2
+    assert "Traceback" not in log
+    # Without chips it starts, also again.
+    without = {"X-Jupyter-TPU-Without-Chips": "1"}
+    started = server.request("POST", "/api/sessions", second, headers=without)["kernel"]["id"]
+    server.request("POST", f"/api/kernels/{started}/restart", {})
+    with closing(Client(server, started)) as other:
+        other.connect()
+        assert other.run("import os; print(os.environ['JAX_PLATFORMS'])") == "cpu\n"
 
 
 @pytest.mark.long

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,8 @@ from tornado.httpclient import HTTPClientError
 from waiting import eventually
 
 from jupyter_tpu.agent_token import agent_token
-from jupyter_tpu.fleet.agents.budgets import FREE, OF_OWN_OPERATION, ON_OPEN_TPU, ON_OWN_TPU
+from jupyter_tpu.cloud import NodeOptions
+from jupyter_tpu.fleet.agents.access import FREE, OF_OWN_OPERATION, ON_OPEN_TPU, ON_OWN_TPU
 from jupyter_tpu.fleet.routes import ROUTES
 from jupyter_tpu.server.handlers import RouteHandler
 
@@ -106,9 +109,101 @@ async def test_the_agents_token_opens_nothing_else_of_the_server(
     assert opened <= OPEN_TO_ALL
 
 
-async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowed(
-    person: Client, agent: Client, new_name: Callable[[], str]
+async def check_files(
+    person: Client, agent: Client, tpu: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What an agent copies between its TPU and this computer: of the folder, and nothing hidden."""
+
+    async def answer(path: str, **body: Any) -> tuple[str, str]:
+        """The reason and message of a refusal, at once or in the end; empty if it is copied."""
+        status, operation = await agent("POST", f"tpus/{tpu}/{path}", body)
+        if status == 202:
+            operation = (await agent.done(operation["id"]))["problem"] or {}
+        return operation.get("reason", ""), operation.get("message", "")
+
+    home = folder.parent / "home"
+    for name in (".bashrc", ".ssh/id_ed25519"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("mine")
+    (folder / "note.txt").write_text("a note")
+    (folder / "link").symlink_to(home)
+    monkeypatch.setenv("HOME", str(home))
+    assert await answer("copies", sources=[f"{folder}/note.txt"]) == ("", "")
+    for body in (
+        {"sources": [f"{home}/.ssh/id_ed25519"]},
+        {"sources": [f"{folder}/link/.ssh/id_ed25519"], "agents_folder": "/"},
+        {"sources": ["note.txt"], "download": True, "destination": f"{home}/.bashrc"},
+        {"sources": ["note.txt"], "download": True, "destination": f"{folder}/link/.bashrc"},
+        {"sources": ["note.txt"], "download": True, "destination": ""},
+        {"sources": ["note.txt"], "download": True, "destination": f"{folder}/.env"},
+    ):
+        reason, message = await answer("copies", **body, overwrite=True)
+        assert reason == "PERMISSION", body
+        assert message.startswith("A coding agent may not")
+    for body in ({"folder": str(home)}, {"folder": f"{folder}/link", "pull": True}):
+        assert (await answer("sync", **body))[0] == "PERMISSION", body
+    (folder / "back.txt").symlink_to(home / ".bashrc")
+    back = {"sources": ["note.txt"], "download": True, "destination": f"{folder}/back.txt"}
+    assert (await answer("copies", **back, overwrite=True))[0] == "PERMISSION"
+    assert (home / ".bashrc").read_text() == "mine"
+    # A server that an editor started runs in the home folder: a person has to choose one.
+    monkeypatch.setenv("HOME", str(folder))
+    reason, message = await answer("copies", sources=[f"{folder}/note.txt"])
+    assert (reason, message.split(". ")[0]) == ("PERMISSION", "Agents may copy no files yet")
+    project = folder / "project"
+    project.mkdir()
+    (project / "note.txt").write_text("another")
+    for chosen in (folder, folder.parent, home / ".ssh"):
+        body = {"who": "agent", "folder": str(chosen)}
+        assert (await person("POST", "budgets", body))[0] == 400
+    status, overview = await person("POST", "budgets", {"who": "agent", "folder": str(project)})
+    assert (status, overview["budgets"][0]["budget"]["day"]) == (201, 2)
+    assert await answer("copies", sources=[f"{project}/note.txt"], overwrite=True) == ("", "")
+    assert (await answer("copies", sources=[f"{folder}/note.txt"]))[0] == "PERMISSION"
+
+
+SHOW = {"command": ["sh", "-c", 'printf "%s" "$HF_TOKEN" | rev']}
+
+
+async def printed_token(client: Client, tpu: str, **fields: str) -> str:
+    """What a program of the client reads of HF_TOKEN, reversed: it is not masked then."""
+    return await printed(client, tpu, **SHOW, **fields)
+
+
+async def printed(client: Client, tpu: str, **request: Any) -> str:
+    """What a run prints on stdout and stderr."""
+    status, run = await client("POST", f"tpus/{tpu}/runs", request)
+    assert status == 201, run
+
+    async def ended() -> Any:
+        _, output = await client("GET", f"tpus/{tpu}/runs/{run['id']}/output")
+        return output if output["ended"] else None
+
+    parts = (await eventually(ended, 60))["output"]
+    return b"".join(base64.b64decode(part["data"]) for part in parts).decode().strip()
+
+
+async def printed_token_of_job(client: Client, tpu: str) -> str:
+    status, job = await client("POST", f"tpus/{tpu}/jobs", {**SHOW, "name": "show"})
+    assert status == 201, job
+
+    async def ended() -> Any:
+        _, now = await client("GET", f"tpus/{tpu}/jobs/{job['id']}")
+        return now["state"] == "ended"
+
+    await eventually(ended, 60)
+    _, log = await client("GET", f"tpus/{tpu}/jobs/{job['id']}/log")
+    return "".join(line["text"] for line in log["lines"])
+
+
+async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowed(
+    person: Client,
+    agent: Client,
+    new_name: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    assert (await person("POST", "tokens", {"names": ["HF_TOKEN"]}))[0] == 201
     others = new_name()
     _, operation = await person("POST", "tpus", tpu_request(others))
     assert (await person.done(operation["id"]))["state"] == "done"
@@ -148,9 +243,13 @@ async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowe
     assert (status, answer["reason"]) == (404, "NOT_FOUND")
     status, answer = await agent("GET", f"tpus/{others}/runs/{run['id']}/output")
     assert status == 200, answer
-    command = {"command": ["echo", "hello"]}
-    status, run = await agent("POST", f"tpus/{others}/runs", command)
-    assert status == 201, run
+    # A person's program gets the tokens, an agent's does not: it could print them in any form.
+    assert await printed_token(person, others) == "terces_fh"
+    assert await printed_token(agent, others) == ""
+    assert await printed_token(agent, others, who="ana") == ""
+    assert (await agent("POST", "tokens", {"names": ["HF_TOKEN"], "agents": True}))[0] == 403
+    status, answer = await agent("POST", f"tpus/{others}/connect", {"then_run": "env | rev"})
+    assert (status, answer["reason"]) == (403, "PERMISSION"), answer
     status, answer = await agent("DELETE", f"tpus/{others}")
     assert (status, answer["reason"]) == (403, "PERMISSION")
 
@@ -161,8 +260,14 @@ async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowe
 
 
 async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_than_itstpu_request(
-    person: Client, agent: Client, new_name: Callable[[], str], faults: Callable[..., Any]
+    person: Client,
+    agent: Client,
+    new_name: Callable[[], str],
+    faults: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    jp_root_dir: Path,
 ) -> None:
+    folder = jp_root_dir
     await person("POST", "budgets", {"who": "agent", "day": 2})
     own = new_name()
     for options in (
@@ -171,8 +276,13 @@ async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_th
         {"data_disks": [{"source": "data"}]},
         {"metadata": {"ssh-keys": "mallory:ssh-ed25519 AAAA"}},
         {"tags": ["open"]},
+        {"labels": {"jupyter-tpu-once": "v5litepod-1___on-demand"}},
+        {"labels": {"owner": "ana_example-com"}},
+        {"network": "inside"},
+        {"reservation": "paid"},
     ):
-        status, answer = await agent.plan(own, tpu={"options": options})
+        tpu = {"options": options} if hasattr(NodeOptions(), next(iter(options))) else options
+        status, answer = await agent.plan(own, tpu=tpu)
         assert (status, answer["reason"]) == (403, "PERMISSION"), answer
         assert next(iter(options)) in answer["message"]
     status, answer = await agent.plan(own, tpu={"disk_gb": 65536, "api": "compute"})
@@ -190,9 +300,32 @@ async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_th
     setting = await eventually(guard_operation, 60)
     status, answer = await agent("DELETE", f"operations/{setting['id']}")
     assert (status, answer["reason"]) == (403, "PERMISSION"), answer
+    # On its TPU it reads the variables of all programs, so nobody's program gets the tokens there.
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    await person("POST", "tokens", {"names": ["HF_TOKEN"]})
+    assert await printed_token(agent, own) == ""
+    assert await printed_token_of_job(agent, own) == ""
+    assert await printed_token(person, own) == ""
+    await person("POST", "tokens", {"names": ["HF_TOKEN"], "agents": True})
+    assert await printed_token(agent, own) == "terces_fh"
+    assert await printed_token_of_job(agent, own) == "terces_fh"
+    await check_files(person, agent, own, folder, monkeypatch)
     # What a person has begun by a plan is not an agent's.
     _, plan = await person("POST", "plans", {"tpu": tpu_request(new_name()), "max_cost": 1})
     _, begun = await person("POST", f"plans/{plan['id']}/create", {"approve": True})
     status, answer = await agent("DELETE", f"operations/{begun['operation']}")
     assert (status, answer["reason"]) == (403, "PERMISSION"), answer
     await person.done(begun["operation"])
+    # From its own TPU it logs in to no other one: keys of people and of other TPUs are not there.
+    _, other = await person("GET", f"tpus/{plan['name']}")
+    (host,) = other["hosts"]
+    command = (
+        "grep -l PRIVATE ~/.ssh/* | grep -v jupyter_tpu_pod; echo agent:$SSH_AUTH_SOCK; "
+        "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o ConnectTimeout=20 "
+        f"{host['internal_address']} echo in; echo $?"
+    )
+    shown = (await printed(agent, own, command=["sh", "-c", command])).splitlines()
+    assert not [line for line in shown if line.startswith("/") or line == "in"]
+    assert "agent:" in shown
+    assert shown[-1] == "255"
+    assert any("Permission denied" in line for line in shown), shown

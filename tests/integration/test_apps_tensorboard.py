@@ -163,6 +163,10 @@ def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server, emulator
     # The cell went on meanwhile, and its notebook saw nothing of the tracing.
     server.request("POST", f"/api/kernels/{kernel}/interrupt")
     client.until_done(work, LIMIT)
+    assert [trace["kernel_idle"] for trace in done["result"]["traces"]] == [False]
+    # Nor did anything run for this one, which is said.
+    idle = server.finish(server.tpu("POST", path, {"seconds": 0.2}))
+    assert [trace["kernel_idle"] for trace in idle["result"]["traces"]] == [True]
     assert client.printed(work) == "begun\n"
     assert [m["content"]["ename"] for m in client.messages if m["msg_type"] == "error"] == [
         "KeyboardInterrupt"

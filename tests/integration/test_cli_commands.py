@@ -373,6 +373,9 @@ def test_bad_input_is_one_line_and_makes_nothing(
 
 def test_a_name_that_is_taken_is_refused(either: Shell, create_tpu: Callable[..., Any]) -> None:
     existing = create_tpu()["name"].rpartition("/")[2]
+    unlike = either.complaint("connect", "0")
+    assert "The TPU 0 does not exist. There are: " in unlike
+    assert existing in unlike or "more." in unlike
     assert f"A TPU called {existing} already exists in us-central1-a" in either.complaint(
         "create", existing, "--type", "v5litepod-4"
     )
@@ -394,6 +397,7 @@ def test_a_name_in_two_zones_needs_its_zone(either: Shell, create_tpu: Callable[
     assert either.complaint("describe", f"nowhere/{twin}").endswith(
         f"Did you mean us-central1-a~{twin} or us-west4-a~{twin}?\n"
     )
+    assert f"us-central1-a~{twin}, us-west4-a~{twin}" in either.complaint("describe", "0")
 
 
 def test_a_key_open_to_others_and_another_host_key_are_one_line_each_and_mended(
@@ -428,6 +432,8 @@ def test_what_google_refuses_is_one_line(alone: Shell, name: str, faults: Any) -
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "capacity" in done.stderr
+    assert "add --zone - and --until-available to `jupyter tpu create`" in done.stderr
+    assert "jupyter tpu hunt start" in done.stderr
 
 
 def test_no_project_no_credentials_and_no_emulator_are_one_line_each(tmp_path: Path) -> None:
@@ -818,8 +824,8 @@ def task(shell: Shell, label: str, name: str) -> list[str]:
         re.sub(r"\$\{input:(\w+)\}", lambda match: inputs[match[1]], w)
         for w in written_task["args"]
     ]
-    assert words[:2] == ["-m", "jupyter_tpu.cli"]
-    return words[2:]
+    assert words[:3] == ["-P", "-m", "jupyter_tpu.cli"]
+    return words[3:]
 
 
 def test_the_tasks_for_vs_code_work_without_a_server_and_ask_in_their_terminal(

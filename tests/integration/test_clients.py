@@ -13,6 +13,7 @@ import pytest
 from adoption_server import Client, CountingClient, Server
 from client_environments import client_environment
 from test_kernels_ssh import register
+from waiting import until
 
 from jupyter_tpu.kernels import KernelSpecs
 
@@ -97,16 +98,23 @@ def test_a_variable_that_a_kernel_gateway_is_given_reaches_the_kernel(
         tmp_path / "environment", "jupyter_kernel_gateway==3.0.1", "ipykernel"
     )
     name = register(emulator, kernels_tpu)
-    server = Server(
-        tmp_path,
-        emulator.environment,
-        module="kernel_gateway",
-        python=str(commands / "python"),
-    )
-    gateway = "--KernelGatewayApp"
-    server.options = f"{gateway}.port={server.port}", f"{gateway}.auth_token={server.token}"
+    server = Server(tmp_path, emulator.environment)
     copy_kernelspec(name, server)
-    with server:
+    with server.log.open("ab") as log:
+        server.process = subprocess.Popen(
+            [
+                *(commands / "python", "-m", "kernel_gateway", "--ip=127.0.0.1"),
+                *(f"--port={server.port}", f"--KernelGatewayApp.auth_token={server.token}"),
+                "--JupyterWebsocketPersonality.list_kernels=True",
+            ],
+            env=server.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        until(server.answers, why=server.log.read_text)
         for spec in (name, "python3"):
             body = {"name": spec, "env": {"KERNEL_MODEL": "big"}}
             kernel = server.request("POST", "/api/kernels", body)["id"]
@@ -115,3 +123,5 @@ def test_a_variable_that_a_kernel_gateway_is_given_reaches_the_kernel(
             assert client.run("import os; print(os.environ['KERNEL_MODEL'])") == "big\n"
             client.close()
             server.request("DELETE", f"/api/kernels/{kernel}")
+    finally:
+        server.stop()

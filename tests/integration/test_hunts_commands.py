@@ -89,6 +89,7 @@ def test_a_hunt_that_is_left_is_paused_until_it_is_stopped_or_a_server_runs(
 
     (hunt,) = shell.json("hunt", "list", "--json")
     assert (hunt["state"], hunt["attempted"]) == ("paused", 2)
+    assert f"The hunt for {name} is paused" in shell.out("list")
     assert f"There is a hunt for {name} already." in shell.complaint("hunt", "start", name, *PLACES)
     assert f"Stopped the hunt for {name} after 2 attempts." in shell.out(
         "hunt", "stop", name, "--yes"

@@ -59,6 +59,39 @@ def test_it_shows_what_a_cell_prints_displays_and_returns(notebook):
     assert sorted(printed(seen).split()) == ["err", "out"]
 
 
+PAGE = """
+import http.server, threading
+from IPython.display import HTML, display
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_): pass
+servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) for _ in range(2)]
+for server in servers: threading.Thread(target=server.serve_forever, daemon=True).start()
+port, board = (server.server_port for server in servers)
+print(f"* Running on local URL:  http://127.0.0.1:{port}")
+display(HTML(f'<iframe src="http://127.0.0.1:{port}/" width="100%"></iframe>'))
+display(HTML('<iframe id="tensorboard-frame-1"></iframe><script>(function() {\\n'
+             f'const url = new URL("/", window.location);\\n const port = {board};\\n'))
+print("not of a program here: http://localhost:1/")
+"""
+
+
+def test_a_page_that_a_cell_has_started_is_offered_once(notebook):
+    """As gradio.launch() and %tensorboard: their address means nothing to the browser."""
+    content, seen = notebook.run(PAGE)
+    assert content["status"] == "ok", content
+    ports = notebook.text("print(port, board)").split()
+    offers = [m["content"]["data"] for m in seen if "app open" in str(m["content"].get("data"))]
+    assert [offer["text/plain"].rpartition(": ")[2] for offer in offers] == [
+        f"jupyter tpu app open parity {port}" for port in ports
+    ]
+    assert '"tpu:show-app"' in offers[0]["text/html"]
+    assert (
+        f"&quot;tpu&quot;: &quot;z/parity&quot;, &quot;host&quot;: 0, &quot;port&quot;: {ports[0]}"
+        in (offers[0]["text/html"])
+    )
+    notebook.text("for server in servers: server.shutdown()")
+
+
 def test_it_runs_in_the_hosts_home_with_a_clean_environment(notebook):
     shown = notebook.text(
         "import os, sys\n"

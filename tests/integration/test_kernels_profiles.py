@@ -57,7 +57,7 @@ def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(
             host,
             kernels,
             port,
-            "~/traces/plugins/profile/run",
+            "~/traces/.collecting-run",
             seconds=0.3,
             start=time.time(),
             lead=0.0,
@@ -76,7 +76,7 @@ def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(
     assert (idle.reason, "has not used JAX" in idle.message) == (Reason.CONFLICT, True)
     [idle] = trace(kernel)
     assert idle.reason is Reason.CONFLICT
-    assert not (host.home / "traces/plugins/profile/run").exists(), "xprof would show it"
+    assert not (host.home / "traces/.collecting-run").exists()
     assert notebook.text("import sys; print('jax' in sys.modules)") == "False\n"
 
     cell = notebook.client.execute(WORK.format(port=port))
@@ -86,7 +86,7 @@ def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(
     done, missing, refused = trace(kernel, gone, port=(other, "other"))
     assert isinstance(done, profiles.WrittenTrace)
     assert done.ended - done.began >= 0.3
-    assert done.path == str(host.home / "traces/plugins/profile/run/host-1.xplane.pb")
+    assert done.path == str(host.home / "traces/.collecting-run/host-1.xplane.pb")
     content = Path(done.path).read_bytes()
     assert len(content) == done.bytes
     assert b"jit__lambda" in content
@@ -96,6 +96,19 @@ def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(
     [served] = trace(port=(port, "host-1-port"))
     assert isinstance(served, profiles.WrittenTrace), served
     assert b"jit__lambda" in Path(served.path).read_bytes()
+    # xprof finds the run when all traces are there, and another one of its name stays.
+    runs = host.home / "traces/plugins/profile"
+    assert not runs.exists()
+    for name in ("run", "run_2"):
+        finished = profiles.finish_run(
+            host, "~/traces/.collecting-run", "~/traces/plugins/profile/run"
+        )
+        assert core_thread().wait(finished, 60) == str(runs / name)
+        (host.home / "traces/.collecting-run").mkdir()
+        (host.home / "traces/.collecting-run/x").touch()
+    assert sorted(path.name for path in (runs / "run").iterdir()) == [
+        "host-1-port.xplane.pb", "host-1.xplane.pb",
+    ]  # fmt: skip
     assert not list((host.home / ".jupyter-tpu/profiles").iterdir())
 
     [kernel_memory] = memory()

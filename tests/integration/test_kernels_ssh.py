@@ -461,6 +461,7 @@ class Spawned:
 
     def __init__(self, name: str, folder: Path) -> None:
         spec = KernelSpecManager().get_kernel_spec(name)
+        (folder / "select.py").write_text("raise RuntimeError('of the project')")
         file = str(folder / "kernel-vscode.json")
         _, self.connection = write_connection_file(file, ip="127.0.0.1", key=b"a key")
         argv = [part.replace("{connection_file}", file) for part in spec.argv]

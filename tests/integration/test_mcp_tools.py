@@ -153,7 +153,7 @@ def test_an_agent_hunts_cancels_copies_interrupts_looks_for_faults_and_stops(
         faults(kind="no-capacity", zone=zone, count=1000)
     with contextlib.ExitStack() as server:
         server.enter_context(running_server(shell))
-        shell.out("token", "pass", "HF_TOKEN")
+        shell.out("token", "pass", "HF_TOKEN", "--agents")
         shell.out("budget", "set", "agent", "--day", "5")
         asyncio.run(story())
     assert not [node for node in nodes(emulator) if f"/{name}" in node["name"]]

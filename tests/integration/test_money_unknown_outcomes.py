@@ -5,17 +5,38 @@ silent, and when servers end in between: what is said is what is true at the clo
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fleet_world import ZONE, Server, World, others
+from msgspec import structs
 from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.agents import budgets
 from jupyter_tpu.fleet.core.records import NodeClaim
 from jupyter_tpu.fleet.lifecycle import provisioning
-from jupyter_tpu.fleet.models import TPU, ConnectTPU, CreateTPU, Operation, Problem, StopTrying
+from jupyter_tpu.fleet.models import (
+    TPU,
+    Budget,
+    CarryOutPlan,
+    ConnectTPU,
+    CreateTPU,
+    Guard,
+    KeepTPU,
+    ListQuery,
+    Operation,
+    PlanTPU,
+    Problem,
+    Spending,
+    StopTrying,
+)
+from jupyter_tpu.fleet.models.core import seconds_of
+from jupyter_tpu.fleet.money.ledger import NOTICE
 
 
 @pytest.mark.asyncio
@@ -119,6 +140,89 @@ async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_th
     world.emulator.request("DELETE", "/emulator/v1/faults")
     await second.end(await second.fleet.delete(name))
     assert name not in [tpu.name for tpu in (await second.fleet.tpus()).tpus]
+
+
+@pytest.mark.asyncio
+async def test_a_list_that_lacks_a_tpu_once_gives_no_money_of_the_budget_away(
+    world: World, faults: Any, name: str
+) -> None:
+    server = await world.server()
+    me = (await server.fleet.budgets.show()).me
+    await server.fleet.budgets.set(Budget(who=me, total=1.0))
+
+    async def plan(name: str) -> Operation:
+        tpu = CreateTPU(name=name, type="v5litepod-1", zone=ZONE)
+        plan = await server.fleet.plans.make(PlanTPU(tpu=tpu, max_cost=0.8))
+        done = await server.fleet.plans.carry_out(plan.id, CarryOutPlan())
+        return await server.fleet.operations.get(done.operation)
+
+    await server.end(await plan(name))
+    lag = faults(kind="unlisted", node=name, count=2)
+    for _ in range(2):
+        listed = await server.fleet.tpus(ListQuery(fresh=True))
+        await server.fleet._core.observer.refresh()
+    await world.used(lag)
+    assert name in [tpu.name for tpu in listed.tpus]
+    overview = await server.fleet.budgets.show()
+    assert (overview.spending[0].state, overview.budgets[0].committed) == (
+        "ready",
+        pytest.approx(0.8, abs=0.01),
+    )
+    with pytest.raises(TPUError, match=r"the budget of .* has \$0\.20 left"):
+        await plan(f"{name}-2")
+    world.remove(name)
+    await server.fleet._core.observer.refresh()
+    overview = await server.fleet.budgets.show()
+    assert (overview.spending[0].state, overview.budgets[0].committed) == ("ended", 0.0)
+
+
+@pytest.mark.asyncio
+@pytest.mark.long
+async def test_a_guard_that_is_put_off_on_another_computer_is_asked_before_a_server_deletes(
+    world: World, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets, "LOOK", 0.5)
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    here, elsewhere = await world.server(), await world.server(other)
+    me = (await here.fleet.budgets.show()).me
+    await here.fleet.budgets.set(Budget(who=me, total=3.0))
+    tpu = CreateTPU(name=name, type="v5litepod-1", zone=ZONE)  # $1.20 an hour
+    plan = await here.fleet.plans.make(PlanTPU(tpu=tpu, max_cost=0.8))
+    done = await here.fleet.plans.carry_out(plan.id, CarryOutPlan())
+    await here.end(await here.fleet.operations.get(done.operation))
+
+    async def keep(hours: float) -> Guard | None:
+        with contextlib.suppress(TPUError):  # it is being set
+            return await elsewhere.fleet.guards.keep(name, KeepTPU(seconds=hours * 3600))
+        return None
+
+    async def end_now() -> Spending:
+        """The ledger's time has come; what the ledger has when it has asked the guard."""
+        ledger = here.fleet.guards._ledger
+        [line] = ledger._open()
+        passed = structs.replace(line, ends=time.time() - 200)
+        ledger._save(passed)
+        await eventually(lambda: ledger._lines[line.id].ends != passed.ends)
+        return (await here.fleet.budgets.show()).spending[0]
+
+    kept = await eventually(lambda: keep(1.5), 60)
+    line = await end_now()
+    assert (line.ends, line.shortened) == (kept.ends, False)
+    assert line.most == pytest.approx(1.8, abs=0.1)
+    # What the budget does not cover ends, but not without a notice.
+    await eventually(lambda: keep(10.0))
+    line = await end_now()
+    assert line.shortened
+    assert seconds_of(line.ends, "ends") == pytest.approx(time.time() + NOTICE, abs=20)
+    guard = await eventually(lambda: _guard_until(here, name, line.ends))
+    assert seconds_of(guard.ends, "ends") < time.time() + NOTICE + 60
+    assert world.state(name) == "READY"
+
+
+async def _guard_until(server: Server, name: str, until: str) -> Guard | None:
+    guard = await server.fleet.guards.get(name)
+    return guard if guard.until == until and guard.ends else None
 
 
 @pytest.mark.asyncio

@@ -226,8 +226,9 @@ def test_an_interrupt_while_hosts_join_ends_the_wait_and_a_restart_starts_them_a
         notebook.client.wait_for_ready(timeout=200)
         request = notebook.client.execute("print('never')")
         seen: list[dict[str, Any]] = []
-        while not re.search(r"Waiting for host.* to join the other hosts", stderr(seen)):
+        while not re.search(r"Waiting for host.* to join the other hosts", shown(seen)):
             seen.append(notebook.client.get_iopub_msg(timeout=60))
+        assert stderr(seen) == "", "it is progress, and no error"
         notebook.manager.interrupt_kernel()
         assert "The start of the hosts was interrupted." in say(notebook, request)
     restart(notebook)

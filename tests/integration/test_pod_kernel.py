@@ -98,6 +98,8 @@ def test_a_cell_runs_on_chosen_hosts_and_the_counts_stay_equal(notebook):
     content, seen = notebook.run("'where' in globals()")
     assert content["execution_count"] == before + 2
     assert shown(seen).startswith("The output above is that of host 0.")
+    usage = notebook.text("%tpu")
+    assert all(word in usage for word in ("--host 2", "%%host 2", "%hosts")), usage
     content, seen = notebook.run("%%host 2\n1")
     assert (content["status"], content["evalue"]) == (
         "error", "The hosts are 0 to 1, and '2' names others.",
@@ -118,7 +120,8 @@ def test_an_exception_on_one_host_says_who_raised_and_who_waited_and_refuses_fur
     assert (content["ename"], content["evalue"]) == ("ValueError", "bad batch (host 1)")
     text = error_of(seen)
     assert "Host 1 raised ValueError: bad batch" in text
-    assert re.search(r"Host 0 was interrupted at line 5: multihost_utils\.process_allg", text)
+    assert re.search(r"Host 0 is still at line 5: multihost_utils\.process_allg", text)
+    assert "Host 0 was interrupted" not in text, "it does not react"
     assert "The hosts are out of step." in text
     assert "Restart the kernel" in shown(seen)
     assert "host 0: KeyboardInterrupt" not in shown(seen), "it is stuck: no traceback came"
@@ -144,13 +147,22 @@ def test_an_interrupt_reaches_all_hosts_and_they_are_in_step_afterwards(notebook
     assert notebook.text("print(pathlib.Path('interrupted').exists())") == "True\n"
 
 
-def test_hosts_that_are_late_are_explained_while_the_cell_runs(notebook):
-    code = "import jax, time\nif jax.process_index() == 1:\n    time.sleep(11)\nprint('done')"
+def test_a_host_that_others_wait_for_is_named_while_the_cell_runs(notebook):
+    """The commonest hang: all hosts are busy, and none prints anything."""
+    code = (
+        "import jax, time\nfrom jax.experimental.multihost_utils import process_allgather\n"
+        "if jax.process_index() == 1:\n    time.sleep(17)\n"
+        "process_allgather(jax.numpy.arange(3))\nprint('done')"
+    )
     content, seen = notebook.run(code)
-    assert content["status"] == "ok"
-    text = shown(seen)
-    assert "Host 0 is done. Host 1 is still running, 10 s later:" in text
-    assert "Host 1 is at line 3: time.sleep(11)" in text
+    assert (content["status"], printed(seen)) == ("ok", "done\n")
+    [told, gone] = [
+        message["content"]["data"]["text/plain"]
+        for message in seen
+        if message["msg_type"] in ("display_data", "update_display_data")
+    ]
+    assert "Host 1 is at line 4: time.sleep(17)\nHost 0 waits at line 5: process_allg" in told
+    assert gone == "", "it goes on"
 
 
 def test_what_is_typed_goes_to_all_hosts(notebook):
@@ -181,6 +193,42 @@ def test_a_host_that_dies_between_cells_is_said_by_the_next_one(notebook, emulat
     content, _ = notebook.run("print(1)")
     assert content["ename"] == "OutOfStep"
     assert content["evalue"].startswith("The kernel of host 1 was ended by signal 9 (SIGKILL).")
+
+
+def test_requests_with_one_id_and_requests_that_are_none_leave_the_kernel_as_it_was(notebook):
+    """As the clients of one jupyter_client manager send them: each counts its ids from 1."""
+    client = notebook.client
+    notebook.text("kept = 7")
+
+    def send(kind: str, content: Any, id: str) -> None:
+        request = client.session.msg(kind, content)
+        request["msg_id"] = request["header"]["msg_id"] = id
+        client.shell_channel.send(request)
+
+    def replies(count: int, id: str) -> list[dict]:
+        found: list[dict] = []
+        while len(found) < count:
+            reply = client.get_shell_msg(timeout=30)
+            if reply["parent_header"]["msg_id"] == id:
+                found.append(reply["content"])
+        return found
+
+    cell = {"code": "kept += 1; kept", "user_expressions": {}}
+    for _ in range(2):
+        send("execute_request", cell, "same-id")
+        send("complete_request", {"code": "kep", "cursor_pos": 3}, "another-id")
+    assert [reply["status"] for reply in replies(2, "same-id")] == ["ok", "ok"]
+    send("execute_request", cell, "same-id")
+    [reply] = replies(1, "same-id")
+    for kind in ("execute_request", "complete_request"):
+        send(kind, b"[0]", "none")
+        send(kind, {**cell, "cursor_pos": 3}, "good")
+        [reply] = replies(1, "none")
+        assert (reply["status"], reply["ename"]) == ("error", "BadRequest")
+        [reply] = replies(1, "good")
+        assert reply["status"] == "ok"
+    _, seen = notebook.run("print(kept)")
+    assert (printed(seen), shown(seen)) == ("11\n", "")
 
 
 def test_sys_exit_in_a_cell_is_an_error_as_in_any_kernel(notebook):

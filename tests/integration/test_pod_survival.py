@@ -258,7 +258,7 @@ def test_a_host_that_starts_slowly_is_named_and_waited_for(
     try:
         notebook.client.wait_for_ready(timeout=200)  # after 10 s it answers without the host
         request = notebook.client.execute("print('all')")
-        while "Waiting for the kernel of host 3 to start." not in stderr(seen):
+        while "Waiting for the kernel of host 3 to start." not in shown(seen):
             seen.append(notebook.client.get_iopub_msg(timeout=60))
     finally:
         os.kill(slow, signal.SIGCONT)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import signal
+import socket
+import socketserver
 import subprocess
 import sys
 import textwrap
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_shell import COMMAND, LIMIT, Shell
+from cli_shell import COMMAND, LIMIT, Shell, running_server
 
 ZONE = "us-west4-a"
 ONCE = ("run", "--once", "--zone", ZONE, "--max-cost", "2")
@@ -142,6 +147,80 @@ def test_a_command_that_is_killed_leaves_a_guard_that_deletes_the_tpu(project: P
     assert guard["action"] == "delete"
     assert guard["idle"] == 600
     assert guard["until"]
+    script = project.script("print('next')")
+    done = project.shell.run(*ONCE, *TYPE, "--timeout", "10m", str(script), limit=300)
+    assert done.stdout == "next\n", done.stderr
+    assert "which an earlier command has left" in done.stderr
+    assert project.nodes() == []
+
+
+class CuttingServer(socketserver.ThreadingTCPServer):
+    """Stands before a Jupyter server: the answer to what creates a TPU does not arrive, and later
+    no other one either, if it is *dead* then.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, shell: Shell, *, dead: bool) -> None:
+        super().__init__(("127.0.0.1", 0), _Cutting)
+        self.dead, self.cut = dead, 0
+        (found,) = Path(shell.environment["JUPYTER_RUNTIME_DIR"]).glob("jpserver-*.json")
+        info = json.loads(found.read_text())
+        self.target = "127.0.0.1", info["port"]
+        found.write_text(json.dumps({**info, "port": self.server_address[1]}))
+
+
+class _Cutting(socketserver.StreamRequestHandler):
+    server: CuttingServer
+
+    def handle(self) -> None:
+        if self.server.dead and self.server.cut:
+            return
+        lines = [self.rfile.readline()]
+        while lines[-1].strip():
+            lines.append(self.rfile.readline())
+        head = b"".join(lines)
+        length = re.search(rb"(?i)content-length: *(\d+)", head)
+        with socket.create_connection(self.server.target) as line:
+            line.sendall(head + (self.rfile.read(int(length[1])) if length else b""))
+            answer = b"".join(iter(lambda: line.recv(65536), b""))
+        if lines[0].startswith(b"POST") and lines[0].split()[1].endswith(b"/create"):
+            self.server.cut += 1
+        else:
+            self.wfile.write(answer)
+
+
+@pytest.mark.parametrize("dead", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_a_create_request_whose_answer_is_lost_leaves_no_tpu(
+    alone: Shell, emulator: Any, project: Project, tmp_path: Path, dead: bool
+) -> None:
+    beside = Shell(tmp_path, **emulator.environment, JUPYTER_TPU_PROJECT_SYNC="off")
+    script = project.script("print('never')")
+    with running_server(beside), CuttingServer(beside, dead=dead) as line:
+        threading.Thread(target=line.serve_forever, daemon=True).start()
+        done = beside.run(*ONCE, *TYPE, str(script), limit=300)
+        line.shutdown()
+    assert line.cut == 1
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Deleting what was begun." in done.stderr
+    assert [node for node in project.nodes() if node["state"] != "DELETING"] == []
+    assert list((tmp_path / "jupyter_tpu_data_dir/once").glob("*.plan")) == []
+
+
+@pytest.mark.long
+def test_a_tpu_that_a_person_deletes_is_not_replaced(project: Project) -> None:
+    script = project.script("import time; print('begun', flush=True); time.sleep(600)")
+    process = project.start(*ONCE, *TYPE, "--spot", "--retries", "2", str(script))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    (node,) = project.nodes()
+    project.emulator.wait(project.emulator.request("DELETE", f"/v2/{node['name']}"))
+    _, errors = process.communicate(timeout=400)
+    assert process.returncode == 1, errors
+    assert "was stopped or deleted before the end" in errors
+    assert "Trying again" not in errors
+    assert project.nodes() == []
+    assert len(project.ledger()) == 1
 
 
 @pytest.mark.long
@@ -164,6 +243,8 @@ def test_a_tpu_that_google_takes_back_is_replaced(project: Project) -> None:
     assert out == "begun\ndone\n"
     assert "Google has taken the TPU back. Trying again (1 of 1)." in errors
     assert project.nodes() == []
+    second, first = project.ledger()
+    assert second["most"] <= 2 - first["usd"] + 0.001, "what is left of the limit"
 
 
 @pytest.mark.long
@@ -179,7 +260,15 @@ def test_a_tpu_is_kept_warm_for_the_next_script(project: Project) -> None:
         names.append(done.stdout)
     assert names[0] == names[1]
     assert "Using once-" in done.stderr
-    assert len(project.nodes()) == 1
+    (kept,) = project.nodes()
+    # Somebody's job runs there.
+    name = kept["name"].rpartition("/")[2]
+    assert project.shell.run("job", "start", name, "--", "sleep", "600").returncode == 0
+    done = project.shell.run(*ONCE, *TYPE, "--timeout", "5m", str(script), limit=300)
+    assert (done.returncode, done.stdout != names[0]) == (0, True), done.stderr
+    assert [node["name"] for node in project.nodes()] == [kept["name"]]
+    (job,) = project.shell.json("job", "list", name, "--json")
+    assert job["state"] == "running"
 
 
 @pytest.mark.long

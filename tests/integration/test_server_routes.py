@@ -108,8 +108,13 @@ async def test_tokens_are_passed_and_removed_by_name_and_no_answer_has_a_value(
     status, passed = await call("POST", "tokens", {"names": ["HF_TOKEN", "NO_SUCH_TOKEN"]})
     assert status == 201
     assert passed == [
-        {"name": "HF_TOKEN", "source": "environment", "hint": ""},
-        {"name": "NO_SUCH_TOKEN", "source": "", "hint": "Set it where Jupyter is started."},
+        {"name": "HF_TOKEN", "source": "environment", "hint": "", "agents": False},
+        {
+            "name": "NO_SUCH_TOKEN",
+            "source": "",
+            "hint": "Set it where Jupyter is started.",
+            "agents": False,
+        },
     ]
     assert await call("GET", "tokens") == (200, passed)
     assert await call("DELETE", "tokens/HF_TOKEN") == (204, None)

@@ -10,7 +10,7 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
+import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -24,9 +24,10 @@ from own_sshd import path_with_ssh
 from waiting import until
 
 from jupyter_tpu.cli import persistent_shell
+from jupyter_tpu.python_command import module_command
 from jupyter_tpu.ssh import KnownHosts, ensure_key, public_key
 
-COMMAND = [sys.executable, "-m", "jupyter_tpu.cli"]
+COMMAND = module_command("jupyter_tpu.cli")
 LIMIT = 120.0  # seconds for anything
 ZONE = "us-central1-a"
 
@@ -48,6 +49,9 @@ class Person:
         self.home = folder / "a home"  # with a blank, as people have them
         self.home.mkdir()
         self.config = self.home / ".ssh" / "config"
+        # A project's own files, in the folder in which all commands run.
+        for name in ("select.py", "queue.py", "random.py"):
+            (self.home / name).write_text("raise RuntimeError('of the project')")
         self.environment = {**os.environ, **emulator.environment, "HOME": str(self.home)}
         # Of a person: the agent and settings of whoever runs the tests are none of theirs.
         for name in ("SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "RSYNC_RSH"):
@@ -161,6 +165,50 @@ def test_settings_for_all_hosts_that_start_something_else_do_not_reach_a_tpu(
     )
 
 
+@pytest.fixture
+def sharing(tmp_path: Path) -> Iterator[str]:
+    """Settings of people whose `ssh` shares connections, as many do."""
+    sockets = Path(tempfile.mkdtemp(prefix="cm-"))  # a short path
+    yield f"Host *\n  ControlMaster auto\n  ControlPath {sockets}/%C-%h\n  ControlPersist 600\n"
+    for socket in sockets.iterdir():
+        subprocess.run(["ssh", "-S", socket, "-O", "exit", "any"], capture_output=True)
+    shutil.rmtree(sockets)
+
+
+def test_a_shared_connection_of_one_tpu_is_not_used_for_another_one_of_its_name(
+    person: Person, create_tpu: Callable[..., Any], emulator: Any, sharing: str, tmp_path: Path
+) -> None:
+    name, zones = "shared-name", (ZONE, "us-west4-a")
+    nodes = [create_tpu(name, "v5litepod-1", zone) for zone in zones]
+    config = tmp_path / "config"
+    config.write_text(sharing)
+    person.environment["PATH"] = path_with_ssh(tmp_path / "bin", config)
+    person.config.parent.mkdir()
+    person.config.write_text(sharing)
+    person.tpu("ssh-config", "--write")
+
+    def hosts() -> list[str]:
+        """What `jupyter tpu ssh` reaches in both zones, and then the person's own `ssh`."""
+        refs = [f"{zone}~{name}" for zone in zones]
+        reached = [person.tpu("ssh", ref, "--command", "hostname") for ref in refs]
+        return reached + [person.ssh(ref, "hostname") for ref in refs]
+
+    first = hosts()
+    assert first[0] != first[1]
+    assert first[:2] == first[2:]
+    emulator.wait(emulator.request("DELETE", f"/v2/{nodes[0]['name']}"))
+    # Only one has the name now, by which the other one was called as well.
+    assert person.tpu("ssh", name, "--command", "hostname") == first[1]
+    person.tpu("ssh-config", "--write")
+    assert person.ssh(name, "hostname") == first[1]
+    create_tpu(name, "v5litepod-1", ZONE)
+    person.tpu("ssh-config", "--write")
+    again = hosts()
+    assert again[:2] == again[2:]
+    assert again[0] not in first
+    assert again[1] == first[1]
+
+
 def test_a_tpu_that_was_created_again_is_reached_and_one_with_an_unpinned_key_is_not(
     person: Person, create_tpu: Callable[..., Any], emulator: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,8 +253,8 @@ def test_entries_come_and_go_with_tpus_and_can_be_taken_out_again(
     assert settings["stricthostkeychecking"] == "true"
     assert person.ssh("-G", f"{pod}-4").count("hostkeyalias") == 0
     printed = person.tpu("ssh-config")
-    assert f"Host {pod} {pod}-0\n" in printed
-    assert f"Host {pod}-3\n" in printed
+    assert f"Host {pod} {pod}-0 {ZONE}~{pod} {ZONE}~{pod}-0\n" in printed
+    assert f"Host {pod}-3 {ZONE}~{pod}-3\n" in printed
     assert "no longer includes" in person.tpu("ssh-config", "--remove")
     assert person.config.read_bytes() == own
 
@@ -329,9 +377,16 @@ def test_mosh_reaches_a_tpu_where_it_is_installed(person: Person, pod: str) -> N
 
 @needs("tmux")
 def test_a_kept_shell_goes_on_while_its_connection_is_lost(
-    tmp_path: Path, emulator: Any, pod: str
+    tmp_path: Path, emulator: Any, pod: str, sharing: str
 ) -> None:
-    terminal = Terminal(Shell(tmp_path, **emulator.environment), "ssh", pod, "--keep")
+    config = tmp_path / "config"
+    config.write_text(sharing)
+    shell = Shell(tmp_path, **emulator.environment, PATH=path_with_ssh(tmp_path / "bin", config))
+    # A connection that others share is there, and the host does not know this terminal.
+    known = "infocmp xterm-no-such >/dev/null 2>&1 || echo lacks it"
+    assert shell.out("ssh", pod, "--command", known) == "lacks it\n"
+    shell.environment["TERM"] = "xterm-no-such"
+    terminal = Terminal(shell, "ssh", pod, "--keep")
     terminal.type("echo first-$((40+2)); sleep 1000 & echo pid-$!.\r")
     terminal.expect(r"first-42")
     terminal.expect(r"pid-\d+\.")

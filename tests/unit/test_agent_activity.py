@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from jupyter_tpu.agent.keeper.requests import Requests
 from jupyter_tpu.agent.protocol import messages
 from jupyter_tpu.agent.protocol.activity import KernelActivity
+from jupyter_tpu.agent.protocol.events import SHELL
 
 SIGNER = messages.MessageSigner("", "kernel")
 
@@ -49,3 +51,23 @@ def test_other_and_broken_messages_change_nothing(message):
     activity = KernelActivity({"cell": b"{}"})
     assert activity.observe(message) is None
     assert list(activity.running) == ["cell"]
+
+
+def test_cells_of_clients_that_use_one_id_are_all_answered_when_their_kernel_dies():
+    requests = Requests("")
+    cells = [SIGNER.message("execute_request", {"code": f"{n}"}) for n in range(3)]
+    for n, cell in enumerate(cells):
+        header = {**messages.decode_part(cell, messages.HEADER), "msg_id": "one", "date": str(n)}
+        cell[messages.HEADER] = json.dumps(header).encode()
+        requests.note_request(cell)
+    requests.note_request([messages.DELIMITER, b"", b'["execute_request"]', b"{}", b"{}", b"{}"])
+    reply = SIGNER.message("execute_reply", {}, parent=cells[0][messages.HEADER])
+    requests.note_message(SHELL, reply, 0)
+    requests.activity.observe(status("busy", "one"))
+    answers = [
+        (messages.decode_part(parts, messages.PARENT)["date"],
+         messages.decode_part(parts, messages.CONTENT)["status"])
+        for channel, parts in requests.answer_all("It is gone.", "")
+        if channel == SHELL
+    ]  # fmt: skip
+    assert answers == [("1", "error"), ("2", "aborted")]

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.protocol import messages, paths
+from jupyter_tpu.agent.guard.files import guard_path
+from jupyter_tpu.agent.keeper import run_keeper
+from jupyter_tpu.agent.protocol import messages, mounts, paths
 from jupyter_tpu.agent.protocol.paths import (
     keeper_socket,
     kernel_folder,
@@ -19,6 +21,7 @@ from jupyter_tpu.agent.protocol.paths import (
 )
 from jupyter_tpu.agent.protocol.process_env import (
     complete_variables,
+    login_environment,
     process_environment,
     without_allocator,
 )
@@ -29,6 +32,16 @@ def test_tcmalloc_is_not_preloaded_into_kernels_but_other_libraries_stay():
     assert without_allocator({"LD_PRELOAD": preload}) == {"LD_PRELOAD": "/opt/loopback.so"}
     assert without_allocator({"LD_PRELOAD": "/usr/lib/libtcmalloc.so.4"}) == {}
     assert without_allocator({"A": "b"}) == {"A": "b"}
+
+
+def test_where_our_ray_runs_its_own_commands_send_the_token(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    assert "RAY_AUTH_MODE" not in process_environment()
+    (tmp_path / ".jupyter-tpu/ray").mkdir(parents=True)
+    (tmp_path / ".jupyter-tpu/ray/state.json").touch()
+    assert process_environment()["RAY_AUTH_MODE"] == login_environment()["RAY_AUTH_MODE"] == "token"
+    assert process_environment(variables={"RAY_AUTH_MODE": "x"})["RAY_AUTH_MODE"] == "x"
 
 
 def test_kernels_keep_the_hosts_tpu_variables_and_lose_those_of_the_login(monkeypatch, tmp_path):
@@ -144,11 +157,58 @@ def test_a_folder_that_somebody_else_can_enter_is_closed_to_them(tmp_path):
     assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o700
 
 
-def test_a_link_in_place_of_the_folder_is_refused(tmp_path):
+def test_a_link_of_the_user_to_another_disk_is_followed_and_what_is_wrong_with_it_is_said(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    disk, link = tmp_path / "disk" / "mine", tmp_path / "home" / ".jupyter-tpu"
+    link.parent.mkdir()
+    link.symlink_to(disk)
+    with pytest.raises(FileNotFoundError, match=r"disk/mine, to which .* leads, does not exist"):
+        paths.base_folder()
+    disk.mkdir(parents=True, mode=0o755)
+    assert paths.base_folder() == str(link)
+    assert stat.S_IMODE(disk.stat().st_mode) == 0o700
+    disk.chmod(0o755)  # that of a whole disk, say
+    with pytest.raises(PermissionError, match="can be read by others"):
+        paths.base_folder()
+    assert stat.S_IMODE(disk.stat().st_mode) == 0o755
+    link.unlink()
+    link.write_text("")
+    with pytest.raises(NotADirectoryError, match="is not a folder"):
+        paths.base_folder()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make another user's files")
+def test_what_belongs_to_another_user_is_refused(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(PermissionError):
+    os.lchown(tmp_path / "link", 12345, 12345)
+    with pytest.raises(NotADirectoryError):
         private_folder(str(tmp_path / "link"))
+    os.chown(tmp_path / "real", 12345, 12345)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        private_folder(str(tmp_path / "real"))
+
+
+def test_hosts_that_share_a_home_folder_share_no_sockets_locks_and_jobs(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert paths.jobs_folder() == f"{tmp_path}/.jupyter-tpu/jobs"
+    table = tmp_path / "mountinfo"
+    table.write_text(
+        "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        f"2 1 0:9 / {tmp_path} rw shared:1 - nfs4 10.0.0.2:/home rw\n"
+        f"3 1 0:9 / {tmp_path}-other rw - ext4 /dev/sdb1 rw\n"
+    )
+    monkeypatch.setattr(mounts, "TABLE", str(table))
+    run = run_folder()
+    try:
+        assert run.startswith(f"/tmp/jupyter-tpu-{os.getuid()}-")
+    finally:
+        os.rmdir(run)
+    assert paths.jobs_folder() == f"{tmp_path}/.jupyter-tpu/jobs-{os.uname().nodename}"
+    assert guard_path("lock").startswith(f"{tmp_path}/.jupyter-tpu/guard-{os.uname().nodename}/")
+    assert run_keeper.socket_path("1") is None  # the agent knows a place
 
 
 def test_messages_are_signed_as_jupyter_clients_expect():

@@ -14,7 +14,7 @@ LANGUAGES = ("ja_JP", "ko_KR", "zh_CN")
 sys.path.insert(0, str(TOP / "scripts"))
 
 
-def test_catalogues_have_the_texts_of_the_code_and_right_translations():
+def test_the_translations_of_the_catalogues_are_right():
     command = [sys.executable, "scripts/catalogue.py", "--check"]
     checked = subprocess.run(command, cwd=TOP, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
@@ -124,7 +124,6 @@ def test_an_update_keeps_translations_and_marks_those_of_changed_texts():
         ("{name} 已不存在。", "other parameters"),
         ("{tpu} 已不存在。 ", "blanks at an end"),
         ("{tpu} 已不存在，请运行 `jupyter`。", "other code in backticks"),
-        ("", "not translated"),
     ],
 )
 def test_a_wrong_translation_is_a_problem(translation, problem):
@@ -132,10 +131,27 @@ def test_a_wrong_translation_is_a_problem(translation, problem):
     import polib
 
     one = polib.POFile()
-    one.metadata = {"X-Complete": "yes"}
     one.append(polib.POEntry(msgid="{tpu} is gone.", msgstr=translation))
-    problems = script.problems(one, [script.Entry("{tpu} is gone.", "sentence")])
+    present = [script.Entry("{tpu} is gone.", "sentence")]
+    problems = script.problems(one, present)
     assert [line.partition(":")[0] for line in problems] == ([problem] if problem else [])
+    assert script.gaps(one, present) == []
+
+
+def test_a_text_without_a_translation_is_named_and_is_no_problem():
+    import catalogue as script
+    import polib
+
+    one = polib.POFile()
+    one.append(polib.POEntry(msgid="Wait.", msgstr=""))
+    one.append(polib.POEntry(msgid="Never again.", msgstr="不再。"))
+    present = [script.Entry(text, "sentence") for text in ("Wait.", "It is new.")]
+    assert script.problems(one, present) == []
+    assert script.gaps(one, present) == [
+        "not translated: It is new.",
+        "not translated: Wait.",
+        "not in the code: Never again.",
+    ]
 
 
 def test_sentences_and_labels_are_found_in_python_code(tmp_path):

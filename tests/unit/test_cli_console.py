@@ -115,6 +115,9 @@ def test_a_table_is_the_same_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", Terminal())
     assert re.sub(r"\x1b\[[\d;]*m", "", table(("A", "B"), rows)) == plain
+    cut = re.sub(r"\x1b\[[\d;]*m", "", table(("A", "B"), rows, cut_last=True)).split("\n")
+    assert cut[1] == plain.split("\n")[1][:39].rstrip() + "…"
+    assert [len(line) <= 40 for line in cut] == [True, True]
 
 
 @pytest.mark.parametrize("emulated", [True, False])

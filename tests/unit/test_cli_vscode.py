@@ -76,7 +76,7 @@ def test_an_older_task_of_ours_is_replaced_in_its_place() -> None:
     labels = [task["label"] for task in value["tasks"]]
     assert labels[:2] == ["TPU: list", "mine"]
     assert sorted(labels) == sorted([*OURS, "mine"])
-    assert value["tasks"][0]["args"] == ["-m", "jupyter_tpu.cli", "list"]
+    assert value["tasks"][0]["args"] == ["-P", "-m", "jupyter_tpu.cli", "list"]
 
 
 def test_the_files_own_indentation_and_line_ends_are_used() -> None:

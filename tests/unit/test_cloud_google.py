@@ -10,6 +10,7 @@ from msgspec import structs
 
 from jupyter_tpu.cloud import (
     API,
+    APIDisabled,
     CloudTPU,
     GoogleCloud,
     Maintenance,
@@ -217,13 +218,23 @@ async def test_a_control_plane_that_does_not_answer_hides_no_tpu_of_the_other() 
 async def test_a_project_that_does_not_use_compute_engine_notices_nothing() -> None:
     both = Both()
     both.tpu.add("old", "1")
-    both.compute.failure = TPUError("it is disabled", Reason.PERMISSION)
+    both.compute.failure = APIDisabled("it is disabled", Reason.PERMISSION)
     nodes = await both.cloud.list_nodes()
-    assert (names(nodes.nodes), nodes.unanswered) == (["old"], {})
+    assert (names(nodes.nodes), nodes.not_listed) == (["old"], {})
     with pytest.raises(TPUError) as caught:
         await both.cloud.get_node(NodeName("p", ZONE, "missing"))
     assert caught.value.reason is Reason.NOT_FOUND
     assert await both.cloud.locations() == ("us-central2-b", ZONE)
+
+
+@pytest.mark.asyncio
+async def test_a_control_plane_that_refuses_to_list_is_named_though_no_tpu_of_it_is_known() -> None:
+    both = Both()
+    both.tpu.add("old", "1")
+    both.compute.failure = TPUError("not allowed", Reason.PERMISSION)
+    for listed in (await both.cloud.list_nodes(), await both.cloud.list_queued()):
+        assert [str(why) for why in listed.refused.values()] == ["not allowed"]
+        assert listed.unanswered == {}  # nothing is missing of what was seen
 
 
 @pytest.mark.asyncio

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.environment.exchange import peer_over
-from jupyter_tpu.environment.transfer import contents
+from jupyter_tpu.environment.transfer import contents, part_file
 from jupyter_tpu.environment.transfer.messages import TransferFailure, failure
 from jupyter_tpu.environment.transfer.part_file import part_name
 from jupyter_tpu.fleet.files.copy_on_host import sender
@@ -31,6 +31,8 @@ def copy(
     to: Path | str,
     overwrite: bool = False,
     make_folder: bool = False,
+    listing: Listing | None = None,
+    may_write: Callable[[str], bool] | None = None,
     cut: int | None = None,
     meanwhile: Callable[[], object] = lambda: None,
     after: int = 1,
@@ -50,9 +52,9 @@ def copy(
             one.shutdown(socket.SHUT_RDWR)
 
     def send() -> None:
-        listing = Listing([os.fsencode(source) for source in sources]).walk()
+        found = listing or Listing([os.fsencode(source) for source in sources])
         with peer_over(one) as peer, contextlib.suppress(TransferFailure):
-            sender.send(peer, listing, report)
+            sender.send(peer, found.walk(), report)
 
     def received(*size: int) -> None:
         if len(outcomes) == after:
@@ -64,7 +66,14 @@ def copy(
     with peer_over(other) as peer:
         try:
             outcomes.append(
-                Receiver(peer, str(to), overwrite, received, make_folder=make_folder).receive()
+                Receiver(
+                    peer,
+                    str(to),
+                    overwrite,
+                    received,
+                    make_folder=make_folder,
+                    may_write=may_write,
+                ).receive()
             )
         except TransferFailure as failure:
             with contextlib.suppress(TransferFailure):
@@ -346,6 +355,80 @@ def test_a_symbolic_link_in_the_destination_is_not_followed(tmp_path: Path) -> N
     entries[1] = (0, "sub", "link", 0o777, 0, 0, "/")
     assert hostile(entries, tmp_path / "to") != ""
     assert os.listdir(tmp_path / "outside") == []
+
+
+@pytest.mark.parametrize("put", [os.symlink, os.rename])
+def test_what_others_put_in_place_of_an_unfinished_folder_is_not_written_or_deleted(
+    tmp_path: Path, put: Callable[[Path, Path], None]
+) -> None:
+    """The destination is shared: a neighbour has seen the name of a copy that was cut."""
+    data, there, own = (tmp_path / name for name in ("data", "shared", "own"))
+    data.mkdir()
+    (data / "file").write_bytes(os.urandom(2 * MIB))
+    there.mkdir()
+    own.mkdir(0o700)
+    (own / "data").mkdir()
+    (own / "data" / "thesis").write_text("mine")
+    mine = tree(own)
+    with pytest.raises(TransferFailure):
+        copy(data, to=f"{there}/", cut=MIB)
+    (part,) = there.iterdir()
+    part.rename(tmp_path / "taken")
+    put(own, part)
+    assert copy(data, to=f"{there}/")["problems"] == []
+    assert tree(there / "data") == tree(data)
+    assert tree(part) == mine
+    assert sorted(os.listdir(there)) == sorted([part.name, "data"])
+
+
+@pytest.mark.parametrize("put", [os.symlink, os.link])
+def test_what_others_put_in_place_of_an_unfinished_file_is_not_written(
+    tmp_path: Path, put: Callable[[Path, Path], None]
+) -> None:
+    source, there, own = tmp_path / "source", tmp_path / "shared", tmp_path / "own"
+    source.write_bytes(os.urandom(3 * MIB))
+    source.chmod(0o755)
+    there.mkdir()
+    own.write_bytes(source.read_bytes()[:MIB])
+    own.chmod(0o600)
+    with pytest.raises(TransferFailure):
+        copy(source, to=f"{there}/", cut=2 * MIB)
+    (part,) = there.iterdir()
+    part.unlink()
+    put(own, part)
+    assert copy(source, to=f"{there}/")["resumed"] == 0
+    assert (there / "source").read_bytes() == source.read_bytes()
+    assert own.read_bytes() == source.read_bytes()[:MIB]
+    assert own.stat().st_mode & 0o777 == 0o600
+    assert sorted(os.listdir(there)) == ["source"]
+
+
+def test_a_destination_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").write_bytes(b"x" * MIB)
+    there = tmp_path / "shared"
+    (there / "data").mkdir(parents=True)
+    (tmp_path / "own" / "data").mkdir(parents=True)
+
+    def replace() -> None:
+        there.rename(tmp_path / "moved")
+        there.symlink_to(tmp_path / "own")
+
+    copy(tmp_path / "data", to=f"{there}/", meanwhile=replace)
+    assert os.listdir(tmp_path / "own" / "data") == []
+    assert os.listdir(tmp_path / "moved" / "data") == ["file"]
+
+
+def test_others_cannot_compute_the_name_of_an_unfinished_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = []
+    for user in ("a", "a", "b"):
+        monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / user))
+        part_file._key.cache_clear()
+        names.append(part_name(b"model", "7 1"))
+    assert names[0] == names[1] != names[2]
+    assert (tmp_path / "a" / "part-key").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_full_disk_is_known_before_the_first_byte(tmp_path: Path) -> None:

@@ -39,6 +39,13 @@ def test_a_name_that_google_would_refuse_is_refused_with_the_rule(name: str) -> 
         validated(CreateTPU(name=name, type="v5litepod-8"))
 
 
+@pytest.mark.parametrize("key", ["owner", "once", "operation", "end", "flex-start", "later"])
+def test_a_label_by_which_this_program_knows_a_tpu_is_taken_from_nobody(key: str) -> None:
+    checks.check_labels({"team": "vision", "owner": "ana"})
+    with pytest.raises(TPUError, match=f"The label jupyter-tpu-{key} is not allowed"):
+        checks.check_labels({f"jupyter-tpu-{key}": "ana"})
+
+
 @pytest.mark.parametrize("name", ["a", "a" * 40, "a-1"])
 def test_a_name_at_the_limits_is_taken(name: str) -> None:
     assert validated(CreateTPU(name=name, type="v5litepod-8")).name == name

@@ -6,15 +6,18 @@ import asyncio
 import functools
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from google_model import VirtualLoop
+from msgspec import structs
 from test_cloud_google import Both
 
 from jupyter_tpu.cloud import CloudTPU, NodeState
 from jupyter_tpu.cloud.models import Node, NodeList, NodeName
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.core.core import Core
 from jupyter_tpu.fleet.core.observer import (
     AT_ONCE,
     FRESH,
@@ -24,6 +27,7 @@ from jupyter_tpu.fleet.core.observer import (
     ObservedState,
     Observer,
 )
+from jupyter_tpu.links import HostGone
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 
@@ -36,6 +40,9 @@ class CountingCloud(CloudTPU):
     def __init__(self) -> None:
         self.calls = 0
         self.answer: NodeList | TPUError = NodeList(nodes=(), unreachable=())
+        #: What Google says of a TPU by name, where its list lacks it; None: there is none.
+        self.by_name: Node | TPUError | None = None
+        self.asked_by_name = 0
 
     async def list_nodes(self, zone: str = "-") -> NodeList:
         self.calls += 1
@@ -43,6 +50,14 @@ class CountingCloud(CloudTPU):
         if isinstance(self.answer, TPUError):
             raise self.answer
         return self.answer
+
+    async def get_node(self, name: NodeName) -> Node:
+        self.asked_by_name += 1
+        if self.by_name is None:
+            raise TPUError("Not found.", Reason.NOT_FOUND)
+        if isinstance(self.by_name, TPUError):
+            raise self.by_name
+        return self.by_name
 
 
 def node(state: str, zone: str = "us-west4-a") -> Node:
@@ -238,6 +253,47 @@ async def test_tpus_of_a_zone_that_does_not_answer_stay_as_they_were() -> None:
 
 
 @in_virtual_time
+async def test_a_tpu_is_gone_when_google_says_so_by_name_and_not_because_a_list_lacks_it() -> None:
+    async with Setting() as setting:
+        cloud, observed = setting.cloud, setting.observed
+        kept = {(NAME, "7")}
+        setting.observer.register_remembered(lambda: kept)
+        cloud.by_name = node("STOPPED")
+        await setting.observer.refresh()  # the first list of this process lacks it already
+        assert observed.nodes == {NAME: node("STOPPED")}
+        cloud.by_name = TPUError("No answer.", Reason.UNAVAILABLE)
+        await setting.observer.refresh()
+        assert observed.nodes == {NAME: node("STOPPED")}, "as last seen"
+        assert observed.problem is not None
+        assert "my-tpu" in observed.problem.message
+        assert not observed.gone
+        cloud.by_name = None
+        await setting.observer.refresh()
+        assert observed.nodes == {}
+        assert observed.gone == kept
+        assert observed.problem is None
+        kept.clear()  # nothing is kept of it any more
+        asked = cloud.asked_by_name
+        await setting.observer.refresh()
+        assert (cloud.asked_by_name, observed.gone) == (asked, frozenset())
+
+
+@in_virtual_time
+async def test_a_list_from_before_a_tpu_was_created_again_does_not_hide_the_new_one() -> None:
+    async with Setting() as setting:
+        old, new = node("READY"), structs.replace(node("READY"), id="8")
+        setting.cloud.answer = NodeList(nodes=(old,), unreachable=())
+        setting.cloud.by_name = new
+        setting.observer.register_remembered(lambda: [(NAME, "8")])
+        await setting.observer.refresh()
+        assert setting.observed.nodes == {NAME: new}
+        assert not setting.observed.gone
+        setting.cloud.answer = NodeList(nodes=(new,), unreachable=())
+        await setting.observer.refresh()
+        assert setting.cloud.asked_by_name == 1
+
+
+@in_virtual_time
 async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_question() -> None:
     async with Setting() as setting:
         assert await setting.observer.ensure_recent()
@@ -251,6 +307,29 @@ async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_
         took = asyncio.get_running_loop().time() - begun
         assert took == pytest.approx(QUICK, rel=0.1)
         assert setting.cloud.calls - before == 2
+
+
+@in_virtual_time
+async def test_what_a_link_notices_of_its_tpu_is_asked_of_google_at_once() -> None:
+    async with Setting() as setting:
+        setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
+        await setting.observer.refresh()
+        await asyncio.sleep(3 * SLOW)
+        links = [SimpleNamespace(problem=TPUError("The line is cut.", Reason.UNREACHABLE))]
+        core: Any = SimpleNamespace(
+            connections=SimpleNamespace(links=lambda _: links),
+            observed=setting.observed,
+            observer=setting.observer,
+        )
+        Core._observe_gone(core, NAME)
+        assert await setting.calls_within(QUICK) == 0
+        links[0].problem = HostGone("my-tpu was preempted.", Reason.CONFLICT)
+        setting.cloud.answer = NodeList(nodes=(node("PREEMPTED"),), unreachable=())
+        Core._observe_gone(core, NAME)
+        assert await setting.calls_within(QUICK / 2) == 1
+        assert setting.observed.nodes[NAME].state is NodeState.PREEMPTED
+        Core._observe_gone(core, NAME)
+        assert await setting.calls_within(QUICK) <= 2, "that is known now"
 
 
 # ---- both control planes ---------------------------------------------------------------------
@@ -304,8 +383,9 @@ async def test_tpus_of_a_control_plane_that_does_not_answer_are_shown_as_last_se
         both.compute.failure = TPUError("No answer.", Reason.UNAVAILABLE)
         del both.tpu.nodes[old]
         await setting.observer.refresh()
-        assert [*setting.observed.nodes] == [new]
+        assert {*setting.observed.nodes} == {old, new}
         assert not setting.observed.complete(new), "it may be gone, and nothing is forgotten"
+        assert not setting.observed.gone
         assert setting.observed.problem is not None
         assert "Compute Engine did not answer" in setting.observed.problem.message
         both.compute.failure = None

@@ -48,6 +48,16 @@ def test_the_step_that_runs_is_the_one_that_failed() -> None:
     assert (progress.operation.steps[0].hosts_done, progress.operation.steps[0].hosts) == (1, 2)
 
 
+def test_a_step_that_begins_again_counts_its_hosts_again() -> None:
+    """JAX is checked a second time where hosts had other versions."""
+    progress = new_progress()
+    for _ in range(2):
+        progress.begin("a")
+        progress.host_done("a")
+        progress.host_done("a")
+    assert (progress.operation.steps[0].hosts_done, progress.operation.steps[0].hosts) == (2, 2)
+
+
 def test_the_log_keeps_its_last_lines_without_control_characters() -> None:
     progress = new_progress()
     for number in range(LOG_LINES + 10):

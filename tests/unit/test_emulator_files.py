@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 from jupyter_tpu.catalog import accelerator_type
 from jupyter_tpu.emulator import EmulatorState, environment_lines, state_file
+from jupyter_tpu.emulator.hosts import etc
 from jupyter_tpu.emulator.model.host_profile import host_variables
 from jupyter_tpu.emulator.model.records import HostRecord, NodeRecord
 from jupyter_tpu.emulator.model.snapshot import EmulatorSnapshot
@@ -110,3 +114,23 @@ def test_a_hosts_variables_are_a_tpu_vms_and_the_machines_package_settings() -> 
     assert variables["HTTPS_PROXY"] == "http://proxy.example:3128"
     assert not {"PIP_TARGET", "AWS_SECRET", "PIP_TWO_LINES"} & set(variables)
     assert variables.get("UV_CACHE_DIR") != "/mine"
+
+
+def test_a_program_of_an_emulated_host_may_name_its_own_coordinator_port(tmp_path: Path) -> None:
+    """As Ray's JaxTrainer does. Shown before: it waits for a port where nobody listens."""
+    (tmp_path / "sitecustomize.py").write_text("print('of the environment')\n")
+    port, folder = free_port(), Path(etc.__file__).with_name("on_host")
+    code = (
+        f"import jax; jax.distributed.initialize('127.0.0.1:{port}', 1, 0, "
+        "initialization_timeout=20); print(jax.process_count())"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{folder}{os.pathsep}{tmp_path}",
+        "JAX_PLATFORMS": "cpu",
+        "JAX_COORDINATOR_BIND_ADDRESS": "127.0.0.1:8482",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == ["of the environment", "1"], done.stderr

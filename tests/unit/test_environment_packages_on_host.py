@@ -78,9 +78,7 @@ async def test_an_index_that_a_host_does_not_reach_is_not_a_wrong_package_name(
 
     async def fails() -> HostError:
         with pytest.raises(HostError) as error:
-            await asyncio.to_thread(
-                uv_pip, uv, str(tmp_path / "env"), "install", "-r", "-", input="six\n"
-            )
+            await asyncio.to_thread(uv_pip, uv, str(tmp_path / "env"), "install", input="six\n")
         return error.value
 
     if kind == "closed":

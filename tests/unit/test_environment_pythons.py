@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from jupyter_tpu.environment import EnvironmentSpec
+from jupyter_tpu.environment.on_host import paths
+from jupyter_tpu.environment.on_host.probe import pythons
+from jupyter_tpu.environment.on_host.virtualenv import create_venv
 from jupyter_tpu.environment.pythons import DOWNLOADED, choose, missing
 from jupyter_tpu.environment.requirements import requirements
 from jupyter_tpu.errors import Reason, TPUError
@@ -39,11 +48,53 @@ def test_an_environment_that_is_there_keeps_its_python() -> None:
     assert error.value.reason is Reason.CONFLICT
 
 
+def test_a_linked_python_is_not_mixed_with_the_systems_of_the_same_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pyenv's in /usr/local/bin. Shown before: an environment that does not start."""
+    minor = "python{}.{}".format(*sys.version_info)
+    command, library = tmp_path / "usr/local/bin" / minor, tmp_path / "usr/lib" / minor
+    for folder in (command.parent, library / "lib-dynload"):
+        folder.mkdir(parents=True)
+    command.symlink_to(os.path.realpath(sys.executable))
+    (library / "os.py").write_text("raise SystemExit('of another Python')\n")
+    uv = shutil.which("uv", path=os.path.dirname(sys.executable))
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(paths, "ROOT", str(tmp_path / "ours"))
+    path = pythons()["{}.{}.{}".format(*sys.version_info)]
+    create_venv(uv, "default", path)
+    python = tmp_path / "ours/environments/default/bin/python"
+    assert subprocess.check_output([python, "-c", "print(42)"], text=True) == "42\n"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "version"),
+    [
+        (">=3.10", "3.13"),
+        (">=3.11,<3.13", "3.12"),
+        ("<3.13", "3.12"),
+        (">=3.12.3,<3.13", "3.12"),
+        (">=3.14", "3.14"),
+        ("<3.12", "3.11"),
+        ("==3.11.4", "3.11.4"),
+    ],
+)
+def test_bounds_choose_of_what_the_hosts_have_and_else_what_is_downloaded(
+    bounds: str, version: str
+) -> None:
+    assert chosen(bounds, HOST) == version
+    assert chosen("!=3.13.*", {"3.13.1": "/opt/13"}) == DOWNLOADED
+    assert chosen(">=3.11", HOST, existing="3.12.4") == "3.12"
+    with pytest.raises(TPUError, match=r"default has Python 3\.12\.4, not <3\.12"):
+        chosen("<3.12", HOST, existing="3.12.4")
+
+
 @pytest.mark.parametrize(
     ("version", "sentence"),
     [
         ("python3", "not a Python version"),
         ("3.8", "JAX needs Python 3.11"),
+        ("<3.11", "JAX needs Python 3.11 or newer, and <3.11 allows none of these"),
         ("2.7", "JAX needs Python 3.11"),
         ("3.1;x", "not a"),
         ("3.12\n", "not a"),

@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.environment import EnvironmentSpec, HostSetup, UnattendedStart, startup_script
+from jupyter_tpu.environment import (
+    EnvironmentSpec,
+    HostSetup,
+    UnattendedStart,
+    is_unattended,
+    own_script,
+    startup_script,
+)
 from jupyter_tpu.environment.unattended import LONGEST
 from jupyter_tpu.errors import InvalidInput
 
@@ -63,6 +70,21 @@ def test_it_waits_for_its_user_and_says_that_nobody_has_made_one(tmp_path: Path)
         "The user nobody-of-this-name does not exist on this host.\n",
     )
     assert not home.exists()
+
+
+def test_the_startup_script_that_was_asked_for_runs_beside_ours(tmp_path: Path) -> None:
+    """Whatever it does at once, what sets the guard runs, too."""
+    mine = "#!/bin/sh\necho mine\nexit 7\n"
+    text = script(user="nobody-of-this-name", own=mine).replace("time.time() + 900", "0")
+    assert own_script(text) == mine
+    assert own_script(script()) == ""
+    assert own_script(mine) == mine
+    assert not is_unattended(text)  # it stays in the metadata when ours has done its work
+    file = tmp_path / "startup-script"
+    file.write_text(text)
+    done = subprocess.run(["sh", file], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (7, "mine\n")
+    assert done.stderr == "The user nobody-of-this-name does not exist on this host.\n"
 
 
 def test_one_that_is_too_long_for_metadata_is_refused() -> None:

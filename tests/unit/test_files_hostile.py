@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from project_host import ProjectHost
 
 from jupyter_tpu.bounds import inflate
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.files import contents_on_host
 from jupyter_tpu.fleet.files.contents import HostContents
 from jupyter_tpu.fleet.files.files import HostFiles
 from jupyter_tpu.ssh.address import HostAddress
@@ -126,3 +130,29 @@ async def test_what_is_unpacked_has_a_bound() -> None:
         inflate(zlib.compress(b"x" * 100)[:-1], 100)
     with pytest.raises(ValueError, match="incorrect"):
         inflate(b"xx", 100)
+
+
+async def test_an_upload_in_parts_does_not_write_what_others_put_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is shared. The program of the host runs here."""
+    shared, own = tmp_path / "shared", tmp_path / "own"
+    shared.mkdir()
+    own.write_text("mine")
+
+    def save(chunk: int) -> None:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=BytesIO(b"abc")))
+        contents_on_host.save(os.fsencode(shared / "file"), 3, chunk)
+
+    save(1)
+    (part,) = shared.iterdir()
+    assert part.name.startswith(".jupyter-tpu-")
+    for put in (os.symlink, os.link):
+        part.unlink()
+        put(own, part)
+        with pytest.raises(OSError, match=r"symbolic link|somebody else"):
+            save(2)
+    save(1)  # begins anew
+    save(-1)
+    assert (shared / "file").read_text() == "abcabc"
+    assert own.read_text() == "mine"

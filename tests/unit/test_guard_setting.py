@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 from core_parts import core_of
@@ -18,7 +18,7 @@ from jupyter_tpu.cloud import Node, NodeName, NodeState, attached_name
 from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.observer import ObservedState
-from jupyter_tpu.fleet.jobs.guard import Guards
+from jupyter_tpu.fleet.jobs.guard import Guards, limit_passed
 from jupyter_tpu.fleet.jobs.guard_stops import GoogleEnds
 from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, Problem, RemoveGuard, SetGuard
 from jupyter_tpu.fleet.money.owners import TPUOwners
@@ -36,11 +36,14 @@ class Host:
         self.asked: list[str] = []
         self.others: dict[int, Any] = {}  # what the other hosts were asked last
         self.unreachable = unreachable
+        self.refused_op = ""
 
     async def request(
         self, name: NodeName, request: Request[Any], timeout: float
     ) -> dict[str, Any]:
         self.asked.append(request.op)
+        if self.unreachable == 0 or request.op == self.refused_op:
+            raise TPUError("The link is down.", Reason.UNREACHABLE)
         if isinstance(request, requests.SetGuard):
             self.rule = request.params
         fields = {"phase": "watching", "reason": "", "ends": None, "busy": None, "problem": None}
@@ -54,9 +57,9 @@ class Host:
 
 
 class Finder:
-    def __init__(self, name: NodeName, hosts: int, owner: str) -> None:
+    def __init__(self, name: NodeName, hosts: int, owner: str, node: Node | None) -> None:
         endpoints = tuple(Endpoint(internal=f"10.0.0.{n}") for n in range(hosts))
-        self.node = Node(
+        self.node = node or Node(
             name=name,
             id="7",
             type="v4-16",
@@ -76,15 +79,17 @@ def guards(
     hosts: int = 1,
     cost: Cost | None = None,
     owner: str = "",
+    node: Node | None = None,
+    ledger: Any = None,
     act: Callable[[NodeName, str, str], Awaitable[None]] | None = None,
 ) -> Guards:
-    finder, observed = Finder(name, hosts, owner), ObservedState()
+    finder, observed = Finder(name, hosts, owner, node), ObservedState()
     observed.nodes[name] = finder.node
     tpus = SimpleNamespace(tpu=lambda _: SimpleNamespace(cost=cost or Cost()))
     core = core_of(finder=finder, connections=host, observed=observed, tpus=tpus)
     stops: Any = SimpleNamespace(heard=lambda *_: None)
-    ends = GoogleEnds(AsyncMock(), AsyncMock())  # asked of Compute Engine's only
-    part = Guards(core, TPUOwners(), stops, ends, AsyncMock())
+    ends = GoogleEnds(AsyncMock(), MagicMock())  # asked of Compute Engine's only
+    part = Guards(core, TPUOwners(), stops, ends, ledger or MagicMock())
     part.act = act or AsyncMock()  # type: ignore[assignment]
     return part
 
@@ -104,12 +109,31 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
 
 
 @pytest.mark.asyncio
+async def test_an_emulated_tpu_reaches_its_cost_limit_at_the_price_of_a_real_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jupyter_tpu.fleet.jobs.guard.time.time", lambda: 7200.0)
+    host = Host()
+    cost = Cost(usd_per_hour=0.0, usd=0.0, list_usd_per_hour=10.0, since="1970-01-01T01:00:00Z")
+    await guards(host, cost=cost).set("my-tpu", SetGuard(max_cost=20.0))
+    assert host.rule["cost_until"] == 7200.0 + 3600, "$10 of it are spent"
+    assert limit_passed(SetGuard(max_cost=9.0), cost, 7200.0) == "cost"
+    assert limit_passed(SetGuard(max_cost=11.0), cost, 7200.0) == ""
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("rule", "hosts", "cost", "message", "field"),
     [
         (SetGuard(), 1, Cost(), "needs a limit", ""),
         (SetGuard(until=DAY), 2, Cost(), "several hosts can't be stopped", "action"),
-        (SetGuard(max_cost=1.0), 1, Cost(usd_per_hour=0.0, usd=0.0), "costs nothing", "max_cost"),
+        (
+            SetGuard(max_cost=1.0),
+            1,
+            Cost(usd_per_hour=0.0, usd=0.0, list_usd_per_hour=9.0, grant="trc"),
+            "costs nothing",
+            "max_cost",
+        ),
         (SetGuard(max_cost=1.0), 1, Cost(), "not known", "max_cost"),
         (
             SetGuard(max_cost=1.0),

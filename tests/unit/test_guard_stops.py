@@ -127,6 +127,9 @@ async def test_after_a_night_without_a_server_it_was_probably_the_guard(
     assert World(third).see(NodeState.STOPPED, morning + 60) is not None
     world.observed.nodes = {}
     world.stops.observe([], morning)
+    assert world.stops.tpus() == [(NAME, "7")], "a list that lacks it is not enough"
+    world.observed.gone = frozenset(world.stops.tpus())
+    world.stops.observe([], morning)
     await store.flush()
     assert (await third.refresh() or third.snapshot).guards == {}, "the TPU is gone"
     await third.close()

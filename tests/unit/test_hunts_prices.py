@@ -11,7 +11,15 @@ from test_money_interleavings import NAMES, Server, World, use_clock
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.models import CreateTPU, Grant, Hunt, QueueTPU, StartHunt, StartTPU
+from jupyter_tpu.fleet.models import (
+    CreateTPU,
+    Grant,
+    Hunt,
+    QueueTPU,
+    SetGuard,
+    StartHunt,
+    StartTPU,
+)
 
 T = TypeVar("T")
 NAME = NAMES[0]
@@ -76,6 +84,22 @@ def test_a_hunt_does_not_begin_without_a_grant_or_a_confirmed_price(
     assert dear.ruled_out
     assert dear.problem is not None
     assert "You allowed at most $1.50 an hour." in dear.problem.message
+
+
+def test_a_cost_limit_that_is_never_reached_is_refused_where_the_hunt_is_typed(
+    world: World, server: Server
+) -> None:
+    grant(world, chips=1)
+    limit = SetGuard(action="delete", max_cost=20.0)
+    with pytest.raises(TPUError, match="costs nothing, so no cost limit can be set") as refused:
+        run(world, server.hunts.start(StartHunt(tpu=request(guard=limit), tiers=["spot"])))
+    assert refused.value.reason is Reason.INVALID
+    assert run(world, server.hunts.list()) == []
+    # Beside it, one that costs something is looked for.
+    both = StartHunt(tpu=request(guard=limit, max_price=1.5), tiers=["spot", "on-demand"])
+    run(world, server.hunts.start(both))
+    inside, outside = after(world, 60.0).candidates
+    assert (inside.ruled_out, outside.ruled_out) == (True, False)
 
 
 def test_a_hunt_waits_for_chips_of_its_grant_and_never_leaves_it(

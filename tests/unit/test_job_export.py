@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import structs
 
+from jupyter_tpu.catalog import types
 from jupyter_tpu.commands.job_export import TOOLS, Tool, check, export_job
 from jupyter_tpu.errors import InvalidInput, TPUError
 from jupyter_tpu.fleet.models import EnvironmentLock, HostJob, Job, JobAttempt
@@ -49,7 +52,8 @@ def exported(to: Tool, job: Job | None = None, type: str = "v5litepod-16", **opt
     kind = known_type(type)
     assert kind is not None
     lock = options.pop("lock", LOCK)
-    return export_job(job or a_job(), lock, kind, to, "/home/me/my project", spot=True)
+    tier = options.pop("tier", "spot")
+    return export_job(job or a_job(), lock, kind, to, "/home/me/my project", tier=tier)
 
 
 def run_script(script: str, folder: Path, **variables: str) -> str:
@@ -131,19 +135,57 @@ def test_kinetic_gets_a_function_and_the_packages(tmp_path: Path) -> None:
     (tmp_path / "kinetic.py").write_text(
         "def run(**options):\n    print(options)\n    return lambda function: function\n"
     )
-    (tmp_path / "python").write_text(f"#!{sys.executable}\nimport sys\nprint(sys.argv[1:])\n")
+    (tmp_path / "requirements.txt").write_text("of the project\n")
+    (tmp_path / "python").write_text(f"#!{sys.executable}\nimport sys\nprint(sys.argv[1:])\n"
+                                     "print('!', open('requirements.txt').read())\n")  # fmt: skip
     (tmp_path / "python").chmod(0o755)
     script = tmp_path / export.file_name
     script.write_text(export.content)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    out = subprocess.check_output([sys.executable, str(script)], env=environment, text=True)
-    options, command = sorted(out.splitlines(), reverse=True)
-    assert options == str({"accelerator": "tpu-v5e-4x4", "spot": True, "capture_env_vars": ["KEY"]})
-    assert command == str(COMMAND[1:])
-    assert (tmp_path / "requirements.txt").read_text() == LOCK.text.replace("jax=", "jax[tpu]=")
+    run = subprocess.run([sys.executable, str(script)], env=environment, text=True, cwd=tmp_path,
+                         capture_output=True, check=True)  # fmt: skip
+    lines = run.stdout.splitlines()
+    options = {"accelerator": "tpu-v5e-4x4", "spot": True, "capture_env_vars": ["KEY"]}
+    assert str(options) in lines
+    assert str(COMMAND[1:]) in lines
+    packages = run.stdout.partition("! ")[2]
+    # Kinetic removes JAX without this comment.
+    assert packages.split("\n")[:3] == [
+        "einops==0.8.1", "jax[tpu]==0.9.1  # kn:keep", "numpy==2.4.0",
+    ]  # fmt: skip
+    assert (tmp_path / "requirements.txt").read_text() == "of the project\n"
     assert any("Pathways" in line for line in export.notes)
-    with pytest.raises(InvalidInput, match="does not know"):
+
+
+def test_what_a_tool_can_not_create_is_refused_before_a_file_is_written() -> None:
+    with pytest.raises(InvalidInput, match="does not know TPUs of the type v2-8"):
         exported("kinetic", type="v2-8")
+    for type in ("v6e-1", "v6e-4", "v5p-8"):
+        with pytest.raises(InvalidInput, match=f"Kinetic can't create a {type}: of v"):
+            exported("kinetic", type=type)
+    with pytest.raises(InvalidInput, match="SkyPilot can't create a tpu7x-8"):
+        exported("skypilot", type="tpu7x-8")
+    notes = exported("kinetic", type="v6e-8").notes
+    assert "Kinetic makes a v6e-8 of 2 nodes with 4 chips each. Here it has 1 host." in notes
+    assert any("Pathways" in note for note in notes)
+
+
+def test_a_tier_that_a_tool_does_not_have_is_said() -> None:
+    for to in TOOLS:
+        notes = exported(to, tier="reserved").notes
+        assert any(note.startswith("The job ran on a reserved TPU.") for note in notes), notes
+        assert not any("The job ran" in note for note in exported(to, tier="on-demand").notes)
+
+
+def test_gcluster_gets_names_that_it_does_not_cut() -> None:
+    text = exported("gcluster", a_job(name="a-long-name-" * 3 + "1")).content
+    assert "--name a-long-name-a-long-1a2b3c4d " in text, text
+
+
+def test_packages_of_an_index_of_their_own_are_found_there() -> None:
+    lock = structs.replace(LOCK, text="torch==2.9.0+cpu  # --index-url https://example.com/whl\n")
+    for to in TOOLS:
+        assert "--extra-index-url https://example.com/whl\n" in exported(to, lock=lock).content
 
 
 @pytest.mark.parametrize("to", TOOLS)
@@ -160,6 +202,30 @@ def test_what_was_not_checked_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     )
 
 
+def compare_with_kinetic(python: str) -> None:
+    """What we refuse is what Kinetic refuses, and its filter leaves the packages as they are."""
+    program = (
+        "import json\nfrom kinetic.core.accelerators import TPUS\n"
+        "print(json.dumps({name: {t.topology: t.num_nodes for t in spec.topologies.values()}"
+        " for name, spec in TPUS.items()}))"
+    )
+    theirs = json.loads(subprocess.check_output([python, "-c", program]))
+    for type in types():
+        known = theirs.get("v5litepod" if type.generation == "v5e" else type.generation, {})
+        if type.topology in known:
+            notes = exported("kinetic", type=type.name).notes
+            assert (known[type.topology] > 1) == any("Pathways" in note for note in notes), type
+        else:
+            with pytest.raises(InvalidInput):
+                exported("kinetic", type=type.name)
+    program = (
+        "import sys\nfrom kinetic.infra.container_builder import _filter_jax_requirements as f\n"
+        "assert f(sys.argv[1]) == sys.argv[1]"
+    )
+    packages = exported("kinetic").content.split('"""')[3]
+    subprocess.run([python, "-c", program, packages], check=True)
+
+
 @pytest.mark.long
 def test_the_tools_own_parsers_accept_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -174,6 +240,8 @@ def test_the_tools_own_parsers_accept_the_files(
         python = str(folder / "bin/python")
         subprocess.run([*uv, "pip", "install", "-q", "--python", python, package], check=True)
         monkeypatch.setenv("PATH", f"{folder / 'bin'}:{path}")
+        if to == "kinetic":
+            compare_with_kinetic(python)
         for type in ("v5litepod-16", "v4-16", "v6e-8"):
             export = exported(to, type=type)
             file = tmp_path / export.file_name

@@ -122,7 +122,7 @@ def test_hosts_without_a_trace_are_named_once() -> None:
         run="r",
         host=0,
         traces=[
-            Trace(host=0, state="done"),
+            Trace(host=0, state="done", kernel_idle=True),
             Trace(host=0, state="idle", problem=idle),
             Trace(host=1, state="failed", problem=problem),
             Trace(host=2, state="idle", problem=idle),
@@ -132,4 +132,5 @@ def test_hosts_without_a_trace_are_named_once() -> None:
     assert untraced_lines(profile) == [
         "Not traced: host 1. It is gone. Look.",
         "Not traced: hosts 2-3. The kernel has not used JAX yet.",
+        "The kernel on host 0 was idle, so nothing ran. Trace while a cell runs.",
     ]

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
+from jupyter_tpu.agent_token import AGENT_VARIABLE
+from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.kernels import KernelSpecs, TPUProvisioner, launch
 from jupyter_tpu.tokens import pass_on
 
@@ -282,6 +284,34 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
         for request in (provisioner._start_request({}), launch._start_request(options)):
             assert request["env"]["HF_TOKEN"] == value
     assert "hf_" not in (specs.folder / name / "kernel.json").read_text()
+    # A coding agent, or a TPU that one has created and where it reads all programs' variables.
+    assert "HF_TOKEN" not in provisioner._start_request({AGENT_VARIABLE: "1"})["env"]
+    name, _ = specs.register(**WHERE, **REST, of_agent=True)
+    kernelspec = jupyter.get_kernel_spec(name)
+    config = kernelspec.metadata["kernel_provisioner"]["config"]
+    provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
+    options = launch._parser().parse_args(
+        ["-f", "connection.json", *arguments(kernelspec.argv)[2:]]
+    )
+    for request in (provisioner._start_request({}), launch._start_request(options)):
+        assert "HF_TOKEN" not in request["env"]
+    pass_on("HF_TOKEN", agents=True)
+    assert launch._start_request(options)["env"]["HF_TOKEN"] == "hf_renewed"
+
+
+async def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
+    specs, jupyter, monkeypatch, tmp_path, capsys
+):
+    """Before a host is reached: none is there."""
+    name, _ = specs.register(**WHERE, **REST)
+    kernelspec = jupyter.get_kernel_spec(name)
+    provisioner = TPUProvisioner(kernel_spec=kernelspec)
+    with pytest.raises(TPUError, match="A coding agent may not run a kernel of") as refused:
+        await provisioner.launch_kernel([], env={AGENT_VARIABLE: "1"})
+    assert refused.value.reason is Reason.PERMISSION
+    monkeypatch.setenv(AGENT_VARIABLE, "1")
+    assert launch.main(["-f", "none.json", *arguments(kernelspec.argv)[2:]]) == 1
+    assert "A coding agent may not run a kernel of my-tpu" in capsys.readouterr().err
 
 
 def test_kernels_of_some_chips_are_kernelspecs_beside_that_of_all(specs, jupyter):

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_tpu.agent.keeper import pod_member
 from jupyter_tpu.agent.pod.pod_start import LIMITS, PodStart
 
 JOINED = {"jax": "0.10", "devices": 12, "local": 4, "processes": 3, "kind": "TPU v5"}
@@ -83,3 +84,23 @@ def test_each_part_has_its_own_time():
     assert start.problem == (
         "Waiting for hosts 0, 1 to join the other hosts. That took more than 180 s."
     )
+
+
+def test_equal_code_is_equal_however_busy_a_host_is(tmp_path, monkeypatch):
+    names = {f"package/module_{number}.py" for number in range(300)}
+    (tmp_path / "package").mkdir()
+    for name in names:
+        (tmp_path / name).write_text(name)
+    clock = iter(range(0, 10**9, 10))  # seconds pass at each look
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    files = pod_member.code_files(str(tmp_path))
+    assert set(files) == names
+    # Where there is too much to look at, nothing is said.
+    monkeypatch.setattr(pod_member, "NAMES", 100)
+    assert pod_member.code_files(str(tmp_path)) is None
+    start = PodStart(2, 0.0)
+    for host, found in ((0, files), (1, None)):
+        start.answered(host, "kernels", {}, 0.0)
+        start.answered(host, "report", {**REPORT, "files": found}, 0.0)
+    start.answered(1, "join", {"problem": "RuntimeError: no."}, 0.0)
+    assert start.problem == "Host 1 could not join: RuntimeError: no."

@@ -29,6 +29,7 @@ from jupyter_tpu.agent.pod.pod_actions import (
 )
 from jupyter_tpu.agent.pod.pod_state import (
     CHECKING,
+    GLANCE,
     GRACE,
     IDLE,
     INTERRUPTS,
@@ -273,6 +274,19 @@ def test_a_cell_that_some_hosts_have_ended_says_after_a_while_where_the_others_a
     assert state.tick(SLOW) == [Look(Cell("a"), (1, 2), "slow", SLOW)]
     assert state.tick(SLOW + 1) == []
     assert state.tick(2 * SLOW) == [Look(Cell("a"), (1, 2), "slow", 2 * SLOW)]
+
+
+def test_while_all_hosts_are_busy_they_are_asked_where_they_are_until_one_is_done():
+    state = running()
+    look = Look(Cell("a"), (0, 1, 2), "glance", 0.0)
+    assert [state.tick(n * GLANCE) for n in (0.5, 1, 1.5, 2)] == [[], [look], [], [look]]
+    state.finished(0, 1, OK, 2.5 * GLANCE)
+    assert state.tick(3 * GLANCE) == []
+    assert state.next_deadline == 2.5 * GLANCE + SLOW
+    state = PodState(HOSTS)
+    state.started(0.0, checkable=True)
+    state.submit(Cell("a", frozenset([1])), 0.0)
+    assert state.next_deadline is None, "a host by itself waits for none"
 
 
 def test_an_error_on_all_hosts_is_checked_and_cells_go_on():

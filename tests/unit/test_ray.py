@@ -119,6 +119,7 @@ def test_the_head_starts_with_a_token_that_only_its_user_can_read_and_leaves_no_
     assert "Ray ended with exit code 7. Starting it again" in output
     assert process.returncode == 128 + signal.SIGTERM
     assert not node.address.exists()
+    assert not (tmp_path / ".jupyter-tpu/ray/state.json").exists()
 
 
 def test_a_head_that_ends_soon_after_its_start_is_started_again_once_and_says_so(

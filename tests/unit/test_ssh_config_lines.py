@@ -167,6 +167,7 @@ def test_entries_of_the_users_own_with_our_names_are_found() -> None:
 def entry(folder: Path, *names: str) -> HostEntry:
     return HostEntry(
         names=names,
+        host_name=f"{names[0]}.abcdefghij",
         user="ann",
         alias=f"{names[0]}-0.zone.project",
         known_hosts=folder / "hosts" / f"{names[0]}-0.zone.project",
@@ -195,6 +196,7 @@ def test_openssh_understands_what_is_written_as_it_is_meant(
     for name in ("my-tpu", "my-tpu-0", "my-tpu-1"):
         options = options_of(name)
         assert options["user"] == "ann"
+        assert options["hostname"].endswith(".abcdefghij")
         assert options["identityfile"].replace("%%", "%") == str(folder / "key")
         assert options["stricthostkeychecking"] == "true"
         assert options["proxycommand"].endswith("""'--data=/a%%h b'"'"'c'""")

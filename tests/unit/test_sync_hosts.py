@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from jupyter_tpu.environment.file_sync import (
     SyncOutcome,
     pull,
     push,
-    sync,
 )
 from jupyter_tpu.environment.file_sync.ignore import ProjectRules
 from jupyter_tpu.environment.file_sync.remote import RemoteProject
@@ -32,17 +32,21 @@ MIB = 1 << 20
 
 
 class Progress:
-    """What a sync reports to, and the parts that it reported."""
+    """What a sync reports to, and the parts and lines that it reported."""
 
     def __init__(self) -> None:
         self.parts: list[float] = []
+        self.lines: list[str] = []
 
     def part(self, key: str, part: float) -> None:
         self.parts.append(part)
 
+    def log(self, line: str) -> None:
+        self.lines.append(line)
+
     def begin(self, *_: Any) -> None: ...
 
-    host_done = done = log = begin
+    host_done = done = begin
 
 
 class Syncs:
@@ -397,12 +401,12 @@ async def test_a_full_disk_says_so_and_what_was_whole_before_it_stays(
     # A file that the host can't write in full: as root no quota is nearer than this.
     full = (
         "import errno, os\n"
-        "real = os.chmod\n"
-        "def chmod(name, mode, **where):\n"
-        "    if os.stat(name, **where).st_size > 200000:\n"
+        "real = os.fchmod\n"
+        "def fchmod(file, mode):\n"
+        "    if os.fstat(file).st_size > 200000:\n"
         "        raise OSError(errno.ENOSPC, 'No space left on device')\n"
-        "    real(name, mode, **where)\n"
-        "os.chmod = chmod\n"
+        "    real(file, mode)\n"
+        "os.fchmod = fchmod\n"
     )
     with_fault(monkeypatch, full)
     outcome = (await syncs.push()).hosts[0]
@@ -446,36 +450,128 @@ async def test_hosts_get_large_changes_from_each_other_and_the_line_carries_them
             assert [*(syncs.hosts[outcome.host].home / ".jupyter-tpu/sync").glob("*.list")] == []
         return outcomes
 
-    relay, receive = sync._relay, RemoteProject.receive
-    ready: list[RemoteProject] = []
+    receive, look_up = RemoteProject.receive, RemoteProject.look_up
     whole = 1  # lines that do not break before one does
-
-    async def noting(host: Any, remote: RemoteProject, *more: Any) -> Any:
-        ready.append(remote)
-        return await relay(host, remote, *more)
+    busy = True
 
     async def receiving(remote: RemoteProject, *arguments: Any) -> Any:
         nonlocal whole
-        await eventually(lambda: len(ready) >= 4)  # who comes later would get them from here, too
         whole -= 1
         if whole == -1:
             raise ConnectionLost("my-tpu")
         return await receive(remote, *arguments)
 
-    monkeypatch.setattr(sync, "_relay", noting)
+    async def looking_up(remote: RemoteProject, *arguments: Any) -> Any:
+        """Host 3 is busy: it is asked when all others have the files."""
+        if remote._where == "host 3" and busy:
+            await eventually(
+                lambda: all((syncs.there(host) / "data").exists() for host in range(3))
+            )
+        return await look_up(remote, *arguments)
+
     monkeypatch.setattr(RemoteProject, "receive", receiving)
+    monkeypatch.setattr(RemoteProject, "look_up", looking_up)
     outcomes = await push()
     assert [outcome.problem for outcome in outcomes] == [None] * 4
     assert sum(outcome.transferred for outcome in outcomes) < 3.5 * MIB
 
     # The line to the one that gets them from here breaks: another one takes its place.
-    ready.clear()
+    busy = False
     outcomes = await push()
     assert sum(outcome.problem is None for outcome in outcomes) == 3
     assert sum(outcome.transferred for outcome in outcomes) < 3.5 * MIB
+    assert syncs.progress.lines == []
 
-    # Hosts that do not reach each other get all from here.
-    monkeypatch.setattr(ProjectHost, "pod_command", lambda host, argv: ["false"])
+    # Hosts that do not reach each other get all from here, and the log says why.
+    fails = ["sh", "-c", "echo 'Connection refused' >&2; exit 1"]
+    monkeypatch.setattr(ProjectHost, "pod_command", lambda host, argv: fails)
     outcomes = await push()
     assert [outcome.problem for outcome in outcomes] == [None] * 4
+    assert len(syncs.progress.lines) == 2  # one host has other files than these two
+    assert syncs.progress.lines[0].endswith(
+        " (Connection refused). It gets them from this computer."
+    )
     assert min(outcome.transferred for outcome in outcomes) > 3 * MIB
+
+
+async def test_what_another_process_of_this_computer_copied_is_no_change_on_the_host(
+    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two programs run notebooks in one folder, and write their logs there."""
+    write(syncs.here, log="1")
+    await syncs.push()
+    receive, load = RemoteProject.receive, Bases.load
+    loads = 0
+
+    def counting(bases: Bases, *arguments: Any) -> Any:
+        nonlocal loads
+        loads += 1
+        return load(bases, *arguments)
+
+    async def slow(remote: RemoteProject, *arguments: Any) -> Any:
+        """While the first one copies, the second one begins, and the file changes."""
+        nonlocal second, loads
+        if second is None:
+            write(syncs.here, log="123", new="2")
+            loads = 0
+            second = asyncio.create_task(syncs.push())
+            await eventually(lambda: loads > 0 and syncs.hosts[0].conversations == 3)
+        return await receive(remote, *arguments)
+
+    second: asyncio.Task[SyncOutcome] | None = None
+    monkeypatch.setattr(Bases, "load", counting)
+    monkeypatch.setattr(RemoteProject, "receive", slow)
+    write(syncs.here, log="12")
+    first = (await syncs.push()).hosts[0]
+    assert second is not None
+    for outcome in (first, (await second).hosts[0]):
+        assert (outcome.problem, outcome.conflicts) == (None, [])
+    assert (await syncs.push()).hosts[0].conflicts == []
+    assert (syncs.there() / "log").read_text() == "123"
+    assert (syncs.there() / "new").read_text() == "2"
+
+
+async def test_what_a_process_copied_that_was_killed_is_no_change_on_the_host(
+    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(syncs.here, log="1")
+    await syncs.push()
+    receive = RemoteProject.receive
+
+    async def killed(remote: RemoteProject, *arguments: Any) -> Any:
+        await receive(remote, *arguments)
+        raise ConnectionLost("my-tpu")  # nothing that came after it was done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RemoteProject, "receive", killed)
+        write(syncs.here, log="12")
+        assert (await syncs.push()).hosts[0].problem is not None
+    assert (syncs.there() / "log").read_text() == "12"
+    write(syncs.here, log="123")
+    assert (await syncs.push()).hosts[0].conflicts == []
+    assert (syncs.there() / "log").read_text() == "123"
+    # What a program there writes is one.
+    write(syncs.there(), log="its own")
+    write(syncs.here, log="1234")
+    assert len((await syncs.push()).hosts[0].conflicts) == 1
+
+
+async def test_an_absolute_link_into_the_project_leads_to_the_same_file_there(
+    syncs: Syncs,
+) -> None:
+    write(syncs.here / "data", a="1", b="2")
+    link, there = syncs.here / "deep" / "link", syncs.there() / "deep" / "link"
+    link.parent.mkdir()
+    for name in ("a", "b"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(syncs.here / "data" / name)
+        outcome = await syncs.push()
+        assert (outcome.skipped, outcome.hosts[0].refused) == ([], [])
+        assert os.readlink(there) == f"../data/{name}"
+    # Also one that the host has made absolute: it is the same.
+    there.unlink()
+    there.symlink_to(syncs.there() / "data" / "b")
+    assert (await syncs.push()).hosts[0].written == []
+    link.unlink()
+    assert (await syncs.push()).hosts[0].deleted == ["deep/link"]
+    assert not there.is_symlink()

@@ -184,8 +184,9 @@ async def test_a_problem_of_the_host_ends_the_waiting_and_passes_with_the_next_c
     (host.home / "project").unlink()
     (folder / "a.py").write_text("22")
     await settled(mirror)
-    assert (mirror.state, news.lines(current=True)) == ("current", [])
+    assert news.lines(current=True) == []
     assert (host.home / "project/a.py").read_text() == "22"
+    await eventually(lambda: mirror.state == "current", 120)
     await mirrors.release(mirror)
 
 
@@ -253,3 +254,38 @@ async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_fo
     mirror = beside
     await outcomes({0: True, 1: True, 2: True})
     await mirrors.release(beside)
+
+
+@pytest.mark.asyncio
+async def test_a_file_that_grows_all_the_time_holds_no_cell_and_arrives_as_it_was(
+    tmp_path: Path,
+) -> None:
+    """The log of the program that runs the notebook, say."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    log = folder / "run.log"
+    log.touch()
+
+    async def grow() -> None:
+        with log.open("a") as file:
+            while True:
+                print("one more line", file=file, flush=True)
+                await asyncio.sleep(0.01)
+
+    growing = asyncio.create_task(grow())
+    mirrors = Mirrors(tmp_path / "sync")
+    mirror, news = mirrors.acquire(ProjectHost(tmp_path / "host"), ProjectLocation(folder))
+    there = tmp_path / "host" / "project"
+    try:
+        for number in range(3):
+            (folder / "module.py").write_text(str(number))
+            size = log.stat().st_size
+            async with asyncio.timeout(60):
+                await settled(mirror)
+            assert (there / "module.py").read_text() == str(number)
+            assert (there / "run.log").stat().st_size >= size
+            assert log.read_bytes().startswith((there / "run.log").read_bytes())
+            assert news.lines(True) == []
+    finally:
+        growing.cancel()
+        await mirrors.release(mirror)

@@ -23,6 +23,7 @@ async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_ker
     mirrors = Mirrors(tmp_path / "sync")
     monkeypatch.setattr(sync, "default_mirrors", lambda: mirrors)
     host, namesake = ProjectHost(tmp_path / "host"), ProjectHost(tmp_path / "namesake")
+    namesake.node_id = "2"
     changed: list[NodeName] = []
     connections: Any = SimpleNamespace(link=lambda name: host)
     projects = sync.MirroredProjects(connections, changed.append)

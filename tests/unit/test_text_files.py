@@ -148,6 +148,82 @@ def test_a_dependency_of_a_pyproject_that_is_a_folder_is_refused(tmp_path: Path)
         request(pyproject=written(tmp_path / "pyproject.toml", project))
 
 
+OWN = "https://download.pytorch.org/whl/cpu"
+UV = f"""
+[project]
+requires-python = ">=3.11,<3.13"
+dependencies = [
+  "torch>=2", "flax", "Git_one[all] ; sys_platform == 'linux'", "mac",
+  "jax<0.5 ; python_version<'3.12'", "jax>=0.5 ; python_version>='3.12'",
+]
+[tool.uv]
+package = false
+[tool.uv.sources]
+torch = {{ index = "own" }}
+git-one = {{ git = "https://github.com/a/b", tag = "v1", subdirectory = "c" }}
+mac = [
+  {{ path = "../mac", marker = "sys_platform == 'darwin'" }},
+  {{ url = "https://example.com/mac-1.whl", marker = "sys_platform != 'darwin'" }},
+]
+[[tool.uv.index]]
+name = "own"
+url = "{OWN}"
+explicit = true
+[[tool.uv.index]]
+url = "https://example.com/simple"
+"""
+
+
+def test_a_pyproject_says_where_its_packages_come_from_and_for_which_python(
+    tmp_path: Path,
+) -> None:
+    """Shown before: another package of the same name, from PyPI, and Python 3.14."""
+    project = written(tmp_path / "pyproject.toml", UV)
+    connect = request(pyproject=project)
+    check_environment(connect)
+    assert connect.packages == [
+        f"torch>=2  # --index-url {OWN}",
+        "flax",
+        "Git_one[all] @ git+https://github.com/a/b@v1#subdirectory=c ; sys_platform == 'linux'",
+        "mac @ https://example.com/mac-1.whl",
+        "jax<0.5 ; python_version<'3.12'",
+        "jax>=0.5 ; python_version>='3.12'",
+    ]
+    assert connect.python == ">=3.11,<3.13"
+    assert connect.requirements == "--extra-index-url https://example.com/simple"
+    assert request(pyproject=project, python="3.12").python == "3.12"
+    with pytest.raises(InvalidInput, match=r">=3\.11,<3\.13, so --python 3\.13 is not"):
+        request(pyproject=project, python="3.13")
+    (tmp_path / "uv.toml").write_text('index-url = "https://example.com/other"')
+    with pytest.raises(InvalidInput, match="takes torch from a place that hosts do not have"):
+        request(pyproject=project)  # as uv: its indexes are those of uv.toml
+
+
+@pytest.mark.parametrize(
+    ("project", "sentence"),
+    [
+        ("[tool.poetry.dependencies]\nflax = '*'", "which only Poetry reads"),
+        ("[tool.black]", "has no \\[project\\]"),
+        ('[project]\ndynamic = ["dependencies"]', "they are dynamic"),
+        ("[project]\n[tool.uv]\noverride-dependencies=['x']", "sets override-dependencies for uv"),
+        ("[project]\n[[tool.pdm.source]]\nurl='x'", "which only pdm reads"),
+        ("[project]\n[[tool.uv.index]]\nurl='./wheels'", "hosts can't use: ./wheels"),
+        ("[project]\ndependencies=['a']\n[tool.uv.sources]\na={workspace=true}", "takes a from"),
+        (
+            "[project]\ndependencies=['a']\n[tool.uv.sources]\n"
+            "a=[{git='https://x/y',marker=\"python_version<'3.12'\"}]",
+            "is known on the hosts only",
+        ),
+        ("[project]\nrequires-python='<3.11'", "JAX needs Python 3.11 or newer"),
+    ],
+)
+def test_what_hosts_can_not_follow_in_a_pyproject_is_refused_by_name(
+    tmp_path: Path, project: str, sentence: str
+) -> None:
+    with pytest.raises(InvalidInput, match=sentence):
+        check_environment(request(pyproject=written(tmp_path / "pyproject.toml", project)))
+
+
 def test_packages_and_addresses_pass() -> None:
     lines = [
         "flax", "optax>=0.2,<1", "jax[tpu]==0.9", "a.b_c-d", "x ; sys_platform != 'win32'",

@@ -49,6 +49,25 @@ def test_only_chosen_tokens_are_passed_and_only_their_names_are_stored(
     assert tokens.passed_variables() == {}
 
 
+def test_what_agents_start_gets_only_what_was_named_for_agents(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("WANDB_API_KEY", "wandb")
+    tokens.pass_on("HF_TOKEN")
+    assert tokens.passed_variables(agents=True) == {}
+    tokens.pass_on("WANDB_API_KEY", agents=True)
+    assert tokens.passed_variables(agents=True) == {"WANDB_API_KEY": "wandb"}
+    assert tokens.passed_names() == ["HF_TOKEN", "WANDB_API_KEY"]
+    assert not tokens.keep_back("HF_TOKEN", agents=True)
+    assert tokens.keep_back("WANDB_API_KEY", agents=True)
+    assert tokens.passed_names() == ["HF_TOKEN", "WANDB_API_KEY"]
+    tokens.pass_on("HF_TOKEN", agents=True)
+    assert tokens.keep_back("HF_TOKEN")  # then nobody gets it
+    tokens.pass_on("HF_TOKEN")
+    assert tokens.passed_names(agents=True) == []
+
+
 def test_tokens_that_a_login_stored_are_found_and_the_environment_comes_first(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,11 +128,14 @@ def test_the_command_shows_where_a_token_is_found_and_never_the_token(
     assert "WANDB_API_KEY: not found here. Set it where Jupyter is started, or run `wandb" in said
     listed = run("list")
     assert [line.split() for line in listed.splitlines()] == [
-        ["TOKEN", "FROM"],
-        ["HF_TOKEN", "environment"],
-        ["WANDB_API_KEY", "not", "found", "here"],
+        ["TOKEN", "FROM", "AGENTS"],
+        ["HF_TOKEN", "environment", "no"],
+        ["WANDB_API_KEY", "not", "found", "here", "no"],
     ]
     assert "hf_secret" not in said + listed + run("list", "--json")
+    assert "What coding agents start gets them, too" in run("pass", "--agents", "HF_TOKEN")
+    assert ["HF_TOKEN", "environment", "yes"] in [line.split() for line in run("list").splitlines()]
+    assert "does not get HF_TOKEN" in run("remove", "--agents", "HF_TOKEN")
     assert "don't get HF_TOKEN" in run("remove", "HF_TOKEN")
 
 

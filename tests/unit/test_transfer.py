@@ -139,13 +139,13 @@ def transfer(
         with other, other.makefile("rb") as reader, other.makefile("wb") as writer:
             peer = Counting(reader, writer)
             assert peer.receive() == {"file": 7, "offset": offset}
-            place = os.fsencode(target.parent), os.fsencode(target.name)
-            with contents.received(peer, *place, "new", size, lambda _: None, offset) as (
-                folder,
-                name,
-                file,
+            name = os.fsencode(target.name)
+            with (
+                Folder.opened(os.fsencode(target.parent)) as top,
+                contents.received(peer, top, name, "new", size, lambda _: None, offset) as arrived,
             ):
                 before_place()
+                folder, name, file = arrived
                 assert isinstance(folder, Folder)
                 file.place(name, 0o640, mtime)
     finally:

@@ -17,8 +17,11 @@ export type Finding =
   | { state: 'missing' | 'old' }
   | { state: 'broken' | 'failed'; message: string };
 
+/** Runs a module: with -P, none of the user's folder is imported in place of Python's own. */
+export const RUN_MODULE = ['-P', '-m'];
+
 /** What Python knows of us: a module, so that no program has to be in PATH. */
-export const CLI = ['-m', 'jupyter_tpu.cli'];
+export const CLI = [...RUN_MODULE, 'jupyter_tpu.cli'];
 
 /** Milliseconds: longer than the command's own limits. */
 const LIMIT = 300_000;
@@ -52,6 +55,12 @@ export function judge({ code, stderr, stdout }: IOutput): Finding {
   if (code !== 0) {
     if (/No module named '?jupyter_tpu/.test(stderr)) {
       return { state: 'missing' };
+    }
+    if (/^Unknown option: -P/m.test(stderr)) {
+      return {
+        state: 'failed',
+        message: trans.__('jupyter-tpu needs Python 3.11 or newer.')
+      };
     }
     if (stderr.includes("No such command 'server'")) {
       return { state: 'old' };
@@ -87,7 +96,7 @@ export function installer(
 ): [string, string[]] {
   const rest = ['--upgrade', 'jupyter-tpu'];
   if (hasPip) {
-    return [python, ['-m', 'pip', 'install', ...rest]];
+    return [python, [...RUN_MODULE, 'pip', 'install', ...rest]];
   }
   if (hasUv) {
     return ['uv', ['pip', 'install', '--python', python, ...rest]];

@@ -41,6 +41,22 @@ it('tells apart a Python that is not there, has no jupyter-tpu, or an old one', 
   });
 });
 
+it('imports nothing from the folder, and says so where a Python is too old for that', async () => {
+  const python = program(
+    'case "$1" in -P) echo null;; *) echo "the project\'s own select.py" >&2; exit 1;; esac'
+  );
+  expect(await findServer(python, false, process.env)).toEqual({
+    state: 'stopped'
+  });
+  const [, args] = installer(python, true, false);
+  expect(args.slice(0, 3)).toEqual(['-P', '-m', 'pip']);
+  const old = program('echo "Unknown option: -P" >&2; exit 2');
+  expect(await findServer(old, false, process.env)).toEqual({
+    state: 'failed',
+    message: 'jupyter-tpu needs Python 3.11 or newer.'
+  });
+});
+
 it('passes on what went wrong, and does not believe what is no server', () => {
   expect(judge({ code: 1, stdout: '', stderr: 'x\nNo disk.\n' })).toEqual({
     state: 'failed',

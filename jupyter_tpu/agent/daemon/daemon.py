@@ -349,7 +349,7 @@ def _spec_from(request: requests.StartKernel) -> Dict[str, Any]:
     spec: Dict[str, Any] = {
         **{name: getattr(request, name) for name in names},
         "when_full": request.when_full,
-        "env": _variables(request.env, request.tpu),
+        "env": _variables(request.env, request.tpu, request.zone, request.worker),
         "cwd": cwd if os.path.isdir(cwd) else home,
     }
     if request.pod:
@@ -361,8 +361,14 @@ def _spec_from(request: requests.StartKernel) -> Dict[str, Any]:
     return spec
 
 
-def _variables(variables: Optional[Dict[str, str]], tpu: Optional[str]) -> Dict[str, str]:
-    for_kernel = {"JUPYTER_TPU_NAME": tpu} if tpu else {}  # for what the kernel itself says
+def _variables(
+    variables: Optional[Dict[str, str]], tpu: Optional[str], zone: str = "", worker: int = 0
+) -> Dict[str, str]:
+    for_kernel = {}  # for what the kernel itself says
+    if tpu:
+        for_kernel["JUPYTER_TPU_NAME"] = tpu
+    if zone:
+        for_kernel.update(JUPYTER_TPU_ZONE=zone, JUPYTER_TPU_WORKER=str(worker))
     return complete_variables({**(variables or {}), **for_kernel})
 
 

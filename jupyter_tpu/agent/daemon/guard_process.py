@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import time
 import traceback
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Optional
 
-from ..guard import activity, files, restart
+from ..guard import activity, files, processes, restart
 from ..guard.decision import GuardDecision, GuardRule, Verdict
 from ..guard.google import GoogleError, carry_out, publish, published
 from ..guard.others import Listener, Speaker
@@ -245,7 +246,9 @@ class GuardProcess:
 
     async def _reasons(self) -> List[str]:
         reasons: List[str] = []
-        ours: Set[int] = set()
+        table = processes.read_processes()
+        sources = os.fsencode(self._sources)
+        ours = {process.pid for process in table.values() if sources in process.command}
         kernels = await self._keepers.statuses()
         for kernel in kernels:
             ours |= {kernel["keeper"], *descendants(kernel["keeper"])}
@@ -253,7 +256,12 @@ class GuardProcess:
                 reasons.append("a kernel")
         if any(job["state"] not in FINAL for job in await self._jobs.all()):
             reasons.append("a job")
-        reasons += ["a terminal of %s" % user for user in activity.terminals()]
+        servers = processes.servers(table, ours)
+        reasons += processes.commands(table, servers.sockets, run_folder())
+        reasons += processes.terminals(table, ours)
+        reasons += processes.background_programs(table, ours, servers.listening)
+        reasons += processes.ray_tasks(table)
+        reasons += ["a connection to port %d" % port for port in sorted(servers.ports)]
         compute = activity.chips_compute(await read_sample(kernels))
         if compute:
             reasons.append("its chips")

@@ -14,14 +14,14 @@ import os
 from typing import Any, Dict, Optional
 
 from ..protocol.json_file import read_json, write_json
-from ..protocol.paths import base_folder, private_folder
+from ..protocol.paths import host_folder, private_folder
 
 RULE, REPORT, LOCK = "rule.json", "report.json", "lock"
 
 
 def guard_path(name: str) -> str:
     """A file's path; its folder may not exist yet."""
-    return os.path.join(base_folder(), "guard", name)
+    return os.path.join(host_folder("guard"), name)
 
 
 def make_folder() -> None:

@@ -34,6 +34,10 @@ USAGE = (
     "In a kernel on a TPU, %tpu has only: %tpu memory [--free] and %tpu checkpoint [FUNCTION|off]. "
     "The other commands are for a notebook on your computer."
 )
+POD_USAGE = (
+    "%tpu memory --host 2 is for host 2 only, and %%host 2 in the first line of a cell runs the "
+    "cell there only. %hosts shows the hosts, and says what else it can do: %hosts help."
+)
 #: Set in the kernels of which a pod kernel consists.
 POD = "JUPYTER_TPU_POD"
 #: Suffixes of the files by which pip records an installed package.
@@ -46,8 +50,10 @@ def main() -> None:
     # Where a crash happened goes to the keeper. (ipykernel takes descriptor 2 for cells.)
     faulthandler.enable(os.dup(2), all_threads=False)
     # The script's folder, which Python puts first. The user's modules are not there.
-    own = "jax_notes", "jax_memory", "kernel_checkpoint", "pod_member"
-    jax_notes, jax_memory, kernel_checkpoint, pod_member = map(importlib.import_module, own)
+    own = "app_notes", "jax_notes", "jax_memory", "kernel_checkpoint", "pod_member"
+    app_notes, jax_notes, jax_memory, kernel_checkpoint, pod_member = map(
+        importlib.import_module, own
+    )
     del sys.path[0]
     for name in own:
         del sys.modules[name]
@@ -67,6 +73,7 @@ def main() -> None:
 
         def init_shell(self):
             super().init_shell()
+            app_notes.load(self.session)
             jax_notes.load(self.shell)
             shell = self.shell
             checkpoint = kernel_checkpoint.CheckpointFunction(shell).command
@@ -97,7 +104,9 @@ def load_magic(shell, commands):
         """
         first, *words = line.split() or [""]
         text = commands[first](words) if first in commands else None
-        print(USAGE if text is None else text)
+        if text is None:
+            text = USAGE + ("\n" + POD_USAGE if os.environ.get(POD) else "")
+        print(text)
 
     shell.register_magic_function(tpu, "line", "tpu")
 

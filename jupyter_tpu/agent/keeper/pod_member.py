@@ -21,6 +21,8 @@ KIND = "jupyter_tpu_pod"
 PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax", "orbax-checkpoint", "torch")
 #: Of the working folder, at most so many Python files of at most so many bytes are compared.
 FILES, FILE_SIZE = 500, 1 << 20
+#: Files of all kinds up to which a folder is looked at.
+NAMES = 20_000
 #: Folders whose files are no code of the user.
 _SKIPPED = {"node_modules", "__pycache__", "site-packages"}
 #: Seconds in which JAX's coordinator on host 0 starts to listen.
@@ -168,20 +170,26 @@ def joined_already(*_, **__):
 
 
 def code_files(folder):
-    """The digests of the Python files below *folder*, by their paths; {} in the home folder."""
+    """The digests of the Python files below *folder*, by their paths; {} in the home folder.
+
+    None for a folder that has too much to look at. How busy a host is makes no difference.
+    """
     files: "dict[str, str]" = {}
     if os.path.realpath(folder) == os.path.realpath(os.path.expanduser("~")):
         return files
-    deadline = time.monotonic() + 1.0
+    names_left = NAMES
     for top, folders, names in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name not in _SKIPPED
         )
+        names_left -= len(names)
+        if names_left < 0:
+            return None
         for name in sorted(names):
             path = os.path.join(top, name)
             if not name.endswith(".py"):
                 continue
-            if len(files) >= FILES or time.monotonic() > deadline:
+            if len(files) >= FILES:
                 return files
             try:
                 if os.path.getsize(path) <= FILE_SIZE:

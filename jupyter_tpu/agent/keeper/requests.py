@@ -29,7 +29,7 @@ class _Cell(NamedTuple):
     """An execute_request."""
 
     idents: List[bytes]  # of its client
-    header: bytes
+    id: str
 
 
 class Requests:
@@ -42,17 +42,19 @@ class Requests:
 
     def __init__(self, key: str) -> None:
         self._signer = messages.MessageSigner(key, "kernel")
-        self._cells: Dict[str, _Cell] = {}  # not answered yet, in order
+        # Not answered yet, in order, by their headers: different clients may use one id.
+        self._cells: Dict[bytes, _Cell] = {}
         self._counts: Dict[str, Any] = {}  # their execution counts, once they run
         self.activity = KernelActivity()
 
     def note_request(self, parts: List[bytes]) -> None:
         """A client's message for the kernel on shell."""
-        with suppress(ValueError, KeyError):
+        with suppress(ValueError):
             at = messages.find_delimiter(parts)
             header = parts[at + messages.HEADER]
             if b'"execute_request"' in header:
-                self._cells[json.loads(header)["msg_id"]] = _Cell(list(parts[:at]), header)
+                id = str(messages.decode_part(parts, messages.HEADER).get("msg_id"))
+                self._cells[header] = _Cell(list(parts[:at]), id)
                 if len(self._cells) > REMEMBERED:
                     del self._cells[next(iter(self._cells))]
 
@@ -66,18 +68,21 @@ class Requests:
         with suppress(ValueError, AttributeError):
             if channel == SHELL and b'"execute_reply"' in header:
                 request = json.loads(parts[at + messages.PARENT]).get("msg_id")
-                self._cells.pop(request, None)
+                # A kernel answers them in their order.
+                done = next((key for key, cell in self._cells.items() if cell.id == request), b"")
+                self._cells.pop(done, None)
                 self._counts.pop(request, None)
             elif channel == IOPUB and b'"execute_input"' in header:
                 request = json.loads(parts[at + messages.PARENT]).get("msg_id")
-                if request in self._cells:
+                if any(cell.id == request for cell in self._cells.values()):
                     count = json.loads(parts[at + messages.CONTENT]).get("execution_count")
                     self._counts[request] = count
 
     def tell_running(self, text: str) -> Iterator[Tuple[int, List[bytes]]]:
         """The messages with which the running cells show a line of *text*, with their channels."""
+        cells = {cell.id for cell in self._cells.values()}
         for request, header in self.activity.running.items():
-            if request in self._cells:
+            if request in cells:
                 yield self._publish("stream", {"name": "stderr", "text": text + "\n"}, header)
 
     def answer_all(self, cause: str, output: str) -> Iterator[Tuple[int, List[bytes]]]:
@@ -88,20 +93,17 @@ class Requests:
         traceback = ["\x1b[0;31mKernelDied\x1b[0m: %s" % cause, *output.splitlines()[-LINES:]]
         died = {"ename": "KernelDied", "evalue": cause, "traceback": traceback}
         running = self.activity.running
-        for request, cell in self._cells.items():
-            if request in running:
-                yield self._publish("error", died, cell.header)
-                reply = {"status": "error", "execution_count": self._counts.get(request), **died}
+        for header, cell in self._cells.items():
+            if running.pop(cell.id, None) is not None:  # the first of its id
+                yield self._publish("error", died, header)
+                reply = {"status": "error", "execution_count": self._counts.get(cell.id), **died}
             else:
                 reply = {"status": "aborted"}
             yield (
                 SHELL,
-                self._signer.message(
-                    "execute_reply", reply, parent=cell.header, idents=cell.idents
-                ),
+                self._signer.message("execute_reply", reply, parent=header, idents=cell.idents),
             )
-        ended = {request: cell.header for request, cell in self._cells.items()}
-        for header in {**running, **ended}.values():
+        for header in (*running.values(), *self._cells):
             yield self._publish("status", {"execution_state": "idle"}, header)
         self._cells.clear()
         running.clear()

@@ -32,6 +32,7 @@ import os
 import sys
 import time
 
+from ..protocol.mounts import is_local
 from ..protocol.process_env import process_environment
 from .command_keeper import NEVER, CommandKeeper, Peer, claimed_socket
 from .run_command import ANSWER, Command
@@ -47,7 +48,7 @@ def socket_path(id):
     """The usual one; None if the run can't have it."""
     folder = os.path.join(os.path.expanduser("~"), ".jupyter-tpu", "run")
     path = os.path.join(folder, "run-%s.sock" % id)
-    if len(os.fsencode(path)) > LONGEST_SOCKET:
+    if len(os.fsencode(path)) > LONGEST_SOCKET or not is_local(os.path.expanduser("~")):
         return None
     for directory in (os.path.dirname(folder), folder):
         if not os.path.isdir(directory):

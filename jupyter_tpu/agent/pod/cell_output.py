@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .folding import Fold, Transcript, bundle, differences, plain
 from .host_names import host_ranges, number_ranges, sentence
 from .pod_actions import Finish, Result
+from .pod_state import GLANCE
+from .positions import STILL_LOOKS, Positions
 
 #: What to do when the hosts are out of step.
 RESTART = (
@@ -19,8 +22,19 @@ RESTART_OFFER: Dict[str, Any] = {
     "application/vnd.jupyter-tpu.out-of-step+json": {},
     "text/plain": RESTART,
 }
+#: Seconds for which hosts stand at different lines until the cell says it.
+STANDING = GLANCE * STILL_LOOKS
 #: Characters of a host's error that are shown.
 LONGEST = 2000
+
+#: What ends an explanation of a cell that takes long.
+COLLECTIVE = "An operation of all hosts, such as a collective, waits until each host has begun it."
+#: What Gloo writes at the first collective of simulated devices, on each host several times.
+_CONNECTED = re.compile(
+    r"^\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. "
+    r"Expected number of connected peer ranks is : \d+\n?",
+    re.MULTILINE,
+)
 
 #: publish(message type, content)
 Publish = Callable[[str, Dict[str, Any]], None]
@@ -57,7 +71,7 @@ class CellOutput:
         self._publish = publish
         self._transcripts = {host: Transcript() for host in hosts}
         self._errors: Dict[int, Dict[str, Any]] = {}
-        self._positions: Dict[int, str] = {}
+        self._positions = Positions(self._hosts, request.first_line)
         self._places: Dict[int, str] = {}  # what hosts' chips run
         self._shown: Dict[str, Dict[str, Any]] = {}
         self._begun = False
@@ -76,8 +90,16 @@ class CellOutput:
                 count = content.get("execution_count")
                 self._publish(kind, {"code": self.request.code, "execution_count": count})
             return False
+        self._go_on()
         if kind == "stream":
-            transcript.add_stream(str(content.get("name")), str(content.get("text")))
+            name, text = str(content.get("name")), str(content.get("text"))
+            rest = _CONNECTED.sub("", text) if "[Gloo]" in text else text
+            if rest:
+                transcript.add_stream(name, rest)
+            if rest != text:
+                if leads and rest:
+                    self._publish(kind, {"name": name, "text": rest})
+                return False
         elif kind in ("display_data", "execute_result") and isinstance(content.get("data"), dict):
             transcript.add_display(content["data"])
         elif kind == "clear_output":
@@ -89,9 +111,12 @@ class CellOutput:
 
     def note_position(self, host: int, frames: Any) -> None:
         """Takes where a host is in the cell; *frames* are what `pod_member` answers."""
-        position = _position(frames, self.request.first_line)
-        if position:
-            self._positions[host] = position
+        self._positions.note(host, frames)
+
+    def ended(self, host: int, reply: Dict[str, Any]) -> None:
+        """A host has ended the cell with this *reply*."""
+        self.replies[host] = reply
+        self._go_on()
 
     def note_places(self, host: int, places: Any) -> None:
         """Takes what libtpu says of a host's chips: pairs of a chip and its HLO operation."""
@@ -113,22 +138,35 @@ class CellOutput:
             "%s done. %s still running, %.0f s later:"
             % (sentence(_are(done)), sentence(_are(busy)), seconds)
         ]
-        lines += self._where(busy, "is at", "are at")
+        lines += self._positions.where(busy, "is at", "are at")
         for places in dict.fromkeys(self._places.get(host, "") for host in busy):
             at = [host for host in busy if self._places.get(host, "") == places]
             if places:
                 lines.append("The chips of %s run %s" % (host_ranges(at), places))
-        if stopped is not None and stopped in busy:
-            lines.append("The debugger has stopped %s." % host_ranges([stopped]))
-        lines.append(
-            "An operation of all hosts, such as a collective, waits until each host has begun it."
-        )
-        self._show("slow", {"text/plain": "\n".join(lines)})
+        lines += _stopped(stopped, busy)
+        self._show("slow", {"text/plain": "\n".join([*lines, COLLECTIVE])})
+
+    def show_standing(self, stopped: Optional[int] = None) -> None:
+        """All hosts are busy, and have been asked once more where they are. Says it if they stand
+        at different lines. *stopped*: the host that the debugger has stopped.
+        """
+        lines = self._positions.standing()
+        if lines:
+            heading = "The hosts have been at different lines for %d s or more:" % STANDING
+            lines = [heading, *lines, *_stopped(stopped, self._hosts), COLLECTIVE]
+            self._show("standing", {"text/plain": "\n".join(lines)})
+        else:
+            self._withdraw("standing")
+
+    def _go_on(self) -> None:
+        """A host has printed something, or has ended the cell."""
+        self._positions.note_progress()
+        self._withdraw("standing")
 
     def show_interrupted(self, hosts: Sequence[int], raised: Dict[int, Result]) -> None:
         """The kernel interrupts hosts, because another one raised or died."""
         lines = self._raised(raised)
-        lines += self._where(hosts, "is interrupted at", "are interrupted at")
+        lines += self._positions.where(hosts, "is interrupted at", "are interrupted at")
         self._show("interrupted", {"text/plain": "\n".join(lines)})
 
     def _show(self, which: str, data: Dict[str, Any]) -> None:
@@ -140,10 +178,15 @@ class CellOutput:
         transient = {"display_id": "%s-%s" % (self._id, which)}
         self._publish(kind, {"data": data, "metadata": {}, "transient": transient})
 
+    def _withdraw(self, which: str) -> None:
+        if which in self._shown:
+            self._show(which, {"text/plain": ""})
+
     # ---- its end
 
     def finish(self, end: Finish) -> Dict[str, Any]:
         """Shows how the cell has ended. Returns the content of its execute_reply."""
+        self._withdraw("standing")
         for transcript in self._transcripts.values():
             transcript.finish()
         folds = [] if self.request.silent else differences(self._transcripts)
@@ -189,12 +232,14 @@ class CellOutput:
         notes: List[str] = []
         if len(kinds) > 1 and len(end.results) > 1:
             notes += self._raised(failed, end.interrupted)
-            notes += self._where(
-                sorted(end.interrupted & set(failed)),
+            stuck = {host for host, result in failed.items() if result.status == "stuck"}
+            notes += self._positions.where(
+                sorted((end.interrupted & set(failed)) - stuck),
                 "was interrupted at",
                 "were interrupted at",
                 always="was interrupted",
             )
+            notes += self._positions.where(sorted(stuck), "is still at", "are still at")
             fine = [host for host, result in end.results.items() if result.status == "ok"]
             if fine:
                 notes.append("%s finished without an error" % sentence(host_ranges(fine)))
@@ -224,8 +269,8 @@ class CellOutput:
         place = "interrupted" if "interrupted" in self._shown else "tracebacks"
         if folds:
             self._show(place, bundle("Tracebacks of other hosts:", folds))
-        elif place in self._shown:
-            self._show(place, {"text/plain": ""})
+        else:
+            self._withdraw(place)
 
     def _raised(
         self, results: Dict[int, Result], interrupted: "frozenset[int]" = frozenset()
@@ -235,7 +280,7 @@ class CellOutput:
             if result.status == "died":
                 groups.setdefault(result.evalue, []).append(host)
             elif result.status == "error" and host not in interrupted:
-                text = "raised %s: %s" % (result.ename, result.evalue)
+                text = ("raised %s: %s" % (result.ename, result.evalue)).rstrip(": ")
                 groups.setdefault(text[:LONGEST], []).append(host)
         return [
             text
@@ -243,24 +288,6 @@ class CellOutput:
             else "%s %s" % (sentence(host_ranges(hosts)), text)
             for text, hosts in groups.items()
         ]
-
-    def _where(
-        self, hosts: Sequence[int], one: str, several: str, *, always: str = ""
-    ) -> List[str]:
-        groups: Dict[str, List[int]] = {}
-        for host in hosts:
-            position = self._positions.get(host, "")
-            if position or always:
-                groups.setdefault(position, []).append(host)
-        lines = []
-        for position, at in groups.items():
-            if position:
-                verb = one if len(at) == 1 else several
-                lines.append("%s %s %s" % (sentence(host_ranges(at)), verb, position))
-            else:
-                word = always if len(at) == 1 else always.replace("was ", "were ")
-                lines.append("%s %s" % (sentence(host_ranges(at)), word))
-        return lines
 
 
 def out_of_step(problem: str) -> str:
@@ -286,6 +313,12 @@ def _alike(failed: Dict[int, Result], first: int) -> List[int]:
     return [host for host, result in failed.items() if result[:3] == kind]
 
 
+def _stopped(stopped: Optional[int], hosts: Sequence[int]) -> List[str]:
+    if stopped is None or stopped not in hosts:
+        return []
+    return ["The debugger has stopped %s." % host_ranges([stopped])]
+
+
 def _are(hosts: Sequence[int]) -> str:
     return "%s %s" % (host_ranges(hosts), "is" if len(hosts) == 1 else "are")
 
@@ -298,19 +331,3 @@ def _places(places: Any) -> str:
             chips.setdefault(plain(str(name))[:200], []).append(int(chip))
     texts = ["%s (%s)" % (name, number_ranges("chip", numbers)) for name, numbers in chips.items()]
     return ", ".join(texts)
-
-
-def _position(frames: Any, first_line: int) -> str:
-    """Where a host is, in words: "line 3: y = f(x) (in _allgather)"; "" if it was not told."""
-    try:
-        place, *_, inner = frames if len(frames) > 1 else [frames[0], frames[0]]
-        line, text = int(place["line"]), plain(str(place["text"]))[:200]
-        if place["file"]:
-            where = "%s, line %d" % (plain(str(place["file"]).rpartition("/")[2]), line)
-        else:
-            where = "line %d" % (line + first_line)
-        function = plain(str(inner["function"]))[:80]
-        same = inner["line"] == place["line"] and inner["file"] == place["file"]
-        return where + (": %s" % text if text else "") + ("" if same else " (in %s)" % function)
-    except (KeyError, IndexError, TypeError, ValueError):
-        return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 from ..protocol import messages
 from ..protocol.events import IOPUB, SHELL, STDIN
@@ -40,6 +40,20 @@ class Clients:
         message = self._signer.message(kind, content, parent=header, idents=idents)
         self._sockets.send(channel, message)
 
+    def refuse(
+        self, idents: Sequence[bytes], header: bytes, kind: str, channel: int, why: Tuple[str, str]
+    ) -> None:
+        """Answers a request of type *kind* with an error: *why* is its name and its text. Nobody
+        waits for an answer to what is no request.
+        """
+        if not kind.endswith("_request"):
+            return
+        ename, evalue = why
+        content = {"status": "error", "ename": ename, "evalue": evalue, "traceback": []}
+        self.publish("status", {"execution_state": "busy"}, header)
+        self.reply(idents, header, kind.replace("_request", "_reply"), content, channel)
+        self.publish("status", {"execution_state": "idle"}, header)
+
     def ask(self, request: Request, content: Dict[str, Any]) -> None:
         """Asks the client of a cell for input."""
         self.reply(request.idents, request.header, "input_request", content, STDIN)
@@ -51,11 +65,11 @@ class Clients:
     def end(self, request: Request, content: Dict[str, Any]) -> None:
         """A cell has ended, with *content* as its reply.
 
-        Without a number JupyterLab would show it as running: one that the hosts did not run has
-        that of the latest cell.
+        Without a number, or with 0, JupyterLab would show it as running: one that the hosts did not
+        run has that of the latest cell, or 1.
         """
         if content.get("execution_count") is None:
-            content = {**content, "execution_count": self.count}
+            content = {**content, "execution_count": self.count or 1}
         self.reply(request.idents, request.header, "execute_reply", content)
         self.publish("status", {"execution_state": "idle"}, request.header)
 

@@ -8,22 +8,25 @@ process only (completion, inspection, widgets, the debugger) is host 0's.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import time
 import traceback
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from ..keeper.kernel_checkpoint import KIND as CHECKPOINT
 from ..protocol import messages
-from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
+from ..protocol.events import IOPUB, SHELL, STDIN
 from ..protocol.timeouts import exit_within, is_set_within
+from .cell_ends import CellEnds, result_of
 from .cell_output import RESTART_OFFER, CellOutput, Request
 from .clients import Clients
 from .direct_requests import DirectRequests
 from .host_names import host_ranges, sentence
 from .host_states import HostStatesFile, host_states
 from .hosts import KIND, Asked, PodHosts, free_port
+from .looks import Looks
 from .pod_actions import (
     Abort,
     Action,
@@ -34,7 +37,6 @@ from .pod_actions import (
     Look,
     Ready,
     Refuse,
-    Result,
     Run,
 )
 from .pod_commands import command_of, parse_code, run_command
@@ -43,12 +45,13 @@ from .pod_state import OUT_OF_STEP, STARTING, PodState
 from .relaying import Parsed, Relay, parse
 from .shared_input import SharedInput
 from .sockets import KernelSockets
+from .start_notice import StartNotice
 
 #: Seconds after which a kernel whose hosts are still starting answers, so that its first cell can
 #: say what it waits for.
 PATIENCE = 10.0
-#: Seconds for the hosts to say where they are, and to shut down.
-ANSWER, SHUT_DOWN = 0.4, 3.0
+#: Seconds for the hosts to shut down.
+SHUT_DOWN = 3.0
 
 
 class Conductor:
@@ -70,26 +73,27 @@ class Conductor:
         self._state = PodState(self._count)
         self._states_file = HostStatesFile(os.path.dirname(connection["ip"]))
         self._start = PodStart(self._count, time.monotonic())
+        self._looks = Looks(hosts)
+        self._looking: Set[asyncio.Task[None]] = set()
         self._sockets = KernelSockets(connection, self._from_client)
         self._clients = Clients(self._sockets, self._client)
+        self._start_notice = StartNotice(self._client.session[:8], self._clients.publish)
         self._direct = DirectRequests(
             self._relay,
             self._sockets.send,
             self._clients,
             hosts.send,
         )
-        self._cells: Dict[str, Request] = {}  # that have not ended
+        self._cells: Dict[str, Request] = {}  # that have not ended; clients may repeat their ids
+        self._numbers = itertools.count(1)  # theirs here
         self._output: Optional[CellOutput] = None  # of the cell that runs
-        self._looked: Dict[Tuple[str, int], None] = {}  # what hosts are asked about the cell
         self._input: Optional[SharedInput] = None  # of the cell that runs
-        self._replies: Dict[int, Dict[str, Any]] = {}  # of hosts whose output has not ended
-        self._silenced: Dict[int, None] = {}  # hosts whose output has ended, but not their cell
+        self._ends = CellEnds()  # of the latest cell
         self._held: Optional[List[Tuple[int, List[bytes]]]] = []  # until the hosts have started
         self._coordinator = ""  # JAX's, on host 0
         self._info: Dict[str, Any] = {}  # the content of host 0's kernel_info_reply
         self._code = 0
         self._ended = asyncio.Event()
-        self._all_told = asyncio.Event()  # where the hosts are that were asked
         self._changed = asyncio.Event()  # when something is due has
         hosts.listen(self)
 
@@ -102,7 +106,7 @@ class Conductor:
         await self._ended.wait()
         exit_within(SHUT_DOWN + 2.0)
         await self._hosts.close(SHUT_DOWN)
-        for task in tasks:
+        for task in (*tasks, *self._looking):
             task.cancel()
         self._sockets.close()
         return self._code
@@ -115,7 +119,8 @@ class Conductor:
             if os.getppid() != parent:
                 self._ended.set()
             if self._start.tick(time.monotonic()):
-                self._started()
+                self._do(self._started())
+            self._start_notice.update(self._start.waiting)
             self._states_file.write(host_states(self._state))
             if self._held is not None and time.monotonic() > begun + PATIENCE:
                 self._release_held()
@@ -133,37 +138,43 @@ class Conductor:
 
     def noted(self, host: int, note: Dict[str, Any]) -> None:
         """What the process next to a host's kernel says."""
+        self._take(host, lambda: self._note(host, note))
+
+    def _note(self, host: int, note: Dict[str, Any]) -> List[Action]:
         if note.get("event") == "ready":
             if host == 0:
                 self._info = dict(note["info"])
-            self._start_answered(host, "kernels", {})
-        elif note.get("event") == "places":
+            return self._start_answered(host, "kernels", {})
+        if note.get("event") == "places":
             if self._output is not None:
                 self._output.note_places(host, note.get("places"))
-            self._told("places", host)
+            self._looks.told("places", host)
         elif note.get("event") == "exited" and host == 0:
             self._code = int(note.get("code") or 0)
+        return []
 
     def gone(self, host: int, reason: str) -> None:
         for what in ("stack", "places"):
-            self._told(what, host)
+            self._looks.told(what, host)
         self._do(self._state.died(host, reason, time.monotonic()))
         self._direct.host_died(host, reason)
         if not self._state.living:
             self._ended.set()
 
-    def _start_answered(self, host: int, part: str, answer: Dict[str, Any]) -> None:
+    def _start_answered(self, host: int, part: str, answer: Dict[str, Any]) -> List[Action]:
         if self._start.answered(host, part, answer, time.monotonic()):
-            self._started()
-        elif part == "kernels":
+            return self._started()
+        if part == "kernels":
             if host == 0:  # others may have taken the port before
                 self._coordinator = "%s:%d" % (self._address, free_port(self._address))
             self._hosts.ask_to_start(self._start.due(self._coordinator))
+        return []
 
-    def _started(self) -> None:
+    def _started(self) -> List[Action]:
         start = self._start
         now = time.monotonic()
-        self._do(self._state.started(now, checkable=start.joined, problem=start.problem))
+        self._start_notice.update("")
+        return self._state.started(now, checkable=start.joined, problem=start.problem)
 
     def _release_held(self) -> None:
         held, self._held = self._held or [], None
@@ -180,11 +191,17 @@ class Conductor:
             message = parse(parts)
         except ValueError:
             return
+        try:
+            content = message.content
+        except ValueError:
+            why = "BadRequest", "The content of this request is not a JSON object."
+            self._clients.refuse(message.idents, message.header, message.kind, channel, why)
+            return
         if channel == STDIN:
             if message.kind == "input_reply" and self._input is not None:
-                self._input.answered(message.content)
+                self._input.answered(content)
         elif message.kind == "shutdown_request":
-            self._answer(message, channel, "shutdown_reply", {"status": "ok", **message.content})
+            self._answer(message, channel, "shutdown_reply", {"status": "ok", **content})
             self._ended.set()
         elif message.kind == "interrupt_request":
             self._interrupt()
@@ -212,22 +229,24 @@ class Conductor:
         silent = bool(content.get("silent"))
         stop = bool(content.get("stop_on_error", True)) and not silent
         request = Request(message.idents, message.header, content, code, 0, silent)
-        self._cells[message.id] = request
+        id = str(next(self._numbers))
+        self._cells[id] = request
         command = command_of(code)
         if command is not None:
-            self._run_command(message.id, command)
+            self._run_command(id, command)
             return
         try:
             parsed = parse_code(code, self._count)
         except ValueError as error:
-            self._refuse(message.id, "UsageError", str(error))
+            self._refuse(id, "UsageError", str(error))
             return
-        self._cells[message.id] = request._replace(
+        self._cells[id] = request._replace(
             content={**content, "code": parsed.code}, first_line=parsed.first_line
         )
-        if self._state.phase == STARTING and self._start.waiting:
-            self._clients.say(request.header, self._start.waiting)
-        self._do(self._state.submit(Cell(message.id, parsed.hosts, stop), time.monotonic()))
+        if self._state.phase == STARTING and self._start.waiting and not silent:
+            self._start_notice.update(self._start.waiting)
+            self._start_notice.add(request.header)
+        self._do(self._state.submit(Cell(id, parsed.hosts, stop), time.monotonic()))
 
     def _run_command(self, id: str, word: str) -> None:
         """Runs `%hosts`. A check waits for its turn, as a cell does."""
@@ -244,29 +263,38 @@ class Conductor:
 
     def _do(self, actions: List[Action]) -> None:
         for action in actions:
-            if isinstance(action, Run):
-                self._run(action)
-            elif isinstance(action, Interrupt):
-                self._hosts.interrupt(action.hosts)
-                self._show_interrupted(action.hosts)
-            elif isinstance(action, Look):
-                self._look(action)
-            elif isinstance(action, Check):
-                cell = self._state.cell
-                if cell is not None and cell.check:
-                    self._clients.begin(self._cells[cell.id])
-                for host in action.hosts:
-                    number = {"number": FIRST_CHECK + action.number}
-                    self._hosts.ask(Asked(host, "check", action.number), "check", number)
-            elif isinstance(action, Finish):
-                self._finish(action)
-            elif isinstance(action, Refuse):
-                self._refuse(action.cell.id, *self._refusal(action.problem))
-            elif isinstance(action, Abort):
-                self._abort(action.cell.id)
-            elif isinstance(action, Ready) and self._held is not None:
-                self._release_held()
+            try:
+                self._act(action)
+            except Exception as error:  # a mistake of ours ends the cell, and no host
+                traceback.print_exc()
+                cell = getattr(action, "cell", None)
+                if cell is not None and cell.id in self._cells:
+                    self._refuse(cell.id, type(error).__name__, str(error), begun=True)
         self._changed.set()
+
+    def _act(self, action: Action) -> None:
+        if isinstance(action, Run):
+            self._run(action)
+        elif isinstance(action, Interrupt):
+            self._hosts.interrupt(action.hosts)
+            self._show_interrupted(action.hosts)
+        elif isinstance(action, Look):
+            self._look(action)
+        elif isinstance(action, Check):
+            cell = self._state.cell
+            if cell is not None and cell.check:
+                self._clients.begin(self._cells[cell.id])
+            for host in action.hosts:
+                number = {"number": FIRST_CHECK + action.number}
+                self._hosts.ask(Asked(host, "check", action.number), "check", number)
+        elif isinstance(action, Finish):
+            self._finish(action)
+        elif isinstance(action, Refuse):
+            self._refuse(action.cell.id, *self._refusal(action.problem))
+        elif isinstance(action, Abort):
+            self._abort(action.cell.id)
+        elif isinstance(action, Ready) and self._held is not None:
+            self._release_held()
 
     def _run(self, action: Run) -> None:
         request = self._cells[action.cell.id]
@@ -277,7 +305,7 @@ class Conductor:
                 host, STDIN, self._hosts.signer.message("input_reply", answer)
             ),
         )
-        self._replies, self._silenced = {}, {}
+        self._ends = CellEnds()
         self._output = CellOutput(
             request,
             "pod-%d-%s" % (action.number, self._client.session[:8]),
@@ -300,29 +328,20 @@ class Conductor:
 
     def _look(self, action: Look) -> None:
         task = asyncio.ensure_future(self._look_at(action))
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
 
     async def _look_at(self, action: Look) -> None:
         """Asks hosts where they are in the running cell, and shows it."""
-        output = self._output
-        for host in action.hosts:
-            self._looked.update({("stack", host): None, ("places", host): None})
-            self._hosts.ask(Asked(host, "stack", self._state.number), "stack", {}, CONTROL)
-            self._hosts.ask_places(host)
-        self._all_told.clear()
-        await is_set_within(self._all_told, ANSWER)
-        self._looked.clear()
-        if action.why == "slow" and output is not None and output is self._output:
-            busy = [host for host in self._state.busy if host in action.hosts]
-            if busy:
-                done = sorted(self._state.results)
-                output.show_slow(done, busy, action.seconds, self._direct.stopped)
-
-    def _told(self, what: str, host: int) -> None:
-        """A host has said where it is, or what its chips run."""
-        self._looked.pop((what, host), None)
-        if not self._looked:
-            self._all_told.set()
+        output, stopped = self._output, self._direct.stopped
+        await self._looks.ask(action.hosts, self._state.number, chips=action.why != "glance")
+        if output is None or output is not self._output:
+            return
+        busy = [host for host in self._state.busy if host in action.hosts]
+        if action.why == "slow" and busy:
+            output.show_slow(sorted(self._state.results), busy, action.seconds, stopped)
+        elif action.why == "glance" and not self._state.results:
+            output.show_standing(stopped)
 
     def _show_interrupted(self, hosts: Tuple[int, ...]) -> None:
         raised = {
@@ -364,54 +383,63 @@ class Conductor:
     def _interrupt(self) -> None:
         if self._state.phase == STARTING:
             self._start.interrupt()
-            self._started()
+            self._do(self._started())
         self._do(self._state.interrupt(time.monotonic()))
 
     # ---- to and from hosts
 
-    def heard(self, host: int, channel: int, parts: List[bytes]) -> None:
+    def _take(self, host: int, read: Callable[[], List[Action]]) -> None:
+        """Does what follows from what a host sent, which *read* reads."""
         if host in self._state.dead:
             return
         try:
-            message = parse(parts)
-            asked = self._hosts.asked_for(host, message.parent)
-            if asked is not None and message.kind != "debug_event":
-                self._answered(host, channel, message, asked)
-            elif self._direct.takes(host, message):
-                self._direct.received(host, channel, message)
+            actions = read()
         except Exception as error:  # what a host sends must not end the kernel
             traceback.print_exc()
             name = sentence(host_ranges([host]))
             text = "%s sent a message that can't be read: %r." % (name, error)
             self._hosts.end(host)
             self.gone(host, text)
+        else:
+            self._do(actions)
 
-    def _answered(self, host: int, channel: int, message: Parsed, asked: Asked) -> None:
+    def heard(self, host: int, channel: int, parts: List[bytes]) -> None:
+        """A message of a host's kernel."""
+        self._take(host, lambda: self._read(host, channel, parts))
+
+    def _read(self, host: int, channel: int, parts: List[bytes]) -> List[Action]:
+        message = parse(parts)
+        asked = self._hosts.asked_for(host, message.parent)
+        if asked is not None and message.kind != "debug_event":
+            return self._answered(host, channel, message, asked)
+        if self._direct.takes(host, message):
+            self._direct.received(host, channel, message)
+        return []
+
+    def _answered(self, host: int, channel: int, message: Parsed, asked: Asked) -> List[Action]:
         """A host's message about something that the conductor has asked."""
         now = time.monotonic()
         if message.kind == KIND:
             self._hosts.forget(message.parent)
             answer = dict(message.content["answer"])
             if asked.what == "start":
-                self._start_answered(host, asked.part, answer)
-            elif asked.what == "check":
+                return self._start_answered(host, asked.part, answer)
+            if asked.what == "check":
                 problem = str(answer.get("problem", ""))
                 if problem:
                     problem = "The check failed on host %d: %s" % (host, problem[:500])
-                self._do(self._state.checked(host, asked.number, problem, now))
-            elif asked.what == "stack":
-                self._told("stack", host)
+                return self._state.checked(host, asked.number, problem, now)
+            if asked.what == "stack":
+                self._looks.told("stack", host)
                 if self._output is not None and asked.number == self._state.number:
                     self._output.note_position(host, answer.get("frames"))
         elif asked.what != "cell" or asked.number != self._state.number:
-            return
-        elif channel == SHELL and message.kind == "execute_reply":
-            self._replies[host] = message.content
-            self._end_on(host, asked.number, message.parent)
-        elif message.kind == "status":
-            if message.content.get("execution_state") == "idle":
-                self._silenced[host] = None
-                self._end_on(host, asked.number, message.parent)
+            return []
+        elif message.kind in ("execute_reply", "status"):
+            reply = self._ends.note(host, message.kind, message.content)
+            if reply is not None:
+                self._hosts.forget(message.parent)
+                return self._ended_on(host, asked.number, reply)
         elif channel == STDIN and message.kind == "input_request":
             if self._input is not None:
                 self._input.requested(host, message.content)
@@ -420,27 +448,17 @@ class Conductor:
             if output.note(host, message.kind, message.content):
                 parent = output.request.header
                 self._sockets.send(IOPUB, self._relay.to_client(message, message.idents, parent))
+        return []
 
-    def _end_on(self, host: int, number: int, id: str) -> None:
-        """A host has ended the cell when both its reply and the end of its output have come."""
-        if host not in self._replies or host not in self._silenced:
-            return
-        self._hosts.forget(id)
-        content = self._replies[host]
+    def _ended_on(self, host: int, number: int, reply: Dict[str, Any]) -> List[Action]:
+        """A host has ended the cell of that *number*."""
+        result = result_of(reply)
+        self._clients.count = result.execution_count or self._clients.count
         if self._output is not None:
-            self._output.replies[host] = content
-        count = content.get("execution_count")
-        if isinstance(count, int):
-            self._clients.count = count
-        result = Result(
-            str(content.get("status")),
-            str(content.get("ename", ""))[:200],
-            str(content.get("evalue", ""))[:2000],
-            count if isinstance(count, int) else None,
-        )
-        self._do(self._state.finished(host, number, result, time.monotonic()))
+            self._output.ended(host, reply)
         if self._input is not None:
             self._input.ended(host)
+        return self._state.finished(host, number, result, time.monotonic())
 
 
 #: The reply of a cell that the conductor runs itself.

@@ -4,6 +4,7 @@ what belongs to no running cell. The debugger works on one host, too: 0, or the 
 
 from __future__ import annotations
 
+import os
 from typing import Callable, Dict, FrozenSet, List, NamedTuple, Optional
 
 from ..protocol.events import IOPUB
@@ -43,7 +44,7 @@ class DirectRequests:
         self._relay = relay
         self._to_clients, self._to_host = to_clients, to_host
         self._clients = clients
-        self._requests: Dict[str, _Request] = {}
+        self._requests: Dict[str, _Request] = {}  # by our ids: clients may repeat theirs
         self._past: Dict[str, bytes] = {}  # headers of the latest cells, by host 0's requests
         self._dead = ""  # why host 0 has ended
 
@@ -54,8 +55,9 @@ class DirectRequests:
             self._fail(message, channel, self._dead)
             return
         waits = {"reply", "idle"} if message.kind.endswith("_request") else {"idle"}
-        self._requests[message.id] = _Request(host, message, channel, frozenset(waits))
-        self._to_host(host, channel, self._relay.to_host(message))
+        id = os.urandom(16).hex()
+        self._requests[id] = _Request(host, message, channel, frozenset(waits))
+        self._to_host(host, channel, self._relay.to_host(message, id))
 
     def note_cell(self, id: str, header: bytes) -> None:
         """Host 0, or the one that is debugged, runs a client's cell, which has this *header*, as
@@ -109,10 +111,5 @@ class DirectRequests:
                 self._fail(request.message, request.channel, cause)
 
     def _fail(self, message: Parsed, channel: int, cause: str) -> None:
-        if message.kind.endswith("_request"):
-            self._clients.publish("status", {"execution_state": "busy"}, message.header)
-            error = {"status": "error", "ename": "KernelDied", "evalue": cause}
-            kind = message.kind.replace("_request", "_reply")
-            content = {**error, "traceback": []}
-            self._clients.reply(message.idents, message.header, kind, content, channel)
-            self._clients.publish("status", {"execution_state": "idle"}, message.header)
+        why = "KernelDied", cause
+        self._clients.refuse(message.idents, message.header, message.kind, channel, why)

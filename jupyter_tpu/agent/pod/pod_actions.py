@@ -38,7 +38,9 @@ class Interrupt(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Finds out where *hosts* are in a running cell, and shows it. *why*: "raised", "slow"."""
+    """Finds out where *hosts* are in a running cell, and shows it. *why*: "raised", "slow",
+    "glance": while all of them are busy.
+    """
 
     cell: Cell
     hosts: Tuple[int, ...]

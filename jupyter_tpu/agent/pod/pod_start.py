@@ -171,7 +171,11 @@ def _differences(reports: Dict[int, Dict[str, Any]]) -> List[str]:
     differences += _difference(
         "the working directory", {host: report.get("folder") for host, report in reports.items()}
     )
-    files = {host: dict(report.get("files") or {}) for host, report in reports.items()}
+    files = {  # None: too many to compare
+        host: dict(report["files"])
+        for host, report in reports.items()
+        if report.get("files") is not None
+    }
     paths = sorted({path for file in files.values() for path in file})
     differing = [path for path in paths if len({file.get(path) for file in files.values()}) > 1]
     if differing:

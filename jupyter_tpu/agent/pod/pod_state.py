@@ -17,6 +17,8 @@ the kernel has to say so when they are not.
 - After an error or an interrupt, all hosts run a *check*: a collective with a number that was not
   used before. It only gives the right answer if nothing else is pending on any host. Without JAX
   there is nothing that could be checked.
+- While all hosts are busy, they are asked where they are every `GLANCE` seconds: one may do
+  something else, and the others wait for it.
 - If one host raises while others are busy, they may be waiting for it forever. After
   `GRACE` seconds they are interrupted.
 - A host whose kernel ends never comes back: only a restart of all does that.
@@ -53,6 +55,8 @@ GRACE, LOOK = 1.0, 0.5
 #: Seconds for which some hosts may be busy while others are done before the cell says where they
 #: are; each report after that takes twice as long.
 SLOW = 10.0
+#: Seconds between two looks where hosts are while all are busy.
+GLANCE = 3.0
 #: Seconds for a check, and for a host to react to an interrupt before it gets another one.
 CHECK_LIMIT, REACTION = 5.0, 2.0
 #: How often a host is interrupted that may wait for one that has ended the cell. Then the cell ends
@@ -169,6 +173,8 @@ class PodState:
         self._interrupts, self._died_meanwhile = 0, ""
         self._participants = frozenset(hosts)
         self._deadlines, self._uneven_since, self._patience = {}, None, SLOW
+        if len(hosts) > 1:
+            self._deadlines["glance"] = now + GLANCE
         return [Run(cell, self.number, hosts, others)]
 
     @property
@@ -358,6 +364,11 @@ class PodState:
         waiting = tuple(host for host in self._busy if host in self._participants)
         if name == "look":
             return [Look(self.cell, waiting, "raised", 0.0)] if waiting else []
+        if name == "glance":
+            if self._results:
+                return []
+            self._deadlines["glance"] = now + GLANCE
+            return [Look(self.cell, waiting, "glance", 0.0)]
         if name == "slow":
             since = self._uneven_since if self._uneven_since is not None else now
             self._patience *= 2

@@ -47,7 +47,10 @@ def parse(parts: List[bytes]) -> Parsed:
 
 
 def _decode(part: bytes) -> Dict[str, Any]:
-    decoded = json.loads(part)
+    try:
+        decoded = json.loads(part)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
     if not isinstance(decoded, dict):
         raise ValueError("not a Jupyter message")
     return decoded
@@ -66,9 +69,11 @@ class Relay:
         self._client = client
         self._hosts = hosts
 
-    def to_host(self, message: Parsed) -> List[bytes]:
-        """A client's message for a host's kernel."""
-        return _signed(self._hosts, [], message.parts[message.at + messages.HEADER :])
+    def to_host(self, message: Parsed, id: str = "") -> List[bytes]:
+        """A client's message for a host's kernel, with another *id*."""
+        header = json.dumps({**message.fields, "msg_id": id}).encode() if id else message.header
+        rest = message.parts[message.at + messages.PARENT :]
+        return _signed(self._hosts, [], [header, *rest])
 
     def to_client(self, message: Parsed, idents: Sequence[bytes], parent: bytes) -> List[bytes]:
         """A host's message for a client, with another parent. All have one session: JupyterLab

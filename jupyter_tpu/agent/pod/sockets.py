@@ -57,7 +57,11 @@ class KernelSockets:
                 parts = self._sockets[channel].recv_multipart(zmq.NOBLOCK)
             except zmq.ZMQError:
                 return
-            self._on_message(channel, parts)
+            try:
+                self._on_message(channel, parts)
+            except Exception:  # the messages after it wait for no other event
+                self._loop.call_soon(self._drain, channel)
+                raise
         self._loop.call_soon(self._drain, channel)
 
     def close(self) -> None:

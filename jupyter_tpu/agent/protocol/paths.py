@@ -11,8 +11,11 @@
     ~/.jupyter-tpu/run/run-….sock      the socket of the keeper of a run
     ~/.jupyter-tpu/jobs/j-…/           one job: its state and its output, until it is removed
 
+~/.jupyter-tpu may be a link of the user's to a folder on another disk.
+
 A unix socket's path is limited to 107 bytes. If the home folder's is too long, ``run`` is in /tmp,
-under a name that depends on the user.
+under a name that depends on the user. So it is where the home folder is not on a disk of this host:
+another host may have it, too. There ``jobs`` and ``guard`` have the host's name in theirs.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+
+from .mounts import is_local
 
 #: Longest path of a unix socket on Linux, bytes without the final zero.
 LONGEST_SOCKET = 107
@@ -34,10 +39,17 @@ def base_folder() -> str:
 def run_folder() -> str:
     """Where the sockets are; made with mode 0700 if it is missing."""
     folder = os.path.join(base_folder(), "run")
-    if len(os.fsencode(folder)) + _LONGEST_NAME > LONGEST_SOCKET:
+    is_long = len(os.fsencode(folder)) + _LONGEST_NAME > LONGEST_SOCKET
+    if is_long or not is_local(base_folder()):
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
         folder = "/tmp/jupyter-tpu-%d-%s" % (os.getuid(), name)
     return private_folder(folder)
+
+
+def host_folder(name: str) -> str:
+    """A folder of this host alone in `base_folder`, which may be missing."""
+    base = base_folder()
+    return os.path.join(base, name if is_local(base) else "%s-%s" % (name, os.uname().nodename))
 
 
 def boot() -> str:
@@ -71,7 +83,7 @@ def keeper_socket(run: str, kernel_id: str) -> str:
 
 def jobs_folder() -> str:
     """Where jobs are, also after the host was started again; made if it is missing."""
-    return private_folder(os.path.join(base_folder(), "jobs"))
+    return private_folder(host_folder("jobs"))
 
 
 def job_folder(job_id: str) -> str:
@@ -91,13 +103,31 @@ def job_socket(folder: str) -> str:
 
 
 def private_folder(path: str) -> str:
-    """Makes *path* with mode 0700, or raises PermissionError if it is not ours alone."""
+    """Makes *path* with mode 0700. It may be a link of this user.
+
+    Raises OSError, which says why, if it can't be this user's alone.
+    """
     try:
         os.mkdir(path, 0o700)
+        return path
     except FileExistsError:
-        stat_result = os.lstat(path)
-        if not stat.S_ISDIR(stat_result.st_mode) or stat_result.st_uid != os.getuid():
-            raise PermissionError("%s is not a folder that belongs to this user" % path) from None
-        if stat.S_IMODE(stat_result.st_mode) & 0o077:
-            os.chmod(path, 0o700)
+        info = os.lstat(path)
+    shown = path
+    if stat.S_ISLNK(info.st_mode) and info.st_uid == os.getuid():
+        target = os.path.join(os.path.dirname(path), os.readlink(path))
+        shown = "%s, to which %s leads," % (target, path)
+        try:
+            info = os.stat(path)
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                "%s does not exist. Mount its disk, or make it." % shown
+            ) from None
+        if stat.S_ISDIR(info.st_mode) and stat.S_IMODE(info.st_mode) & 0o077 and os.listdir(path):
+            raise PermissionError("%s can be read by others. chmod 700 it." % shown)
+    if not stat.S_ISDIR(info.st_mode):
+        raise NotADirectoryError("%s is not a folder" % shown)
+    if info.st_uid != os.getuid():
+        raise PermissionError("%s belongs to another user" % shown)
+    if stat.S_IMODE(info.st_mode) & 0o077:
+        os.chmod(path, 0o700)
     return path

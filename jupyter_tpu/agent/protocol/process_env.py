@@ -28,6 +28,8 @@ BOUNDS = {(1, 1): "1,1,1", (1, 4): "1,1,1", (1, 8): "1,1,1", (2, 4): "1,2,1", (2
           (4, 4): "2,2,1", (4, 8): "1,4,1", (8, 8): "2,4,1"}  # fmt: skip
 #: On an emulated host: the folder of what stands in for libtpu's metrics in processes with JAX.
 _PLUGINS = "JUPYTER_TPU_EMULATED_PLUGINS"
+#: Below the home: what `environment.on_host.ray_node` writes while Ray runs on a host.
+RAY_STATE = (".jupyter-tpu", "ray", "state.json")
 #: The folder of JAX's compilation cache, in an environment that jupyter-tpu created.
 CACHE = "jax-cache"
 
@@ -61,15 +63,23 @@ def process_environment(
             environment["VIRTUAL_ENV"] = os.path.dirname(folder)
     if _PLUGINS in environment:
         environment["PYTHONPATH"] = environment[_PLUGINS]
-    environment.setdefault("JAX_COMPILATION_CACHE_DIR", _cache(environment.get("VIRTUAL_ENV", "")))
+    _add_ours(environment)
     return {**complete_variables(environment), **complete_variables(variables or {})}
 
 
 def login_environment() -> Dict[str, str]:
     """The variables for a shell in which someone types: those of this login, made clean."""
     environment = without_allocator(os.environ)
-    environment.setdefault("JAX_COMPILATION_CACHE_DIR", _cache(environment.get("VIRTUAL_ENV", "")))
+    _add_ours(environment)
     return complete_variables(environment)
+
+
+def _add_ours(environment: Dict[str, str]) -> None:
+    """Adds what kernels, jobs and shells have on each host that is ours."""
+    environment.setdefault("JAX_COMPILATION_CACHE_DIR", _cache(environment.get("VIRTUAL_ENV", "")))
+    if os.path.exists(os.path.join(os.path.expanduser("~"), *RAY_STATE)):
+        # Without it Ray's own commands, and ray.init() before 2.59, do not send the token.
+        environment.setdefault("RAY_AUTH_MODE", "token")
 
 
 def complete_variables(variables: Mapping[str, str], root: str = "/") -> Dict[str, str]:

@@ -79,7 +79,9 @@ class StartKernel(Request[KernelStart], op="start_kernel", changes=True):
     when_full: Optional[str] = None
     needs_chips: bool = False  # waits for chips that another process holds
     chips: Optional[List[int]] = None  # numbers: it gets these, and no other kernel does
-    tpu: str = ""  # the TPU's name in messages
+    tpu: str = ""  # the TPU's name in messages …
+    zone: str = ""  # … its zone …
+    worker: int = 0  # … and the number of this host
     pod: Optional[PodAddress] = None  # it runs each cell on all hosts
 
 

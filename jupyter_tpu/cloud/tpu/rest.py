@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ...errors import TPUError
-from ..auth import google_token
+from ..auth import GoogleToken
 from ..models import GuestAttributes, Node, NodeName
+from ..outbound import opener
 from ..target import Target
 from .nodes import node_path, parse_guest_attributes, parse_node
 
@@ -30,7 +31,7 @@ class RestReader:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._access: tuple[str, str] | None = None  # base URL and token
+        self._access: tuple[str, dict[str, str]] | None = None  # base URL and headers
 
     def nodes(self, project: str) -> list[Node] | None:
         """All nodes of a project; None without an answer, or where it is not all of them."""
@@ -53,17 +54,16 @@ class RestReader:
                 self._access = (
                     _emulator_access(self._target.emulator)
                     if self._target.emulator
-                    else (GOOGLE_ADDRESS, google_token())
+                    else (GOOGLE_ADDRESS, GoogleToken().headers(self._target.project or ""))
                 )
-            base, token = self._access
+            base, headers = self._access
             request = urllib.request.Request(
                 base + path,
                 data=body,
-                headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+                headers={**headers, "Content-Type": "application/json"},
             )
-            # A proxy that is set for the internet must not get calls to this machine.
-            handlers = [urllib.request.ProxyHandler({})] if self._target.emulator else []
-            with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT) as response:
+            emulated = self._target.emulator is not None
+            with opener(emulated=emulated).open(request, timeout=TIMEOUT) as response:
                 return parse(json.load(response))
         except (TPUError, OSError, ValueError, KeyError, AttributeError, TypeError):
             return None  # not reached, refused, or not what the API answers
@@ -75,8 +75,8 @@ def _parse_nodes(page: Any) -> list[Node]:
     return [parse_node(node) for node in page.get("nodes", ())]
 
 
-def _emulator_access(state_file: str) -> tuple[str, str]:
+def _emulator_access(state_file: str) -> tuple[str, dict[str, str]]:
     with open(state_file, encoding="utf-8") as file:
         state = json.load(file)
     with open(state["token_file"], encoding="ascii") as file:
-        return state["rest"], file.read().strip()
+        return state["rest"], {"Authorization": f"Bearer {file.read().strip()}"}

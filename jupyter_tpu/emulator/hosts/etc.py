@@ -113,7 +113,7 @@ def write_etc(root: Path, spec: HostSpec, *, single_uid: bool = False) -> None:
         _put(etc / "resolv.conf", Path("/etc/resolv.conf").read_text())
     (etc / "pam.d").mkdir(exist_ok=True)
     _put(etc / "pam.d" / "su", _PAM_SU)
-    for source in ON_HOST.glob("jax_plugins/*.py"):
+    for source in ON_HOST.glob("**/*.py"):
         plugin = root / PLUGINS.removeprefix("/") / source.relative_to(ON_HOST)
         plugin.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         _put(plugin, source.read_text())
@@ -123,8 +123,8 @@ def write_etc(root: Path, spec: HostSpec, *, single_uid: bool = False) -> None:
 
 
 def plugin_path(folder: str) -> dict[str, str]:
-    """The variables by which JAX finds the plugins in *folder*. The agent clears a Python's path
-    for what it starts, and takes this one.
+    """The variables by which JAX finds the plugins in *folder*, and Python its sitecustomize. The
+    agent clears a Python's path for what it starts, and takes this one.
     """
     return {"PYTHONPATH": folder, "JUPYTER_TPU_EMULATED_PLUGINS": folder}
 

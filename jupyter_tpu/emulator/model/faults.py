@@ -20,6 +20,7 @@ Kinds that hit the next *count* calls in *zone*, or all until the fault is delet
 - ``refuse-delete``: DeleteNode is refused while the node is CREATING.
 - ``slow``: operations take *seconds* longer.
 - ``unreachable``: lists name the zone as unreachable (never used up).
+- ``unlisted``: lists lack *node*, although it exists.
 - ``api-disabled``: calls of *method* are refused, until the API is enabled by Service Usage.
 - ``error``: calls of *method* fail with *code*, and change nothing.
 - ``lost-answer``: calls of *method* are carried out, and then fail with *code* anyway.
@@ -60,6 +61,7 @@ FaultKind = Literal[
     "refuse-delete",
     "slow",
     "unreachable",
+    "unlisted",
     "api-disabled",
     "error",
     "lost-answer",
@@ -99,7 +101,7 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     kind: FaultKind
     #: The zone; None: every zone.
     zone: str | None = None
-    #: The node (its id or full path), for immediate faults and for "line".
+    #: The node (its id or full path), for immediate faults, for "line" and for "unlisted".
     node: str | None = None
     #: The name of the calls that it hits; None: all ("error", "lost-answer", "silent").
     method: str | None = None
@@ -203,6 +205,10 @@ class Faults:
     def unreachable_zones(self) -> set[str | None]:
         """None in it stands for all zones."""
         return {fault.zone for fault in self._waiting.values() if fault.kind == "unreachable"}
+
+    def is_unlisted(self, zone: str, *names: str) -> bool:
+        """Whether a list lacks the node with one of these names."""
+        return bool(self.consume("unlisted", zone, where=lambda fault: fault.node in names))
 
     def proxy_port(self, *names: str) -> int:
         """The port of the last "line" fault of a node with one of these names; 0: there is none."""

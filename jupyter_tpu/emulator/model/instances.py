@@ -55,12 +55,14 @@ class EmulatedInstances:
     # ---- calls ----------------------------------------------------------------------------------
 
     def list_in(self, project: str, zone: str | None = None) -> list[InstanceRecord]:
-        silent = self._model.faults.unreachable_zones()
+        faults = self._model.faults
+        silent = faults.unreachable_zones()
         return [
             record
             for record in sorted(self.records.values(), key=lambda record: record.path)
             if record.project == project and zone in (None, record.zone)
             and not silent & {record.zone, None}
+            and not faults.is_unlisted(record.zone, record.name, record.path)
         ]  # fmt: skip
 
     def get(self, project: str, zone: str, name: str) -> InstanceRecord:

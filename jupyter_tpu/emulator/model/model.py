@@ -164,7 +164,11 @@ class Model:
 
     def list_nodes(self, project: str, zone: str) -> tuple[list[NodeRecord], list[str]]:
         """The nodes of a zone, or of all zones for "-"; and the locations that did not answer."""
-        return self.list_in(self.nodes.values(), project, zone)
+        shown, unreachable = self.list_in(self.nodes.values(), project, zone)
+        listed = [
+            node for node in shown if not self.faults.is_unlisted(node.zone, node.name, node.path)
+        ]
+        return listed, unreachable
 
     def list_in(self, records: Iterable[R], project: str, zone: str) -> tuple[list[R], list[str]]:
         """Those of *records* that a list of *zone* shows; and the locations that did not answer."""

@@ -34,6 +34,15 @@ class Base(Stored):
     paths: str = ""
 
 
+class Sent(Stored):
+    """What is being sent to a host, by whatever process of this machine: the states that its files
+    may have got when that process ended early.
+    """
+
+    file_name = "sent"
+    states: dict[str, str] = {}
+
+
 class Hashes(Stored):
     """The hashes of a local folder's files, as `on_host.tree.HashCache` has them."""
 
@@ -65,6 +74,15 @@ class Bases:
                 f"What was synced can't be saved in {self._folder}: {error.strerror}.",
                 Reason.DISK_FULL,
                 "Until it can, files that are changed later may be shown as conflicts.",
+            ) from None
+
+    def remove(self, kind: type[Stored], *key: str) -> None:
+        """Raises TPUError."""
+        try:
+            self.file(kind.file_name, *key).unlink(missing_ok=True)
+        except OSError as error:
+            raise TPUError(
+                f"A file in {self._folder} can't be deleted: {error.strerror}.", Reason.PERMISSION
             ) from None
 
     def file(self, name_begin: str, *key: str) -> Path:

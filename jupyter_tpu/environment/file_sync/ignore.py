@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...files import decode_text
-from ..on_host.tree import Rules
+from ..on_host.tree import Rules, is_private
 
 #: Left out everywhere, before the rules of .gitignore; ``.git`` is, whatever these say.
 ALWAYS = (
@@ -21,13 +21,20 @@ ALWAYS = (
 
 
 class ProjectRules(Rules):
-    """The rules for the folder *root*; those of nested .gitignore files are added while walking."""
+    """The rules for the folder *root*; those of nested .gitignore files are added while walking.
 
-    def __init__(self, root: Path) -> None:
+    for_agent: what a coding agent may not copy is left out, too, whatever .gitignore says.
+    """
+
+    def __init__(self, root: Path, *, for_agent: bool = False) -> None:
         super().__init__(_rules("", "", ALWAYS))
         self._root = root
+        self._for_agent = for_agent
         if not (root / ".git").exists():
             self._add_outer()
+
+    def ignore(self, path: str) -> bool:
+        return (self._for_agent and is_private(path)) or bool(super().ignore(path))
 
     def read(self, folder: str) -> None:
         """Adds the .gitignore of *folder*, which is "" or ends in "/"."""

@@ -28,14 +28,22 @@ _NAMED = 3
 class LocalProject:
     """The folder *path*. Its methods block: call them in a thread.
 
-    limits: bytes of one file, bytes of all, and files, that are synced at most. tree, skipped: as
+    limits: bytes of one file, bytes of all, and files, that are synced at most. for_agent: as for
+    `ProjectRules`. tree, skipped: as
     they were read last.
     """
 
-    def __init__(self, path: Path, bases: Bases, limits: tuple[int, int, int]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        bases: Bases,
+        limits: tuple[int, int, int],
+        *,
+        for_agent: bool = False,
+    ) -> None:
         self.path = path
         self.limits = limits
-        self.rules = ProjectRules(path)
+        self.rules = ProjectRules(path, for_agent=for_agent)
         self.tree: Tree = {}
         self.skipped: list[list] = []
         self._bases = bases

@@ -19,7 +19,7 @@ from ..models import ProgressReporter
 from .bases import Bases
 from .ignore import is_notebook
 from .local import LocalProject
-from .other_hosts import OtherHosts
+from .other_hosts import OtherHosts, Rounds
 from .outcome import MirrorHost, SyncOptions, SyncOutcome
 from .sync import push
 from .watcher import Watcher, retry_after
@@ -124,7 +124,7 @@ class Mirror:
         self.copied = 0.0  # the part of the present copy that is done
         self._bases = bases
         self._changed = changed
-        self._copying = True
+        self._rounds = Rounds()
         self._copied = asyncio.Event()  # replaced after each copy
         self._watcher = Watcher(folder, quiet=_QUIET, latest=_LATEST, leave_out=is_notebook)
         self._stamps: Stamps | None = None
@@ -141,20 +141,27 @@ class Mirror:
     @property
     def _behind(self) -> bool:
         """Whether what is here is on its way to the host, or will be tried again."""
-        return self._copying or self._watcher.pending or retry_after(self.problem) is not None
+        under_way = not self._rounds.begun or self._rounds.running or self._watcher.pending
+        return under_way or retry_after(self.problem) is not None
 
     def recheck(self) -> None:
         """Compares with the host again, soon."""
         self._watcher.notify()
 
     async def catch_up(self, timeout: float, *, everywhere: bool = False) -> bool:
-        """Waits until the host has what is here now, or it is known why it can't have it.
+        """Waits until the host has what is here now, or it is known why it can't have it. What is
+        changed from now on is not waited for.
 
         everywhere: also for the other hosts. False: it was still being copied after *timeout*
         seconds in which the host was reachable.
         """
         checked = await self._check()
-        while (self._behind or (everywhere and self._others.behind)) and not self._task.done():
+        # A round that runs may have read the folder before this call.
+        last, others = self._rounds.begun + 1, self._others.rounds.begun + 1
+        while not self._task.done() and (
+            (self._behind and self._rounds.ended < last)
+            or (everywhere and self._others.behind and self._others.rounds.ended < others)
+        ):
             ended = asyncio.create_task(self._copied.wait())
             try:
                 done, _ = await asyncio.wait(
@@ -203,7 +210,8 @@ class Mirror:
             self._changed(self)
 
     async def _round(self) -> None:
-        self._copying, self.copied = True, 0.0
+        self._rounds.begin()
+        self.copied = 0.0
         self._changed(self)
         try:
             self.outcome, local = await self._copy([self.host], self)
@@ -235,7 +243,7 @@ class Mirror:
         return outcome
 
     def _end_round(self) -> None:
-        self._copying = False
+        self._rounds.end(final=retry_after(self.problem) is None)
         self._report()
 
     def _report(self) -> None:

@@ -11,6 +11,28 @@ from .outcome import HostOutcome, MirrorHost, SyncOutcome
 from .watcher import retry_after
 
 
+class Rounds:
+    """Rounds of copying, one after the other.
+
+    begun: how many have begun. ended: the number of the last one that has ended for good: of what
+    was here when it began it is known what became of it.
+    """
+
+    def __init__(self) -> None:
+        self.begun = self.ended = 0
+        self.running = False
+
+    def begin(self) -> None:
+        self.begun += 1
+        self.running = True
+
+    def end(self, *, final: bool = True) -> None:
+        """final: False where the same is tried again."""
+        self.running = False
+        if final:
+            self.ended = self.begun
+
+
 class OtherHosts:
     """Copies a project to hosts in the background, until :meth:`close`. On an asyncio loop.
 
@@ -24,7 +46,8 @@ class OtherHosts:
 
     Attributes
     ----------
-    outcomes: of each host's last copy, by the host's number.
+    outcomes: of each host's last copy, by the host's number. rounds: of copies to hosts that could
+    be reached the last time.
     """
 
     def __init__(
@@ -38,14 +61,14 @@ class OtherHosts:
         self._copy = copy
         self._changed = changed
         self._due = {failing: asyncio.Event() for failing in (False, True)}
-        self._copying = False
+        self.rounds = Rounds()
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def behind(self) -> bool:
         """Whether the project is on its way to one that could be reached the last time."""
         running = any(not task.done() for task in self._tasks)
-        return running and (self._copying or self._due[False].is_set())
+        return running and (self.rounds.running or self._due[False].is_set())
 
     def notify(self) -> None:
         """The project has changed, or the hosts."""
@@ -75,11 +98,13 @@ class OtherHosts:
             hosts = [host for host in present if self._fails(host.host.worker) == failing]
             if not hosts and failing:
                 continue
-            self._copying |= not failing
+            if not failing:
+                self.rounds.begin()
             with contextlib.suppress(TPUError):  # of the folder here, which the first copy tells
                 if hosts:
                     self._note(failing, await self._copy(hosts))
-            self._copying &= failing
+            if not failing:
+                self.rounds.end()
             self._changed()
 
     def _note(self, failing: bool, outcome: SyncOutcome) -> None:

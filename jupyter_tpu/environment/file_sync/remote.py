@@ -68,12 +68,13 @@ class Walked(Struct):
 
 
 class _Received(Struct):
-    """Of each change why it was not carried out, up to the *problem* for the others; None if the
-    other host did not have them.
+    """Of each change why it was not carried out, up to the *problem* for the others; None if they
+    did not come from the other host: *why*.
     """
 
     results: list[str | None] | None
     problem: _Problem | None = None
+    why: Line = ""
 
 
 #: For each change why it was not carried out, or None; and why there are no more.
@@ -184,11 +185,13 @@ class RemoteProject:
 
     async def fetch(
         self, command: Sequence[str], changes: list[dict], list_id: str
-    ) -> Received | None:
-        """As :meth:`receive`, from the host on which *command* starts Python; None: that failed."""
+    ) -> Received | str:
+        """As :meth:`receive`, from the host on which *command* starts Python; or why that failed,
+        "" if it is not known.
+        """
         request = {"count": len(changes), "list_id": list_id, "source": command}
         answer = await self._call(_Received, "receive", **request)
-        return None if answer.results is None else self._received(changes, answer)
+        return answer.why if answer.results is None else self._received(changes, answer)
 
     def _received(self, changes: list[dict], answer: _Received) -> Received:
         results, problem = answer.results or [], answer.problem

@@ -8,7 +8,6 @@ those that are the same by their hashes.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,9 +17,9 @@ from ...ssh.host_program import COMMAND
 from ..models import ProgressReporter, StepPlan
 from ..on_host.changes import SENT_CHANGED, digest_of, has_content
 from ..on_host.tree import TreeEntry, is_safe
-from ..relay import Relay
+from ..relay import Relays
 from ..transfer.contents import DELTA_FROM
-from .bases import Base, Bases
+from .bases import Base, Bases, Sent
 from .local import LocalProject, is_skipped, too_large
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
 from .plan import Plan, make_plan
@@ -28,9 +27,6 @@ from .remote import Received, RemoteProject, StreamingHost
 
 #: From so many bytes on hosts get changes from each other.
 RELAY_FROM = 1 << 20
-#: Of hosts that need the same changes, by the digest of these.
-Relays = defaultdict[str, Relay[StreamingHost]]
-
 
 PUSH_STEPS = (
     StepPlan("read", "Read the folder", 1, all_hosts=False),
@@ -67,7 +63,7 @@ async def push(
     tree, skipped = await asyncio.to_thread(local.read)
     progress.done("read")
     progress.begin("copy")
-    relays: Relays = defaultdict(Relay)
+    relays = Relays(hosts)  # of those that need the same changes, by the digest of these
     done = dict.fromkeys((host.host.worker for host in hosts), 0.0)
 
     def advance(worker: int, part: float) -> None:
@@ -80,23 +76,41 @@ async def push(
         try:
             async with RemoteProject.open(host, root) as remote:
                 try:
-                    base = bases.load(Base, *key(worker))
-                    await _push(host, remote, outcome, base)
-                    await asyncio.to_thread(bases.save, base, *key(worker))
+                    base = await _push(host, remote, outcome)
+                    await asyncio.to_thread(_save, bases, base, *key(worker))
                 finally:
                     outcome.transferred = remote.sent + remote.received
         except TPUError as error:
             outcome.problem = error
         else:
             progress.host_done("copy")
+        finally:
+            await relays.needs_nothing(host)
         advance(worker, 1.0)
         return outcome
 
-    async def _push(
-        host: StreamingHost, remote: RemoteProject, outcome: HostOutcome, base: Base
-    ) -> None:
-        paths = sorted({*tree, *base.states})
-        there, base.paths = await remote.look_up(paths, base.paths)
+    async def _compare(remote: RemoteProject, worker: int) -> tuple[Tree, list[list], Tree, Base]:
+        """What is here and skipped here, what is on the host, and what was last the same.
+
+        No other process copies to the host from its first answer on. If one did before that, what
+        was read here may be older than what it has copied, so it is read again.
+        """
+        here, left_out = tree, skipped
+        while True:
+            base, sent = bases.load(Base, *key(worker)), bases.load(Sent, *key(worker))
+            paths = sorted({*here, *base.states, *sent.states})
+            there, base.paths = await remote.look_up(paths, base.paths)
+            if bases.load(Base, *key(worker)).states == base.states:
+                break
+            again = LocalProject(local.path, bases, local.limits)
+            here, left_out = await asyncio.to_thread(again.read)
+        for path, state in bases.load(Sent, *key(worker)).states.items():
+            if path in there and there[path].state == state:
+                base.states[path] = state  # by a process that has ended early
+        return here, left_out, there, base
+
+    async def _push(host: StreamingHost, remote: RemoteProject, outcome: HostOutcome) -> Base:
+        tree, skipped, there, base = await _compare(remote, outcome.host)
         kept = await asyncio.to_thread(_existing, local, skipped, set(base.states) - set(tree))
         plan = make_plan(
             _states(tree),
@@ -109,9 +123,14 @@ async def push(
         base.states = _note(outcome, plan, tree, there)
         if options.dry_run or not (plan.write or plan.delete):
             _foresee(outcome, plan, tree)
-            return
+            return base
         changes = _changes(plan, tree, there)
+        sent = Sent({path: tree[path].state for path in plan.write})
+        await asyncio.to_thread(bases.save, sent, *key(outcome.host))
         total = sum(change["size"] for change in changes) or 1
+        relayed = len(hosts) > 1 and total >= RELAY_FROM
+        if not relayed:
+            await relays.needs_nothing(host)
         gone = 0
 
         def went(size: int) -> None:  # from any thread
@@ -136,8 +155,8 @@ async def push(
             whole.update(set(tree) - set(known))
             return await send(changes, known, list_id)
 
-        if len(hosts) > 1 and total >= RELAY_FROM:
-            results, problem = await _relay(host, remote, changes, relays, send_all)
+        if relayed:
+            results, problem = await _relay(host, remote, changes, relays, send_all, progress.log)
         else:
             results, problem = await send_all()
         again = [
@@ -152,8 +171,9 @@ async def push(
             results = [new.get(path, why) for path, why in zip(paths, results, strict=True)]
         _record_results(outcome, changes, results, base)
         if problem is not None:
-            await asyncio.to_thread(bases.save, base, *key(outcome.host))
+            await asyncio.to_thread(_save, bases, base, *key(outcome.host))
             raise problem
+        return base
 
     loop = asyncio.get_running_loop()
     outcomes = await gather_or_cancel([on_host(host) for host in hosts])
@@ -165,19 +185,28 @@ async def _relay(
     host: StreamingHost,
     remote: RemoteProject,
     changes: list[dict],
-    relays: Relays,
+    relays: Relays[StreamingHost],
     send_all: Callable[[str], Awaitable[Received]],
+    log: Callable[[str], None],
 ) -> Received:
     """Has changes carried out that hosts get from each other, where they reach each other."""
     list_id = digest_of(changes)
-    relay = relays[list_id]
-    async with relay.source() as source:
+    relay = relays.of(list_id)
+    async with relay.source(host) as source:
         received = None
         if source is not None:
-            received = await remote.fetch(source.pod_command(COMMAND), changes, list_id)
+            fetched = await remote.fetch(source.pod_command(COMMAND), changes, list_id)
+            if isinstance(fetched, str):
+                why = f" ({fetched})" if fetched else ""
+                log(
+                    f"Host {host.host.worker} did not get the files from host "
+                    f"{source.host.worker}{why}. It gets them from this computer."
+                )
+            else:
+                received = fetched
         if received is None:
             received = await send_all(list_id)
-            if relay.is_waited_for and source is None:
+            if source is None and await relay.is_waited_for():
                 await host.authorize_pod()
         results, problem = received
         if problem is None:
@@ -208,8 +237,8 @@ async def pull(
     try:
         async with RemoteProject.open(host, root) as remote:
             try:
-                base = bases.load(Base, *key)
                 tree, skipped = await _walk(remote, outcome, local, root)
+                base = bases.load(Base, *key)  # now no other process copies to it
                 here = await asyncio.to_thread(local.look_up, sorted({*tree, *base.states}))
                 kept = await _kept(remote, options, skipped, set(base.states) - set(tree))
                 plan = make_plan(
@@ -294,6 +323,11 @@ async def _fetch(
 
 
 # ---- what both directions share ------------------------------------------------------------------
+
+
+def _save(bases: Bases, base: Base, *key: str) -> None:
+    bases.save(base, *key)
+    bases.remove(Sent, *key)
 
 
 def _states(tree: Tree) -> dict[str, str]:

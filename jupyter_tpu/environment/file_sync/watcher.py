@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import Reason, TPUError
+from ...library_logs import warnings_only
 from .ignore import ProjectRules
 from .local import no_folder
 
 if TYPE_CHECKING:
     import watchfiles
+
+warnings_only("watchfiles")
 
 #: Milliseconds without a change after which changes are reported, and after which in any case.
 _QUIET = 300

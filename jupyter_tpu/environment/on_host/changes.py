@@ -103,12 +103,12 @@ def last_begun(memory):
         return json.load(file)
 
 
-def _begin(root, change, memory):
+def _begin(top, change, memory):
     """Remembers a large file, for the next sync, which continues it or deletes its part."""
     last = last_begun(memory)
     if last and last != change:
         below, name = os.path.split(encoded(last["path"]))
-        with contextlib.suppress(OSError), Folder.opened(encoded(root), below) as folder:
+        with contextlib.suppress(OSError), top.below(below) as folder:
             folder.remove(part_name(name, last["state"]))
     with contextlib.suppress(OSError):
         write_file(memory, json.dumps(change), mode=0o600)
@@ -120,24 +120,25 @@ def receive_contents(peer, root, changes, memory, report=lambda size: None):
     memory: the file about the last large one. Raises OSError when the disk is full, and what a peer
     raises; nothing is left of the file whose content was not whole, unless it is large.
     """
-    for number, change in enumerate(changes):
-        try:
-            if has_content(change["state"]):
-                _receive_file(peer, root, number, change, memory, report)
-            else:
-                _carry_out(root, change)
-            yield None
-        except Refused as refused:
-            yield str(refused)
-        except NotReceived as error:
-            yield SENT_CHANGED if error.of_sender else error.message or SENT_CHANGED
-        except OSError as error:
-            if error.errno in FULL:
-                raise
-            yield error.strerror or str(error)
+    with Folder.opened(encoded(root)) as top:  # once: its name may lead elsewhere later
+        for number, change in enumerate(changes):
+            try:
+                if has_content(change["state"]):
+                    _receive_file(peer, top, number, change, memory, report)
+                else:
+                    _carry_out(top, change)
+                yield None
+            except Refused as refused:
+                yield str(refused)
+            except NotReceived as error:
+                yield SENT_CHANGED if error.of_sender else error.message or SENT_CHANGED
+            except OSError as error:
+                if error.errno in FULL:
+                    raise
+                yield error.strerror or str(error)
 
 
-def _receive_file(peer, root, number, change, memory, report):
+def _receive_file(peer, top, number, change, memory, report):
     path, state, size = change["path"], change["state"], change["size"]
     header = peer.receive()
     offset = header.get("offset")
@@ -147,10 +148,10 @@ def _receive_file(peer, root, number, change, memory, report):
         skip_file(peer, size, offset, report)
         raise Refused("it is not below the folder")
     if size >= DELTA_FROM:
-        _begin(root, change, memory)
+        _begin(top, change, memory)
     with received(
         peer,
-        encoded(root),
+        top,
         encoded(path),
         state,
         size,
@@ -160,7 +161,7 @@ def _receive_file(peer, root, number, change, memory, report):
         make=True,
         mode=0o666,
     ) as (folder, name, file):
-        _check(folder, name, change["expected"])
+        _check(top, folder, name, change["expected"])
         if not file.is_mine():
             raise Refused("another sync wrote it at the same time")
         file.place(name, _mode(folder, name, file, state))
@@ -173,30 +174,29 @@ def _mode(folder, name, file, state):
     return mode | (mode & 0o444) >> 2 if state.startswith("program ") else mode & ~0o111
 
 
-def _carry_out(root, change):
+def _carry_out(top, change):
     path, state, expected = change["path"], change["state"], change["expected"]
     target = None if state is None else state[len("link ") :]
     if not is_safe(path) or (target is not None and not is_inside(path, target)):
         raise Refused("it is not below the folder")
-    root = encoded(root)
     below, name = os.path.split(encoded(path))
     if target is None:
-        if _delete(root, below, name, expected):
-            _remove_empty(root, below)
+        if _delete(top, below, name, expected):
+            _remove_empty(top, below)
         return
-    with Folder.opened(root, below, make=True) as folder:
-        _check(folder, name, expected)
+    with top.below(below, make=True) as folder:
+        _check(top, folder, name, expected)
         part = part_name(name, state)
         folder.remove(part)
         folder.make_link(part, encoded(target))
         folder.rename(part, name)
 
 
-def _delete(root, below, name, expected):
+def _delete(top, below, name, expected):
     """Whether there was something to delete."""
     try:
-        with Folder.opened(root, below) as folder:
-            _check(folder, name, expected)
+        with top.below(below) as folder:
+            _check(top, folder, name, expected)
             if expected is not None:
                 folder.unlink(name)
     except FileNotFoundError:
@@ -205,15 +205,17 @@ def _delete(root, below, name, expected):
     return expected is not None
 
 
-def _check(folder, name, expected):
-    if state_of(folder, name) != expected:
+def _check(top, folder, name, expected):
+    if state_of(top, folder, name) != expected:
         raise Refused(_CHANGED)
 
 
-def _remove_empty(root, folder):
-    while folder:
+def _remove_empty(top, path):
+    while path:
+        above, name = os.path.split(path)
         try:
-            os.rmdir(os.path.join(root, folder))
+            with top.below(above) as folder:
+                folder.remove_folder(name)
         except OSError:
             return
-        folder = os.path.dirname(folder)
+        path = above

@@ -5,7 +5,6 @@
 """
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -14,20 +13,18 @@ from . import (
     notebook,  # noqa: F401 - it is sent with this module
     protocol,
 )
-from .packages import (
-    PackageChange,
-    check_removable,
-    distributions,
-    name_of,
-    normalized,
-    site_packages,
-)
+from .installs import Install, removed_by
+from .packages import PackageChange, check_removable, distributions, normalized, site_packages
 from .paths import environment_dir, exclusive_lock, write_file
+from .pip_arguments import as_uv, read
 from .uv import find_uv, uv_environment
 
 #: This package's name in an environment.
 PACKAGE = "jupyter_tpu_packages"
-_MODULES = ("protocol", "paths", "processes", "uv", "packages", "commands", "notebook")
+_MODULES = (
+    "protocol", "paths", "processes", "uv", "indexes", "packages", "pip_arguments", "installs",
+    "commands", "notebook",
+)  # fmt: skip
 _COMMAND = """#!/bin/sh
 exec %s -I -m %s.commands %s "$@"
 """
@@ -41,22 +38,18 @@ if __name__ == "__main__":
 #: What pip and ``uv pip`` both have.
 _COMMON = ("install", "uninstall", "list", "freeze", "show", "check")
 _ONLY_UV = ("tree", "compile", "sync")
-#: Options of pip that mean nothing here, and those of them that have a value.
-_IGNORED = ("--user", "--disable-pip-version-check", "--no-input", "-y", "--yes")
-_IGNORED_WITH_VALUE = ("--root-user-action", "--progress-bar", "--timeout", "--retries")
-#: Options with a value that are not packages.
-_WITH_VALUE = re.findall(
-    r"\S+",
-    """-b -c -C -f -i -P --build-constraint --build-constraints --cache-dir --color --config-file
-    --config-setting --config-settings --constraint --constraints --default-index --directory
-    --excludes --exclude-newer --extra --extra-index-url --find-links --group --index --index-url
-    --index-strategy --keyring-provider --link-mode --no-binary --no-build-isolation-package
-    --no-build-package --only-binary --override --overrides --prerelease --project
-    --python-platform --python-version --refresh-package --reinstall-package --resolution
-    --torch-backend --trusted-host --allow-insecure-host --upgrade-package""",
-)
 #: With these, nothing is changed in this environment.
-_ELSEWHERE = ("-t", "--target", "--prefix", "-p", "--python", "--system", "--dry-run", "--help")
+_ELSEWHERE = (
+    "-t",
+    "--target",
+    "--prefix",
+    "-p",
+    "--python",
+    "--system",
+    "--dry-run",
+    "--help",
+    "-h",
+)
 
 
 def install_commands(path):
@@ -85,120 +78,84 @@ def main(tool=None):
     uv = find_uv()
     if not uv:
         sys.exit("uv is not on this host. Connect the TPU again, which installs it.")
-    environment = dict(uv_environment(), VIRTUAL_ENV=sys.prefix)
     if tool == "uv":
         if arguments[:1] != ["pip"]:
-            os.execve(uv, [uv, *arguments], environment)
+            os.execve(uv, [uv, *arguments], dict(uv_environment(), VIRTUAL_ENV=sys.prefix))
         del arguments[0]
     try:
-        sys.exit(_pip(uv, tool, arguments, environment))
+        sys.exit(_pip(uv, tool, arguments))
     except KeyboardInterrupt:
         sys.exit(130)
     except protocol.HostError as error:
         sys.exit("%s %s" % (error.payload[1], error.payload[2]))
 
 
-def _pip(uv, tool, arguments, environment):
+def _pip(uv, tool, words):
     """Runs ``uv pip``; returns its exit code."""
-    command = next((argument for argument in arguments if not argument.startswith("-")), "")
+    arguments, variables = read(words), {"VIRTUAL_ENV": sys.prefix}
     if tool == "pip":
-        arguments = _without_ignored(arguments)
-        if arguments in (["--version"], ["-V"]):
-            return subprocess.call([uv, "--version"], env=environment)
-        if command and command not in (*_COMMON, *_ONLY_UV, "help"):
-            print(
-                "pip in this environment is uv, which has no `%s`. To get the real one: "
-                "pip install pip" % command,
-                file=sys.stderr,
-            )
-            return 1
-    changes = command in ("install", "uninstall", "sync") and not _elsewhere(arguments)
-    if not changes:
-        return subprocess.call([uv, "pip", *arguments], env=environment)
+        arguments = as_uv(arguments, variables)
+        if [argument.option for argument in arguments] in (["--version"], ["-V"]):
+            return subprocess.call([uv, "--version"])
+    verb = next((each for each in arguments if not each.option), None)
+    command = verb.value if verb else ""
+    if tool == "pip" and command and command not in (*_COMMON, *_ONLY_UV, "help"):
+        print(
+            "pip in this environment is uv, which has no `%s`. To get the real one: "
+            "pip install pip" % command,
+            file=sys.stderr,
+        )
+        return 1
+    line = [uv, "pip", *(word for argument in arguments for word in argument.given)]
+    changes = command in ("install", "uninstall", "sync")
     name = os.path.basename(sys.prefix)
-    if sys.prefix != environment_dir(name):
-        return subprocess.call([uv, "pip", *arguments], env=environment)
+    if not changes or _elsewhere(arguments) or sys.prefix != environment_dir(name):
+        options = [each.option for each in arguments]
+        return subprocess.call(line, env={**uv_environment(options), **variables})
     with exclusive_lock(name):
-        words, local = _requirements(arguments[arguments.index(command) + 1 :])
-        removing = [normalized(word) for word in words] if command == "uninstall" else []
-        check_removable(distributions(sys.prefix), removing)
-        change = PackageChange(sys.prefix, removing)
-        process = subprocess.Popen([uv, "pip", *arguments], env=environment)
-        try:
-            status = process.wait()
-        except KeyboardInterrupt:  # uv has received it, too
-            status = process.wait() or 130
-        added = _with_names(words) if command == "install" and not status else []
-        # Also after an error: some of it may have happened.
-        change.end(added, removing if not status else [])
-    for requirement in local if not status else ():
+        rest = [each for each in arguments if each is not verb]
+        return _change(line, command, rest, variables)
+
+
+def _change(line, command, arguments, variables):
+    """Runs *line*, a command of uv with *arguments*, and records what it has changed."""
+    before = distributions(sys.prefix)
+    words = [each.value for each in arguments if not each.option]
+    options = [each for each in arguments if each.option]
+    install = Install(options, words) if command == "sync" else Install(arguments)
+    environment = {**uv_environment(install.options), **variables}
+    removing = [normalized(word) for word in words] if command == "uninstall" else []
+    if command == "sync" or any(each.option == "--exact" for each in options):
+        planned = subprocess.run(
+            [*line, "--dry-run"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+        )
+        removing = sorted(removed_by(planned.stdout.decode("utf-8", "replace")))
+    check_removable(before, removing)
+    change = PackageChange(sys.prefix, removing)
+    process = subprocess.Popen(line, env=environment)
+    try:
+        status = process.wait()
+    except KeyboardInterrupt:  # uv has received it, too
+        status = process.wait() or 130
+    requirements, own_indexes, unknown = [], {}, []
+    if command != "uninstall" and not status:
+        requirements, own_indexes, unknown = install.recorded(
+            line[0],
+            os.path.join(sys.prefix, "bin", "python"),
+            {name: each.version for name, each in before.items()},
+            environment,
+        )
+    # Also after an error: some of it may have happened.
+    change.end(requirements, removing if not status else [], own_indexes)
+    for problem in unknown:
+        print(problem)
+    for requirement in install.local if command != "uninstall" and not status else ():
         print("%s is on this host only, so it is not recorded in the environment." % requirement)
     return status
 
 
-def _without_ignored(arguments):
-    kept, skip = [], False
-    for argument in arguments:
-        if skip:
-            skip = False
-        elif argument in _IGNORED_WITH_VALUE:
-            skip = True
-        elif argument not in _IGNORED and argument.partition("=")[0] not in _IGNORED_WITH_VALUE:
-            kept.append(argument)
-    return kept
-
-
 def _elsewhere(arguments):
-    return any(argument.partition("=")[0] in _ELSEWHERE for argument in arguments)
-
-
-def _requirements(arguments):
-    """(requirements, local ones) of the arguments of ``install``; those of -r files, too."""
-    requirements, local, rest = [], [], list(arguments)
-    while rest:
-        argument = rest.pop(0)
-        option, _, value = argument.partition("=")
-        if option in ("-r", "--requirement", "--requirements"):
-            requirements += _lines(value or (rest.pop(0) if rest else ""))
-        elif option in ("-e", "--editable"):
-            local.append(value or (rest.pop(0) if rest else ""))
-        elif argument in _WITH_VALUE:
-            del rest[:1]
-        elif argument.startswith("-"):
-            continue
-        elif re.match(r"[./~]|file:", argument) or os.path.exists(argument):
-            local.append(argument)
-        else:
-            requirements.append(argument)
-    return requirements, local
-
-
-def _lines(path):
-    """The requirements in a file; its options are only for this call."""
-    try:
-        with open(path, encoding="utf-8-sig", errors="replace") as file:
-            lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in file]
-    except OSError:
-        return []
-    return [line for line in lines if line and not line.startswith("-")]
-
-
-def _with_names(requirements):
-    """A plain URL gets the name of what it installed, so that it can be removed by that."""
-    import json
-
-    urls = {}
-    if any("://" in requirement for requirement in requirements):
-        for name, distribution in distributions(sys.prefix).items():
-            text = distribution.read_text("direct_url.json")
-            if text:
-                urls[json.loads(text)["url"]] = name
-    named = []
-    for requirement in requirements:
-        url = re.sub(r"^\w+\+|[@#].*$", "", requirement)
-        known = not name_of(requirement) and urls.get(url)
-        named.append("%s @ %s" % (known, requirement) if known else requirement)
-    return named
+    return any(argument.option in _ELSEWHERE for argument in arguments)
 
 
 if __name__ == "__main__":

@@ -103,8 +103,8 @@ def install_ipykernel(uv, python):
         with tempfile.NamedTemporaryFile("w", dir=private_dir("environments")) as constraints:
             constraints.writelines("%s==%s\n" % tuple(pin) for pin in there)
             constraints.flush()
-            uv_pip(uv, os.path.dirname(os.path.dirname(python)), "install", "ipykernel",
-                   "--constraint", constraints.name)  # fmt: skip
+            uv_pip(uv, os.path.dirname(os.path.dirname(python)), "install",
+                   "--constraint", constraints.name, input="ipykernel\n")  # fmt: skip
     return {}
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import signal
+import site
 import subprocess
 import sys
 
@@ -18,10 +19,19 @@ def load(shell):
     """Prepares IPython's *shell* in an environment of ours; called once by the launcher."""
     path = os.path.join(sys.prefix, REQUESTED)
     seen = {"mtime": _mtime(path), "revision": requested(sys.prefix)["revision"], "modules": set()}
+    links = _links()
+
+    def see_new_folders():
+        """Makes folders that were installed as they are (``-e``) importable without a restart."""
+        for folder, name in sorted(_links() - links):
+            links.add((folder, name))
+            site.addpackage(folder, name, None)
+        importlib.invalidate_caches()
 
     def magic(tool):
         def run_tool(line):
             run([os.path.join(sys.prefix, "bin", tool), *shlex.split(line)])
+            see_new_folders()
 
         run_tool.__doc__ = "Runs `%s`, which is uv, for this kernel's environment." % tool
         return run_tool
@@ -38,6 +48,7 @@ def load(shell):
         expanded = shell.var_expand(command, depth=1)
         if _COMMANDS.match(expanded):
             shell.user_ns["_exit_code"] = run(["/bin/sh", "-c", expanded])
+            see_new_folders()
         else:
             shell.user_ns["_exit_code"] = with_terminal(expanded)
 
@@ -53,7 +64,7 @@ def load(shell):
         state = requested(sys.prefix)
         news = [change for change in state["changes"] if change["revision"] > seen["revision"]]
         seen.update(mtime=mtime, revision=state["revision"])
-        importlib.invalidate_caches()
+        see_new_folders()
         stale = sorted({_stale(m, now) for new in news for m, now in new["modules"].items()
                         if m in seen["modules"]} - {""})  # fmt: skip
         if stale:
@@ -70,6 +81,12 @@ def _stale(module, now):
     version = vars(sys.modules[module]).get("__version__") if module in sys.modules else None
     newest = now.rpartition(" ")[2]
     return "" if not now or version == newest else now
+
+
+def _links():
+    """(folder, name) of each file by which Python finds other folders when it starts."""
+    folders = [folder for folder in site.getsitepackages() if os.path.isdir(folder)]
+    return {(each, name) for each in folders for name in os.listdir(each) if name.endswith(".pth")}
 
 
 def _mtime(path):

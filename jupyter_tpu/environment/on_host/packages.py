@@ -14,10 +14,11 @@ import re
 import shutil
 import tempfile
 
+from . import indexes
 from .paths import MARKER, environment_dir, exclusive_lock, private_dir, write_file
 from .processes import run
 from .protocol import HostError, emit
-from .uv import uv_environment, uv_error
+from .uv import index_url, uv_environment, uv_error
 
 REQUESTED = "jupyter-tpu-packages.json"
 #: What kernels on TPUs need, without what that needs (`required`). Where a change touches these,
@@ -37,31 +38,46 @@ def name_of(requirement):
     return normalized(match.group(1)) if match else ""
 
 
+def merge(first, second):
+    """The requirements *first* and *second*, which replaces those of the same packages.
+
+    Several of one package in *second* are for different markers, and stay.
+    """
+    new = {name_of(requirement) or requirement for requirement in second}
+    kept = [each for each in first if (name_of(each) or each) not in new]
+    return list(dict.fromkeys([*kept, *second]))
+
+
 def requested(path):
-    """{"revision", "packages", "changes"} of the environment at *path*."""
-    recorded = {"revision": 0, "packages": [], "changes": []}
+    """{"revision", "packages", "changes", "indexes"} of the environment at *path*.
+
+    indexes: {name: [version, index]} of what is installed from an index of its own.
+    """
+    recorded = {"revision": 0, "packages": [], "changes": [], "indexes": {}}
     with contextlib.suppress(OSError, ValueError), open(os.path.join(path, REQUESTED)) as file:
         recorded.update(json.load(file))
     return recorded
 
 
-def record(path, added=(), removed=(), modules=None):
-    """Saves that requirements were added, and packages of some names removed.
+def record(path, added=(), removed=(), modules=None, installed_from=None):
+    """Saves that packages of some names were removed, and then requirements added.
 
     modules: {module: "numpy 2.1.0"} that a running kernel may have imported from what was replaced.
+    installed_from: {name: index} of packages that were installed from an index of their own.
     """
     state = requested(path)
-    packages = {name_of(package) or package: package for package in state["packages"]}
-    for requirement in added:
-        packages[name_of(requirement) or requirement] = requirement.strip()
-    for name in removed:
-        packages.pop(normalized(name), None)
+    gone = set(map(normalized, removed))
+    kept = [package for package in state["packages"] if (name_of(package) or package) not in gone]
     revision = state["revision"] + 1
     changes = [*state["changes"], {"revision": revision, "modules": modules or {}}]
+    versions = {name: each.version for name, each in distributions(path).items()}
+    known = {name: [versions.get(name), url] for name, url in (installed_from or {}).items()}
+    known = {**state["indexes"], **known}
     new = {
         "revision": revision,
-        "packages": list(packages.values()),
+        "packages": merge(kept, [requirement.strip() for requirement in added]),
         "changes": changes[-CHANGES:],
+        "indexes": {n: known[n] for n in known if known[n][0] and known[n][0] == versions.get(n)},
     }
     write_file(os.path.join(path, REQUESTED), json.dumps(new))
     return summary(path)
@@ -166,8 +182,8 @@ class PackageChange:
         # A removed one has no list of its files any more.
         self._modules = {n: top_modules(before[n]) for n in removing if n in before}
 
-    def end(self, added=(), removed=()):
-        """Records it; returns the summary."""
+    def end(self, added=(), removed=(), installed_from=None):
+        """Records it; returns the summary. installed_from: see `record`."""
         drop_incomplete(self._path)
         modules, touched = {}, set()
         after = distributions(self._path)
@@ -181,7 +197,7 @@ class PackageChange:
         if touched.intersection(REQUIRED):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self._path, MARKER))
-        return record(self._path, added, removed, modules)
+        return record(self._path, added, removed, modules, installed_from)
 
 
 def list_packages(name):
@@ -218,10 +234,16 @@ def change_packages(uv, name, add, remove):
             *add,
         ]
         if install:
-            uv_pip(uv, path, "install", "-r", "-", input="\n".join([*install, ""]))
+            uv_pip(uv, path, "install", input="\n".join([*install, ""]))
         if names:
-            uv_pip(uv, path, "uninstall", "-r", "-", input="\n".join([*names, ""]))
-        return change.end(add, names)
+            uv_pip(uv, path, "uninstall", input="\n".join([*names, ""]))
+        return change.end(add, names, own_indexes(add))
+
+
+def own_indexes(requirements):
+    """{name: index} of those *requirements* that say one."""
+    pairs = map(indexes.split, requirements)
+    return {name_of(requirement): index for requirement, index in pairs if index}
 
 
 def lock_packages(uv, name):
@@ -229,7 +251,11 @@ def lock_packages(uv, name):
     path = environment_dir(name)
     with exclusive_lock(name):
         lines = uv_pip(uv, path, "freeze", quiet=True)
-        lock = _pins(lines)
+        known = requested(path)["indexes"]
+        lock = []
+        for line in pins(lines):
+            version, index = known.get(name_of(line), ("", ""))
+            lock.append(indexes.noted(line, index if line.endswith("==%s" % version) else ""))
         for line in lines:
             if line.startswith("-e ") or " @ file:" in line:
                 emit(log="%s is only on this host: it is a local folder" % line)
@@ -245,18 +271,22 @@ def resolve(uv, name, requirements, lock=""):
     path = environment_dir(name)
     with exclusive_lock(name), tempfile.TemporaryDirectory(dir=private_dir("environments")) as work:
         output = os.path.join(work, "lock.txt")
-        write_file(output, "\n".join(_pins(uv_pip(uv, path, "freeze", quiet=True))))
+        write_file(output, "\n".join(pins(uv_pip(uv, path, "freeze", quiet=True))))
         uv_pip(
-            uv, path, "compile", "-", "--output-file", output, "--no-header", "--no-annotate",
-            "--quiet", input="\n".join([requirements, lock, ""]),
+            uv, path, "compile", "--output-file", output, "--no-header", "--no-annotate",
+            "--emit-index-annotation", "--quiet", input="\n".join([requirements, lock, ""]),
         )  # fmt: skip
         with open(output) as file:
-            text = file.read()
-    emit(log="Resolved %d packages" % len(_pins(text.splitlines())))
-    return {"lock": text}
+            lines = indexes.folded(file.read().splitlines())
+    # All others come from the host's index, or from those that the requirements' options name.
+    asked = set(own_indexes([*requirements.splitlines(), *lock.splitlines()]).values())
+    pairs = map(indexes.split, lines)
+    lines = [indexes.noted(line, index if index in asked else "") for line, index in pairs]
+    emit(log="Resolved %d packages" % len(pins(lines)))
+    return {"lock": "\n".join([*lines, ""])}
 
 
-def _pins(lines):
+def pins(lines):
     """Of requirements, those that name one version or an address that other hosts reach, too."""
     return [line for line in lines if re.match(r"[\w.-]+(\[.*?\])?(==| @ (?!file:))", line)]
 
@@ -266,21 +296,39 @@ def sync_packages(uv, name, lock, packages):
     path = environment_dir(name)
     with exclusive_lock(name):
         change = PackageChange(path)
-        uv_pip(uv, path, "sync", "-", input=lock)
+        uv_pip(uv, path, "sync", input=lock)
         old = [package for package in requested(path)["packages"] if package not in packages]
-        change.end(packages, map(name_of, old))
+        change.end(packages, [name_of(package) or package for package in old])
     return {}
 
 
+#: Before a file of requirements.
+_FILE = {"install": ["-r"], "uninstall": ["-r"], "compile": [], "sync": []}
+
+
 def uv_pip(uv, path, command, *arguments, input="", quiet=False, on_line=None):
-    """The output of ``uv pip``; raises HostError where it fails."""
-    status, lines = run(
-        [uv, "pip", command, "--python", os.path.join(path, "bin", "python"), *arguments],
-        input=input,
-        env=uv_environment(),
-        timeout=7200,
-        on_line=None if quiet else on_line or (lambda line: emit(log=line)),
-    )
+    """The output of ``uv pip``; raises HostError where it fails. input: requirements."""
+    python = os.path.join(path, "bin", "python")
+    with tempfile.TemporaryDirectory(dir=private_dir("environments")) as work:
+        files = ["-"] if command in _FILE else []
+        lines = input.splitlines()
+        project = indexes.as_project(lines, name_of)
+        if project:
+            files.append(os.path.join(work, "pyproject.toml"))
+            write_file(files[-1], project)
+        given = [word for file in files for word in (*_FILE[command], file)]
+        env = uv_environment(lines)
+        if project and not any(map(indexes.OPTIONS.match, lines)):
+            # What such a package needs may be in no other index. The host's own comes first.
+            others = dict.fromkeys(filter(None, (indexes.split(line)[1] for line in lines)))
+            env["UV_INDEX"] = " ".join([index_url(), *others])
+        status, printed = run(
+            [uv, "pip", command, "--python", python, *given, *arguments],
+            input=input,
+            env=env,
+            timeout=7200,
+            on_line=None if quiet else on_line or (lambda line: emit(log=line)),
+        )
     if status:
-        raise uv_error("Installing packages", lines)
-    return lines
+        raise uv_error("Installing packages", printed)
+    return printed

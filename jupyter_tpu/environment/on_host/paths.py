@@ -27,11 +27,11 @@ def private_dir(name):
 @contextlib.contextmanager
 def whole_file(path, mode=0o644, kind="w"):
     """A file to write to; it has its name when all is written, or is not there at all."""
-    part = "%s.%d" % (path, os.getpid())
+    part = "%s.%s" % (path, os.urandom(8).hex())  # the folder may be one that others write to
     try:
-        with open(part, kind) as file:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), kind) as file:
             yield file
-        os.chmod(part, mode)
+            os.chmod(file.fileno() if os.chmod in os.supports_fd else part, mode)
         os.replace(part, path)
     except BaseException:
         with contextlib.suppress(OSError):

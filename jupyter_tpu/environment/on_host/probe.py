@@ -60,8 +60,12 @@ def installed_pythons():
 
 
 def pythons():
-    """{version: path} of the installed interpreters, one path per version."""
-    paths = installed_pythons()
+    """{version: path} of the installed interpreters, one path per version.
+
+    It is the real one: from where a link is, as /usr/local/bin, Python would look for its modules,
+    and find those of the system's Python of the same version.
+    """
+    paths = [os.path.realpath(path) for path in installed_pythons()]
     with ThreadPoolExecutor(8) as pool:
         versions = list(pool.map(python_version, paths))
     chosen = {}  # type: ignore[var-annotated]

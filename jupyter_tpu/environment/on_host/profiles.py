@@ -27,6 +27,8 @@ WRITE, ANSWER = 180, 60
 LARGEST = 16 << 20
 #: How the names of traces end that xprof reads.
 SUFFIX = ".xplane.pb"
+#: How the folder's name begins in which a run's traces are collected.
+COLLECTING = ".collecting-"
 #: Seconds after which what a killed trace has left is deleted.
 LEFT = 3600
 
@@ -123,9 +125,33 @@ finally:
 
 def make_folder(folder):
     """Makes the folder for a run's traces; returns its absolute path."""
-    folder = os.path.normpath(os.path.join(HOME, os.path.expanduser(folder)))
+    folder = _absolute(folder)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     return folder
+
+
+def finish_run(folder, to):
+    """Gives the folder in which a run's traces were collected its name *to*; returns its path.
+
+    Only then does xprof find it, with all traces. Another run of that name stays: then it has a
+    number.
+    """
+    os.makedirs(os.path.dirname(_absolute(to)), mode=0o700, exist_ok=True)
+    path, number = _absolute(to), 1
+    while True:
+        try:
+            os.rename(_absolute(folder), path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            number += 1
+            path = "%s_%d" % (_absolute(to), number)
+        else:
+            return path
+
+
+def _absolute(folder):
+    return os.path.normpath(os.path.join(HOME, os.path.expanduser(folder)))
 
 
 def trace(kernels, port, folder, seconds, start, lead):
@@ -135,7 +161,8 @@ def trace(kernels, port, folder, seconds, start, lead):
     *folder*. It begins at the time *start*, but after at most *lead* seconds.
     """
     folder = make_folder(folder)
-    _remove_left()
+    _remove_left(private_dir("profiles"))
+    _remove_left(os.path.dirname(folder), COLLECTING)
 
     def trace_kernel(kernel):
         with _own_folder() as own:
@@ -172,7 +199,7 @@ def trace(kernels, port, folder, seconds, start, lead):
 
 def profile_memory(kernels):
     """What fills the devices of each kernel: its profile, base64, and the numbers of its cells."""
-    _remove_left()
+    _remove_left(private_dir("profiles"))
 
     def profile(kernel):
         with _own_folder() as own:
@@ -319,12 +346,12 @@ def _own_folder():
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _remove_left():
-    top = private_dir("profiles")
+def _remove_left(top, prefix=""):
+    """Removes the folders in *top* that a killed trace has left."""
     for name in os.listdir(top):
         path = os.path.join(top, name)
         with contextlib.suppress(OSError):
-            if os.stat(path).st_mtime < time.time() - LEFT:
+            if name.startswith(prefix) and os.stat(path).st_mtime < time.time() - LEFT:
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -340,7 +367,12 @@ def _written(folder):
     return files[0]
 
 
-CALLS: dict = {"make_folder": make_folder, "trace": trace, "profile_memory": profile_memory}
+CALLS: dict = {
+    "make_folder": make_folder,
+    "finish_run": finish_run,
+    "trace": trace,
+    "profile_memory": profile_memory,
+}
 
 
 def main():

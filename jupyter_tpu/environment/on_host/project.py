@@ -33,6 +33,8 @@ from .tree import HashCache, Rules, TooLarge, entries, look_up, walk
 
 #: Seconds to wait for another sync of the same folder.
 _LOCK_TIMEOUT = 60
+#: Characters of the reason why another host did not send.
+_LONGEST_REASON = 200
 #: What fails where another host sends something else.
 _NOT_THIS = (TransferFailure, LookupError, TypeError, ValueError, AttributeError)
 
@@ -117,11 +119,12 @@ class Project:
 
         list_id: the digest of the changes, whose list is kept for other hosts until the end; "":
         it is not. source: a command that starts Python on such a host, from which they come; then
-        no results if it does not have them.
+        no results if they do not, and why, if that is known.
         """
         os.makedirs(self.root, exist_ok=True)
         changes: list = []
         results: list = []
+        reason = ""
         try:
             with contextlib.ExitStack() as stack:
                 peer = self._peer
@@ -131,7 +134,7 @@ class Project:
                 changes = receive_list(peer, count)
                 if source is not None:
                     if digest_of(changes) != list_id:
-                        return {"results": None}  # not what was sent from here
+                        return {"results": None, "why": "it has other files now"}
                     peer.send(known=known_of(self.root, changes))
                 if list_id:
                     write_file(self._list, json.dumps(changes), mode=0o600)
@@ -144,12 +147,13 @@ class Project:
                 why = failure(error, error.filename or self.root)
                 return {"results": results, "problem": [why.code, why.path, why.message]}
             results += [SENT_CHANGED] * (len(changes) - len(results))
-        except _NOT_THIS:
+        except _NOT_THIS as error:
             if source is None:
                 raise
             results += [SENT_CHANGED] * (len(changes) - len(results))
+            reason = error.message if isinstance(error, TransferFailure) else ""
         if not changes:
-            return {"results": None}
+            return {"results": None, "why": _line(reason)}
         return {"results": results}
 
     def pass_on(self, list_id):
@@ -172,6 +176,11 @@ class Project:
         self.known.update(news)
         with contextlib.suppress(OSError):  # it is only quicker with it
             write_file(self._memory + ".json", json.dumps(self.known), mode=0o600)
+
+
+def _line(text):
+    """For the log of an operation, from another host."""
+    return "".join(filter(str.isprintable, text))[:_LONGEST_REASON].strip().rstrip(".")
 
 
 def plain(tree):

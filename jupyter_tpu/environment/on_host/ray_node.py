@@ -20,6 +20,7 @@ import time
 from importlib import metadata
 
 from jupyter_tpu.agent.keeper.owned_process import MARK
+from jupyter_tpu.agent.protocol.process_env import RAY_STATE
 
 from .paths import private_dir, write_file
 
@@ -42,7 +43,7 @@ ADDRESS_FILE = "/tmp/ray/ray_current_cluster"
 
 def state_file():
     """What Ray on this host is: its head, its ports and its version."""
-    return os.path.join(private_dir("ray"), "state.json")
+    return os.path.join(private_dir(RAY_STATE[1]), RAY_STATE[2])
 
 
 def main():
@@ -79,6 +80,8 @@ def main():
             time.sleep(PAUSE << (STARTS - 1 - left))
     finally:
         forget_address(addresses[0], port)
+        with contextlib.suppress(OSError):
+            os.unlink(state_file())
 
 
 def dashboard_pages():

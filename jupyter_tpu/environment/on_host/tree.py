@@ -4,6 +4,8 @@ A *state* is text that is equal where a file is the same: ``file HASH``, ``progr
 may execute it), ``link TARGET``, or ``other …`` for what is never copied. A missing file has none.
 """
 
+import fnmatch
+import math
 import os
 import re
 import stat
@@ -69,7 +71,7 @@ class HashCache:
         signature = [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
         known = self._known.get(path)
         if not known or known[0] != signature:
-            known = [signature, hash_file(full)]
+            known = [signature, hash_file(full, info.st_size)]
         if info.st_mtime < self._now - _SETTLED:
             self.fresh[path] = known
         return ("program " if info.st_mode & stat.S_IXUSR else "file ") + known[1]
@@ -138,7 +140,21 @@ def _shares(files):
 
 
 def link_target(root, path):
-    return os.fsencode(os.readlink(os.path.join(root, path))).decode("utf-8", "replace")
+    return _of_project(root, path, os.readlink(os.path.join(root, path)))
+
+
+def _of_project(root, path, target):
+    """The *target* of a link; relative if it is below the root, which is elsewhere on other
+    machines.
+
+    One with ``..`` in it is left as it is: after a name, which may be a link, it may lead anywhere.
+    """
+    target = os.fsencode(target).decode("utf-8", "replace")
+    if os.path.isabs(target) and ".." not in target.split("/"):
+        for top in (root, os.path.realpath(root)):
+            if os.path.join(target, "").startswith(os.path.join(top, "")):
+                return os.path.relpath(target, os.path.join(top, os.path.dirname(path)))
+    return target
 
 
 def is_inside(path, target):
@@ -201,8 +217,8 @@ def look_up(root, paths, cache):
     return tree
 
 
-def state_of(folder, name):
-    """The state now of what has a *name* in a `Folder`; None if it does not exist."""
+def state_of(top, folder, name):
+    """The state now of what has a *name* in a `Folder` below *top*; None if it does not exist."""
     try:
         info = folder.info(name)
         if stat.S_ISREG(info.st_mode):
@@ -210,7 +226,9 @@ def state_of(folder, name):
             with os.fdopen(folder.open(name, os.O_RDONLY), "rb", 0) as file:
                 return kind + _hash(file)
         if stat.S_ISLNK(info.st_mode):
-            return "link " + folder.link_target(name).decode("utf-8", "replace")
+            path = os.path.relpath(os.path.join(folder.path, name), top.path)
+            target = folder.link_target(name)
+            return "link " + _of_project(os.fsdecode(top.path), os.fsdecode(path), target)
     except FileNotFoundError:
         return None
     return "other than a file"
@@ -255,14 +273,37 @@ def is_git(name):
     return seen.partition(":")[0].rstrip(". ").lower() in (".git", "git~1")
 
 
-def hash_file(path):
-    """The hash of a regular file's content."""
+#: How files are called that usually have keys, passwords or tokens.
+CREDENTIALS = (
+    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.ppk", "*.p12", "*.pfx",
+    "*.jks", "*.kdbx", "*.keytab", "*credential*", "*password*", "secret", "secrets",
+    "secret[-_.]*", "secrets[-_.]*", "*[-_.]secret*", "*service_account*",
+    "*service-account*", "*serviceaccount*", "kaggle.json", "netrc", "_netrc", "token", "tokens",
+    "*.token", "*[-_]token", "*[-_]token.*",
+)  # fmt: skip
+
+
+def is_private(path):
+    """Whether *path* below a folder is closed to coding agents: it is hidden, has credentials, or
+    is in a folder of that kind.
+    """
+    return any(
+        part.startswith(".")
+        or is_git(part)
+        or any(fnmatch.fnmatchcase(part.lower(), pattern) for pattern in CREDENTIALS)
+        for part in path.strip("/").split("/")
+    )
+
+
+def hash_file(path, size=math.inf):
+    """The hash of a regular file's content; of its first *size* bytes if it has grown."""
     with open_file(path) as file:
-        return _hash(file)
+        return _hash(file, size)
 
 
-def _hash(file):
+def _hash(file, size=math.inf):
     digest = new_digest()
-    for data in iter(lambda: file.read(CHUNK), b""):
+    while data := file.read(min(CHUNK, size)):
         digest.update(data)
+        size -= len(data)
     return digest.hexdigest()

@@ -63,10 +63,16 @@ def index_url():
     return "https://pypi.org/simple"
 
 
-def uv_environment():
-    """The variables for uv; pip's where uv has none of its own."""
+def uv_environment(options=()):
+    """The variables for uv; pip's where uv has none of its own.
+
+    options: words or lines, of which one may choose the index. uv's variables would overrule it.
+    """
     env = clean_environment()
-    if not any(env.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL")):
+    if any(re.match(r"\s*(-i|--index-url|--default-index)(?![\w-])", each) for each in options):
+        for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+            env.pop(name, None)
+    elif not any(env.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL")):
         index = index_url()
         if index != "https://pypi.org/simple":
             env["UV_DEFAULT_INDEX"] = index

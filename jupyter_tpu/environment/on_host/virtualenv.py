@@ -13,7 +13,7 @@ from jupyter_tpu.agent.protocol.process_env import process_environment
 
 from .chip_holders import hardware
 from .commands import install_commands
-from .packages import drop_incomplete, record, site_packages, uv_pip
+from .packages import drop_incomplete, own_indexes, record, site_packages, uv_pip
 from .paths import MARKER, environment_dir, exclusive_lock, write_file
 from .probe import environment_python
 from .processes import run
@@ -53,11 +53,11 @@ def install_packages(uv, name, requirements, packages=(), jaxkit=None):
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(path, MARKER))  # until it is verified again
         drop_incomplete(path)
-        uv_pip(uv, path, "install", "-r", "-", input=requirements, on_line=Counter().line)
+        uv_pip(uv, path, "install", input=requirements, on_line=Counter().line)
         install_commands(path)
         if jaxkit is not None:
             install_jaxkit(path, *jaxkit)
-        return record(path, packages)
+        return record(path, packages, installed_from=own_indexes(requirements.splitlines()))
 
 
 class Counter:

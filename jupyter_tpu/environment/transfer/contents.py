@@ -12,10 +12,9 @@ Of a large file only the changed parts are sent, if the receiver has told its `s
 import contextlib
 import hashlib
 import os
-import stat
 
 from .messages import CHUNK, TransferFailure, checked_problem, encoded, problem, protocol_error
-from .part_file import FULL, Folder, PartFile, new_digest, part_name
+from .part_file import FULL, PartFile, is_own_file, new_digest, part_name
 
 #: From this size on only the changed parts of a file are sent, and a part of it is kept.
 DELTA_FROM = 1 << 20
@@ -217,12 +216,12 @@ def kept_size(folder, name, what, size):
         info = os.lstat(os.path.join(folder, part_name(name, what)))
     except OSError:
         return 0
-    return info.st_size if stat.S_ISREG(info.st_mode) and info.st_size <= size else 0
+    return info.st_size if is_own_file(info) and info.st_size <= size else 0
 
 
 @contextlib.contextmanager
-def received(peer, root, path, what, size, report, offset=0, known="", make=False, mode=0o600):
-    """Receives a file that goes to *path* below the folder *root*: (folder, name, `PartFile`) when
+def received(peer, top, path, what, size, report, offset=0, known="", make=False, mode=0o600):
+    """Receives a file that goes to *path* below the `Folder` *top*: (folder, name, `PartFile`) when
     it is whole. What is within places it; else it is discarded.
 
     Parameters
@@ -239,7 +238,7 @@ def received(peer, root, path, what, size, report, offset=0, known="", make=Fals
     with contextlib.ExitStack() as stack:
         file = why = None
         try:
-            folder = stack.enter_context(Folder.opened(root, below, make))
+            folder = stack.enter_context(top.below(below, make))
             private = folder.mode_of(name) is not None
             digest = new_digest() if known else hashlib.sha256()
             part = part_name(name, what)
@@ -252,7 +251,6 @@ def received(peer, root, path, what, size, report, offset=0, known="", make=Fals
             why = why or unwritten
             if file is None or why is not None:
                 raise NotReceived(problem(why, b""))
-            file.close()
             if "failed" in end:
                 raise NotReceived(checked_problem(end["failed"]), of_sender=True)
             if file.digest.hexdigest() != (known or end["hash"]):
@@ -263,10 +261,10 @@ def received(peer, root, path, what, size, report, offset=0, known="", make=Fals
             keep = lost and size >= DELTA_FROM
             raise
         finally:
-            if file is not None:
+            if file is not None and keep:
                 file.close()
-                if not keep:
-                    file.discard()
+            elif file is not None:
+                file.discard()
 
 
 def skip_file(peer, size, offset, report):

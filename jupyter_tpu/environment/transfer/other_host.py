@@ -9,8 +9,10 @@ from jupyter_tpu.agent.protocol.login_shell import skip_greeting
 
 from .messages import Peer, TransferFailure
 
-#: Seconds in which its command has to begin, and in which ssh says why it failed.
-START_LIMIT, GRACE = 30, 5
+#: Seconds in which its command has to begin, and in which ssh says why it failed. A connection that
+#: does not come, or is lost, ends sooner by ssh's own limits. So this is for a login shell that
+#: waits for its input, and has room for the busiest host.
+START_LIMIT, GRACE = 300, 5
 #: Bytes of its errors that are read, from their end.
 LAST_ERRORS = 4096
 

@@ -100,12 +100,8 @@ class PlanService:
         if time.time() > seconds_of(plan.expires, "expires"):
             raise TPUError(f"The plan {id} has expired.", Reason.CONFLICT, "Plan it again.")
         approved = plan.state == "approved" or (options.approve and not agent)
-        if plan.state == "refused" and not approved:
-            raise TPUError(
-                f"A person has refused the plan {id}.",
-                Reason.BUDGET,
-                "Don't ask for it again. Ask what they would agree to.",
-            )
+        if plan.state == "refused":
+            raise _refused(id)
         why = self._outside(plan)
         if why and not approved:
             if not agent:
@@ -136,9 +132,17 @@ class PlanService:
     async def answer(self, id: str, answer: AnswerPlan) -> Plan:
         await self._reload()
         plan = self._require(id)
-        if plan.state not in ("planned", "asked"):
-            raise TPUError(f"The plan {id} is {plan.state} already.", Reason.CONFLICT)
-        await self._set(plan, state="approved" if answer.approve else "refused")
+
+        def decide(stored: Plan) -> None:
+            # A refusal ends it for good, also where it was agreed to, but was not carried out.
+            if stored.state not in ("planned", "asked", *(() if answer.approve else ("approved",))):
+                raise TPUError(f"The plan {id} is {stored.state} already.", Reason.CONFLICT)
+            stored.state = "approved" if answer.approve else "refused"
+
+        if not await self._store.change_plan(id, decide):
+            raise _unknown(id)
+        plan.state = "approved" if answer.approve else "refused"
+        self._changes.mark_changed("budgets", "budgets")
         return self._view(plan)
 
     def questions(self) -> list[Plan]:
@@ -309,6 +313,8 @@ class PlanService:
         """Marks it as carried out; of several processes that do it at once, one succeeds."""
 
         def claim(stored: Plan) -> None:
+            if stored.state == "refused":
+                raise _refused(plan.id)
             if stored.state == "done":
                 raise TPUError(
                     f"The plan {plan.id} was carried out already.",
@@ -353,6 +359,14 @@ def _price(plan: Plan) -> str:
     return (
         f"{plan.name} ({plan.type}, in {where}) costs about {catalog.usd(plan.usd_per_hour)} an "
         f"hour and at most {catalog.usd(plan.most)}. {plan.guard}"
+    )
+
+
+def _refused(id: str) -> TPUError:
+    return TPUError(
+        f"A person has refused the plan {id}.",
+        Reason.BUDGET,
+        "Don't ask for it again. Ask what they would agree to.",
     )
 
 

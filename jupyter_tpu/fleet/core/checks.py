@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from zoneinfo import available_timezones
 
-from ...cloud import Node, Tier
+from ...cloud import OWN_LABELS, Node, Tier
 from ...environment import HostSetup, pythons
 from ...environment.requirement_lines import check_requirement_lines
 from ...errors import InvalidInput, Reason, TPUError
@@ -107,8 +107,17 @@ def check_run_for(run_for: float | None, tier: Tier) -> None:
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    """Raises INVALID for labels that Google would refuse."""
+    """Raises INVALID for labels that Google would refuse, and for those that say what this program
+    knows of a TPU: its owner, for example.
+    """
     for key, value in labels.items():
+        if key.startswith(OWN_LABELS):
+            raise InvalidInput(
+                f"The label {key} is not allowed: jupyter-tpu sets the labels that begin with "
+                f"{OWN_LABELS} itself.",
+                "Choose another key.",
+                field="labels",
+            )
         if not re.fullmatch(r"[a-z][-_a-z0-9]{0,62}", key) or not re.fullmatch(
             r"[-_a-z0-9]{0,63}", value
         ):

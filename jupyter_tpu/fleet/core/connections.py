@@ -159,6 +159,8 @@ class ConnectedTPUs:
         self._desired = desired
         self._kernelspecs = kernelspecs
         self._connections = connections
+        #: Whether a coding agent has created a TPU; the ledger says it.
+        self.is_of_agent: Callable[[NodeName], bool] = lambda _: False
         self._on_gone: list[Callable[[NodeName], None]] = []
         self._on_disconnected: list[Callable[[NodeName], None]] = []
         self._on_environment: list[Callable[[NodeName, str], str]] = []
@@ -246,6 +248,7 @@ class ConnectedTPUs:
             hosts=hosts,
             slices=slices,
             stopped=stopped,
+            of_agent=self.is_of_agent(name),
         )
 
     def chips(self, name: NodeName, environment: str) -> list[list[int]]:

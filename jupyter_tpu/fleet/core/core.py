@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Collection
 
 from ...cloud import Node, NodeName
-from ...links import Links
+from ...links import HostGone, Links
 from ...version import __version__
 from ..kernelspecs import KernelSpecRegistry
 from ..models import FleetStatus, Problem
@@ -55,6 +55,7 @@ class Core:
         changes = self.changes = ChangeFeed()
         ending.callback(changes.close)
         shared = self.shared = SharedState(store)
+        ending.push_async_callback(shared.close)
 
         desired = self.desired = DesiredState(store, changes.mark_tpu_changed)
         shared.reloaded.add(desired.reload)
@@ -86,6 +87,7 @@ class Core:
         for needed in (lambda: desired.connected, lambda: known.resumable, known.waits_for_tpu):
             observer.register_need(needed)
         observer.polled.add(self._observe_links)
+        connections.changed.add(self._observe_gone)
         links.numbered.add(observer.upsert)
 
         self.loops = Loops(supervise=supervise)
@@ -119,6 +121,14 @@ class Core:
 
     def _operation_ended(self, name: NodeName) -> None:
         self.observer.request_refresh()
+
+    def _observe_gone(self, name: NodeName) -> None:
+        """A link has noticed that its TPU is not READY any more: Google is asked now, and not at
+        the next poll, until which it would be shown as one that can be connected.
+        """
+        gone = any(isinstance(link.problem, HostGone) for link in self.connections.links(name))
+        if gone and self.observed.is_ready(name):
+            self.observer.request_refresh()
 
     def _observe_links(self, nodes: Collection[Node]) -> None:
         for node in nodes:

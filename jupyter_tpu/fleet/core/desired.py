@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...cloud import NodeName
+from ...concurrency import SharedCalls
 from ...errors import TPUError
 from ...subscribers import Subscribers
 from .records import EnvironmentRecord, Snapshot
@@ -107,18 +108,25 @@ class SharedState:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._reloading = asyncio.Lock()
+        self._reloads = SharedCalls[None, None]()  # each takes a thread's turn
         self.reloaded = Subscribers[Snapshot]()
 
     async def reload(self) -> None:
         """Never fails: why it can't be read or saved now is the store's problem."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(RELOAD), self._reloading:
-                try:
-                    snapshot = await self._store.refresh()
-                except TPUError as error:
-                    log.debug("Other processes' changes are not known now: %s", error)
-                    return
-                if snapshot is not None:
-                    for take_over in self.reloaded:
-                        take_over(snapshot)
+            async with asyncio.timeout(RELOAD):
+                await self._reloads.get(None, self._reload)
+
+    async def close(self) -> None:
+        await self._reloads.close()
+
+    async def _reload(self) -> None:
+        try:
+            async with asyncio.timeout(RELOAD):
+                snapshot = await self._store.refresh()
+        except (TimeoutError, TPUError) as error:
+            log.debug("Other processes' changes are not known now: %s", error)
+            return
+        if snapshot is not None:
+            for take_over in self.reloaded:
+                take_over(snapshot)

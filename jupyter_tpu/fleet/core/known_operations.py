@@ -49,7 +49,10 @@ class OperationProgress:
         self._update()
 
     def begin(self, key: str) -> None:
+        """A step that begins again counts its hosts again."""
         step = self._steps[key]
+        if step.state != "waiting":
+            step.hosts_done = 0
         step.state = "running"
         self.operation.message = step.title
         self._update()

@@ -13,7 +13,18 @@ import time
 from collections.abc import Callable, Collection, Iterable
 
 from ...catalog import API_NAMES
-from ...cloud import API, Cloud, Maintenance, Node, NodeName, NodeState, is_attached, without_chips
+from ...cloud import (
+    API,
+    Cloud,
+    Maintenance,
+    Node,
+    NodeList,
+    NodeName,
+    NodeState,
+    is_attached,
+    without_chips,
+)
+from ...concurrency import gather_failures
 from ...errors import Reason, TPUError
 from ...retired import tpu_node_error
 from ...subscribers import Subscribers
@@ -39,6 +50,9 @@ class ObservedState:
         self.unreachable: frozenset[str] | None = None
         #: Control planes of Google that did not answer the last poll.
         self.unanswered: frozenset[API] = frozenset()
+        #: Names and ids of TPUs that the last poll has found to be gone: Google, asked by name, has
+        #: none or another one. A list alone does not say so: it may be older for a moment.
+        self.gone: frozenset[tuple[NodeName, str]] = frozenset()
 
     def complete(self, name: NodeName) -> bool:
         """Whether the last poll would have seen this TPU if it existed."""
@@ -121,6 +135,7 @@ class Observer:
         self._cloud = cloud
         self._busy = busy
         self._needed: list[Callable[[], object]] = []
+        self._remembered: list[Callable[[], Iterable[tuple[NodeName, str]]]] = []
         #: Called with all nodes after each poll.
         self.polled = Subscribers[Collection[Node]]()
         #: Called with each node that Google described in another answer.
@@ -138,6 +153,12 @@ class Observer:
     def register_need(self, needed: Callable[[], object]) -> None:
         """Polls without a question while *needed* returns something true."""
         self._needed.append(needed)
+
+    def register_remembered(self, tpus: Callable[[], Iterable[tuple[NodeName, str]]]) -> None:
+        """Names and ids ("" if not known) of TPUs of which something is kept until they are gone:
+        `ObservedState.gone` then has them.
+        """
+        self._remembered.append(tpus)
 
     @property
     def emulated(self) -> bool:
@@ -264,12 +285,16 @@ class Observer:
         try:
             async with asyncio.timeout(LIMIT):
                 listed = await self._cloud.list_nodes()
-            if listed.problem is not None:
-                observed.nodes = _with_attached(observed.nodes, listed.nodes)
-                raise listed.problem
-            project = self._cloud.project
-            missing = frozenset(listed.unreachable)
-            nodes = {node.name: node for node in listed.nodes}
+                if listed.problem is not None:
+                    observed.nodes = _with_attached(observed.nodes, listed.nodes)
+                    raise listed.problem
+                project = self._cloud.project
+                missing = frozenset(listed.unreachable)
+                nodes = {node.name: node for node in listed.nodes}
+                for name, node in observed.nodes.items():
+                    if name.zone in missing or node.api in listed.unanswered:
+                        nodes.setdefault(name, node)
+                gone, unknown = await self._ask_for_unlisted(project, listed, nodes)
         except (TPUError, TimeoutError) as error:
             # The earlier list stays: that Google can't be asked does not mean that a TPU is gone.
             if isinstance(error, TimeoutError):
@@ -279,16 +304,27 @@ class Observer:
                     "Will be retried.",
                 )
             observed.problem = Problem.of(error)
-            observed.unreachable = None
+            observed.unreachable, observed.gone = None, frozenset()
             return
-        for name, node in observed.nodes.items():
-            if name.zone in missing or node.api in listed.unanswered:
-                nodes.setdefault(name, node)
         if _states(nodes) != _states(observed.nodes):
             self._changed_at = self._time()
         observed.nodes, observed.unreachable, observed.problem = nodes, missing, None
-        observed.project, observed.asked = project, asked
+        observed.project, observed.asked, observed.gone = project, asked, gone
         observed.unanswered = frozenset(listed.unanswered)
+        for name, why in unknown.items():
+            observed.problem = Problem(
+                message=f"Google's list lacks {name.node}, and it is not known whether that TPU "
+                f"still exists. {why.message}",
+                reason=why.reason,
+                hint=why.hint or "Will be retried.",
+            )
+        for api, why in listed.refused.items():
+            observed.problem = Problem(
+                message=f"{API_NAMES[api]} does not list its TPUs for you. If there are any, they "
+                f"are billed and not shown. {why.message}",
+                reason=why.reason,
+                hint=why.hint,
+            )
         for api, why in listed.unanswered.items():
             observed.problem = Problem(
                 message=f"{API_NAMES[api]} did not answer. Its TPUs are shown as last seen, or are "
@@ -303,6 +339,49 @@ class Observer:
                 reason=Reason.UNAVAILABLE,
                 hint="Will be retried.",
             )
+
+    async def _ask_for_unlisted(
+        self, project: str, listed: NodeList, nodes: dict[NodeName, Node]
+    ) -> tuple[frozenset[tuple[NodeName, str]], dict[NodeName, TPUError]]:
+        """Asks by name for each TPU that the list lacks, and that was seen before or is remembered.
+
+        Changes *nodes* to what Google answers, or to what was seen before where it does not say.
+        Returns those that are gone, and why that is not known of others.
+        """
+        known = {(name, node.id) for name, node in self.observed.nodes.items()}
+        known.update(tpu for remembered in self._remembered for tpu in remembered())
+        known = {
+            (name, id)
+            for name, id in known
+            if name.project == project and name.zone not in listed.unreachable
+        }
+        found, failed = await gather_failures(
+            {
+                name: self._cloud.get_node(name)
+                for name, id in known
+                if name not in nodes or id not in ("", nodes[name].id)
+            }
+        )
+        ids = {(node.api, node.id) for node in nodes.values()}
+        for name, node in found.items():
+            # Not parts of one that was never finished, and no other name of one that is listed.
+            if not node.unfinished and (name in nodes or (node.api, node.id) not in ids):
+                nodes[name] = node
+        for name, error in failed.items():
+            before = self.observed.node(name)
+            if error.reason is Reason.NOT_FOUND:
+                nodes.pop(name, None)
+            elif before is not None:
+                nodes[name] = before
+        unknown = {
+            name: error for name, error in failed.items() if error.reason is not Reason.NOT_FOUND
+        }
+        gone = {
+            (name, id)
+            for name, id in known
+            if name not in unknown and (name not in nodes or nodes[name].id != id)
+        }
+        return frozenset(gone), unknown
 
     @staticmethod
     def _time() -> float:

@@ -22,6 +22,8 @@ from .view import TPUFacts, node_to_create, view_tpu
 
 Desired = Callable[[], Iterable[NodeName]]
 Describe = Callable[[TPUFacts], None]
+#: As many TPUs are named where none has the name that was typed.
+_NAMED = 5
 
 
 class KnownTPUs:
@@ -138,7 +140,7 @@ class TPUFinder:
             raise self._observer.observed.problem.to_error()
         raise TPUError(
             f"The TPU {node} does not exist{f' in {zone}' if zone else ''}."
-            + _did_you_mean(zone, node, self._tpus.names()),
+            + _names_instead(zone, node, self._tpus.names()),
             Reason.NOT_FOUND,
         )
 
@@ -147,17 +149,24 @@ class TPUFinder:
         return self._observer.observed.require_hosts(await self.find(ref))
 
 
-def _did_you_mean(zone: str, node: str, names: Iterable[NodeName]) -> str:
-    """With their zones where a zone was given, or where the name alone is not enough."""
+def _names_instead(zone: str, node: str, names: Iterable[NodeName]) -> str:
+    """The names that are like it, else those there are: with their zones where a zone was given,
+    or where the name alone is not enough.
+    """
     names = sorted(names)
     called = [name.node for name in names]
-    near = [
-        f"{name.zone}~{name.node}" if zone or called.count(name.node) > 1 else name.node
-        for close in difflib.get_close_matches(node, sorted(set(called)), n=2)
+    refs = {
+        name: f"{name.zone}~{name.node}" if zone or called.count(name.node) > 1 else name.node
         for name in names
-        if name.node == close
-    ]
-    return f" Did you mean {' or '.join(near)}?" if near else ""
+    }
+    close = difflib.get_close_matches(node, sorted(set(called)), n=2)
+    if close:
+        near = [refs[name] for like in close for name in names if name.node == like]
+        return f" Did you mean {' or '.join(near)}?"
+    if not names:
+        return " There are no TPUs."
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f" There are: {', '.join(list(refs.values())[:_NAMED])}{more}."
 
 
 def _matching(zone: str, node: str, names: Iterable[NodeName]) -> list[NodeName]:

@@ -132,6 +132,7 @@ class TPUFacts(Struct, kw_only=True):
     #: Whether it is the user's, and nothing has used it for hours.
     forgotten: bool = False
     agents_may_use: bool = False
+    planned_by: str = ""
 
     @property
     def ready(self) -> bool:
@@ -214,6 +215,7 @@ def view_tpu(facts: TPUFacts) -> TPU:
         operations=[o.id for o in running],
         labels=node.labels,
         agents_may_use=facts.agents_may_use,
+        planned_by=facts.planned_by,
         queued=node.queued,
         api=node.api,
         details=node.details,

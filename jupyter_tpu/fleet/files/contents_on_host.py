@@ -6,6 +6,7 @@ or ``{"error": …, "message": …}`` with errno's name, and n bytes: a file's c
 models as JSON.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -17,6 +18,8 @@ import sys
 import tempfile
 import time
 from urllib.parse import quote
+
+from ...environment.transfer.part_file import is_own_file, part_name
 
 CHUNK = 256 << 10
 #: The most that is listed of a folder.
@@ -119,12 +122,25 @@ def save(path, size, chunk=None):
     if chunk is None:
         handle, part = tempfile.mkstemp(prefix=b".upload-", dir=folder)
     else:
-        begin = os.O_TRUNC if chunk == 1 else 0
-        part = os.path.join(folder, b".upload-" + hashlib.sha256(name).hexdigest()[:16].encode())
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_APPEND | begin, 0o600)
+        part = os.path.join(folder, part_name(name, "upload"))
+        handle = open_part(part, begin=chunk == 1)
     whole = chunk in (None, -1)
     fill(handle, part, size, path if whole else None)
     return describe(path if whole else part), b""
+
+
+def open_part(part, begin):
+    """Of an upload in parts, whose folder may be one that others write to."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
+    if begin:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)
+        flags |= os.O_CREAT | os.O_EXCL
+    handle = os.open(part, flags, 0o600)
+    if is_own_file(os.fstat(handle)):
+        return handle
+    os.close(handle)
+    raise OSError(errno.EBUSY, "somebody else has replaced it")
 
 
 def folder_for(path, size):
@@ -152,8 +168,9 @@ def fill(handle, part, size, path, place=os.replace, ready=False):
                     sys.exit(1)  # no one is there to be answered
                 file.write(data)
                 size -= len(data)
+            if path is not None:
+                os.fchmod(file.fileno(), mode_of(path))
         if path is not None:
-            os.chmod(part, mode_of(path))
             place(part, path)
     except BaseException:
         if os.path.lexists(part):

@@ -8,6 +8,7 @@ copy whose connection is lost continues where it was when the link is up again. 
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import posixpath
@@ -26,6 +27,7 @@ from ...ssh.host_program import COMMAND, program
 from ...ssh.host_values import checked
 from ...wording import count, size_text
 from ..models import CopyFiles, FileProblem, HostCopy
+from .agent_files import AgentSource, is_open
 from .copy_on_host.receiver import Receiver
 from .copy_on_host.sender import Listing, send
 
@@ -63,6 +65,7 @@ async def upload(
     overwrite: bool = False,
     make_folder: bool = False,
     list_id: str = "",
+    agents_folder: str = "",
     report: Report,
 ) -> HostCopy:
     """Copies files and folders of this computer to a host.
@@ -72,6 +75,7 @@ async def upload(
     destination: on the host, relative to its home folder or absolute. A folder that exists gets
         the sources, as with `cp`.
     make_folder: whether its folder is created if that is missing.
+    agents_folder: as `CopyFiles.agents_folder`.
     list_id: under what name the host keeps the list of what it got, for `spreading`.
 
     Raises `FilesExist`, INVALID, NOT_FOUND, NO_FOLDER, PERMISSION, DISK_FULL, UNREACHABLE.
@@ -85,7 +89,12 @@ async def upload(
     }
 
     def work(peer: Peer, reports: Reports) -> dict[str, Any]:
-        listing = Listing([os.fsencode(os.path.abspath(source)) for source in sources])
+        tops = [os.fsencode(os.path.abspath(source)) for source in sources]
+        if agents_folder:
+            rules = [AgentSource(agents_folder, source) for source in sources]
+            listing = Listing(tops, lambda root, *entry: rules[root].leaves_out(*entry))
+        else:
+            listing = Listing(tops)
         return send(peer, listing.walk(), reports)
 
     return await _transfer(link, request, work, report, HERE, str(link.host))
@@ -98,6 +107,7 @@ async def download(
     *,
     overwrite: bool = False,
     make_folder: bool = False,
+    agents_folder: str = "",
     report: Report,
 ) -> HostCopy:
     """Copies files and folders of a host to this computer; as :func:`upload` otherwise."""
@@ -117,9 +127,10 @@ async def download(
             rights=0o755,
             allows_link=is_inside,
             make_folder=make_folder,
+            may_write=functools.partial(is_open, agents_folder) if agents_folder else None,
         ).receive()
 
-    request = {"call": "send", "sources": list(sources)}
+    request = {"call": "send", "sources": list(sources), "for_agent": bool(agents_folder)}
     return await _transfer(link, request, work, report, str(link.host), HERE)
 
 
@@ -248,6 +259,12 @@ def _error(failure: TransferFailure, sender: str, receiver: str) -> TPUError:
         case "IN_THE_WAY":
             return InvalidInput(
                 f"{failure.path} on {receiver} is not a folder.", "Use another name, or rename it."
+            )
+        case "CLOSED":
+            return TPUError(
+                f"A coding agent may not write {failure.path} on {receiver}.",
+                Reason.PERMISSION,
+                "Hidden files, credentials and other folders than the agents' are for people.",
             )
         case "BUSY":
             return TPUError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable
 
@@ -11,6 +12,7 @@ from ...cloud import AttachedMachines, Cloud, Node, is_attached
 from ...errors import TPUError
 from ...links.logins import login
 from ...paths import data_dir
+from ...python_command import module_command
 from ...ssh import ensure_key
 from ...ssh.openssh_config import HostEntry, config_path, write_section
 
@@ -21,27 +23,29 @@ _CARRIED = ("CLOUDSDK_CONFIG", "GOOGLE_APPLICATION_CREDENTIALS")
 def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
     """An entry per host: "my-tpu" for host 0, "my-tpu-1" and so on for the others of a pod.
 
-    "zone~name" where two zones have the same name. A TPU that is itself called "my-tpu-1" keeps
-    that name; the host is then left out. Raises KEY_FILE.
+    Each is also called "zone~my-tpu", and only so where two zones have the same name. A TPU that
+    is itself called "my-tpu-1" keeps that name. Raises KEY_FILE.
     """
     # The user's own configuration has attached machines.
     nodes = sorted((node for node in nodes if not is_attached(node.name)), key=lambda n: n.name)
     count = Counter(node.name.node for node in nodes)
     bases = {
-        node.name: node.name.node
-        if count[node.name.node] == 1
-        else f"{node.name.zone}~{node.name.node}"
+        node.name: [
+            *([node.name.node] if count[node.name.node] == 1 else []),
+            f"{node.name.zone}~{node.name.node}",
+        ]
         for node in nodes
     }
-    taken = set(bases.values())
+    taken = {name for names in bases.values() for name in names}
     blocks = []
     for node in nodes:
         hosts = max(1, len(node.endpoints))  # one that is being created has none yet
         for worker in range(hosts):
-            names = [bases[node.name]] if worker == 0 else []
-            numbered = f"{bases[node.name]}-{worker}"
-            if hosts > 1 and numbered not in taken:
-                names.append(numbered)
+            names = []
+            for base in bases[node.name]:
+                names += [base] if worker == 0 else []
+                numbered = f"{base}-{worker}"
+                names += [numbered] if hosts > 1 and numbered not in taken else []
             if names:
                 blocks.append(entry(cloud, node, worker, tuple(names)))
     return blocks
@@ -60,7 +64,7 @@ def entry(cloud: Cloud, node: Node, worker: int, names: tuple[str, ...]) -> Host
     if cloud.emulated:
         alias += "." + cloud.identity.replace(":", "-")
     known_hosts = data / "ssh" / "hosts" / alias
-    proxy = [sys.executable, "-m", "jupyter_tpu.cli.proxy", name.node]
+    proxy = module_command("jupyter_tpu.cli.proxy", name.node)
     if cloud.target.emulator:
         proxy.append(f"--emulator={os.path.abspath(cloud.target.emulator)}")
     proxy += [
@@ -79,12 +83,24 @@ def entry(cloud: Cloud, node: Node, worker: int, names: tuple[str, ...]) -> Host
     ]
     return HostEntry(
         names=names,
+        host_name=_host_name(node, worker, alias),
         user=user,
         alias=alias,
         known_hosts=known_hosts,
         identity_file=identity,
         proxy=tuple(proxy),
     )
+
+
+def _host_name(node: Node, worker: int, alias: str) -> str:
+    """A name that says which host it is: of which project, zone and node, not only its name.
+
+    It is short, because people have it in the paths of sockets, which take about 100 characters.
+    """
+    digest = hashlib.sha256(f"{alias} {node.id}".encode()).digest()
+    unique = base64.b32encode(digest).decode()[:10].lower()  # OpenSSH makes names lower case
+    number = f"-{worker}" if worker else ""
+    return f"{node.name.node[:30].rstrip('-')}{number}.{unique}"
 
 
 def write(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:

@@ -52,6 +52,7 @@ async def copy_files(
                 request.destination,
                 overwrite=request.overwrite,
                 make_folder=request.make_folder,
+                agents_folder=request.agents_folder,
                 report=report,
             )
         ]
@@ -63,6 +64,7 @@ async def copy_files(
         request.destination,
         overwrite=request.overwrite,
         make_folder=request.make_folder,
+        agents_folder=request.agents_folder,
         report=report,
         ended=ended,
     )
@@ -77,6 +79,7 @@ async def upload_to_hosts(
     *,
     overwrite: bool = False,
     make_folder: bool = False,
+    agents_folder: str = "",
     report: Report,
     ended: Ended,
 ) -> list[HostCopy]:
@@ -90,7 +93,15 @@ async def upload_to_hosts(
 
     async def to_first(host: int) -> HostCopy:
         link = links.get(HostName(node.name, host))
-        return await upload(link, sources, destination, list_id=list_id, report=report, **settings)
+        return await upload(
+            link,
+            sources,
+            destination,
+            list_id=list_id,
+            agents_folder=agents_folder,
+            report=report,
+            **settings,
+        )
 
     if not list_id:
         return [await to_first(hosts[0])]

@@ -251,6 +251,7 @@ class SyncService:
                 Path(request.folder),
                 self._bases,
                 (int(request.max_file * _MB), int(request.max_total * _MB), MAX_FILES),
+                for_agent=bool(request.agents_folder),
             )
             links = [
                 self._connections.link(HostName(node.name, worker))

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from ...cloud import DataDisk, Node, NodeName, NodeOptions, check_ours
+from ...cloud import OWN_LABELS, DataDisk, Node, NodeName, NodeOptions, check_ours
+from ...environment import own_script
 from ...errors import Reason, TPUError, error_for
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
@@ -23,10 +24,8 @@ from ..jobs.guard import Guards
 from ..lifecycle.belongings import RunningWork, TPUBelongings
 from ..lifecycle.node_options import STARTUP_SCRIPT
 from ..lifecycle.power import PowerService
-from ..lifecycle.provisioning import LABEL
 from ..models import ConnectTPU, CreateTPU, DeleteTPU, Guard, ReplaceTPU, SetGuard, StartHunt
 from ..models.core import seconds_of
-from ..money.owners import OWNER
 
 #: Seconds between two looks at what the observer knows.
 LOOK = 5.0
@@ -152,8 +151,6 @@ async def _wait(stopped: asyncio.Event) -> None:
 
 #: Metadata that Google or this program sets.
 _NOT_COPIED = ("ssh-keys", STARTUP_SCRIPT, "enable-guest-attributes")
-#: What a startup script of ours has: it starts a job, which is not to begin again.
-_OURS = "jupyter_tpu"
 
 
 class KnownGuard(NamedTuple):
@@ -242,7 +239,9 @@ class ReplacedTPUs:
             reservation=_reservation(details) if compute else "",
             network=_network(network.get("network")),
             subnetwork=_network(network.get("subnetwork")),
-            labels={key: text for key, text in node.labels.items() if key not in (LABEL, OWNER)},
+            labels={
+                key: text for key, text in node.labels.items() if not key.startswith(OWN_LABELS)
+            },
             options=NodeOptions(
                 internal_ips=_internal(node),
                 service_account=str(account.get("email", "")),
@@ -257,7 +256,7 @@ class ReplacedTPUs:
                 ],
                 tags=[*details.get("tags", ())],
                 metadata=metadata,
-                startup_script="" if _OURS in script else script,
+                startup_script=own_script(script),
                 description=str(details.get("description", "")),
                 secure_boot=bool(details.get("shieldedInstanceConfig", {}).get("enableSecureBoot")),
             ),

@@ -22,7 +22,7 @@ from ..core.core import Core
 from ..core.known_operations import CarryOut, OperationProgress, Work
 from ..core.records import AwaitedTPU, Candidate, HuntRecord, OperationRecord, PlanTerms
 from ..lifecycle.belongings import words
-from ..lifecycle.create import CreateService, require_guard
+from ..lifecycle.create import CreateService, require_cost_limit, require_guard
 from ..lifecycle.defaults import require_no_startup_script
 from ..models import Hunt, HuntCandidate, Replacement, ReplaceTPU, StartHunt
 from ..models.core import future_seconds, timestamp, validated
@@ -172,10 +172,12 @@ class HuntService:
             create_tpu = candidates.request_of(request, candidate)
             require_guard(create_tpu)
             check_run(create_tpu)
+            price = self._grants.decide(type, zone, tier)
             if not self._grants.covering(type, zone, tier):
-                self._grants.decide(type, zone, tier).require(
+                price.require(
                     confirm_price=request.tpu.confirm_price, max_price=request.tpu.max_price
                 )
+            require_cost_limit(create_tpu, price)
 
         now = time.time()
         hunt = await candidates.plan(validated(request), self._create.resolve, check_price, now)

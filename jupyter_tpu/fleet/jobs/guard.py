@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 from msgspec import convert, structs
@@ -34,6 +35,7 @@ from ..models import (
     SetGuard,
 )
 from ..models.core import future_seconds, seconds_of, timestamp, validated
+from ..models.money import counted_cost
 from ..money.ledger import Ledger
 from ..money.owners import TPUOwners
 from .guard_stops import SERVER_SIDE_GRACE, GoogleEnds, GuardStops, described
@@ -157,45 +159,50 @@ class Guards:
             api=node.api,
             late=late,
         )
-        if not late:
-            await self._ledger.set_end(node, deletion_time(rule, time.time()))
-        others = range(1, hosts)
+        ends = deletion_time(rule, time.time())
+        async with nullcontext() if late else self._ledger.moving_end(node, ends):
+            guard = await self._set_on_hosts(node, request, rule)
+        return await self._ends.follow(node, rule, self._found(node, guard))
+
+    async def _set_on_hosts(
+        self, node: Node, request: SetGuard, rule: Mapping[str, Any]
+    ) -> Guard | None:
+        others = range(1, len(node.endpoints))
         if request.idle is None:
             guard = await self._request(node, requests.SetGuard(**rule), CHECK)
             await self._on_hosts(node, others, lambda _: requests.RemoveGuard())
-        else:
-            # Host 0 is the last: until all others say what they do, its old rule counts.
-            silent = silent_rule(rule)
-            refused = await self._on_hosts(
-                node, others, lambda number: requests.SetGuard(**silent, worker=number)
+            return guard
+        # Host 0 is the last: until all others say what they do, its old rule counts.
+        silent = silent_rule(rule)
+        refused = await self._on_hosts(
+            node, others, lambda number: requests.SetGuard(**silent, worker=number)
+        )
+        for host, error in refused:
+            raise TPUError(
+                f"The guard of {node.name.node} is not set, because of host {host}: {error}",
+                error.reason,
+                error.hint or "Try again when the host can be reached.",
             )
-            for host, error in refused:
-                raise TPUError(
-                    f"The guard of {node.name.node} is not set, because of host {host}: {error}",
-                    error.reason,
-                    error.hint or "Try again when the host can be reached.",
-                )
-            guard = await self._request(node, requests.SetGuard(**rule), CHECK)
-        return await self._ends.follow(node, rule, self._found(node, guard))
+        return await self._request(node, requests.SetGuard(**rule), CHECK)
 
     async def keep(self, ref: str, request: KeepTPU | None = None) -> Guard:
         request = validated(request or KeepTPU())
         node = await self._find_for_change(ref, request.confirm_name)
         guard = self._found(node, await self._request(node, requests.GetGuard()))
-        if node.api == "compute":
-            await self._ends.put_off(node, time.time() + request.seconds + guard.notice)
-            node = self._observed.node(node.name) or node
-        if guard.action == "delete":
-            await self._ledger.keep(node, time.time() + max(request.seconds, guard.notice))
-        return self._found(
-            node, await self._request(node, requests.DelayGuard(seconds=request.seconds))
-        )
+        until = time.time() + max(request.seconds, guard.notice)
+        deletes = guard.action == "delete"
+        async with (
+            self._ledger.keeping(node, until) if deletes else nullcontext(),
+            self._ends.put_off(node, time.time() + request.seconds + guard.notice),
+        ):
+            delay = requests.DelayGuard(seconds=request.seconds)
+            kept = await self._request(node, delay)
+        return self._found(self._observed.node(node.name) or node, kept)
 
     async def remove(self, ref: str, options: RemoveGuard | None = None) -> None:
         node = await self._find_for_change(ref, (options or RemoveGuard()).confirm_name)
-        await self._ledger.set_end(node, None)
-        await self._ends.remove(node)
-        await self._request(node, requests.RemoveGuard())
+        async with self._ledger.moving_end(node, None), self._ends.put_off(node, None):
+            await self._request(node, requests.RemoveGuard())
         # The others only say what they do, and to no one now.
         await self._on_hosts(node, range(1, len(node.endpoints)), lambda _: requests.RemoveGuard())
         await self._drop_awaited(node.name)
@@ -295,6 +302,7 @@ def cost_deadline(max_cost: float, cost: Cost, now: float, *, late: bool = False
     late: whether it may have cost that already. Raises INVALID where that is not known, or will not
     happen.
     """
+    cost = counted_cost(cost, now)
     hourly = cost.usd_per_hour
     if hourly is None or cost.usd is None:
         raise InvalidInput(
@@ -339,7 +347,8 @@ def limit_passed(request: SetGuard, cost: Cost, now: float) -> GuardReason:
     """The limit of *request* that has passed, "time" or "cost"; "" for none."""
     if request.until and seconds_of(request.until, "until") <= now:
         return "time"
-    spent = request.max_cost is not None and cost.usd is not None and cost.usd >= request.max_cost
+    usd = counted_cost(cost, now).usd
+    spent = request.max_cost is not None and usd is not None and usd >= request.max_cost
     return "cost" if spent else ""
 
 

@@ -6,8 +6,10 @@ was about to stop a TPU, and the TPU is stopped at the next look, the guard did 
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +22,8 @@ from ..core.observer import Observer
 from ..core.records import GuardRecord
 from ..models import Guard, GuardReason, GuardStop, Problem
 from ..models.core import seconds_of, timestamp
+
+log = logging.getLogger(__name__)
 
 #: Seconds by which a stop may come before the time that the guard has said last.
 EARLY = 60.0
@@ -83,9 +87,12 @@ class GuardStops:
                 if not record.known and record.guard is not None:
                     stop = _stop_of(record.guard, self._heard.get(node.name, record.heard), now)
                 self._save(node.name, structs.replace(record, known=True, stop=stop, down=True))
-        for name in list(self._records):
-            if self._observed.node(name) is None and self._observed.complete(name):
-                self._forget(name)
+        for tpu in self._observed.gone.intersection(self.tpus()):
+            self._forget(tpu[0])
+
+    def tpus(self) -> list[tuple[NodeName, str]]:
+        """The names and ids of the TPUs whose guards are remembered."""
+        return [(name, record.node_id) for name, record in self._records.items()]
 
     def _save(self, name: NodeName, record: GuardRecord) -> None:
         self._records[name] = record
@@ -142,15 +149,27 @@ class GoogleEnds:
         except TPUError as error:
             return structs.replace(described(guard, node), google_problem=_not_set(node, error))
 
-    async def put_off(self, node: Node, until: float) -> None:
-        """The guard will not act before then. Raises where Google would delete *node* earlier."""
-        if node.api == "compute" and 0.0 < _seconds(node) < until + SERVER_SIDE_GRACE:
-            await self._require(node, until)
+    @asynccontextmanager
+    async def put_off(self, node: Node, until: float | None) -> AsyncIterator[None]:
+        """Around what keeps the guard of *node* from acting before *until*, or removes it (None).
 
-    async def remove(self, node: Node) -> None:
-        """The guard is removed. Raises where Google would delete *node* all the same."""
-        if node.api == "compute" and node.ends:
-            await self._require(node, None)
+        Raises where Google would delete the TPU earlier. Where the guard is not changed, Google's
+        end is set back.
+        """
+        before = _seconds(node)
+        is_later = until is not None and before >= until + SERVER_SIDE_GRACE
+        if node.api != "compute" or not before or is_later:
+            yield
+            return
+        await self._require(node, until)
+        try:
+            yield
+        except BaseException:
+            try:
+                self._observer.upsert(await self._cloud.set_end(node, before))
+            except TPUError as error:
+                log.warning("Google's end of %s is not set back: %s", node.name.node, error)
+            raise
 
     async def _require(self, node: Node, deadline: float | None) -> None:
         try:

@@ -31,7 +31,7 @@ from ..core.connections import ANSWER, HostConnections
 from ..core.desired import DesiredState
 from ..core.observer import ObservedState
 from ..core.records import JobRecord
-from ..models import HostJob, Problem
+from ..models import AGENT, HostJob, Problem
 from .job_records import FINAL, JobRecords, host_job, is_final, to_restart
 
 log = logging.getLogger(__name__)
@@ -263,7 +263,7 @@ class JobFollower:
         python = ""
         if request.environment in environments:
             python = environments[request.environment].host_python
-        tokens = await asyncio.to_thread(passed_variables)
+        tokens = await asyncio.to_thread(passed_variables, agents=request.who == AGENT)
         where = {"JUPYTER_TPU_HOST": str(host)}
         if node is not None:
             where["JUPYTER_TPU_ADDRESSES"] = ",".join(

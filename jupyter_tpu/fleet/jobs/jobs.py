@@ -18,7 +18,7 @@ from ..core.connections import ANSWER
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.records import JobRecord, Snapshot
-from ..models import Job, JobLog, JobLogQuery, StartJob, StopJob
+from ..models import AGENT, Job, JobLog, JobLogQuery, StartJob, StopJob
 from ..models.core import timestamp, validated
 from .job_follower import JobFollower
 from .job_records import JobRecords, begin_attempt, is_final, job_log, view
@@ -28,6 +28,7 @@ class JobService:
     """The jobs of one fleet, as a :class:`~jupyter_tpu.fleet.api.JobsAPI`. On the core loop."""
 
     def __init__(self, core: Core) -> None:
+        self._connected = core.connected
         self._finder = core.finder
         self._connections = core.connections
         self._desired = core.desired
@@ -123,7 +124,11 @@ class JobService:
             tpu=node.name.node,
             created=timestamp("seconds"),
             hosts=hosts,
-            request=structs.replace(request, environment=self._environment(node.name, request)),
+            request=structs.replace(
+                request,
+                environment=self._environment(node.name, request),
+                who=AGENT if self._connected.is_of_agent(node.name) else request.who,
+            ),
         )
         begin_attempt(record)
         # Saved before a host is asked: it is started by the next server if this process is killed.

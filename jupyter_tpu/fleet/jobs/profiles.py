@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import posixpath
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -132,7 +133,8 @@ class ProfileService:
             run=run,
             host=hosts[0],
         )
-        folder = f"{profile.logdir}/plugins/profile/{run}"
+        # Beside the runs: an open TensorBoard would show one of which traces are missing yet.
+        folder = f"{profile.logdir}/{profiles.COLLECTING}{run}"
         try:
             listed = await self._list_kernels(node, hosts, request, profile)
             async with contextlib.AsyncExitStack() as stack:
@@ -146,6 +148,7 @@ class ProfileService:
                     progress.begin("collect")
                     await self._collect(node, link, folder, profile)
                     progress.done("collect")
+                await self._finish(node, folder, profile)
                 _log_problems(profile, progress.log)
                 _require_one(profile)
                 await self._boards.show(node, link, profile.logdir, progress)
@@ -220,6 +223,7 @@ class ProfileService:
             ]
             port = (request.port, f"{file}-port-{request.port}") if request.port else None
             try:
+                idle = await self._idle_on(name, kernels)
                 async with self._connections.borrow(name, LINK_UP) as link:
                     answers = await profiles.trace(
                         link,
@@ -231,15 +235,22 @@ class ProfileService:
                         lead=lead,
                         log=progress.log,
                     )
+                idle &= await self._idle_on(name, kernels)
             except TPUError as error:
                 return [_failed(host, error)]
             programs = [*kernels, *([None] if port else [])]
             pairs = zip(programs, answers, strict=True)
-            return [_trace(host, *pair) for pair in pairs]
+            return [_trace(host, *pair, idle) for pair in pairs]
 
         traced = await gather_or_cancel([trace(*arguments) for arguments in listed.items()])
         profile.traces += [outcome for host in traced for outcome in host]
         profile.traces.sort(key=lambda trace: trace.host)
+
+    async def _idle_on(self, host: HostName, kernels: Sequence[Kernel]) -> set[str]:
+        """The ids of those of *kernels* that run no cell now."""
+        ids = [kernel.id for kernel in kernels]
+        now = await self._kernels_on(host, ids) if ids else []
+        return {kernel.id for kernel in now if kernel.state == "idle"}
 
     async def _collect(self, node: Node, link: Link, folder: str, profile: Profile) -> None:
         """What can't be brought to TensorBoard's host stays on its own."""
@@ -266,8 +277,33 @@ class ProfileService:
                 trace.problem = Problem(
                     message=f"Its trace could not be brought to host {profile.host}: {why}",
                     reason=copy.problem.reason if copy.problem else Reason.INTERRUPTED,
-                    hint=f"It stays on host {host}: {trace.path}",
                 )
+
+    async def _finish(self, node: Node, folder: str, profile: Profile) -> None:
+        """Makes the collected traces a run. On a host that has only its own this may fail."""
+
+        async def finish(host: int) -> None:
+            try:
+                async with self._connections.borrow(HostName(node.name, host), LINK_UP) as link:
+                    to = f"{profile.logdir}/plugins/profile/{profile.run}"
+                    path = await profiles.finish_run(link, folder, to)
+            except TPUError:
+                if host == profile.host:
+                    raise
+                return  # it goes on without them
+            for trace in profile.traces:
+                if trace.host == host and trace.path:
+                    trace.path = posixpath.join(path, posixpath.basename(trace.path))
+                    if trace.problem is not None:
+                        trace.problem.hint = f"It stays on host {host}: {trace.path}"
+            if host == profile.host:
+                finished.append(posixpath.basename(path))
+
+        finished: list[str] = []
+        hosts = {trace.host for trace in profile.traces if trace.path}
+        if hosts:
+            await gather_or_cancel([finish(host) for host in sorted({*hosts, profile.host})])
+            profile.run = finished[0]
 
     # ---- memory ----
 
@@ -299,7 +335,12 @@ def _memory_of(kernel: Kernel, answer: KernelMemory | TPUError) -> MemoryProfile
     )
 
 
-def _trace(host: int, kernel: Kernel | None, answer: profiles.WrittenTrace | TPUError) -> Trace:
+def _trace(
+    host: int,
+    kernel: Kernel | None,
+    answer: profiles.WrittenTrace | TPUError,
+    idle_kernels: Container[str],
+) -> Trace:
     if isinstance(answer, TPUError):
         trace = _failed(host, answer, idle=answer.reason is Reason.CONFLICT)
     else:
@@ -310,6 +351,7 @@ def _trace(host: int, kernel: Kernel | None, answer: profiles.WrittenTrace | TPU
             bytes=answer.bytes,
             began=answer.began,
             ended=answer.ended,
+            kernel_idle=kernel is not None and kernel.id in idle_kernels,
         )
     if kernel is not None:
         trace.kernel, trace.notebook = kernel.id, kernel.notebook

@@ -21,7 +21,7 @@ from ...tokens import passed_variables
 from ..core.connections import HostConnections
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
-from ..models import OutputPart, Run, RunInput, RunOutput, StartRun
+from ..models import AGENT, OutputPart, Run, RunInput, RunOutput, StartRun
 from ..models.core import timestamp, validated
 from .host_run import FollowedRun
 
@@ -44,6 +44,7 @@ class RunService:
     """The runs of one fleet, as a :class:`~jupyter_tpu.fleet.api.RunsAPI`. On the core loop."""
 
     def __init__(self, core: Core) -> None:
+        self._connected = core.connected
         self._finder = core.finder
         self._desired = core.desired
         self._connections = core.connections
@@ -71,7 +72,8 @@ class RunService:
         node = await self._finder.find_ready(ref)
         hosts = host_numbers(request.hosts, len(node.endpoints), node.name.node)
         python = self._python(node, request.environment)
-        tokens = await asyncio.to_thread(passed_variables)
+        for_agent = request.who == AGENT or self._connected.is_of_agent(node.name)
+        tokens = await asyncio.to_thread(passed_variables, agents=for_agent)
         await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).host_id)
         ended = [id for id, active_run in self._runs.items() if active_run.done]
         for id in ended[: max(0, len(ended) + 1 - KEPT)]:

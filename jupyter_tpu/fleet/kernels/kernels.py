@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec import convert
 
 from ...agent.protocol import requests
@@ -22,7 +21,7 @@ from ..core.changes import ChangeFeed
 from ..core.connections import ANSWER
 from ..core.core import Core
 from ..core.observer import ObservedState
-from ..models import Change, Interruption, Kernel, ListQuery, Problem
+from ..models import Interruption, Kernel, ListQuery, Problem
 from .slice_kernels import WarmKernelMonitor
 
 #: How long a TPU is asked for its kernels before they are shut down, and for that; seconds.
@@ -263,16 +262,6 @@ class KernelService:
         if kernel.booked:  # a restart gives it the same chips
             spec, _ = self._connected.register_chips(name, record, kernel.booked)
         await self.take_over_here(id, spec, key, kernel.notebook)
-
-    async def notify_chip_holders(self, where: Mapping[str, str], problem: TPUError) -> None:
-        """A kernel was not started because others hold the chips of its TPU: publishes those that
-        hold them, with *problem*, so that they can be shut down. where: as in `report_lost`.
-        """
-        for kernel in await self._fetch(_name_in(where)):
-            # One that has booked them may not use them yet: the problem names it.
-            if kernel.chips or kernel.id in problem.hint:
-                kernel = msgspec.structs.replace(kernel, problem=Problem.of(problem))
-                self._changes.publish(Change(what="kernel", id=kernel.id, kernel=kernel))
 
     async def report_lost(
         self, id: str, where: Mapping[str, str], notebook: str, problem: TPUError

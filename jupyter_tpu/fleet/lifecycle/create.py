@@ -30,7 +30,7 @@ from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.core import image_warning, known_type, seconds_of, timestamp, validated
 from ..money.budget_rules import most_for, time_within
 from ..money.grants import Grants
-from ..money.owners import OWNER, own_name
+from ..money.owners import ONCE, OWNER, own_name
 from ..money.pricing import PriceDecision
 from . import choices, node_options
 from .availability import Availability
@@ -38,7 +38,6 @@ from .defaults import (
     EnvironmentDefaults,
     UnattendedStarts,
     has_job,
-    has_startup_script,
     require_no_startup_script,
 )
 from .provisioner import NodeProvisioner, QueuedNodeProvisioner
@@ -81,7 +80,7 @@ class CreateService:
         await self.require_new(name)
         accelerator = known_type(request.type)
         price = await self.price(request, name)
-        _check_guard(request, price)
+        require_cost_limit(request, price)
         return Quote(
             name=name.node,
             zone=name.zone,
@@ -142,7 +141,7 @@ class CreateService:
         require_guard(request)
         price = await self.price(request, name)
         price.require(confirm_price=request.confirm_price, max_price=request.max_price)
-        _check_guard(request, price)
+        require_cost_limit(request, price)
 
     async def save_priced(self, record: OperationRecord) -> None:
         """Saves an operation that is about to ask for a TPU. Raises PRICE if its grant has not
@@ -300,7 +299,7 @@ class CreateService:
             cost = (await self.price(request, name)).cost
             script = await self._unattended.script(request, name, job, cost)
             options = structs.replace(options, startup_script=script)
-        elif planned and not has_startup_script(request):
+        elif planned:
             cost = (await self.price(request, name)).cost
             script = await self._unattended.guard_script(request, name, cost)
             options = structs.replace(options, startup_script=script)
@@ -315,7 +314,12 @@ class CreateService:
             wait_for=LONGEST_WAIT if queued else 0.0,
             network=request.network,
             subnetwork=request.subnetwork,
-            labels={OWNER: own_name(), **request.labels, LABEL: label},
+            labels={
+                **request.labels,
+                OWNER: own_name(),
+                **({ONCE: request.once} if request.once else {}),
+                LABEL: label,
+            },
             metadata=node_options.metadata(
                 options, await asyncio.to_thread(self._links.key_metadata)
             ),
@@ -416,7 +420,7 @@ def require_guard(request: CreateTPU) -> None:
         check_guard(request.guard, several=hosts > 1, tier=request.tier, api=request.api)
 
 
-def _check_guard(request: CreateTPU, price: PriceDecision) -> None:
+def require_cost_limit(request: CreateTPU, price: PriceDecision) -> None:
     """Raises INVALID for a limit of cost that can't be reached."""
     if request.guard is not None and request.guard.max_cost is not None:
         cost_deadline(request.guard.max_cost, structs.replace(price.cost, usd=0.0), time.time())

@@ -109,7 +109,9 @@ class UnattendedStarts:
         return await asyncio.to_thread(startup_script, unattended_start)
 
     async def guard_script(self, request: CreateTPU, name: NodeName, cost: Cost) -> str:
-        """The startup script that sets the guard, if no one connects to the TPU."""
+        """The startup script that sets the guard, if no one connects to the TPU. One that was asked
+        for runs beside it.
+        """
         start = UnattendedStart(
             user=user_name(),
             job="guard",
@@ -117,6 +119,7 @@ class UnattendedStarts:
             environment=environment_spec(ConnectTPU()),
             emulated=self._cloud.emulated,
             guard=self._guard(request, name, cost),
+            own=requested_startup_script(request),
         )
         return await asyncio.to_thread(startup_script, start)
 
@@ -146,15 +149,15 @@ def has_job(request: CreateTPU) -> bool:
     return request.connect is not None and bool(request.connect.then_run)
 
 
-def has_startup_script(request: CreateTPU) -> bool:
-    """Whether it has one of its own."""
+def requested_startup_script(request: CreateTPU) -> str:
+    """Its own one; "" if it has none."""
     options = request.options
-    return bool(options.startup_script) or STARTUP_SCRIPT in options.metadata
+    return options.startup_script or options.metadata.get(STARTUP_SCRIPT, "")
 
 
 def require_no_startup_script(request: CreateTPU) -> None:
     """Raises INVALID where it has one already, and needs ours."""
-    if has_startup_script(request) and has_job(request):
+    if requested_startup_script(request) and has_job(request):
         raise InvalidInput(
             "A TPU that runs a command while this computer is off has a startup script already.",
             "Move its commands to the setup script of the environment.",

@@ -172,7 +172,7 @@ class QueuedService:
                         reason=Reason.UNAVAILABLE,
                         hint="Try again.",
                     )
-                for why in queued.unanswered.values():
+                for why in queued.not_listed.values():
                     answer.problem = Problem.of(why)
                 self._listed = (time.monotonic(), answer)
                 unseen = (resource.zone for resource in self._known.values() if queued.unanswered)

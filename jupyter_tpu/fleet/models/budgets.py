@@ -53,6 +53,15 @@ class Budget(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "Only this zone.", "--zone", metavar="ZONE", default="all", typing_hint="Repeatable."
         ),
     ] = []
+    #: Of agents only; "": as before, and that in which Jupyter runs if none was chosen.
+    folder: Annotated[
+        str,
+        option(
+            "The folder of the Jupyter server's computer whose files agents may copy.",
+            metavar="DIR",
+            default="that in which Jupyter runs, if it is not your home folder",
+        ),
+    ] = ""
 
 
 class Spending(Struct, kw_only=True):

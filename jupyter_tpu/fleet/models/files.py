@@ -88,6 +88,9 @@ class CopyFiles(Struct, kw_only=True, forbid_unknown_fields=True):
         bool,
         option("Create the folder of the destination if it is missing.", "--parents", "-p"),
     ] = False
+    #: Set by the server for coding agents: what is not in this folder, hidden files and credentials
+    #: are left out. "": for people.
+    agents_folder: str = ""
 
 
 class FileProblem(Struct, kw_only=True):
@@ -252,6 +255,9 @@ class SyncProject(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = False
     max_file: Annotated[Megabytes, option("Leave out files larger than this.", unit="MB")] = 100.0
     max_total: Annotated[Megabytes, option("Refuse folders larger than this.", unit="MB")] = 1000.0
+    #: Set by the server for coding agents: what is not in this folder, hidden files and credentials
+    #: are left out. "": for people.
+    agents_folder: str = ""
 
 
 class SyncConflict(Struct, kw_only=True):

@@ -57,6 +57,8 @@ class StartJob(Struct, kw_only=True, forbid_unknown_fields=True):
         bool,
         option("Start it again after the TPU is restarted, or created again after a preemption."),
     ] = False
+    #: Set by the server: "agent" if it was asked with the agents' token.
+    who: str = ""
 
 
 class StopJob(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -200,6 +202,8 @@ class StartRun(Struct, kw_only=True, forbid_unknown_fields=True):
     input: bool = False
     #: Seconds after which it is stopped if no client asks about it any more; None: never.
     stop_unwatched: Annotated[float, Meta(gt=0)] | None = None
+    #: Set by the server: "agent" if it was asked with the agents' token.
+    who: str = ""
 
 
 class RunInput(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -299,6 +303,8 @@ class Trace(Struct, kw_only=True):
     #: Seconds since 1970, by the host's clock.
     began: float = 0.0
     ended: float = 0.0
+    #: Its kernel ran no cell when the trace began, nor when it ended.
+    kernel_idle: bool = False
 
 
 class Profile(Struct, kw_only=True):

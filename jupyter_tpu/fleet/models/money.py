@@ -10,7 +10,7 @@ from ... import catalog
 from ...catalog import PriceTable
 from ...cloud.models import Node, NodeState, Tier
 from ...options import option
-from .core import Problem, known_type, timestamp
+from .core import Problem, known_type, seconds_of, timestamp
 
 
 class Cost(Struct, kw_only=True):
@@ -77,6 +77,17 @@ def running_cost(cost: Cost, *, since: float | None, seconds: float | None) -> C
     return structs.replace(
         cost, since="" if since is None else timestamp("seconds", at=since), usd=usd
     )
+
+
+def counted_cost(cost: Cost, now: float) -> Cost:
+    """*cost* as limits count it, and budgets: an emulated TPU has the price of a real one, from the
+    time since when it is READY. *now*: seconds since the epoch.
+    """
+    price = cost.list_usd_per_hour
+    if cost.usd_per_hour != 0 or cost.grant or not price:
+        return cost
+    ready = max(0.0, now - seconds_of(cost.since, "since")) if cost.since else 0.0
+    return structs.replace(cost, usd_per_hour=price, usd=price * ready / 3600.0)
 
 
 def billing_words(node: Node, cost: Cost) -> str:
@@ -189,7 +200,8 @@ class OwnerUsage(Struct, kw_only=True):
     owner: str  # "": not known
     mine: bool = False
     tpus: int = 0
-    #: In use, and those of failed and suspended queued resources, which use quota.
+    #: In use, and those of preempted TPUs, and of failed and suspended queued resources, which use
+    #: quota.
     chips: int = 0
     blocked_chips: int = 0
     #: What the TPUs that are READY cost now, and all of them until now, as far as prices are known.

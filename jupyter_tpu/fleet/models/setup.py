@@ -223,6 +223,8 @@ class Token(Struct, kw_only=True):
     source: str = ""
     #: What to do where it is not found.
     hint: str = ""
+    #: Whether what coding agents start gets it, too.
+    agents: bool = False
 
 
 class PassTokens(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -230,3 +232,5 @@ class PassTokens(Struct, kw_only=True, forbid_unknown_fields=True):
 
     #: Of variables, such as HF_TOKEN.
     names: list[str]
+    #: Also to what coding agents start.
+    agents: bool = False

@@ -91,6 +91,8 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     network: Annotated[str | None, option("VPC network.", default="the project's")] = None
     subnetwork: Annotated[str | None, option("Subnetwork of the VPC network.")] = None
     labels: Annotated[dict[str, str], option("Labels.")] = {}
+    #: Of `run --once` and functions on a TPU: the same for those that can use it in turn.
+    once: Annotated[str, Meta(pattern=r"^[-_a-z0-9]{0,63}$(?!\n)")] = ""
     #: What costs something is created only if its price was confirmed: any price, or one of at most
     #: *max_price* USD an hour. What is inside a grant needs neither.
     confirm_price: bool = False
@@ -272,6 +274,8 @@ class TPU(Struct, kw_only=True):
     forgotten: bool = False
     #: Whether coding agents may run commands there: an agent has created it, or a person allows it.
     agents_may_use: bool = False
+    #: By whose plan it was created: "agent", or the person's who uses this program. "": by none.
+    planned_by: str = ""
     #: The ids of operations that run on it now, newest first.
     operations: list[str] = []
     labels: dict[str, str] = {}

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from msgspec import structs
 
@@ -32,9 +33,6 @@ NOTICE = 300.0
 
 class Ledger:
     """The budgets and the ledger, kept in the store."""
-
-    #: Deletes a TPU whose time has ended, if its guard has not; set by what can.
-    end: Callable[[NodeName], Awaitable[object]] | None = None
 
     def __init__(self, core: Core) -> None:
         self._store = core.store
@@ -196,33 +194,65 @@ class Ledger:
         self._lines[line.id] = line
         self._changes.mark_changed("budgets", "budgets")
 
-    async def keep(self, node: Node, until: float) -> None:
-        """A person keeps a TPU: its guard deletes it at *until* or later; seconds since the epoch.
+    @asynccontextmanager
+    async def moving_end(self, node: Node, ends: float | None) -> AsyncIterator[None]:
+        """Around what has the guard of a TPU delete it at *ends*, as a person has chosen; None:
+        never.
 
-        Raises BUDGET where its budget does not cover that.
+        A later end is in the ledger before the guard has it, and no more if that fails: what a TPU
+        may cost is never less than the ledger says. An earlier one is there when the guard has it.
+        Raises BUDGET, and changes nothing, where the TPU's budget does not cover that.
         """
-        line = self._open_line(node)
-        if line is not None and line.ends is not None and until > line.ends:
-            await self._move_end(line, until)
-
-    async def set_end(self, node: Node, ends: float | None) -> None:
-        """A person has chosen when the guard of a TPU deletes it; None: never.
-
-        Raises BUDGET where its budget does not cover that.
-        """
-        line = self._open_line(node)
-        if line is None:
+        line = self.line_of(node)
+        if line is None or line.ended:
+            yield
             return
         if ends is None and (line.who == AGENT or line.who in self._budgets):
             raise _endless()
-        await self._move_end(line, ends)
+        later = line.ends is not None and (ends is None or ends > line.ends)
+        if later:
+            await self._move_end(line, ends)
+        try:
+            yield
+        except BaseException:
+            if later:
+                before = {key: getattr(line, key) for key in ("ends", "most", "shortened")}
+                self._save(structs.replace(self._lines[line.id], **before))
+                await self._store.flush()
+            raise
+        if not later:
+            await self._move_end(line, ends)
 
-    def _open_line(self, node: Node) -> SpendRecord | None:
+    def keeping(self, node: Node, until: float) -> AbstractAsyncContextManager[None]:
+        """As `moving_end`, where a person keeps a TPU: it is deleted at *until* or later."""
         line = self.line_of(node)
-        return None if line is None or line.ended else line
+        later = line is not None and line.ends is not None and until > line.ends
+        return self.moving_end(node, until) if later else nullcontext()
+
+    async def follow_guard(self, node: Node, ends: float | None) -> bool:
+        """Its host's guard, asked now, deletes a TPU at *ends* (None: never), which is later than
+        the ledger has it: a person has changed that from another computer. Follows it, and returns
+        True; False where a person has agreed to the end, or the budget does not cover more.
+        """
+        line = self.line_of(node)
+        if line is None or line.shortened or (line.who == AGENT and line.approved):
+            return False
+        try:
+            async with self.moving_end(node, ends):
+                return True
+        except TPUError as error:
+            if error.reason is not Reason.BUDGET:
+                raise
+            return False
+
+    def give_notice(self, node: Node, now: float) -> None:
+        """Has a TPU whose time has ended, but whose guard goes by another end, end after NOTICE."""
+        line = self.line_of(node)
+        if line is not None:
+            most = max(line.most, usd_of(line, now)[0] + most_for(line.usd_per_hour, NOTICE))
+            self._save(structs.replace(line, ends=now + NOTICE, most=most, shortened=True))
 
     async def _move_end(self, line: SpendRecord, ends: float | None) -> None:
-        """The ledger has it before the guard: what a TPU may cost is never less than it says."""
         now = time.time()
         spent, _ = usd_of(line, now)
         most = spent
@@ -277,11 +307,15 @@ class Ledger:
         return allowed or self.created_by_agent(name)
 
     def created_by_agent(self, name: NodeName) -> bool:
+        return self.planned_by(name) == AGENT
+
+    def planned_by(self, name: NodeName) -> str:
+        """By whose plan it was created; "" if by none."""
         node = self._observed.node(name)
         line = self.line_of(node) if node is not None else None
         if line is None and node is None:  # it is being created, so Google does not list it yet
             line = next((open_line for open_line in self._open() if open_line.name == name), None)
-        return line is not None and line.who == AGENT
+        return line.who if line is not None else ""
 
     async def allow_agents(self, node: Node, allowed: bool) -> None:
         """Lets coding agents run commands on a TPU that a person has created, or no longer."""
@@ -316,21 +350,31 @@ class Ledger:
         """As `observe`, of all nodes; and closes the lines of those that are gone."""
         self.observe(nodes, now)
         there = {node.labels.get(OPERATION_LABEL, "") for node in nodes}
-        for line in self._open():
-            if line.id in there or not self._observed.complete(line.name):
+        for line in self._awaited(now):
+            if line.id in there or (line.name, line.node_id) not in self._observed.gone:
                 continue
-            running = any(
+            # If no process has seen its end, it counts until its guard has deleted it.
+            end = now if line.ends is None else min(now, line.ends + MARGIN)
+            days = line.days if line.since is None else add_ready(line.days, line.since, end)
+            self._save(structs.replace(line, since=None, days=days, ended=True))
+
+    def tpus(self) -> list[tuple[NodeName, str]]:
+        """The names and ids of the TPUs that lines are open for, and that should be there now."""
+        return [(line.name, line.node_id) for line in self._awaited(time.time())]
+
+    def _awaited(self, now: float) -> list[SpendRecord]:
+        """The open lines whose TPUs Google has listed, or had the time to."""
+        return [
+            line
+            for line in self._open()
+            if (line.node_id or now - line.asked >= MARGIN)
+            and not any(
                 record.claim is not None
                 and record.claim.label == line.id
                 and record.claim.want == "present"
                 for record in self._known.on(line.name)
             )
-            if running or (not line.node_id and now - line.asked < MARGIN):
-                continue  # it may not be in the list yet
-            # If no process has seen its end, it counts until its guard has deleted it.
-            end = now if line.ends is None else min(now, line.ends + MARGIN)
-            days = line.days if line.since is None else add_ready(line.days, line.since, end)
-            self._save(structs.replace(line, since=None, days=days, ended=True))
+        ]
 
     def shorten(self, now: float) -> list[SpendRecord]:
         """Has TPUs end sooner whose budget was lowered, or is used up; returns their new lines.
@@ -353,10 +397,10 @@ class Ledger:
         """The lines of TPUs that exist, and end sooner than was planned."""
         return [line for line in self._open() if line.shortened and line.node_id]
 
-    def overdue(self, now: float) -> list[NodeName]:
-        """The TPUs that exist although their time has ended: their guards have not deleted them."""
+    def overdue(self, now: float) -> list[SpendRecord]:
+        """Of TPUs that exist although their time has ended: their guards have not deleted them."""
         return [
-            line.name
+            line
             for line in self._open()
             if line.node_id
             and line.ends is not None

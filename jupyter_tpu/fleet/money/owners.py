@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -27,6 +27,8 @@ from ..core.store import Store
 
 #: The label with its owner on what this program creates.
 OWNER = "jupyter-tpu-owner"
+#: The label of TPUs that `run --once` and functions may use again, with what they are.
+ONCE = "jupyter-tpu-once"
 #: Has the name of the user of this program, where the names below are wrong.
 OWNER_VARIABLE = "JUPYTER_TPU_OWNER"
 #: Labels in which people and other tools have it, in this order.
@@ -160,15 +162,16 @@ class RunTimes:
                 self._runs[node.name] = after
                 self._store.save_run(node.name, after)
 
-    def forget(self, gone: Iterable[NodeName]) -> None:
-        """These nodes are gone."""
-        for name in gone:
-            if self._runs.pop(name, None) is not None:
+    def forget(self, gone: Collection[tuple[NodeName, str]]) -> None:
+        """The nodes of these names and ids are gone."""
+        for name, id in self.tpus():
+            if (name, id) in gone:
+                del self._runs[name]
                 self._store.drop_run(name)
 
-    def names(self) -> set[NodeName]:
-        """The nodes whose run time is kept."""
-        return set(self._runs)
+    def tpus(self) -> list[tuple[NodeName, str]]:
+        """The names and ids of the nodes whose run time is kept."""
+        return [(name, record.node_id) for name, record in self._runs.items()]
 
     def since(self, node: Node) -> float | None:
         """Since when it is READY, in seconds since the epoch; None if it is not."""

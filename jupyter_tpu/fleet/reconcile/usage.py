@@ -161,7 +161,7 @@ class _Listing(Struct):
         """What did not answer: zones, or a control plane."""
         if zones := listed.unreachable:
             self.note(f"{', '.join(zones)} did not answer.", Reason.UNAVAILABLE, "Try again.")
-        for api, why in listed.unanswered.items():
+        for api, why in listed.not_listed.items():
             self.note(f"{API_NAMES[api]}: {why.message}", why.reason, why.hint)
 
     def note(self, message: str, reason: Reason, hint: str) -> None:
@@ -259,7 +259,7 @@ class UsageService:
             advice=advice(node, free=cost.usd_per_hour == 0, connected=connected),
             holds="chips" if holds_chips(node) else "quota" if node.state.gone else "",
             cost=running_cost(cost, since=since, seconds=seconds),
-            connected=connected,
+            connected=connected and node.state is NodeState.READY,
             forgotten=self._forgotten.is_forgotten(node),
         )
 

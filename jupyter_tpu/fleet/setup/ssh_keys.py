@@ -233,7 +233,7 @@ class Tokens:
         return await asyncio.to_thread(_found)
 
     async def pass_on(self, request: PassTokens) -> Sequence[Token]:
-        await asyncio.to_thread(tokens.pass_on, *request.names)
+        await asyncio.to_thread(tokens.pass_on, *request.names, agents=request.agents)
         return await self.list()
 
     async def remove(self, name: str) -> None:
@@ -242,9 +242,14 @@ class Tokens:
 
 
 def _found() -> Sequence[Token]:
+    agents = tokens.passed_names(agents=True)
+    found = [(name, tokens.find(name)) for name in tokens.passed_names()]
     return [
-        Token(name=name, source=token_value.source)
-        if (token_value := tokens.find(name))
-        else Token(name=name, hint=tokens.how_to_set(name))
-        for name in tokens.passed_names()
+        Token(
+            name=name,
+            source=value.source if value else "",
+            hint="" if value else tokens.how_to_set(name),
+            agents=name in agents,
+        )
+        for name, value in found
     ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...errors import InvalidInput, Reason, TPUError
+from ...python_command import module_command
 from .frames import FrameTooLarge, read_frame, write_frame
 
 _TAIL = 64 << 10  # of stderr
@@ -56,7 +56,7 @@ def run_watched(
 
         def start() -> subprocess.Popen[bytes]:
             return subprocess.Popen(
-                [sys.executable, "-m", module, str(os.getpid())],
+                module_command(module, str(os.getpid())),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import OrderedDict, deque
 
 import msgspec
 
 from ...errors import InvalidInput, Reason, TPUError, error_for
+from ...python_command import module_command
 from ..processes.frames import LENGTHS, lengths, pack
 from ..processes.watched import clean_environment
 from .models import Answer
@@ -206,10 +206,7 @@ class _Worker:
     @classmethod
     async def start(cls, memory_bytes: int) -> _Worker:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "jupyter_tpu.jaxkit.rest.worker",
-            str(memory_bytes),
+            *module_command("jupyter_tpu.jaxkit.rest.worker", str(memory_bytes)),
             stdin=PIPE,
             stdout=PIPE,
             stderr=DEVNULL,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .kernel_folder import KernelFolder, KernelRecord, SessionRow
     from .persisted_kernel import PersistedKernel
 
-OnRefused = Callable[[dict[str, str], TPUError], None]
 OnLost = Callable[[str, dict[str, str], str, TPUError], None]
 
 #: Seconds in which the kernels are detached when the server stops.
@@ -49,13 +48,11 @@ class Adoption:
     on_lost: called on the server's loop for a kernel that ended though no one here asked for it:
         with its id, its location (``project``, ``zone``, ``tpu`` and ``environment``), its
         notebook's path, and the reason.
-    on_refused: called for a kernel that was not started, with its location and the reason.
     """
 
-    def __init__(self, serverapp: Any, on_lost: OnLost, on_refused: OnRefused) -> None:
+    def __init__(self, serverapp: Any, on_lost: OnLost) -> None:
         self._app = serverapp
         self._on_lost = on_lost
-        self._on_refused = on_refused
         self._log = serverapp.log
         self._root = os.path.realpath(serverapp.root_dir)
         self._kernels = serverapp.kernel_manager
@@ -314,9 +311,8 @@ class Adoption:
         self._log.warning("Kernel %s%s is dead. %s", record.id, named, problem)
         self._on_lost(record.id, _kernel_location(provisioner), notebook, problem)
 
-    def report_refused(self, provisioner: Any, problem: TPUError) -> None:
+    def report_refused(self) -> None:
         self._forget_failed_starts()  # earlier ones
-        self._on_refused(_kernel_location(provisioner), problem)
 
     def _on_state(self, kernel_id: str, state: str, activity: str) -> None:
         """Called on the core thread."""

@@ -55,7 +55,15 @@ it('shows in one line what agents have spent today, and sets a budget', async ()
   await press(node, 'Set Budget');
   await shows(node, 'There are no budgets.');
   expect(server.bodies('POST budgets')).toEqual([
-    { who: 'agent', day: 5, total: null, types: [], zones: [], until: '' }
+    {
+      who: 'agent',
+      day: 5,
+      total: null,
+      folder: '',
+      types: [],
+      zones: [],
+      until: ''
+    }
   ]);
 });
 

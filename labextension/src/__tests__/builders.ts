@@ -126,6 +126,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     not_yours: false,
     forgotten: false,
     agents_may_use: false,
+    planned_by: '',
     operations: [],
     labels: {},
     queued: '',

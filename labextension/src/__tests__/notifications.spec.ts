@@ -219,6 +219,44 @@ it('says once that a queued resource uses quota for nothing', async () => {
   ]);
 });
 
+it('says one event in one notification, which changes with it and offers what comes next', async () => {
+  const { changes, lose } = await openNotifications();
+  const preempted = aTPU({
+    state: 'PREEMPTED',
+    problem: aProblem('my-tpu was preempted.', 'CONFLICT', 'Do this.')
+  });
+  const noticed = '2026-12-01T10:00:00Z';
+  const interruption = {
+    kind: 'preemption' as const,
+    hosts: [0],
+    noticed,
+    checkpoints: []
+  };
+  changes.tpu(aTPU({ interruption }));
+  expect(notified()).toHaveLength(1);
+  const [{ id }] = Notification.manager.notifications;
+  lose('1', OPEN[0], 'Its host is gone.', 'CONFLICT'); // its link notices it first
+  changes.tpu(preempted);
+  lose('2', OPEN[1], 'It was preempted.', 'CONFLICT');
+  expect(notified()).toEqual([
+    'error: my-tpu was preempted. Do this. Lost kernels: one.ipynb, two.ipynb.'
+  ]);
+  const [shown] = Notification.manager.notifications;
+  expect(shown.id).toBe(id);
+  expect(shown.options.actions!.map(({ label }) => label)).toEqual([
+    'Create Again…',
+    'Hunt for Another…',
+    'Show TPU'
+  ]);
+  // It is there again: what was lost with it can run.
+  Notification.dismiss();
+  changes.tpu(connectedTPU({ zone: 'us-west4-a', id: '9' }));
+  expect(notified().sort()).toEqual([
+    'error: one.ipynb: Its host is gone. Do this. my-tpu is connected again.',
+    'error: two.ipynb: It was preempted. Do this. my-tpu is connected again.'
+  ]);
+});
+
 it('says once that Google preempted a TPU', async () => {
   const { model, changes } = await openModel();
   addNotifications(actionsOf(model), () => true, NOTEBOOKS);

@@ -27,12 +27,15 @@ const IDS = [
   'jupyter-tpu:drive',
   'jupyter-tpu:file-menu',
   'jupyter-tpu:kernel-replay',
+  'jupyter-tpu:kernel-starts',
   'jupyter-tpu:kernel-socket',
   'jupyter-tpu:kernel-filter',
   'jupyter-tpu:kernel-connections',
   'jupyter-tpu:connection-dialog',
   'jupyter-tpu:running-cells',
+  'jupyter-tpu:early-cells',
   'jupyter-tpu:kernelspecs',
+  'jupyter-tpu:chips-in-use',
   'jupyter-tpu:dead-kernels',
   'jupyter-tpu:runs',
   'jupyter-tpu:jobs',
@@ -121,7 +124,8 @@ it.each(IDS)('without %s the parts that do not need it work', async id => {
   const needed: { [token: string]: string } = {
     [ITPUModel.name]: 'jupyter-tpu:model',
     [ITPUActions.name]: 'jupyter-tpu:commands',
-    'jupyter-tpu:IKernelReplay': 'jupyter-tpu:kernel-replay'
+    'jupyter-tpu:IKernelReplay': 'jupyter-tpu:kernel-replay',
+    'jupyter-tpu:IKernelStarts': 'jupyter-tpu:kernel-starts'
   };
   const works = (other: string): boolean =>
     other !== id &&

@@ -110,6 +110,10 @@ describe('the dialog for a tunnel', () => {
 
   it('says what a port is, and opens none that is wrong', async () => {
     const { server, inputs } = await open();
+    const select = vi.spyOn(inputs[0], 'select');
+    inputs[0].blur();
+    inputs[0].focus();
+    expect(select).toHaveBeenCalled(); // what is typed replaces the port
     const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
     type(inputs[1], '70000');
     await shows(dialog, 'Enter a number from 1 to 65535.');

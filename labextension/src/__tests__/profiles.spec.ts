@@ -17,7 +17,7 @@ it('traces all hosts, opens the trace, and names a host that failed', async () =
   const tpu = connectedTPU();
   const problem = { message: 'Host 1 is away.', reason: 'UNREACHABLE' };
   const traces = [
-    { host: 0, state: 'done', problem: null },
+    { host: 0, state: 'done', problem: null, kernel_idle: true },
     { host: 0, state: 'idle', problem },
     { host: 1, state: 'failed', problem: { ...problem, hint: 'Try again.' } }
   ];
@@ -41,7 +41,7 @@ it('traces all hosts, opens the trace, and names a host that failed', async () =
   ]);
   expect(shown).toHaveBeenCalledOnce();
   expect(notified()[0]).toBe(
-    'warning: Host 1 was not traced: Host 1 is away. Try again.'
+    'warning: Host 1 was not traced: Host 1 is away. Try again. The kernel on host 0 was idle, so nothing ran. Trace while a cell runs.'
   );
 });
 

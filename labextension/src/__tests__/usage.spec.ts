@@ -83,7 +83,7 @@ it('shows who has what, why it may be incomplete, and what can be done', async (
   await commands.execute(CommandIDs.usage);
   await shows(
     node,
-    'You hold 8 of 24 chips · about $9.60 an hour · about $88.32 so far · failed queued resources use quota for 16 chips',
+    'You hold 8 of 24 chips · about $9.60 an hour · about $88.32 so far · preempted TPUs and failed queued resources use quota for 16 chips',
     'carl has no chips',
     'us-east5-a did not answer.',
     'Forgotten?',

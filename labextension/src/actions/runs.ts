@@ -92,7 +92,7 @@ export async function trace(
 async function openExample(tpu: ITPU, { open }: Actions): Promise<void> {
   const [environment] = startableEnvironments(tpu);
   const examples = exampleTitles();
-  await ask({
+  const asked = await ask({
     title: trans.__('Open an Example on %1', tpu.name),
     accept: trans.__('Open'),
     initial: { example: examples[0][0] },
@@ -103,9 +103,12 @@ async function openExample(tpu: ITPU, { open }: Actions): Promise<void> {
         kind: 'select',
         choices: examples
       }
-    ],
-    submit: ({ example }) => open.examples.open(example, environment)
+    ]
   });
+  if (asked) {
+    // After the dialog, which gives the focus back to where it was.
+    await open.examples.open(asked.example, environment);
+  }
 }
 
 async function openPort(tpu: ITPU, { open }: Actions): Promise<void> {

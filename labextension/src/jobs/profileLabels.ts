@@ -16,16 +16,25 @@ export function hostsByProblem(
   ).map(([text, same]) => [text, [...new Set(same.map(({ host }) => host))]]);
 }
 
-/** A sentence for hosts without a trace, or with a program that could not be traced. */
+/** A sentence for hosts without a trace, with a program that could not be traced, or where no cell ran. */
 export function untraced({ traces }: IProfile): string[] {
   const done = traces.filter(({ state }) => state === 'done');
   const named = traces.filter(
     ({ host, state }) =>
       state === 'failed' || !done.some(other => other.host === host)
   );
-  return hostsByProblem(named).map(([text, hosts]) =>
-    hosts.length === 1
-      ? trans.__('Host %1 was not traced: %2', hosts[0], text)
-      : trans.__('Hosts %1 were not traced: %2', hostRanges(hosts), text)
-  );
+  const idle = traces.filter(trace => trace.kernel_idle);
+  return [
+    ...hostsByProblem(named).map(([text, hosts]) =>
+      hosts.length === 1
+        ? trans.__('Host %1 was not traced: %2', hosts[0], text)
+        : trans.__('Hosts %1 were not traced: %2', hostRanges(hosts), text)
+    ),
+    ...[...new Set(idle.map(({ host }) => host))].map(host =>
+      trans.__(
+        'The kernel on host %1 was idle, so nothing ran. Trace while a cell runs.',
+        host
+      )
+    )
+  ];
 }

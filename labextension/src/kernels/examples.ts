@@ -6,6 +6,7 @@ import { CommandRegistry } from '@lumino/commands';
 
 import { IEnvironment } from '../rest/api';
 import { trans } from '../ui/translation';
+import { openDocument } from './kernelWidget';
 
 /** Loaded when one is opened. */
 const NOTEBOOKS = {
@@ -62,7 +63,7 @@ export class Examples {
         content: { ...content, metadata: { ...metadata, kernelspec } }
       });
     }
-    await this._commands.execute('docmanager:open', { path });
+    await openDocument(this._commands, path);
   }
 
   /** The user's copy, with their changes; null if there is none. */

@@ -22,10 +22,14 @@ import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
 import { attempt } from '../ui/attempt';
 import { loadTranslation } from '../ui/translation';
+import { ChipsInUse } from './chipsInUse';
 import { closeConnectionDialog } from './connectionDialog';
 import { notifyOfConnectionProblems } from './connectionProblems';
+import { ICells, queueEarlyCells } from './earlyCells';
 import { IKernelReplay, KernelReplay } from './replay';
+import { IKernelStarts, KernelStarts } from './kernelStarts';
 import { restoreRunningCells } from './runningCells';
+import { ServerKernels } from './serverKernels';
 import { KernelStatus, replayingSocket } from './socket';
 
 /** Milliseconds between two looks for a dead kernel, and until JupyterLab looks itself. */
@@ -39,6 +43,15 @@ const replay: ServiceManagerPlugin<KernelReplay> = {
   activate: () => new KernelReplay()
 };
 
+const starts: ServiceManagerPlugin<KernelStarts> = {
+  id: 'jupyter-tpu:kernel-starts',
+  description:
+    'Holds starts of kernels while the chips of their TPU are in use.',
+  autoStart: true,
+  provides: IKernelStarts,
+  activate: () => new KernelStarts()
+};
+
 /**
  * JupyterLab's own server settings with another class of sockets. Registered after JupyterLab's
  * plugin, it takes its place; when it is disabled, JupyterLab's is used.
@@ -49,8 +62,12 @@ const socket: ServiceManagerPlugin<ServerConnection.ISettings> = {
     'Connects to kernels on TPUs so that each output arrives once, also after an interruption.',
   autoStart: true,
   provides: IServerSettings,
-  optional: [IKernelReplay],
-  activate: (_: null, replay: KernelReplay | null) => {
+  optional: [IKernelReplay, IKernelStarts],
+  activate: (
+    _: null,
+    replay: KernelReplay | null,
+    starts: KernelStarts | null
+  ) => {
     const settings = ServerConnection.makeSettings();
     const base = replay
       ? replayingSocket(settings.WebSocket, {
@@ -59,7 +76,11 @@ const socket: ServiceManagerPlugin<ServerConnection.ISettings> = {
         })
       : settings.WebSocket;
     // JupyterLab's socket for events is the model's, too.
-    return { ...settings, WebSocket: observedSocket(base) };
+    return {
+      ...settings,
+      WebSocket: observedSocket(base),
+      fetch: starts?.holding(settings.fetch) ?? settings.fetch
+    };
   }
 };
 
@@ -114,6 +135,25 @@ const runningCells: JupyterFrontEndPlugin<void> = {
     restoreRunningCells(app.shell, app.serviceManager.contents, replay)
 };
 
+const earlyCells: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:early-cells',
+  description: 'Lets cells wait for a kernel that is starting.',
+  autoStart: true,
+  activate: ({ docRegistry }: JupyterFrontEnd) => {
+    docRegistry.addWidgetExtension('Notebook', {
+      createNew: (panel, context) => {
+        void context.ready.then(() => {
+          const { widgets } = (panel as unknown as { content: ICells }).content;
+          const cell = widgets?.find(({ model }) => model.type === 'code');
+          if (cell) {
+            queueEarlyCells(cell);
+          }
+        });
+      }
+    });
+  }
+};
+
 const kernelspecs: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:kernelspecs',
   description:
@@ -125,6 +165,18 @@ const kernelspecs: JupyterFrontEndPlugin<void> = {
     model.kernelspecsChanged.connect(
       () => void attempt(kernelspecs.refreshSpecs())
     );
+  }
+};
+
+const chips: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:chips-in-use',
+  description:
+    'Asks what to do when a kernel can’t start because the chips of its TPU are in use.',
+  autoStart: true,
+  requires: [IKernelStarts, ITPUModel],
+  activate: (app: JupyterFrontEnd, starts: KernelStarts, model: TPUModel) => {
+    const kernels = new ServerKernels(app.serviceManager, app.commands);
+    new ChipsInUse(app.shell, model, kernels, starts);
   }
 };
 
@@ -192,11 +244,14 @@ async function lookUp(
 
 export default [
   replay,
+  starts,
   socket,
   filter,
   connections,
   connectionDialog,
   runningCells,
+  earlyCells,
   kernelspecs,
+  chips,
   deadKernels
 ];

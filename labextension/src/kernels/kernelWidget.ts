@@ -2,12 +2,17 @@
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Kernel } from '@jupyterlab/services';
+import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
 export interface IKernelWidget {
   sessionContext: {
+    name: string;
     path: string;
-    session: { kernel: Kernel.IKernelConnection | null } | null;
+    session: {
+      id: string;
+      kernel: Kernel.IKernelConnection | null;
+    } | null;
   };
 }
 
@@ -43,4 +48,20 @@ export function findDocument(
     const relative = sessionContext.path?.replace(/^\w+:/, '');
     return !!relative && absolute.endsWith(`/${relative}`);
   });
+}
+
+/**
+ * Opens a document, and gives it the focus when its content is there: JupyterLab does not, and until
+ * then the menus are about another tab.
+ */
+export async function openDocument(
+  commands: CommandRegistry,
+  path: string
+): Promise<void> {
+  const widget = (await commands.execute('docmanager:open', { path })) as
+    (Widget & { revealed?: Promise<void> }) | undefined; // in a window of its own
+  await widget?.revealed;
+  if (!widget?.isDisposed) {
+    widget?.activate();
+  }
 }

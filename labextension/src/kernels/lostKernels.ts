@@ -4,9 +4,9 @@
 import { Notification } from '@jupyterlab/apputils';
 
 import { Actions } from '../actions/actions';
-import { IKernel, ITPU } from '../rest/api';
+import { isGone } from '../model/availableActions';
+import { ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
-import { notify } from '../ui/notify';
 import { problemLine } from '../ui/text';
 import { trans } from '../ui/translation';
 import { kernelName } from './kernelLabels';
@@ -31,10 +31,18 @@ interface ILoss {
   offered: boolean;
 }
 
+/**
+ * onEndedTPU: takes a kernel that was lost with a TPU that Google has ended, which has a notification
+ * of its own.
+ */
 export function addLostKernels(
   actions: Actions,
-  notebooks: IOpenNotebooks
-): void {
+  notebooks: IOpenNotebooks,
+  onEndedTPU: (tpu: ITPU, kernel: string) => void
+): {
+  /** The kernels that were lost with a TPU; what was said of them goes away. */
+  take: (tpu: string) => string[];
+} {
   const { model } = actions;
   const losses = new Map<string, ILoss>();
   const isConnected = (name: string) =>
@@ -67,10 +75,6 @@ export function addLostKernels(
   };
   model.kernelProblem.connect((_, kernel) => {
     const { reason } = kernel.problem!;
-    if (reason === 'CHIPS_HELD') {
-      sayHeld(actions, kernel);
-      return;
-    }
     const isOpen = notebooks.isOpen(kernel.notebook);
     const isShutDown = reason === 'CANCELLED';
     if (isShutDown && kernel.notebook && !isOpen) {
@@ -79,7 +83,7 @@ export function addLostKernels(
     const why = problemLine(kernel.problem);
     const key = `${kernel.tpu} ${why}`;
     let loss = losses.get(key);
-    if (!loss || !Notification.manager.has(loss.id)) {
+    if (!loss || (loss.id && !Notification.manager.has(loss.id))) {
       loss = {
         id: '',
         why,
@@ -95,7 +99,14 @@ export function addLostKernels(
     if (isOpen && !isShutDown) {
       loss.paths.add(kernel.notebook); // what was shut down is not to run again
     }
-    say(loss, false);
+    const ended = model.tpus.find(
+      tpu => tpu.name === kernel.tpu && isGone(tpu)
+    );
+    if (ended) {
+      onEndedTPU(ended, kernelName(kernel));
+    } else {
+      say(loss, false);
+    }
   });
   model.stateChanged.connect(() => {
     for (const loss of losses.values()) {
@@ -104,26 +115,16 @@ export function addLostKernels(
       }
     }
   });
-}
-
-/** This kernel is running; another one was not started because of it. */
-function sayHeld(actions: Actions, kernel: IKernel): void {
-  const withTPU = (act: (tpu: ITPU) => unknown) => () => {
-    const tpu = actions.model.tpuOf(kernel);
-    return tpu && act(tpu);
+  return {
+    take: tpu => {
+      const lost = [...losses.values()].filter(
+        loss => loss.tpu === tpu && Notification.manager.has(loss.id)
+      );
+      return lost.flatMap(loss => {
+        Notification.dismiss(loss.id);
+        loss.id = '';
+        return [...loss.names];
+      });
+    }
   };
-  notify.warning(
-    kernel.problem!.message,
-    {
-      label: trans.__('Shut Down %1', kernelName(kernel)),
-      callback: withTPU(tpu =>
-        actions.kernels.shutDown(tpu, { ...kernel, problem: null })
-      )
-    },
-    {
-      label: trans.__('Free Chips…'),
-      callback: withTPU(tpu => actions.act('chips', tpu))
-    },
-    actions.showTPU
-  );
 }

@@ -1,4 +1,4 @@
-// A line at the top of notebooks and consoles about the TPU that they use.
+// Lines at the top of notebooks and consoles.
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { BoxPanel, Widget } from '@lumino/widgets';
@@ -12,7 +12,54 @@ import { kernelWidgets } from './kernelWidget';
 /** JupyterLab's place between a document's toolbar and its content. */
 type Headed = Widget & { contentHeader?: BoxPanel };
 
-/** Shows the lines that *look* gives it, each time when something has changed. */
+/** Shows a line with buttons in a document. */
+type ShowLine = (
+  widget: Widget,
+  text: string,
+  actions: INotificationAction[]
+) => void;
+
+/** Whether kernels of the kernelspec *name* run on a TPU. */
+export function runsOn(name: string, { environments }: ITPU): boolean {
+  // Kernels with chips of their own, and pod kernels, have a kernelspec whose name is longer.
+  return environments.some(
+    ({ kernelspec }) => kernelspec && `${name}-`.startsWith(`${kernelspec}-`)
+  );
+}
+
+/** One line in each of some documents. */
+export class HeadLines {
+  /** Shows the lines that *look* gives it, and no others. */
+  update(look: (show: ShowLine) => void): void {
+    const shown = new Set<Widget>();
+    look((widget: Headed, text, actions) => {
+      const { contentHeader } = widget;
+      if (!contentHeader) {
+        return;
+      }
+      shown.add(widget);
+      const before = this._lines.get(widget);
+      const key = [text, ...actions.map(({ label }) => label)].join('\n');
+      if (before?.node.dataset.key !== key) {
+        before?.dispose();
+        const line = new Line(text, actions);
+        line.node.dataset.key = key;
+        contentHeader.addWidget(line);
+        this._lines.set(widget, line);
+      }
+    });
+    for (const [widget, line] of this._lines) {
+      if (!shown.has(widget)) {
+        line.dispose();
+        this._lines.delete(widget);
+      }
+    }
+  }
+
+  private _lines = new Map<Widget, Line>();
+}
+
+/** Shows the lines about TPUs that *look* gives it, each time when something has changed. */
 export class NotebookNotices {
   constructor(
     private _shell: JupyterFrontEnd.IShell,
@@ -24,52 +71,35 @@ export class NotebookNotices {
   }
 
   update(): void {
-    this._shown = new Set();
-    this._look(this);
-    for (const [widget, line] of this._lines) {
-      if (!this._shown.has(widget)) {
-        line.dispose();
-        this._lines.delete(widget);
-      }
-    }
+    this._lines.update(show => {
+      this._show = show;
+      this._look(this);
+    });
   }
 
   /** Shows *text*, with a button, in the documents whose kernels run on a TPU. */
   show(tpu: ITPU, text: string, action: INotificationAction): void {
-    const kernelspecs = tpu.environments.map(({ kernelspec }) => kernelspec);
     for (const widget of kernelWidgets(this._shell)) {
-      const { contentHeader }: Headed = widget;
-      const name = widget.sessionContext.session?.kernel?.name ?? '';
-      // Kernels with chips of their own have a kernelspec whose name is longer.
-      if (
-        contentHeader &&
-        kernelspecs.some(spec => spec && `${name}-`.startsWith(`${spec}-`))
-      ) {
-        this._shown.add(widget);
-        const before = this._lines.get(widget);
-        if (before?.node.dataset.text !== text) {
-          before?.dispose();
-          const line = new Line(text, action);
-          contentHeader.addWidget(line);
-          this._lines.set(widget, line);
-        }
+      if (runsOn(widget.sessionContext.session?.kernel?.name ?? '', tpu)) {
+        this._show?.(widget, text, [action]);
       }
     }
   }
 
-  private _lines = new Map<Widget, Line>();
-  private _shown = new Set<Widget>();
+  private _lines = new HeadLines();
+  private _show?: ShowLine;
 }
 
 class Line extends Widget {
-  constructor(text: string, { label, callback }: INotificationAction) {
+  constructor(text: string, actions: INotificationAction[]) {
     super();
     this.addClass('jp-tpu-Notice');
     this.node.setAttribute('role', 'status');
-    this.node.dataset.text = text;
     this.node.append(
       element('span', { title: text }, text),
-      textButton(label, 'jp-tpu-Link', callback)
+      ...actions.map(({ label, callback }) =>
+        textButton(label, 'jp-tpu-Link', callback)
+      )
     );
   }
 }

@@ -4,6 +4,7 @@ import { ServiceManager } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 
 import { Store } from '../ui/store';
+import { openDocument } from './kernelWidget';
 
 /** What the panel needs of them. */
 export type IServerKernels = Store &
@@ -43,7 +44,7 @@ export class ServerKernels extends Store {
     await Promise.all([kernels.refreshRunning(), sessions.refreshRunning()]);
     const session = this._sessionOf(kernel);
     if (session) {
-      await this._commands.execute('docmanager:open', { path: session.path });
+      await openDocument(this._commands, session.path);
     }
   }
 

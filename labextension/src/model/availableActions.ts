@@ -13,6 +13,11 @@ export function startableEnvironments(tpu: ITPU): IEnvironment[] {
   );
 }
 
+/** Whether Google has ended it for good. */
+export function isGone({ state }: Pick<ITPU, 'state'>): boolean {
+  return state === 'PREEMPTED' || state === 'TERMINATED';
+}
+
 /** Whether an operation of these kinds is running; without kinds: any that others must wait for. */
 export function isBusy(
   operations: IOperation[],

@@ -77,7 +77,7 @@ export class Synchronizer extends Resources {
   readonly operationEnded = new Signal<this, IOperation>(this);
   /** What the model does not keep has changed. */
   readonly unlistedChanged = new Signal<this, IChange>(this);
-  /** A kernel died unexpectedly, or it holds the chips that another one needs (`CHIPS_HELD`). */
+  /** A kernel died unexpectedly. */
   readonly kernelProblem = new Signal<this, IKernel>(this);
 
   /** Why there is no list, or why it may be incomplete. */
@@ -172,9 +172,6 @@ export class Synchronizer extends Resources {
     }
     if (kernel?.problem && !change.gone) {
       this.kernelProblem.emit(kernel);
-      if (kernel.problem.reason === 'CHIPS_HELD') {
-        return; // a notification only: the kernel's state is unchanged
-      }
     }
     this._pendingChanges?.push(change);
     this._apply(change);

@@ -5,6 +5,7 @@ import { TPUClient } from '../rest/client';
 import { ListForm } from '../ui/listForm';
 
 const EMPTY: Required<IBudget> = {
+  folder: '',
   who: 'agent',
   day: null,
   total: null,

@@ -31,8 +31,8 @@ export function ownerSummary(owner: IOwnerUsage, chips: number): string {
     unpriced > 0 && trans.__('%1 without a known price', unpriced),
     blocked > 0 &&
       trans._n(
-        'failed queued resources use quota for %1 chip',
-        'failed queued resources use quota for %1 chips',
+        'preempted TPUs and failed queued resources use quota for %1 chip',
+        'preempted TPUs and failed queued resources use quota for %1 chips',
         blocked
       )
   );

@@ -19,7 +19,7 @@ import { findDocument } from '../kernels/kernelWidget';
 import { addLostKernels, IOpenNotebooks } from '../kernels/lostKernels';
 import { runAbove } from '../kernels/runAbove';
 import { queuedState } from '../lifecycle/queuedLabels';
-import { startableEnvironments } from '../model/availableActions';
+import { isGone, startableEnvironments } from '../model/availableActions';
 import { keyOf } from '../model/resources';
 import { StoredIds } from '../model/storedIds';
 import { maintenanceText } from '../panel/tpuLabels';
@@ -133,17 +133,49 @@ export function addNotifications(
       interrupted.set(id, shown);
     }
   };
-  // The names in each notification that Google has ended TPUs.
+  // The names in each notification that Google has ended TPUs, and the kernels that were lost.
   const told = new Map<string, string[]>();
+  const lostOn = new Map<string, Set<string>>();
+  const isOpen = (id: string) => Notification.manager.has(id);
+  const afterEnd = (tpu: ITPU): INotificationAction[] => {
+    const { type, zone, tier } = tpu;
+    const again = {
+      label: trans.__('Create Again…'),
+      callback: () => void actions.act('replace', model.tpu(keyOf(tpu)) ?? tpu)
+    };
+    const another = {
+      label: trans.__('Hunt for Another…'),
+      callback: () => void actions.openCreateForm({ type, zone, tier }, true)
+    };
+    const canReplace = actions.available(tpu).includes('replace');
+    return [...(canReplace ? [again] : [endOf(tpu)]), another, showTPU];
+  };
+  // One event is one notification: that of what was coming becomes that of its end.
+  const notifyOfEnd = (tpu: ITPU) => {
+    const { id, name, problem } = tpu;
+    const names = [...(lostOn.get(name) ?? [])].join(', ');
+    const text = problemLine(problem);
+    const message = names
+      ? trans.__('%1 Lost kernels: %2.', text, names)
+      : text;
+    const options = { autoClose: false as const, actions: afterEnd(tpu) };
+    const before = interrupted.get(id) ?? '';
+    if (isOpen(before)) {
+      Notification.update({ id: before, message, type: 'error', ...options });
+    } else {
+      interrupted.set(id, Notification.error(message, options));
+    }
+    told.set(interrupted.get(id)!, [name]);
+  };
   const notifyOfEnded = (ended: ITPU[]) => {
-    const open = [...told].filter(([id]) => Notification.manager.has(id));
+    for (const { name } of ended) {
+      lostOn.set(name, new Set(lostKernels.take(name)));
+    }
+    const open = [...told].filter(([id]) => isOpen(id));
     const before = open.flatMap(([, names]) => names);
     const names = [...before, ...ended.map(({ name }) => name)];
     if (names.length <= ENDED_SHOWN) {
-      for (const tpu of ended) {
-        const text = problemLine(tpu.problem);
-        told.set(notify.error(text, endOf(tpu), showTPU), [tpu.name]);
-      }
+      ended.forEach(notifyOfEnd);
       return;
     }
     open.forEach(([id]) => Notification.dismiss(id));
@@ -154,6 +186,12 @@ export function addNotifications(
     );
     told.set(notify.error(text, showTPU), names);
   };
+  const lostKernels = addLostKernels(actions, notebooks, (tpu, kernel) => {
+    const shown = lostOn.get(tpu.name)?.add(kernel);
+    if (shown && isOpen(interrupted.get(tpu.id) ?? '')) {
+      notifyOfEnd(tpu);
+    }
+  });
   model.stateChanged.connect(() => {
     const ended: ITPU[] = [];
     for (const tpu of model.tpus) {
@@ -162,8 +200,7 @@ export function addNotifications(
       if (coming && isNews(coming.news)) {
         notifyOfComing(tpu, coming.text);
       }
-      const gone = state === 'PREEMPTED' || state === 'TERMINATED';
-      if (gone && problem && isNews(`gone ${id}`)) {
+      if (isGone({ state }) && problem && isNews(`gone ${id}`)) {
         ended.push(tpu);
       }
       if (forgotten && isNews(`forgotten ${id}`)) {
@@ -192,7 +229,6 @@ export function addNotifications(
       notify.warning(text, page(trans.__('Show Queued Resources'), 'queued'));
     }
   });
-  addLostKernels(actions, notebooks);
 }
 
 const plugin: JupyterFrontEndPlugin<void> = {

@@ -6,6 +6,7 @@ import type { Actions } from '../actions/actions';
 import { stopTrying } from '../actions/questions';
 import { ITPUProps, useActions } from '../actions/useActions';
 import { EnvironmentAlert } from '../environments/environments';
+import { isGone } from '../model/availableActions';
 import { isSame } from '../model/resources';
 import { IEnvironment, IOperation, ITPU } from '../rest/api';
 import { Alert, TextButton } from '../ui/elements';
@@ -71,10 +72,9 @@ export function Alerts({
     .find(operation => operation.undeleted === 'retrying');
   const maintenance = maintenanceText(tpu);
   const isTheProblem = (one: IEnvironment) => isSame(one.problem, tpu.problem);
-  const gone = tpu.state === 'PREEMPTED' || tpu.state === 'TERMINATED';
   // That it is gone; but not why it can't be deleted.
   const known =
-    explained && gone && !refused && tpu.problem?.reason === 'CONFLICT';
+    explained && isGone(tpu) && !refused && tpu.problem?.reason === 'CONFLICT';
   return (
     <>
       {/* While it goes on, the TPU's problem says so. */}

@@ -10,10 +10,10 @@ import { ITranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
 import { loadTranslation } from '../ui/translation';
+import { OUT_OF_STEP, removeOnStart } from './restartOffers';
 
 /** Given by the conductor: jupyter_tpu/agent/pod. */
 const HOSTS = 'application/vnd.jupyter-tpu.hosts+json';
-const OUT_OF_STEP = 'application/vnd.jupyter-tpu.out-of-step+json';
 
 /** Fills an element with what a model says. */
 type Fill = (node: HTMLElement, model: IRenderMime.IMimeModel) => Promise<void>;
@@ -47,6 +47,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
     add(OUT_OF_STEP, async node => {
       const { restartButtons } = await import('./restartButtons');
       node.replaceChildren(restartButtons(app));
+    });
+    app.docRegistry.addWidgetExtension('Notebook', {
+      createNew: panel => removeOnStart(panel as never)
     });
   }
 };

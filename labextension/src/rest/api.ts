@@ -121,6 +121,11 @@ export interface IBudget {
   types?: string[];
   /** Only this zone. By default all. */
   zones?: string[];
+  /**
+   * The folder of the Jupyter server's computer whose files agents may copy. By
+   * default that in which Jupyter runs, if it is not your home folder.
+   */
+  folder?: string;
 }
 
 /**
@@ -354,6 +359,7 @@ export interface ICopyFiles {
   overwrite?: boolean;
   /** Create the folder of the destination if it is missing. */
   make_folder?: boolean;
+  agents_folder?: string;
 }
 
 /**
@@ -446,6 +452,7 @@ export interface ICreateTPU {
   subnetwork?: string | null;
   /** Labels. */
   labels?: { [key: string]: string };
+  once?: string;
   confirm_price?: boolean;
   max_price?: number | null;
   options?: INodeOptions;
@@ -1319,6 +1326,7 @@ export interface IOwnerUsage {
 /** The body of a request to pass tokens on. */
 export interface IPassTokens {
   names: string[];
+  agents?: boolean;
 }
 
 /** What a TPU would cost at most, for an hour: carry it out by its id. */
@@ -1882,6 +1890,7 @@ export interface IStartJob {
    * preemption.
    */
   restart_with_tpu?: boolean;
+  who?: string;
 }
 
 /** A Ray cluster to start on all hosts of a TPU. */
@@ -1911,6 +1920,7 @@ export interface IStartRun {
   environment?: string | null;
   input?: boolean;
   stop_unwatched?: number | null;
+  who?: string;
 }
 
 /** What a stopped TPU may cost when it is started again. */
@@ -2004,6 +2014,7 @@ export interface ISyncProject {
   max_file?: number;
   /** Refuse folders larger than this. In MB. */
   max_total?: number;
+  agents_folder?: string;
 }
 
 /** How a sync went, or its last round. Lists have at most 200 entries. */
@@ -2060,6 +2071,7 @@ export interface ITPU {
   not_yours: boolean;
   forgotten: boolean;
   agents_may_use: boolean;
+  planned_by: string;
   operations: string[];
   labels: { [key: string]: string };
   queued: string;
@@ -2101,6 +2113,7 @@ export interface IToken {
   name: string;
   source: string;
   hint: string;
+  agents: boolean;
 }
 
 /** How one program of a host was traced. */
@@ -2114,6 +2127,7 @@ export interface ITrace {
   bytes: number;
   began: number;
   ended: number;
+  kernel_idle: boolean;
 }
 
 /**

@@ -6,10 +6,14 @@ import { withSentences } from './sentences';
 /**
  * Besides the server's reasons. MISSING: the server extension is not enabled; NETWORK: the server does
  * not answer; DENIED: it refuses this user; STATUS: another error of HTTP, which is the message;
- * CLOSED: what was opened is closed already. `failureText` has the texts.
+ * CLOSED: what was opened is closed already; OUTDATED: a part of this page is not there any more.
+ * `failureText` has the texts.
  */
 export type FailureReason =
-  Reason | 'CLOSED' | 'DENIED' | 'MISSING' | 'NETWORK' | 'STATUS';
+  Reason | 'CLOSED' | 'DENIED' | 'MISSING' | 'NETWORK' | 'OUTDATED' | 'STATUS';
+
+/** The names of the errors when a part of the page can't be loaded, which an upgrade has replaced. */
+const LOADING_ERRORS = ['ChunkLoadError', 'ScriptExternalLoadError'];
 
 /** Why a call failed. */
 export class Failure extends Error {
@@ -42,6 +46,9 @@ export class Failure extends Error {
     }
     if (Failure.isNetworkError(error)) {
       return new Failure('', 'NETWORK');
+    }
+    if (error instanceof Error && LOADING_ERRORS.includes(error.name)) {
+      return new Failure('', 'OUTDATED');
     }
     return new Failure(
       error instanceof Error ? error.message : String(error),

@@ -27,6 +27,25 @@ export async function confirm(
   return result.button.accept;
 }
 
+/** Asks which of several things to do; null: none. Enter alone chooses none. */
+export async function choose(
+  title: string,
+  text: string | JSX.Element,
+  choices: readonly string[]
+): Promise<number | null> {
+  const buttons = [
+    Dialog.cancelButton({ label: trans.__('Cancel') }),
+    ...choices.map(label => Dialog.okButton({ label }))
+  ];
+  const { button } = await showDialog({
+    title,
+    body: inDialog(text),
+    defaultButton: 0,
+    buttons
+  });
+  return button.accept ? choices.indexOf(button.label) : null;
+}
+
 /**
  * Shows something; other buttons than *Close* may stand before that, and Enter alone may press one of
  * them. Returns which was chosen.

@@ -66,6 +66,12 @@ export function failureText(
       message: trans.__('The Jupyter server refused the request.'),
       hint: trans.__('Check that you are logged in.')
     },
+    OUTDATED: {
+      message: trans.__('This part of the page could not be loaded.'),
+      hint: trans.__(
+        'The TPU extension may have been upgraded. Save your work, then reload the page.'
+      )
+    },
     STATUS: {
       message: trans.__(
         'The Jupyter server answered with an error: %1',

@@ -267,6 +267,7 @@ function Control(props: {
           min={1}
           max={65535}
           defaultValue={value as string}
+          onFocus={({ target }) => target.select()} // what is typed replaces it
           onChange={({ target }) =>
             // What is no number has no value, but is no empty field either.
             onChange(target.validity.badInput ? '?' : target.value.trim())
@@ -282,6 +283,7 @@ function Control(props: {
           ref={input}
           type={kind === 'path' ? 'text' : kind}
           value={text}
+          onFocus={({ target }) => kind === 'number' && target.select()}
           onChange={({ target }) => type(target.value)}
         />
       );

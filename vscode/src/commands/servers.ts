@@ -5,7 +5,7 @@ import * as vscode from 'vscode';
 import { Failure } from '../../../labextension/src/rest/failure';
 import { trans } from '../../../labextension/src/ui/translation';
 import { NodeClient } from '../client';
-import { installer, succeeds } from '../localServer';
+import { installer, RUN_MODULE, succeeds } from '../localServer';
 import { settings } from '../source';
 import { ask, Commands, must } from './context';
 
@@ -61,7 +61,7 @@ export async function install(commands: Commands): Promise<void> {
   const environment = sources.environment();
   const [program, args] = installer(
     python,
-    await succeeds(python, ['-m', 'pip', '--version'], environment),
+    await succeeds(python, [...RUN_MODULE, 'pip', '--version'], environment),
     await succeeds('uv', ['--version'], environment)
   );
   const name = trans.__('Install jupyter-tpu');

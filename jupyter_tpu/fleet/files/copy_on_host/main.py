@@ -4,6 +4,7 @@ import json
 import os
 import sys
 
+from ....environment.on_host.tree import is_private
 from ....environment.transfer.messages import Peer, Reports, TransferFailure, decoded, failure
 from ....environment.transfer.other_host import other_host
 from .entries import from_home
@@ -22,6 +23,10 @@ def forward(list_id, targets, command, report, **settings):
         return send(peer, listing, report)
 
 
+def _is_private(root, path, is_folder):
+    return is_private(path)
+
+
 def main():
     reader, writer = sys.stdin.buffer, sys.stdout.buffer
     request = json.loads(reader.readline())
@@ -31,7 +36,8 @@ def main():
         if call == "receive":
             Receiver(peer, report=lambda *_: None, **request).receive()
         elif call == "send":
-            listing = Listing([from_home(path) for path in request["sources"]]).walk()
+            tops = [from_home(path) for path in request["sources"]]
+            listing = Listing(tops, *([_is_private] if request["for_agent"] else [])).walk()
             send(peer, listing, lambda *_: None)
         elif call == "list":
             listing = Listing([from_home(path) for path in request["sources"]]).walk()

@@ -1,7 +1,8 @@
 """The end that gets the files.
 
 A file is written under another name until it is whole (`transfer.part_file`). A folder that is new
-is written under such a name, too.
+is written in a private folder of such a name, which the next copy finds again. Folders are opened
+once, and what is below them by these: others may write next to what is copied.
 
 Of two copies of the same file at once, the one that does not find its own file there at the end
 says so (BUSY), and changes nothing.
@@ -14,7 +15,9 @@ import contextlib
 import errno
 import os
 import stat
+from typing import NamedTuple
 
+from ....environment.on_host.tree import is_private
 from ....environment.transfer.contents import (
     DELTA_FROM,
     NotReceived,
@@ -24,6 +27,7 @@ from ....environment.transfer.contents import (
 )
 from ....environment.transfer.messages import (
     NAMED,
+    PART,
     TransferFailure,
     checked_problem,
     decoded,
@@ -32,12 +36,23 @@ from ....environment.transfer.messages import (
     problem,
     protocol_error,
 )
-from ....environment.transfer.part_file import Folder, part_name
+from ....environment.transfer.part_file import Folder, is_own, part_name
 from .entries import CopyEntry, check_entries, check_names, from_home, kind_of, same
 from .sender import save_list
 
 #: Files, and characters of their names, that one copy has at most.
 MOST, NAMES = 2_000_000, 256 << 20
+
+
+class _Top(NamedTuple):
+    """Where a root is written: an open folder, its path, and the root's name in it. is_new: it is
+    not the name that it gets at the end.
+    """
+
+    folder: Folder
+    path: bytes
+    name: bytes
+    is_new: bool = False
 
 
 class Receiver:
@@ -49,6 +64,8 @@ class Receiver:
     rights: those of a file's owner, group and others that files can get.
     make_folder: whether a folder that is missing is created for the destination.
     allows_link(path, target): whether a symbolic link is made; *path* is below its root.
+    may_write(path): for a coding agent, whether a root may be there; hidden files and credentials
+    are refused then. None: for a person.
     """
 
     def __init__(
@@ -62,7 +79,9 @@ class Receiver:
         rights=0o777,
         allows_link=lambda path, target: True,
         make_folder=False,
+        may_write=None,
     ):
+        self._may_write = may_write
         self._peer = peer
         self._asked = asked
         self._rights = rights
@@ -78,8 +97,18 @@ class Receiver:
         self._unlisted = 0  # problems that are counted only
         self._written = 0
         self._bytes = 0
+        self._folders = contextlib.ExitStack()  # open ones
+        self._by_path = {}  # those of roots
+        self._private = {}  # our own in these
 
     def receive(self):
+        with self._folders:
+            result = self._receive()
+        self._peer.send(result=result)
+        self._peer.flush()
+        return result
+
+    def _receive(self):
         characters = 0
         while "listed" not in (message := self._peer.receive()):
             batch = [CopyEntry(*fields) for fields in message["entries"]]
@@ -94,7 +123,9 @@ class Receiver:
         if self._asked is not None:
             check_names(self._names, self._asked)
         self._targets = self._resolve()
-        self._bases = [self._base(root) for root in range(len(self._targets))]
+        if self._may_write is not None:
+            self._check_closed()
+        self._tops = [self._top(root) for root in range(len(self._targets))]
         self._remove_stale_files()
         needed, unchanged, links = self._compare()
         self._make_folders()
@@ -119,7 +150,7 @@ class Receiver:
         self._finish_folders()
         if self._list_id:
             save_list(self._list_id, self._targets, self._entries)
-        result = {
+        return {
             "files": self._written,
             "bytes": self._bytes,
             "unchanged": unchanged,
@@ -127,9 +158,6 @@ class Receiver:
             "problem_count": len(self._problems) + self._unlisted,
             "targets": [decoded(target) for target in self._targets],
         }
-        self._peer.send(result=result)
-        self._peer.flush()
-        return result
 
     # ---- where
 
@@ -164,22 +192,52 @@ class Receiver:
         if not os.path.isdir(os.path.dirname(target)):
             raise TransferFailure("ENOTDIR", decoded(target))
 
-    def _base(self, root):
-        """Where a root is written: at its target, unless it is a new folder."""
+    def _check_closed(self):
+        closed = [path for path in map(decoded, self._targets) if not self._may_write(path)]
+        closed += [entry.path for entry in self._entries if entry.path and is_private(entry.path)]
+        if closed:
+            raise TransferFailure("CLOSED", closed[0])
+
+    def _top(self, root):
+        """Where a root is written: its folder, and its name in that."""
         target = self._targets[root]
         kind = next((e.kind for e in self._entries if e.root == root and not e.path), "")
         if kind == "dir" and not os.path.lexists(target):
-            folder, name = os.path.split(target)
-            return os.path.join(folder, part_name(name, self._names[root]))
+            return self._new_top(*os.path.split(target))
         if os.path.isdir(target) != (kind == "dir"):
             code = "EISDIR" if kind == "file" else "IN_THE_WAY"
             raise TransferFailure(code, decoded(target))
         # The one that is named may be a link: what it leads to is written.
-        return os.path.realpath(target)
+        folder, name = os.path.split(os.path.realpath(target))
+        return _Top(self._open(folder), folder, name)
+
+    def _new_top(self, path, name):
+        """A new root in a private folder next to it. Others may move what they like to the name of
+        the private one, but do not know the name in it.
+        """
+        if path not in self._private:
+            folder, private = self._open(path), part_name(b"", "\0".join(self._names))
+            if not folder.make(private, 0o700) and not _is_private(folder.info(private)):
+                private = PART + os.urandom(8).hex().encode()
+                folder.make(private, 0o700)
+            self._folders.callback(_remove_if_empty, folder, private)
+            inner = self._folders.enter_context(folder.below(private))
+            self._private[path] = inner, os.path.join(path, private)
+        inner, place = self._private[path]
+        return _Top(inner, place, part_name(name, "folder"), is_new=True)
+
+    def _open(self, path):
+        if path not in self._by_path:
+            try:
+                folder = self._folders.enter_context(Folder.opened(path))
+            except OSError as error:
+                raise failure(error, path) from None
+            self._by_path[path] = folder
+        return self._by_path[path]
 
     def _is_new(self, root):
         """Whether it is a folder that gets its name at the end: all in it is ours."""
-        return self._bases[root] != os.path.realpath(self._targets[root])
+        return self._tops[root].is_new
 
     def _remove_stale_files(self):
         """Deletes what an earlier copy left in a new folder, and this one does not have."""
@@ -189,23 +247,21 @@ class Receiver:
             folder, name = os.path.split(path)
             known[path] = entry.kind
             known[os.path.join(folder, part_name(name, self._what(entry)))] = "file"
-        for root, base in enumerate(self._bases):
-            for folder, folders, files in os.walk(base, False) if self._is_new(root) else ():
-                for name in folders + files:
-                    path = os.path.join(folder, name)
-                    kind = kind_of(os.lstat(path).st_mode)
-                    if known.get(path) == kind:
-                        continue
-                    (os.rmdir if kind == "dir" else os.unlink)(path)
+        for top in filter(lambda top: top.is_new, self._tops):
+            for path, kind in reversed(_all_below(top.folder, top.name)):
+                if known.get(os.path.join(top.path, path)) != kind:
+                    above, name = os.path.split(path)
+                    with top.folder.below(above) as folder:
+                        (folder.remove_folder if kind == "dir" else folder.unlink)(name)
 
     def _path_of(self, entry):
-        base = self._bases[entry.root]
-        return os.path.join(base, encoded(entry.path)) if entry.path else base
+        """To look at what is there. What is written goes by open folders."""
+        return os.path.join(self._tops[entry.root].path, self._place_of(entry))
 
     def _place_of(self, entry):
-        """An existing folder that is no link, and the path below it."""
-        base = self._bases[entry.root]
-        return (base, encoded(entry.path)) if entry.path else os.path.split(base)
+        """Its path below the folder of its root."""
+        name = self._tops[entry.root].name
+        return os.path.join(name, encoded(entry.path)) if entry.path else name
 
     def _what(self, entry):
         """Names this content of a file."""
@@ -255,12 +311,10 @@ class Receiver:
         return f"{target}/{entry.path}" if entry.path else target
 
     def _check_space(self, size):
-        for base in self._bases:
-            if not hasattr(os, "statvfs"):
-                return
-            disk = os.statvfs(os.path.dirname(base))
-            if disk.f_blocks and size > disk.f_bavail * disk.f_frsize:
-                raise TransferFailure("ENOSPC", decoded(base))
+        for top, target in zip(self._tops, self._targets):
+            free = top.folder.free_space()
+            if free is not None and size > free:
+                raise TransferFailure("ENOSPC", decoded(target))
 
     # ---- writing
 
@@ -275,9 +329,8 @@ class Receiver:
     @contextlib.contextmanager
     def _opened(self, entry):
         """The folder that an entry is in, and its name."""
-        root, path = self._place_of(entry)
-        below, name = os.path.split(path)
-        with Folder.opened(root, below) as folder:
+        below, name = os.path.split(self._place_of(entry))
+        with self._tops[entry.root].folder.below(below) as folder:
             yield folder, name
 
     def _make_folders(self):
@@ -305,10 +358,10 @@ class Receiver:
 
     def _receive_file(self, entry, offset):
         """False: its hash is wrong."""
-        root, path = self._place_of(entry)
+        top, path = self._tops[entry.root].folder, self._place_of(entry)
         details = (self._what(entry), entry.size, self._report, offset)
         try:
-            with received(self._peer, root, path, *details) as arrived:
+            with received(self._peer, top, path, *details) as arrived:
                 self._put_in_place(entry, *arrived)
         except NotReceived as error:
             if error.code == "WRONG":
@@ -350,18 +403,24 @@ class Receiver:
         for entry in reversed(self._entries):
             if entry.kind != "dir":
                 continue
-            root, path = self._bases[entry.root], encoded(entry.path)
-            with self._noting_problem(entry), Folder.opened(root, path) as folder:
+            place, top = self._place_of(entry), self._tops[entry.root]
+            names = top.is_new and not entry.path
+            if names:
+                self._check_whole(entry.root)
+            with self._noting_problem(entry), top.folder.below(place) as folder:
+                if names:  # before its own mode, without which it might not be moved
+                    self._name_new(entry.root)
                 folder.set_own(entry.mode & self._rights, entry.mtime)
-        for root, base in enumerate(self._bases):
-            if self._is_new(root):
-                self._check_whole(root)
-                try:
-                    os.rename(base, self._targets[root])
-                except OSError as error:
-                    if error.errno in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY):
-                        raise TransferFailure("BUSY", decoded(self._targets[root])) from None
-                    raise
+
+    def _name_new(self, root):
+        top, target = self._tops[root], self._targets[root]
+        path, name = os.path.split(target)
+        try:
+            top.folder.move_to(self._open(path), top.name, name)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                raise TransferFailure("BUSY", decoded(target)) from None
+            raise failure(error, target) from None
 
     def _check_whole(self, root):
         """Another copy to the same new folder deletes what it does not have itself."""
@@ -370,3 +429,29 @@ class Receiver:
             expected = entry.root == root and self._shown(entry) not in known
             if expected and not os.path.lexists(self._path_of(entry)):
                 raise TransferFailure("BUSY", decoded(self._targets[root]))
+
+
+def _all_below(top, name):
+    """[(path, kind)] of what is below a folder in *top*, if it exists; a folder before its own."""
+    found, pending = [], [name] if top.exists(name) else []
+    while pending:
+        path = pending.pop()
+        with top.below(path) as folder:
+            for name in folder.names():
+                kind = kind_of(folder.info(name).st_mode)
+                found.append((os.path.join(path, name), kind))
+                if kind == "dir":
+                    pending.append(os.path.join(path, name))
+    return found
+
+
+def _is_private(info):
+    """Whether it is a folder of this user, which no one else can read or write."""
+    return (
+        stat.S_ISDIR(info.st_mode) and is_own(info) and stat.S_IMODE(info.st_mode) & 0o777 == 0o700
+    )
+
+
+def _remove_if_empty(folder, name):
+    with contextlib.suppress(OSError):  # what is in it is for the next copy, or another one's
+        folder.remove_folder(name)

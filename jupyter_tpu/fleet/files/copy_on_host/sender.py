@@ -23,10 +23,14 @@ SLOW, MEASURED, BUFFERED = 2_500_000, 2 << 20, 4 << 20
 
 
 class Listing:
-    """What is to be copied. ``tops``: where its roots are."""
+    """What is to be copied. ``tops``: where its roots are.
 
-    def __init__(self, tops):
+    leaves_out(root, path, is_folder): whether that is not listed; *path* is below a root.
+    """
+
+    def __init__(self, tops, leaves_out=lambda root, path, is_folder: False):
         self.tops = tops
+        self._leaves_out = leaves_out
         self.entries = []
         self.problems = []
 
@@ -72,7 +76,9 @@ class Listing:
         for entry in names:
             below, inside = os.path.join(source, entry), os.path.join(path, entry)
             try:
-                self._add(root, below, entry, inside, os.lstat(below))
+                info = os.lstat(below)
+                if not self._leaves_out(root, decoded(inside), stat.S_ISDIR(info.st_mode)):
+                    self._add(root, below, entry, inside, info)
             except OSError as error:
                 self.problems.append(problem(error, inside))
 
