@@ -66,10 +66,25 @@ def agent_token() -> str:
         new.unlink()
 
 
-def is_agent_token(token: str) -> bool:
-    """Whether *token* is it; False if there is none yet, or it can't be read."""
-    try:
-        known = token_file().read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return False
-    return bool(known) and hmac.compare_digest(known.encode(), token.encode())
+class AgentTokenFile:
+    """The token as a server knows it, which looks at each request: the file is read again when it
+    is another one.
+    """
+
+    def __init__(self) -> None:
+        self._path: Path | None = None  # until the first question
+        self._version: tuple[int, int] | None = None
+        self._token = b""
+
+    def has(self, token: str) -> bool:
+        """Whether *token* is it; False if there is none yet, or it can't be read."""
+        try:
+            self._path = self._path or token_file()
+            status = self._path.stat()
+            version = status.st_ino, status.st_mtime_ns
+            if version != self._version:
+                self._token = self._path.read_text(encoding="ascii").strip().encode()
+                self._version = version
+        except (OSError, UnicodeDecodeError):
+            return False
+        return bool(self._token) and hmac.compare_digest(self._token, token.encode())

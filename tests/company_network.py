@@ -51,7 +51,7 @@ class CompanyNetwork:
         self.nodes: list[dict[str, Any]] = []
         self.quota_projects: list[str | None] = []
         self._certificate, self._key = folder / "server.pem", folder / "server.key"
-        _make_certificates(self.authority, self._certificate, self._key)
+        make_certificates(self.authority, self._certificate, self._key)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -171,8 +171,8 @@ def _serving(server: ThreadingHTTPServer) -> Iterator[int]:
         thread.join(LIMIT)
 
 
-def _make_certificates(authority: Path, certificate: Path, key_file: Path) -> None:
-    """The company's own, and one by it for Google's names."""
+def make_certificates(authority: Path, certificate: Path, key_file: Path) -> None:
+    """The company's own, and one by it for Google's names, with its key."""
     key, own = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     company = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A company")])
     root = _certificate(company, company, own, own).add_extension(

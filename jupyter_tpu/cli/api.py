@@ -66,7 +66,7 @@ def api(method: str, path: str, data: str | None, url: str | None, follow: bool)
 async def _find(url: str | None) -> tuple[Server, FleetClient]:
     """The server with that URL, or the newest that has the extension; with its client."""
     from ..commands.session import client_of
-    from ..fleet.client import PREFIX
+    from ..fleet.client import PREFIX, UntrustedServer
     from ..fleet.servers import running_servers, server_at
 
     if url is not None:
@@ -83,6 +83,8 @@ async def _find(url: str | None) -> tuple[Server, FleetClient]:
             # The document costs no call to Google, so that this is cheap with any server.
             if (await client.fetch("GET", PREFIX + "openapi.json")).status == 200:
                 return server, client
+        except UntrustedServer as error:
+            locked = f" {error.message}"
         except TPUError:
             pass  # it is ending, or hangs: try the next one
         await client.close()

@@ -103,7 +103,7 @@ def _attempt(
                     lambda _: note("Stopping the script."),
                 )
             except TPUError as error:
-                why = loss.why or _why_lost(session, held)
+                why = loss.why or once.how_ended(session, held)
                 if why == "preempted" and not last:
                     return held
                 if why in ("ended", "gone"):
@@ -146,9 +146,9 @@ def _fetch(session: Session, held: HeldTPU, source: str, destination: Path) -> N
     note(f"Copied {source} to {destination}.")
 
 
-def _why_lost(session: Session, held: HeldTPU, ended: Run | None = None) -> str:
+def _why_lost(session: Session, held: HeldTPU, ended: Run) -> str:
     """As `once.how_ended`, where hosts are not reached. Google may say it some time later."""
-    if ended and all(host.state == "exited" and host.problem is None for host in ended.hosts):
+    if all(host.state == "exited" and host.problem is None for host in ended.hosts):
         return ""
     end = time.monotonic() + SAID
     while not (why := once.how_ended(session, held)):

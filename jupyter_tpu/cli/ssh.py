@@ -77,6 +77,14 @@ class WorkerOrAll(click.ParamType):
 @click.option(
     "--command", "remote_command", metavar="CMD", help="Run this command.  [default: a login shell]"
 )
+@click.option(
+    "--ssh-flag",
+    "ssh_flags",
+    multiple=True,
+    metavar="FLAG",
+    help="Options of ssh, as for gcloud: %USER% and %INSTANCE% become the user and the address. "
+    "Can be repeated.",
+)
 @click.option("--mosh", is_flag=True, help="Use mosh. The host's UDP ports must be reachable.")
 @click.option(
     "--keep",
@@ -95,6 +103,7 @@ def ssh(
     args: tuple[str, ...],
     worker: int | str,
     remote_command: str | None,
+    ssh_flags: tuple[str, ...],
     mosh: bool,
     keep: bool,
     session: str,
@@ -107,6 +116,7 @@ def ssh(
     """
     args = args[1:] if args[:1] == ("--",) else args
     before, after = _split(args)
+    flags = [word for flag in ssh_flags for word in flag.split()]  # as gcloud does
     if remote_command is not None:
         if after or mosh:
             raise click.UsageError("--command can't be used with another command or with --mosh.")
@@ -115,14 +125,15 @@ def ssh(
         raise click.UsageError("--keep is for a shell on one host, without a command or --mosh.")
     node, cloud = _wait(find_node(name, current_target()))
     if isinstance(worker, str):
-        _on_all_hosts(cloud, node, before, [] if mosh else after)
+        _on_all_hosts(cloud, node, flags, before, [] if mosh else after)
         return
-    if not mosh and not _runs_no_shell(before):
+    if not mosh and not _runs_no_shell([*flags, *before]):
         terminal = ["-t"] if not after and sys.stdin.isatty() else []
         before, after = [*terminal, *before], _clean(after)
     host = _host(node, worker)
     entry = _entry(cloud, node, host.worker)
-    command = [_program("ssh"), *_options(entry)]
+    address = _address(node, host.worker)
+    command = [_program("ssh"), *_options(entry), *_filled_in(flags, entry.user, address)]
     if keep:
         destination = ("--", entry.names[0])
         code = keep_shell(
@@ -136,8 +147,6 @@ def ssh(
     if mosh:
         # mosh asks ssh for the address it used, and would replace our ProxyCommand by one of its
         # own to learn it. Its packets go straight to the host.
-        endpoint = node.endpoints[host.worker]
-        address = endpoint.external or endpoint.internal
         # mosh runs its ssh through a shell.
         start = [_program("mosh"), "--experimental-remote-ip=local", f"--ssh={shlex.join(command)}"]
         _become([*start, f"{entry.user}@{address}", *(["--", *args] if args else [])])
@@ -153,22 +162,25 @@ def _split(args: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     return options, args[len(options) :]
 
 
-def _on_all_hosts(cloud: Cloud, node: Node, before: Sequence[str], after: Sequence[str]) -> None:
+def _on_all_hosts(
+    cloud: Cloud, node: Node, flags: Sequence[str], before: Sequence[str], after: Sequence[str]
+) -> None:
     """Runs a command on all hosts at once; each line of output begins with the host's number.
 
-    before, after: words for ssh before and after the host's name. Raises INTERNAL if the command
-    fails on a host.
+    flags: as gcloud's; before, after: words for ssh before and after the host's name. Raises
+    INTERNAL if the command fails on a host.
     """
     if not after:
         raise click.UsageError("--worker all needs --command CMD, without --mosh.")
     program = _program("ssh")
-    if not _runs_no_shell(before):
+    if not _runs_no_shell([*flags, *before]):
         after = _clean(after)
     _host(node, 0)  # a TPU that is not ready may have none
 
     def run(worker: int) -> int:
         entry = _entry(cloud, node, worker)
-        options = [*_options(entry), "-o", "BatchMode yes", *before]
+        filled_in = _filled_in(flags, entry.user, _address(node, worker))
+        options = [*_options(entry), "-o", "BatchMode yes", *filled_in, *before]
         process = subprocess.Popen(
             [program, *options, "--", entry.names[0], *after],
             stdin=subprocess.DEVNULL,
@@ -338,6 +350,16 @@ def _entry(cloud: Cloud, node: Node, worker: int) -> HostEntry:
 
     name = node.name.node + (f"-{worker}" if worker else "")
     return entry(cloud, node, worker, (name,))
+
+
+def _address(node: Node, worker: int) -> str:
+    endpoint = node.endpoints[worker]
+    return endpoint.external or endpoint.internal
+
+
+def _filled_in(flags: Sequence[str], user: str, address: str) -> list[str]:
+    """gcloud's --ssh-flag, with what it puts into it."""
+    return [flag.replace("%USER%", user).replace("%INSTANCE%", address) for flag in flags]
 
 
 def _options(entry: HostEntry) -> list[str]:

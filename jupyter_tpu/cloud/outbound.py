@@ -24,6 +24,7 @@ CA_VARIABLES = (
     "CURL_CA_BUNDLE",
     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 )
+PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy")
 _UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed", re.IGNORECASE)
 
 

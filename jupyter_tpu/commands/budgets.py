@@ -152,7 +152,7 @@ def set_budget(who: str, fields: dict[str, Any], as_json: bool) -> None:
     """Set a budget, in place of an earlier one. With --folder alone, only the folder changes."""
     from ..fleet.models import Budget
 
-    if fields["folder"]:
+    if fields.get("folder"):
         fields["folder"] = os.path.abspath(os.path.expanduser(fields["folder"]))
     overview = fleet_call(lambda fleet: fleet.budgets.set(Budget(who=who, **fields)))
     use = next(use for use in overview.budgets if use.budget.who == who)

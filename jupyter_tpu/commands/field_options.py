@@ -126,11 +126,23 @@ def _number(kind: Any) -> click.ParamType | type:
 
 
 def _words(values: Iterable[str]) -> list[str]:
-    return [word for value in values for word in value.split(",") if word]
+    """With commas between several; or with what stands first as `^;^`, as for gcloud."""
+    words: list[str] = []
+    for value in values:
+        separator, text = ",", value
+        if value.startswith("^") and "^" in value[1:]:
+            separator, text = value[1:].split("^", 1)
+            if not separator:
+                raise InvalidInput(
+                    f"{value!r} names no separator.",
+                    "Write it between ^ and ^: ^;^a=1;b=2",
+                )
+        words += filter(None, text.split(separator))
+    return words
 
 
 def pairs(values: Iterable[str], option: str) -> dict[str, str]:
-    """KEY=VALUE, with commas between several; raises INVALID that names the *option*."""
+    """KEY=VALUE, several as `_words` has them; raises INVALID that names the *option*."""
     parsed = {}
     for word in _words(values):
         key, equals, value = word.partition("=")

@@ -174,7 +174,10 @@ def acquire(
         try:
             with_server(session, lambda usable: undo(usable, plan.id, finish, say))
         except BaseException:
-            wish.close()  # the next command tries it again
+            wish.close()
+            say(
+                f"{plan.name} may exist. The next `jupyter tpu run --once` or its guard deletes it."
+            )
             raise
         wish.fulfil()
         raise

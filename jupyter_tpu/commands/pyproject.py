@@ -135,14 +135,8 @@ def _from_source(
     match chosen:
         case [{"index": key}] if "url" in indexes.get(key, {}):
             return noted(dependency.strip(), indexes[key]["url"])
-        case [{"git": url, **at}] if at.keys() <= {
-            "rev",
-            "tag",
-            "branch",
-            "subdirectory",
-            "marker",
-        }:
-            revision = next((f"@{at[key]}" for key in ("rev", "tag", "branch") if key in at), "")
+        case [{"git": url, **at}] if at.keys() <= {*_REVISIONS, "subdirectory", "marker"}:
+            revision = next((f"@{at[key]}" for key in _REVISIONS if key in at), "")
             folder = f"#subdirectory={at['subdirectory']}" if "subdirectory" in at else ""
             return f"{name} @ git+{url}{revision}{folder}{marker}"
         case [{"url": url, **at}] if at.keys() <= {"subdirectory", "marker"}:

@@ -72,7 +72,7 @@ def client_of(server: Server, *, agent: bool | None = None) -> FleetClient:
 
     agent = acts_as_agent() if agent is None else agent
     token = agent_token() if agent else server.token
-    return FleetClient(server.url, token, socket=server.socket)
+    return FleetClient(server.url, token, socket=server.socket, certificate=server.certificate)
 
 
 def current_target() -> Target:
@@ -148,13 +148,19 @@ async def find_server(
     """The newest *usable* server that works on *target*, with its client; adds to *others* what
     the other servers work on.
     """
+    from ..fleet.client import UntrustedServer
     from ..fleet.servers import running_servers
+    from .printing import note
 
     for server in running_servers():
         if server.password or not usable(server):
             continue
         client = client_of(server, agent=agent)
-        catalog = await catalog_of(client)
+        try:
+            catalog = await catalog_of(client)
+        except UntrustedServer as error:
+            note(f"{error.message} It is not used. {error.hint}")
+            catalog = None
         if catalog is not None:
             if same_cloud(target, catalog):
                 return server, client
@@ -164,12 +170,18 @@ async def find_server(
 
 
 async def catalog_of(client: FleetClient) -> Catalog | None:
-    """The server's catalog; None if it has no extension, or does not answer in time."""
+    """The server's catalog; None if it has no extension, or does not answer in time. Raises
+    `UntrustedServer`.
+    """
     import asyncio
+
+    from ..fleet.client import UntrustedServer
 
     try:
         async with asyncio.timeout(LOOK_LIMIT):
             return await client.catalog()
+    except UntrustedServer:
+        raise
     except (TimeoutError, TPUError):
         return None
 

@@ -16,6 +16,7 @@ import logging
 import re
 import secrets
 import socket
+import ssl
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
@@ -64,6 +65,7 @@ async def request(
     socket_path: str,
     connect_limit: float,
     answer_limit: float,
+    context: ssl.SSLContext | None = None,
 ) -> RESTResponse:
     """The answer, whatever its status; redirects are not followed.
 
@@ -74,6 +76,7 @@ async def request(
     ----------
     socket_path: of the server's unix socket; "": the URL's address.
     connect_limit, answer_limit: seconds.
+    context: which certificates are trusted; None: the usual ones.
 
     Raises
     ------
@@ -85,7 +88,7 @@ async def request(
         connection = _UnixConnection(socket_path, connect_limit)
     elif address.scheme == "https":
         connection = http.client.HTTPSConnection(
-            address.hostname or "", address.port, timeout=connect_limit
+            address.hostname or "", address.port, timeout=connect_limit, context=context
         )
     else:
         connection = http.client.HTTPConnection(
@@ -163,6 +166,19 @@ _REASONS = {
 }
 
 
+class UntrustedServer(TPUError):
+    """A Jupyter server shows a certificate that is not trusted (UNREACHABLE)."""
+
+
+def _only(certificate: str) -> ssl.SSLContext:
+    """Trusts this certificate alone, whatever names are in it and whoever made it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(cadata=certificate)
+    return context
+
+
 class FleetClient:
     """The fleet behind *url*, a Jupyter server's base URL that ends in "/".
 
@@ -170,6 +186,7 @@ class FleetClient:
     ----------
     token: the server's; "" if it requires none.
     socket: the path of its unix socket, if it listens on one.
+    certificate: the only one that it may show, as PEM; "": one that the system trusts.
 
     All coroutines run on one loop, that of the first call. Besides what the fleet raises, each
     raises UNREACHABLE when the server does not answer.
@@ -177,8 +194,9 @@ class FleetClient:
     The methods of :class:`FleetAPI` are not written out: each calls its route.
     """
 
-    def __init__(self, url: str, token: str, *, socket: str = "") -> None:
+    def __init__(self, url: str, token: str, *, socket: str = "", certificate: str = "") -> None:
         self.url = url
+        self._context = _only(certificate) if certificate else None
         self._token = token
         self._socket = socket
         self._xsrf = secrets.token_hex(16)
@@ -264,12 +282,20 @@ class FleetClient:
                 socket_path=self._socket,
                 connect_limit=CONNECT_LIMIT,
                 answer_limit=ANSWER_LIMIT,
+                context=self._context,
             )
         except TimeoutError:
             raise TPUError(
                 f"The Jupyter server at {self.url} did not answer in time.",
                 Reason.TIMEOUT,
                 "See its log, or restart it.",
+            ) from None
+        except ssl.SSLCertVerificationError as error:
+            raise UntrustedServer(
+                f"The certificate of the Jupyter server at {self.url} is not trusted here "
+                f"({error.verify_message or error}).",
+                Reason.UNREACHABLE,
+                "Restart that server with jupyter-tpu: it says which certificate it has.",
             ) from None
         except OSError as error:
             raise TPUError(
@@ -311,7 +337,8 @@ class FleetClient:
         ) as session:
             while True:
                 with contextlib.suppress(aiohttp.ClientError, asyncio.TimeoutError):
-                    async with session.ws_connect(where, heartbeat=10) as events:
+                    trusted = self._context if self._context is not None else True
+                    async with session.ws_connect(where, heartbeat=10, ssl=trusted) as events:
                         async for message in events:
                             if message.type is aiohttp.WSMsgType.TEXT:
                                 self._dispatch(message.data)

@@ -3,10 +3,14 @@
 A server's token allows to open a shell. It is sent only to a live server of this user: the info
 file, its process and the listener on its port belong to this user. So a stale file does not give
 the token to another user who listens on that port now.
+
+A server with a certificate of its own (`ServerApp.certfile`) says which it is, in a file beside its
+info file: no authority has to know it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -22,6 +26,7 @@ from ..errors import Reason, TPUError
 _ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "[::1]"}
 _UIDS = re.compile(r"^Uid:\s+(.+)$", re.MULTILINE)
 _LISTENING = "0A"  # the state's number in /proc/net/tcp
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n?", re.DOTALL)
 
 
 class Server(Struct, frozen=True, kw_only=True):
@@ -34,6 +39,7 @@ class Server(Struct, frozen=True, kw_only=True):
     socket: str = ""  # the path of its unix socket, if it has one
     password: bool = False  # asks for a password: there is no token to send
     started: float = 0.0  # seconds since the epoch
+    certificate: str = ""  # that it shows, as PEM; "" if it is not known, or there is none
 
     def __repr__(self) -> str:
         return f"Server({self.url}, pid {self.pid})"  # never the token
@@ -44,12 +50,31 @@ def running_servers(folder: Path | None = None) -> list[Server]:
 
     *folder*: Jupyter's runtime folder if None. Files of dead servers are left to Jupyter Server.
     """
-    if folder is None:
-        from jupyter_core.paths import jupyter_runtime_dir
-
-        folder = Path(jupyter_runtime_dir())
-    servers = [server for path in folder.glob("jpserver-*.json") for server in _read(path)]
+    paths = (folder or _runtime_dir()).glob("jpserver-*.json")
+    servers = [server for path in paths for server in _read(path)]
     return sorted(servers, key=lambda server: server.started, reverse=True)
+
+
+def write_certificate(certfile: str, folder: Path | None = None) -> Path:
+    """Called in a server: says which certificate it shows, the first of *certfile*; returns the
+    file, which is to be deleted when the server ends. Raises OSError.
+    """
+    from ..files import write_atomically
+
+    certificate = _CERTIFICATE.search(Path(certfile).read_text("ascii", "replace"))
+    path = _certificate_file(folder or _runtime_dir(), os.getpid())
+    write_atomically(path, certificate[0] if certificate else "")
+    return path
+
+
+def _certificate_file(folder: Path, pid: int) -> Path:
+    return folder / f"jupyter-tpu-{pid}.pem"
+
+
+def _runtime_dir() -> Path:
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    return Path(jupyter_runtime_dir())
 
 
 def server_at(url: str, folder: Path | None = None) -> Server:
@@ -90,6 +115,10 @@ def _read(path: Path) -> Iterator[Server]:
     elif not _port_is_mine(port):
         return
     host = _ANY.get(host) or (f"[{host}]" if ":" in host else host)
+    certificate = ""
+    if secure:
+        with contextlib.suppress(OSError):
+            certificate = _certificate_file(path.parent, pid).read_text("ascii")
     yield Server(
         url=f"http{'s' if secure else ''}://{host}:{port}{base.rstrip('/')}/",
         token=token,
@@ -98,6 +127,7 @@ def _read(path: Path) -> Iterator[Server]:
         socket=socket,
         password=bool(info.get("password")) and not token,
         started=started,
+        certificate=certificate,
     )
 
 

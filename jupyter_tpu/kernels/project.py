@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -44,6 +45,9 @@ _INTERRUPTED = {
     "traceback": [f"\x1b[0;31mKeyboardInterrupt\x1b[0m: {_WHY}"],
 }
 _ABORTED = {"status": "aborted"}
+#: What Python says of a module that does not exist.
+_NO_MODULE = re.compile(r"No module named '([\w.]{1,200})'")
+_NO_NAME = re.compile(r"cannot import name '(\w{1,200})' from '([\w.]{1,200})'")
 
 
 def project_sync(chosen: str) -> str:
@@ -83,6 +87,7 @@ class KernelProject:
         self._add_output = add_output
         self._end_cell = end_cell
         self._folder: str | None = None
+        self._below = ""  # the notebook's folder in the project
         self._used: tuple[Mirror, MirrorNews] | None = None
         self._refusal = ""  # why there is no mirror, until a cell has said so
         self._held: deque[HeldMessage] = deque()
@@ -102,7 +107,7 @@ class KernelProject:
                 self._refuse(str(error))
             else:
                 self._used = default_mirrors().acquire(self._host, location)
-                remote = self._used[0].remote
+                remote, self._below = self._used[0].remote, location.below
                 self._folder = f"{remote}/{location.below}" if location.below else remote
         return self._folder
 
@@ -154,6 +159,23 @@ class KernelProject:
         self._held.append(message)
         self._start_sending()
 
+    def explain(self, parts: list[bytes]) -> None:
+        """Says under an error of a cell that the module which it lacks was not copied.
+
+        parts: of a message of the kernel. A few files are looked at before the client gets it: what
+        comes after a cell's end would not be shown.
+        """
+        if self._used is None or b'"error"' not in parts[_at(parts, messages.HEADER)]:
+            return
+        try:
+            said = str(messages.decode_part(parts, messages.CONTENT).get("evalue"))
+        except ValueError:
+            return
+        no_module, no_name = _NO_MODULE.match(said), _NO_NAME.match(said)
+        module = no_module[1] if no_module else f"{no_name[2]}.{no_name[1]}" if no_name else ""
+        if module and (line := self._used[1].missing_module(module, self._below)):
+            self._add_output(f"[{line}]\n", parts[_at(parts, messages.PARENT)])
+
     def _start_sending(self) -> None:
         if self._held and (self._sending is None or self._sending.done()):
             self._sending = asyncio.get_running_loop().create_task(self._send_held())
@@ -203,6 +225,10 @@ class KernelProject:
         log.info(line)
         history = default_mirrors().history(self._host.host_id, str(self._notebook_folder))
         self._refusal = line if history.is_new(line) else ""
+
+
+def _at(parts: list[bytes], which: int) -> int:
+    return messages.find_delimiter(parts) + which
 
 
 def _is_cell(message: HeldMessage) -> bool:

@@ -279,6 +279,8 @@ class Relay:
             elif self._persistence is None or self._persistence.record_message(event):
                 if event.channel == IOPUB:
                     self._responder.observe(event.parts)
+                    if self._project is not None:
+                        self._project.explain(event.parts)
                 if self._answers_when_dead or not (self._exited and is_reply_of_dead(event)):
                     self._ports.send(event.channel, event.parts)
             self._consumed(event)

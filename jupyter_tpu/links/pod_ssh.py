@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol
 
 from ..concurrency import gather_failures
 from ..errors import Reason, TPUError
-from ..ssh import CompletedCommand, HostAddress
-from ..ssh.host_program import COMMAND, program
+from ..ssh import CommandFailed, CompletedCommand, HostAddress
+from ..ssh.host_program import COMMAND, NO_PYTHON, no_python, program
 from ..ssh.login_shell import marked_line
 from .lookup import HostName
 from .pod_ssh_on_host import FOLDER, KEY
@@ -162,7 +162,12 @@ async def _configure(link: PodLink, pod: Sequence[_PodHost], group: HostGroup) -
 async def _set_up(link: PodLink, request: Mapping[str, object]) -> str:
     """Does what `pod_ssh_on_host` is asked; returns the public half of the host's key."""
     data = program(_PROGRAM) + json.dumps(request).encode()
-    done = await link.run(COMMAND, input=data, timeout=_LIMIT)
+    try:
+        done = await link.run(COMMAND, input=data, timeout=_LIMIT)
+    except CommandFailed as failure:
+        if failure.completed.returncode == NO_PYTHON:
+            raise no_python() from failure
+        raise
     key = _PUBLIC_KEY.fullmatch(done.stdout.strip())
     if key is None:
         raise TPUError(

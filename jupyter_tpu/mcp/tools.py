@@ -34,7 +34,10 @@ async def tpu_list() -> dict[str, Any]:
     listed = await connection.call("tpus", ListQuery(fresh=True))
     if listed.problem is not None and not listed.tpus:
         raise listed.problem.to_error()
-    return {"tpus": [plain(tpu, *_TPU) for tpu in listed.tpus]}
+    tpus: dict[str, Any] = {"tpus": [plain(tpu, *_TPU) for tpu in listed.tpus]}
+    if listed.problem is not None:
+        tpus["incomplete"] = str(listed.problem.to_error())
+    return tpus
 
 
 @tool("read-only")

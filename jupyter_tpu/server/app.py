@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -122,6 +123,7 @@ class JupyterTPU(ExtensionApp):
         explain_kernel_errors(self.serverapp.web_app, self.serverapp.log)
         hide_launchers(self.serverapp.web_app)
         self._adoption: Adoption | None = None
+        self._certificate: Path | None = None
         if self._adopts_kernels:
             from .adoption import Adoption
 
@@ -170,12 +172,21 @@ class JupyterTPU(ExtensionApp):
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         """Continues what earlier servers left. Nothing waits for it."""
+        if serverapp.certfile:
+            from ..fleet.servers import write_certificate
+
+            try:
+                self._certificate = write_certificate(serverapp.certfile)
+            except OSError as error:
+                self.log.warning("Commands may not trust this server's certificate: %s", error)
         if self._something_to_do():
             self._loop.add_callback(self._open)
 
     async def stop_extension(self) -> None:
         if self._adoption is not None:
             await self._adoption.stop()
+        if self._certificate is not None:
+            self._certificate.unlink(missing_ok=True)
         try:
             await self.fleet.close()
         finally:

@@ -17,7 +17,7 @@ from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import ensure_async
 from tornado import web
 
-from ..agent_token import is_agent_token
+from ..agent_token import AgentTokenFile
 from ..errors import Reason, TPUError
 from ..fleet.models import (
     AGENT,
@@ -125,9 +125,12 @@ class AgentIdentity(IdentityProvider):
 class RouteHandler(Handler):
     """All methods of one path in the route table. The agents' token is for these only."""
 
-    def initialize(self, routes: dict[str, Route], fleet: FleetHandle) -> None:
+    def initialize(
+        self, routes: dict[str, Route], fleet: FleetHandle, agent_token: AgentTokenFile
+    ) -> None:
         self._routes = routes
         self._fleet = fleet
+        self._agent_token = agent_token
 
     @cached_property
     def is_agent(self) -> bool:
@@ -135,7 +138,7 @@ class RouteHandler(Handler):
         given = IdentityProvider.auth_header_pat.match(
             self.request.headers.get("Authorization", "")
         )
-        return given is not None and is_agent_token(given[2])
+        return given is not None and self._agent_token.has(given[2])
 
     @property
     def identity_provider(self) -> IdentityProvider:
@@ -225,11 +228,11 @@ def handlers(fleet: FleetHandle) -> list[tuple[str, type[APIHandler], dict[str, 
     url_handlers: list[tuple[str, type[APIHandler], dict[str, Any]]] = [
         (f"/{ROOT}/openapi.json", DocumentHandler, {})
     ]
+    agent_token = AgentTokenFile()
     for path, routes in paths().items():
         pattern = "/".join("([^/]+)" if part.startswith("{") else part for part in path.split("/"))
-        url_handlers.append(
-            (f"/{ROOT}/{pattern}", RouteHandler, {"routes": routes, "fleet": fleet})
-        )
+        settings = {"routes": routes, "fleet": fleet, "agent_token": agent_token}
+        url_handlers.append((f"/{ROOT}/{pattern}", RouteHandler, settings))
     return url_handlers
 
 

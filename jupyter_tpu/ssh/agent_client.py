@@ -21,7 +21,7 @@ from ..agent.protocol.records import Hello, Problem, Started
 from ..agent.protocol.requests import EndAgent
 from ..errors import ConnectionLost, Reason, TPUError, error_for
 from .agent_answers import checked_record
-from .host_program import COMMAND, NO_PYTHON, program
+from .host_program import COMMAND, NO_PYTHON, no_python, program
 from .host_values import InvalidAnswer, decoded
 
 #: Seconds to install and start the agent, and for an answer that takes no work.
@@ -83,11 +83,7 @@ async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, A
             check=False,
         )
     if done.returncode == NO_PYTHON:
-        raise TPUError(
-            "The host has no Python 3.8 or newer.",
-            Reason.NO_PYTHON,
-            "Install it, for example with `sudo apt-get install python3`.",
-        )
+        raise no_python()
     last = done.stdout.strip().splitlines()[-1:] or [""]
     try:
         answer = decoded(last[0].encode("utf-8", "replace"), "up")

@@ -16,6 +16,7 @@ from msgspec import Struct
 from ..errors import ConnectionLost, Reason, TPUError
 from .address import HostAddress
 from .asyncssh_internals import drop, has_channels, unanswered_keepalives
+from .carried_sockets import CarriedSockets
 from .command import (
     MAX_OUTPUT,
     CompletedCommand,
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
         ChannelOpenError,
         SSHClientConnection,
         SSHClientProcess,
-        SSHReader,
         SSHTCPChannel,
-        SSHWriter,
     )
 
 
@@ -45,7 +44,6 @@ T = TypeVar("T")
 
 #: sshd allows 10 sessions per connection (MaxSessions); forwarded channels don't count.
 _SESSIONS = 8
-
 #: Seconds until a session is asked for again that sshd refused, and for how long.
 _SESSION_RETRY, _SESSION_LIMIT = 0.1, 5.0
 
@@ -85,6 +83,9 @@ class Connection:
         self._stack = stack
         self._lost = lost
         self._sessions = asyncio.Semaphore(_SESSIONS)
+        #: Whether sshd forwards to Unix sockets; None: not known yet.
+        self._forwards_unix: bool | None = None
+        self._carried = CarriedSockets(self._start_stream, self._sessions, host.label)
         #: Whether a command was run, or was tried to.
         self.has_run_command = False
 
@@ -205,55 +206,78 @@ class Connection:
         Raises LOGIN_SHELL if the host's login shell does not run it, UNREACHABLE if the connection
         is lost.
         """
-        import asyncssh
 
-        start = CommandStart(self.host)
-        stream = CommandStream(self._lost_error, start)
         async with self._sessions:
-            self.has_run_command = True
+            stream = await self._start_stream(argv)
             try:
-                async with asyncio.timeout(CHANNEL_LIMIT):
-                    await self._open_session(
-                        self._ssh.create_session,
-                        stream.session,
-                        marked_line(command_line(argv)),
-                        encoding=None,
-                        window=WINDOW,
-                    )
-            except (TimeoutError, asyncssh.Error, OSError) as error:
-                raise self._lost_error() from error
-            try:
-                if not await start.wait():
-                    raise self._lost_error() if stream.broken or self.closed else start.failure()
                 yield stream
             finally:
                 stream.close()
 
-    async def open_unix(self, path: str) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
-        """A stream to the unix socket at *path* (absolute) on the host.
+    async def _start_stream(
+        self, argv: Sequence[str], ended: Callable[[], None] = lambda: None
+    ) -> CommandStream:
+        """A session of a command, which has begun. ended: called when it has ended, if it began."""
+        import asyncssh
 
-        Raises NOT_FOUND (`NotListening`, also a ConnectionRefusedError) if nothing listens, and
-        PERMISSION if the host's sshd forbids it.
+        start = CommandStart(self.host)
+        stream = CommandStream(self._lost_error, start, ended)
+        self.has_run_command = True
+        try:
+            async with asyncio.timeout(CHANNEL_LIMIT):
+                await self._open_session(
+                    self._ssh.create_session,
+                    stream.session,
+                    marked_line(command_line(argv)),
+                    encoding=None,
+                    window=WINDOW,
+                )
+        except (TimeoutError, asyncssh.Error, OSError) as error:
+            raise self._lost_error() from error
+        try:
+            if not await start.wait():
+                raise self._lost_error() if stream.broken or self.closed else start.failure()
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    async def open_unix(self, path: str) -> tuple[Any, Any]:
+        """A reader and a writer of the Unix socket at *path* (absolute) on the host.
+
+        sshd may forbid to forward to it, and then says that it does not exist. So a command on the
+        host looks, and carries the bytes.
+
+        Raises NOT_FOUND (`NotListening`, also a ConnectionRefusedError) if nothing listens, and as
+        `CarriedSockets.open`.
         """
         import asyncssh
 
-        try:
-            async with asyncio.timeout(CHANNEL_LIMIT):
-                return await self._ssh.open_unix_connection(path, encoding=None, window=WINDOW)
-        except asyncssh.ChannelOpenError as error:
-            if self.closed:
+        if self._forwards_unix is not False:
+            try:
+                async with asyncio.timeout(CHANNEL_LIMIT):
+                    streams = await self._ssh.open_unix_connection(
+                        path, encoding=None, window=WINDOW
+                    )
+                self._forwards_unix = True
+                return streams
+            except asyncssh.ChannelOpenError as error:
+                if self.closed:
+                    raise self._lost_error() from error
+                if self._forwards_unix:
+                    raise self._not_listening(path) from error
+            except (TimeoutError, asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
-            if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
-                raise TPUError(
-                    f"{self.host.label} does not forward unix sockets.",
-                    Reason.PERMISSION,
-                    "Set `AllowStreamLocalForwarding yes` in its sshd_config.",
-                ) from error
-            raise NotListening(
-                f"No server is listening at {path} on {self.host.label}.", Reason.NOT_FOUND
-            ) from error
-        except (TimeoutError, asyncssh.Error, OSError) as error:
-            raise self._lost_error() from error
+        carried = await self._carried.open(path)
+        if carried is None:
+            raise self._not_listening(path)
+        self._forwards_unix = False
+        return carried
+
+    def _not_listening(self, path: str) -> NotListening:
+        return NotListening(
+            f"No server is listening at {path} on {self.host.label}.", Reason.NOT_FOUND
+        )
 
     async def open_port(
         self, factory: Callable[[], Any], port: int, *, window: int = WINDOW
@@ -296,7 +320,7 @@ class Connection:
         # It takes one session and no SFTP server. The size is checked because `cat` can't tell a
         # broken connection from the end of the data.
         script = (
-            'umask 077; mkdir -p "$(dirname "$1")" && t="$1.$$.part" || exit 1\n'
+            'umask 077; mkdir -p "$(dirname "$1")" && t=$(mktemp "$1.XXXXXXXXXX") || exit 1\n'
             'cat >"$t" && [ "$(wc -c <"$t")" -eq "$3" ] && chmod "$2" "$t" && mv -f "$t" "$1" '
             '|| { rm -f "$t"; exit 1; }\n'
         )
@@ -379,7 +403,8 @@ def _port_error(error: ChannelOpenError, port: int, host: str) -> TPUError:
         return TPUError(
             f"{host} does not forward ports.",
             Reason.PERMISSION,
-            "Set `AllowTcpForwarding yes` in its sshd_config.",
+            "Set `AllowTcpForwarding yes` and `DisableForwarding no` in its sshd_config. In "
+            "~/.ssh/authorized_keys, the key must not have `restrict` or `no-port-forwarding`.",
         )
     return NotListening(
         f"No server is listening on port {port} of {host}.",

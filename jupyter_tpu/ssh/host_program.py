@@ -20,6 +20,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 from ..agent.bundle import without_comments
+from ..errors import Reason, TPUError
 
 NO_PYTHON = 86  # an exit status of ours: the shell found no Python 3.8 or newer
 
@@ -74,6 +75,15 @@ _IMPORT = re.compile(
 _DOCUMENTATION = re.compile(
     r'''(?:(\A|:\n)( *)"""((?:[^"\\]|"(?!"")|\\.)*)"""(?=\n))|(?m:^#: .*$)'''
 )
+
+
+def no_python() -> TPUError:
+    """The error for a host whose shell ended with `NO_PYTHON`."""
+    return TPUError(
+        "The host has no Python 3.8 or newer.",
+        Reason.NO_PYTHON,
+        "Install it, for example with `sudo apt-get install python3`.",
+    )
 
 
 @cache

@@ -31,19 +31,35 @@ def decode_answer(line: bytes, errors: str, what: str, hint: str = "") -> dict[s
         raise TPUError(f"{what} failed: {why}.", Reason.INTERNAL, hint) from None
 
 
+class _Transport(ChannelTransport):
+    """As asyncio's own: what has waited comes after `resume_reading` has returned. A reader that
+    wants more than it buffers resumes first, and begins to wait then.
+    """
+
+    def resume_reading(self) -> None:
+        asyncio.get_running_loop().call_soon(super().resume_reading)
+
+
 class CommandStream:
     """Made by `Connection.stream`. Memory stays flat however slow either side is.
 
     lost: makes the error for a lost connection, which all methods raise then (UNREACHABLE).
+    ended: called when its channel has ended.
     """
 
-    def __init__(self, lost: Callable[[], TPUError], start: CommandStart) -> None:
+    def __init__(
+        self,
+        lost: Callable[[], TPUError],
+        start: CommandStart,
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
         self._lost = lost
+        self._ended = ended
         self._start = start
         self._errors = bytearray()
         self._reader = asyncio.StreamReader(limit=CHUNK)
         protocol = asyncio.StreamReaderProtocol(self._reader)
-        self._transport = ChannelTransport(protocol)
+        self._transport = _Transport(protocol)
         loop = asyncio.get_running_loop()
         self._writer = asyncio.StreamWriter(self._transport, protocol, self._reader, loop)
 
@@ -54,7 +70,12 @@ class CommandStream:
 
     def session(self) -> Any:
         """The channel's session, for asyncssh's `create_session`."""
-        return _CommandSession(self._transport, self._errors, self._start)
+        return _CommandSession(self._transport, self._errors, self._start, self._ended)
+
+    @property
+    def streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Its output and its input, as of a socket."""
+        return self._reader, self._writer
 
     @property
     def broken(self) -> bool:
@@ -114,10 +135,17 @@ class _CommandSession(SSHSession):
     command's end means, its output says.
     """
 
-    def __init__(self, transport: ChannelTransport, errors: bytearray, start: CommandStart) -> None:
+    def __init__(
+        self,
+        transport: ChannelTransport,
+        errors: bytearray,
+        start: CommandStart,
+        ended: Callable[[], None],
+    ) -> None:
         super().__init__(transport)
         self._errors = errors
         self._start = start
+        self._ended = ended
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         if datatype is None:
@@ -133,6 +161,7 @@ class _CommandSession(SSHSession):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._start.ended()
+        self._ended()
 
     def exit_status_received(self, status: int) -> None:
         pass

@@ -134,6 +134,12 @@ def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage)
         "from IPython.display import display\nimport ipywidgets as w\n"
         "b = w.Button(description='press me')\nb.on_click(lambda _: setattr(b, 'description', "
         "'pressed'))\nb",
+        "import functools, http.server, pathlib, threading\n"
+        "pathlib.Path('page').mkdir(); pathlib.Path('page/index.html').write_text('made by a cell')\n"
+        "handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory='page')\n"
+        "server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler)\n"
+        "threading.Thread(target=server.serve_forever, daemon=True).start()\n"
+        "print(f'Running on local URL:  http://127.0.0.1:{server.server_port}')",
     )
     for number, (kind, said, shown) in enumerate(
         [("text", "Ada", "hello Ada"), ("password", "secret", "terces")]
@@ -157,6 +163,11 @@ def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage)
     # The page has Jupyter's widget manager only where ipywidgets' extension is installed.
     output(lab, 3).get_by_role("button", name="press me").click()
     expect(output(lab, 3).get_by_role("button", name="pressed")).to_be_visible(timeout=LONG)
+    # The address is the host's own. What the kernel offers opens the page in a tab.
+    run(lab, 4)
+    output(lab, 4).get_by_role("button", name="Open Port").click(timeout=LONG)
+    frame = lab.page.locator(".jp-tpu-App:not(.lm-mod-hidden) iframe").content_frame
+    expect(frame.get_by_text("made by a cell")).to_be_visible(timeout=LONG)
 
 
 @pytest.mark.long  # without the page: test_kernels_beside_local.py

@@ -120,14 +120,14 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def running_server(shell: Shell, *, extension: bool = True) -> Iterator[str]:
-    """A Jupyter server of this user; gives its base URL."""
+def running_server(shell: Shell, *more: str, extension: bool = True) -> Iterator[str]:
+    """A Jupyter server of this user, with *more* options; gives its base URL."""
     root = shell.folder / "root"
     root.mkdir(exist_ok=True)
     port = free_port()
     options = [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--allow-root"]
     options += ["--ServerApp.open_browser=False", f"--ServerApp.root_dir={root}"]
-    options += [*BARE, f"--ServerApp.jpserver_extensions=jupyter_tpu={extension}"]
+    options += [*BARE, *more, f"--ServerApp.jpserver_extensions=jupyter_tpu={extension}"]
     environment = {**shell.environment, "JUPYTER_TOKEN": secrets.token_hex(16)}
     log = shell.folder / f"server-{port}.log"
     with log.open("wb") as out:

@@ -41,6 +41,7 @@ def test_each_command_of_the_skill_works_for_an_agent_inside_its_budget(
     with running_server(shell):
         shell.out("budget", "set", "agent", "--day", "20")
         project = shell.folder / "root"
+        shell.out("budget", "set", "agent", "--folder", str(project))
         (project / "train.py").write_text(
             "import pathlib, sys\n"
             "pathlib.Path('results').mkdir()\n"

@@ -175,7 +175,9 @@ def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server, emulator
     assert app["id"] == done["app"]
     browser = Browser(server, app["id"])
     assert "profile" in browser.json("/data/plugins_listing")
-    [run] = browser.json("/data/plugin/profile/runs")
+    run = done["result"]["run"]
+    runs = browser.json("/data/plugin/profile/runs")
+    assert sorted(runs) == [run, idle["result"]["run"]], "each is one run, and whole"
     tools = browser.json(f"/data/plugin/profile/run_tools?run={run}")
     assert any(tool.startswith("overview_page") for tool in tools), tools
     [host] = [

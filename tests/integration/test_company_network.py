@@ -114,7 +114,13 @@ def test_a_list_without_the_tpus_of_an_api_that_refuses_says_so(
     assert "This list may be incomplete: Compute Engine does not list its TPUs" in listed.stderr
     assert "roles/serviceusage.serviceUsageConsumer" in listed.stderr
     assert "Compute Engine did not list its TPUs" in here.complaint("ssh", "other")
-    assert "This list may be incomplete" in here.run("ssh-config").stderr
+    config = here.run("ssh-config")
+    assert "This list may be incomplete" in config.stderr
+    # `ssh` may be started where the variables are not set, such as by an editor.
+    assert f"--set=HTTPS_PROXY={network.proxy}" in config.stdout
+    assert f"--set=SSL_CERT_FILE={network.authority}" in config.stdout
+    here.environment["HTTPS_PROXY"] = network.proxy.replace("//", "//me:secret@")
+    assert "secret" not in here.run("ssh-config").stdout
     # A project that does not use Compute Engine has nothing there.
     off = {"reason": "SERVICE_DISABLED", "@type": "type.googleapis.com/google.rpc.ErrorInfo"}
     refusal = {"code": 403, "message": "It is off.", "details": [off]}

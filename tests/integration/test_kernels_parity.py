@@ -5,6 +5,8 @@ No SSH here: what is tried are relay, keeper and agent (see `local_host.py`).
 
 from __future__ import annotations
 
+import html
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -85,10 +87,8 @@ def test_a_page_that_a_cell_has_started_is_offered_once(notebook):
         f"jupyter tpu app open parity {port}" for port in ports
     ]
     assert '"tpu:show-app"' in offers[0]["text/html"]
-    assert (
-        f"&quot;tpu&quot;: &quot;z/parity&quot;, &quot;host&quot;: 0, &quot;port&quot;: {ports[0]}"
-        in (offers[0]["text/html"])
-    )
+    target = json.dumps({"tpu": "z/parity", "host": 0, "port": int(ports[0])})
+    assert html.escape(target) in offers[0]["text/html"]
     notebook.text("for server in servers: server.shutdown()")
 
 

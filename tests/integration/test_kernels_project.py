@@ -83,6 +83,23 @@ def test_a_module_that_is_changed_here_is_the_new_one_in_the_next_cell(
     for number in (7, 123, 4567):  # of other lengths: Python's cache knows seconds and sizes
         (project / "notebooks/model.py").write_text(f"def answer():\n    return {number}\n")
         assert notebook.text("print(model.answer())") == f"{number}\n"
+    # A module that a build makes, which Git does not have.
+    (project / ".gitignore").write_text("*.npz\n_version.py\n")
+    (project / "src/package").mkdir(parents=True)
+    for name in ("__init__", "_version"):
+        (project / f"src/package/{name}.py").touch()
+    notebook.run("import sys; sys.path.insert(0, '../src')")
+    why = (
+        f"[src/package/_version.py is not on {home.name}: .gitignore leaves it out. Change "
+        ".gitignore, or make the file there.]\n"
+    )
+    for code, line in (
+        ("import package._version", why),
+        ("from package import _version", why),
+        ("import nothing_of_this_name", ""),
+    ):
+        content, seen = notebook.run(code, stop_on_error=False)
+        assert (content["status"], printed(seen)) == ("error", line)
     (project / "notebooks/model.py").unlink()
     assert notebook.text("print(os.path.exists('model.py'))") == "False\n"
     assert not (home / project.name / "notebooks/weights.npz").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import resource
 import shlex
 import shutil
@@ -34,9 +35,11 @@ from stormy_host import line_to
 from traitlets.config import Config
 from waiting import until
 
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import HostName, Links, core_thread
 from jupyter_tpu.ssh import user_name
 from jupyter_tpu.tokens import keep_back, pass_on
 
@@ -320,25 +323,39 @@ def test_a_runner_that_allows_errors_fails_if_the_kernel_dies_in_the_last_cell(n
         assert notebook.cells[0].outputs[0].text == "one\n"
 
 
-def test_papermill_runs_a_notebook_with_parameters(name, tmp_path):
-    parameters = nbformat.v4.new_code_cell("n = 1", metadata={"tags": ["parameters"]})
-    cells = [parameters, nbformat.v4.new_code_cell("import socket; print(socket.gethostname(), n)")]
+def test_two_papermills_run_a_notebook_whose_folder_has_their_logs(name, tmp_path):
+    """The project with the logs is copied: what is logged of a copy would be copied again."""
+    cells = ["n = 1", "import socket; print(socket.gethostname(), n)", "print('end')"]
     kernelspec = {"name": name, "display_name": name, "language": "python"}
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernelspec})
-    nbformat.write(notebook, tmp_path / "in.ipynb")
-    command = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb"]
-    done = subprocess.run(
-        [*command, "-p", "n", "7"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
+        metadata={"kernelspec": kernelspec},
     )
-    assert done.returncode == 0, done.stderr
-    last = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells[-1]
-    assert last["outputs"][0]["text"].startswith("t1v-n-")
-    assert last["outputs"][0]["text"].endswith(" 7\n")
+    notebook.cells[0].metadata["tags"] = ["parameters"]
+    nbformat.write(notebook, tmp_path / "in.ipynb")
+    command = [sys.executable, "-m", "papermill", "--no-progress-bar", "in.ipynb"]
+    running = []
+    for number in ("7", "8"):
+        with (tmp_path / f"{number}.log").open("w") as log:
+            running.append(
+                subprocess.Popen(
+                    [*command, f"{number}.ipynb", "-p", "n", number],
+                    cwd=tmp_path,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "auto"},
+                )
+            )
+    for number, process in zip(("7", "8"), running, strict=True):
+        code = process.wait(300)
+        logged = (tmp_path / f"{number}.log").read_text()
+        assert code == 0, logged
+        assert not re.search("asyncssh|SSH session|changes? detected", logged)
+        written = nbformat.read(tmp_path / f"{number}.ipynb", as_version=4).cells[-2:]
+        (outputs,), (end,) = (cell["outputs"] for cell in written)
+        assert outputs["text"].startswith("t1v-n-")
+        assert outputs["text"].endswith(f" {number}\n")
+        assert end["text"] == "end\n"
 
 
 def test_jupyter_console_talks_to_it_although_its_loop_stands_still(name, processes):
@@ -530,6 +547,32 @@ def test_the_command_alone_is_a_kernel_that_signals_interrupt_and_end(spawned, p
     assert spawned.client.get_shell_msg(timeout=60)["content"]["ename"] == "KeyboardInterrupt"
     assert spawned.run("assert a == 1")["status"] == "ok"
     spawned.process.send_signal(signal.SIGTERM)
+    assert spawned.process.wait(60) == 0
+    until(lambda: not any("keeper" in line for line in processes()))
+
+
+@pytest.fixture
+def hardened(emulator: Any, kernels_tpu: str) -> Iterator[None]:
+    """The host's sshd forbids forwarding, as companies set it."""
+    config, restart = "/etc/ssh/sshd_config", "sudo kill -HUP $(pgrep -o -x sshd)"
+
+    async def run(script: str) -> None:
+        links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
+        node = NodeName(emulator.state.project, ZONE, kernels_tpu)
+        await links.get(HostName(node, 0)).run(["sh", "-ec", script], timeout=60)
+        await links.close()
+
+    wait = core_thread().wait
+    append = f"echo DisableForwarding yes | sudo tee -a {config}"
+    wait(run(f"sudo cp {config} {config}.before; {append}; {restart}"))
+    yield
+    wait(run(f"sudo mv {config}.before {config}; {restart}"))
+
+
+def test_a_kernel_runs_where_sshd_forbids_forwarding(hardened, spawned, processes):
+    spawned.client.wait_for_ready(timeout=60)
+    assert spawned.run("a = 'x' * 3_000_000; print(a)")["status"] == "ok"
+    spawned.client.shutdown()
     assert spawned.process.wait(60) == 0
     until(lambda: not any("keeper" in line for line in processes()))
 

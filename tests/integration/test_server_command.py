@@ -15,6 +15,8 @@ from typing import Any
 
 import psutil
 import pytest
+from cli_shell import Shell, running_server
+from company_network import make_certificates
 from waiting import until
 
 
@@ -86,3 +88,28 @@ def test_a_server_that_ends_at_its_start_says_why(environment: dict[str, str]) -
     said = failed.communicate(timeout=300)[1]
     assert failed.returncode == 1
     assert "The Jupyter server ended at its start. no server today" in said
+
+
+def test_a_server_with_a_certificate_of_its_own_is_found_and_trusted_by_its_certfile(
+    emulator: Any, tmp_path: Path
+) -> None:
+    certificate, key = tmp_path / "mine.pem", tmp_path / "mine.key"
+    make_certificates(tmp_path / "authority.pem", certificate, key)  # for other names
+    shell = Shell(tmp_path, **emulator.environment)
+    options = [f"--ServerApp.certfile={certificate}", f"--ServerApp.keyfile={key}"]
+    with running_server(shell, *options) as address:
+        url = address.replace("http://127.0.0.1", "https://localhost")
+        assert shell.out("server").startswith(url)
+        assert shell.json("api", "GET", "tpus")["tpus"] == shell.json("list", "--json")["tpus"]
+        [written] = Path(shell.environment["JUPYTER_RUNTIME_DIR"]).glob("jupyter-tpu-*.pem")
+        assert "PRIVATE" not in written.read_text()
+        # Only that one is trusted, and what is not trusted is said.
+        other = tmp_path / "other.pem"
+        make_certificates(tmp_path / "other-authority.pem", other, tmp_path / "other.key")
+        written.write_bytes(other.read_bytes())
+        said = shell.complaint("api", "GET", "tpus")
+        assert f"The certificate of the Jupyter server at {url} is not trusted here" in said
+        alone = shell.run("list")
+        assert "is not trusted here" in alone.stderr
+        assert "It is not used." in alone.stderr
+    assert not written.exists()

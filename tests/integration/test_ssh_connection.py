@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import msgspec
 import pytest
 import pytest_asyncio
@@ -277,7 +278,7 @@ async def test_a_file_that_is_cut_short_never_takes_the_place_of_the_old_one(hos
     async with Proxy(host.port) as proxy:
         behind = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=QUICK)
         putting = asyncio.ensure_future(behind.put(b"x" * 80_000_000, str(path)))
-        await eventually(lambda: list(tmp_path.glob("file.*.part")) or putting.done())
+        await eventually(lambda: list(tmp_path.glob("file.*")) or putting.done())
         assert not putting.done()
         proxy.cut()
         with pytest.raises(TPUError) as caught:
@@ -285,7 +286,7 @@ async def test_a_file_that_is_cut_short_never_takes_the_place_of_the_old_one(hos
         await behind.close()
     assert caught.value.reason is Reason.UNREACHABLE
     # sshd ends the command a moment later.
-    await eventually(lambda: not list(tmp_path.glob("file.*.part")))
+    await eventually(lambda: not list(tmp_path.glob("file.*")))
     assert path.read_bytes() == b"old"
 
 
@@ -293,6 +294,72 @@ async def test_a_path_that_cannot_be_written_is_an_error(connection, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CommandFailed):
         await connection.put(b"x", str(tmp_path / "file" / "below"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "key_options", "ports"),
+    [
+        ("AllowTcpForwarding no", "", False),
+        ("AllowStreamLocalForwarding no", "", True),
+        ("DisableForwarding yes", "", False),
+        ("PrintMotd no", "restrict ", False),
+    ],
+)
+async def test_unix_sockets_are_reached_where_sshd_forbids_forwarding(
+    tmp_path: Path, socket_path: str, setting: str, key_options: str, ports: bool
+) -> None:
+    key = ensure_key(tmp_path / "id")
+    (tmp_path / "authorized").write_text(f"{key_options}{public_key(key)}\n")
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_unix_server(echo, socket_path)
+    web = await asyncio.start_server(echo, "127.0.0.1", 0)
+    with running_sshd(tmp_path, tmp_path / "authorized", setting) as (port, host_key):
+        address = HostAddress(
+            address="127.0.0.1",
+            port=port,
+            user=getpass.getuser(),
+            host_keys=(host_key,),
+            alias="tpu.43-0",
+            name="hardened",
+            identity_file=key,
+        )
+        connection = await connect(address, keepalive=QUICK)
+        with pytest.raises(ConnectionRefusedError, match="No server is listening"):
+            await connection.open_unix(f"{socket_path}-missing")
+        reader, writer = await connection.open_unix(socket_path)
+        data = os.urandom(3_000_000)
+        writing = asyncio.ensure_future(_write(writer, data))
+        assert await reader.readexactly(len(data)) == data
+        await writing
+        if "Disable" in setting:  # commands carry them, so that there are few at a time
+            others = [await connection.open_unix(socket_path) for _ in range(5)]
+            with pytest.raises(TPUError, match="forbids forwarding to Unix sockets") as error:
+                await connection.open_unix(socket_path)
+            assert "AllowStreamLocalForwarding yes" in error.value.hint
+            assert (await connection.run(["echo", "free"])).stdout == "free\n"
+            for _, other in others:
+                other.close()
+            await eventually(lambda: connection._carried._count == 1)
+        writer.close()
+        if not ports:
+            listening = web.sockets[0].getsockname()[1]
+            with pytest.raises(TPUError, match="does not forward ports") as error:
+                await connection.open_port(asyncssh.SSHTCPSession, listening)
+            assert error.value.reason is Reason.PERMISSION
+        await connection.close()
+    server.close()
+    web.close()
+
+
+async def _write(writer: Any, data: bytes) -> None:
+    writer.write(data)
+    await writer.drain()
 
 
 async def test_a_unix_socket_on_the_host_is_reached_with_bytes_both_ways(connection, tmp_path):

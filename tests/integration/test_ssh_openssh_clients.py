@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -343,6 +344,17 @@ def test_gclouds_way_of_running_a_command_works_on_one_host_and_on_all(
         "3 (exit code 3).\n"
     )
     assert "needs --command" in person.run(*where, "--worker", "all").stderr
+
+
+def test_gclouds_ssh_flags_are_given_to_ssh(person: Person, pod: str) -> None:
+    flag = "-v -oSetEnv=X_%USER%=at-%INSTANCE%"
+    given = person.run(*COMMAND, "ssh", pod, "--ssh-flag", flag, "--ssh-flag=-G", "--", "true")
+    options = given.stdout.splitlines()
+    [user] = [option.split()[1] for option in options if option.startswith("user ")]
+    assert any(
+        re.fullmatch(rf"setenv X_{user}=at-[\d.]+", option, re.IGNORECASE) for option in options
+    ), options
+    assert "debug1" in given.stderr
 
 
 @needs("mosh")

@@ -169,6 +169,7 @@ def test_a_link_of_the_user_to_another_disk_is_followed_and_what_is_wrong_with_i
     disk.mkdir(parents=True, mode=0o755)
     assert paths.base_folder() == str(link)
     assert stat.S_IMODE(disk.stat().st_mode) == 0o700
+    (disk / "data").touch()
     disk.chmod(0o755)  # that of a whole disk, say
     with pytest.raises(PermissionError, match="can be read by others"):
         paths.base_folder()

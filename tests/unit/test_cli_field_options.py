@@ -48,6 +48,10 @@ def test_options_are_fields_of_the_request_in_the_form_that_it_has() -> None:
     options = NodeOptions(**parsed("NodeOptions", *words.split()))
     assert (options.scopes, options.data_disks[0].mode) == (["a", "b", "c"], "read-only")
     assert options.secure_boot
+    words = "--metadata ^;^a=1,2;b=x=y --metadata c=3,d=4 --scopes ^::^e,f::g --metadata e=^_^"
+    options = NodeOptions(**parsed("NodeOptions", *words.split()))
+    assert options.metadata == {"a": "1,2", "b": "x=y", "c": "3", "d": "4", "e": "^_^"}
+    assert options.scopes == ["e,f", "g"]
     assert parsed("SyncProject", "--only", "a,b", "c")["only"] == ["a,b", "c"]
 
 
@@ -66,6 +70,7 @@ def test_what_is_not_given_has_the_default_of_the_field() -> None:
         ("StartRun", "--timeout 0", InvalidInput, "'0' is not a time limit"),
         ("ProfileTPU", "--port 70000", click.BadParameter, "not in the range 1<=x<=65535"),
         ("SetGuard", "--max-idle 2", InvalidInput, "not a duration"),
+        ("CreateTPU", "--labels ^^a=1", InvalidInput, "names no separator"),
         ("CreateTPU", "--labels a", InvalidInput, "--labels 'a' is not KEY=VALUE"),
         ("NodeOptions", "--data-disk a=b", InvalidInput, "is not source=DISK,mode=MODE"),
     ],

@@ -461,6 +461,17 @@ def test_a_failure_names_the_folder_and_not_the_name_of_a_file_that_is_not_whole
     assert (refused.path, refused.code) == ("/home", "EACCES")
 
 
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    """On a full or read-only disk, say; root may write everywhere else."""
+    (tmp_path / "data").mkdir()
+    with pytest.raises(TransferFailure) as refused:
+        copy(tmp_path / "data", to="/proc/sys/")
+    assert (refused.value.path, refused.value.code in ("EACCES", "EPERM", "ENOENT")) == (
+        "/proc/sys",
+        True,
+    )
+
+
 def test_a_missing_folder_is_created_only_if_that_is_wanted(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("x")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.emulator.hosts import HostSpec, etc, machine
 from jupyter_tpu.emulator.hosts.boot_script import BootPlan, boot_script, unshare_command
 from jupyter_tpu.emulator.hosts.host_files import host_variables
+from jupyter_tpu.emulator.hosts.namespace_host import NamespaceHost
 from jupyter_tpu.errors import Reason, TPUError
 
 
@@ -261,3 +265,21 @@ def test_nothing_of_the_package_is_imported_that_costs_time():
         check=True,
     )
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.asyncio
+async def test_a_host_does_not_end_by_a_line_that_is_too_long_to_keep(tmp_path: Path) -> None:
+    """It would be booted a second time, next to itself."""
+    spec: Any = SimpleNamespace(hostname="h", folder=tmp_path)
+    host = NamespaceHost(spec, 22, {}, "root")
+    output = asyncio.StreamReader(limit=1000)
+    process: Any = SimpleNamespace(stdout=output, stdin=None, wait=lambda: asyncio.sleep(0))
+    process.stdin = process
+    listening = asyncio.get_running_loop().create_future()
+    reading = asyncio.create_task(host._read(process, listening))
+    output.feed_data(b"x" * 5000 + b"\nServer listening on 127.0.0.2 port 22.\n")
+    await asyncio.wait_for(listening, 60)
+    assert not reading.done()
+    output.feed_eof()
+    await reading
+    assert host.log()[-1] == "Server listening on 127.0.0.2 port 22."

@@ -44,7 +44,9 @@ def write_wheel(folder: Path, name: str, version: str, *requires: str) -> None:
 def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of two indexes: /host, the one of hosts, and /own."""
     folder = tmp_path_factory.mktemp("indexes")
-    for name, version in (("plain", "1.0"), ("plain", "2.0"), ("thing", "1.0"), ("kept", "3.0")):
+    for name, version in (
+        ("plain", "1.0"), ("plain", "2.0"), ("thing", "1.0"), ("kept", "3.0"), ("ipykernel", "6.0"),
+    ):  # fmt: skip
         write_wheel(folder / "host" / name, name, version)
     write_wheel(folder / "own" / "thing", "thing", "1.0+cpu", "kept", "inner")
     write_wheel(folder / "own" / "inner", "inner", "5.0")
@@ -136,7 +138,7 @@ def test_a_package_of_an_index_of_its_own_comes_from_there_on_every_host(
 ) -> None:
     """Shown before: torch of the CPU wheels, which no other host and no later connection found."""
     host.cell("pip install kept")
-    printed = host.cell(f"pip install --index-url {indexes}/own/ 'thing>=1'")
+    printed = host.cell(f"pip install -i{indexes}/own/ 'thing>=1'")
     assert "+ thing==1.0+cpu" in printed, printed
     noted = f"thing>=1{NOTE}{indexes}/own/"
     assert host.recorded == ["kept", noted]
@@ -263,9 +265,15 @@ def test_folders_of_the_host_and_chosen_versions_are_told_apart(host: Host, inde
     address = f"{indexes}/own/plain/plain-1.5-py3-none-any.whl"
     printed = host.cell(f"pip install {address}")
     assert host.recorded == ["kept", f"plain @ {address}"], printed
+    host.cell("pip install ipykernel")
     host.write("all.txt", "plain==2.0\n")
+    before = host.recorded
+    for line in ("uv pip sync all.txt", "uv pip install --exact -r all.txt"):
+        assert "ipykernel can't be removed: kernels on TPUs need it." in host.cell(line)
+    assert host.recorded == before
+    host.write("all.txt", "plain==2.0\nipykernel==6.0\n")
     printed = host.cell("uv pip sync all.txt")
-    assert host.recorded == ["plain==2.0"], printed
+    assert host.recorded == ["plain==2.0", "ipykernel==6.0"], printed
 
 
 def test_options_that_only_pip_has_are_translated_or_named(host: Host) -> None:

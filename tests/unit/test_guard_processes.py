@@ -220,7 +220,7 @@ def test_a_command_of_run_is_work_until_it_ends(programs: Programs, tmp_path: Pa
     keeper += "line.bind(sys.argv[1]); line.listen(); "
     keeper += "subprocess.run(['sleep', sys.argv[2]]); line.accept()"
     path = tmp_path / "run-1a.sock"
-    look = lambda: commands(programs.table(), programs.servers().sockets, str(tmp_path))  # noqa: E731
+    look = lambda: commands(programs.table(), programs.servers().sockets)  # noqa: E731
     pid = programs.start(sys.executable, "-c", keeper, str(path), "300")
     shown(look, "a command")
     (child,) = [one.pid for one in programs.table().values() if one.parent == pid]

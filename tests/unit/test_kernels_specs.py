@@ -41,9 +41,9 @@ def jupyter(specs) -> KernelSpecManager:
     return KernelSpecManager(kernel_dirs=[str(specs.folder)], ensure_native_kernel=False)
 
 
-def arguments(argv: list[str]) -> list[str]:
-    """What a kernelspec's command gives to the launcher."""
-    return argv[argv.index("jupyter_tpu.kernels.launch") + 1 :]
+def launcher_options(argv: list[str]) -> list[str]:
+    """What the launcher gets of a kernelspec's command, with the name of a connection file."""
+    return ["-f", "connection.json", *argv[argv.index("-f") + 2 :]]
 
 
 def test_a_registered_environment_is_a_kernelspec_of_jupyter(specs, jupyter):
@@ -70,9 +70,9 @@ def test_a_pod_has_a_kernelspec_of_all_hosts_beside_that_of_host_0(specs, jupyte
     assert [spec.is_default for spec in specs.list()] == [True, False]
     spec = jupyter.get_kernel_spec(name)
     assert spec.metadata["kernel_provisioner"]["config"]["hosts"] == 4
-    options = launch._parser().parse_args(arguments(spec.argv))
+    options = launch._parser().parse_args(launcher_options(spec.argv))
     assert launch._start_request(options)["pod"] == {"slices": []}
-    options = launch._parser().parse_args(arguments(jupyter.get_kernel_spec(one).argv))
+    options = launch._parser().parse_args(launcher_options(jupyter.get_kernel_spec(one).argv))
     assert "pod" not in launch._start_request(options)
     specs.unregister(**WHERE, environment="default")
     assert specs.list() == []
@@ -86,7 +86,7 @@ def test_a_kernel_on_several_slices_has_a_kernelspec_that_goes_with_each_of_its_
     assert display_name == "Python 3.12 · my-tpu + b + c (3 slices, all 4 hosts)"
     [spec] = [spec for spec in specs.list() if spec.slices]
     kernel_json = json.loads((specs.folder / name / "kernel.json").read_text())
-    options = launch._parser().parse_args(arguments(kernel_json["argv"]))
+    options = launch._parser().parse_args(launcher_options(kernel_json["argv"]))
     assert launch._start_request(options)["pod"] == {"slices": ["b", "c"]}
     where = {"project": spec.config["project"], "zone": spec.config["zone"]}
     specs.unregister(**where, tpu="c")
@@ -105,9 +105,9 @@ def test_its_command_is_a_complete_launcher_for_clients_without_provisioners(spe
     argv = jupyter.get_kernel_spec(name).argv
     # The first word is not Python: jupytext would take the kernel for the local one.
     assert argv[:2] == ["/usr/bin/env", sys.executable]
-    words = arguments(argv)
-    assert words[:2] == ["-f", "{connection_file}"]
-    options = dict(zip(words[2::2], words[3::2], strict=True))
+    assert argv[2:6] == ["-P", "-m", "jupyter_tpu.kernels.launch", "-f"]
+    assert argv[6] == "{connection_file}"
+    options = dict(zip(argv[7::2], argv[8::2], strict=True))
     assert options == {
         "--project": "p",
         "--zone": "us-central1-a",
@@ -163,9 +163,7 @@ def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
         config = kernelspec.metadata["kernel_provisioner"]["config"]
         assert {option: config[option] for option in told} == told
         provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
-        options = launch._parser().parse_args(
-            ["-f", "connection.json", *arguments(kernelspec.argv)[2:]]
-        )
+        options = launch._parser().parse_args(launcher_options(kernelspec.argv))
         assert launch._start_request(options) == provisioner._start_request(kernelspec.env)
         assert options.start_timeout == provisioner.start_timeout
 
@@ -276,9 +274,7 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     name, _ = specs.register(**WHERE, **REST)
     kernelspec = jupyter.get_kernel_spec(name)
     provisioner = TPUProvisioner(kernel_spec=kernelspec)
-    options = launch._parser().parse_args(
-        ["-f", "connection.json", *arguments(kernelspec.argv)[2:]]
-    )
+    options = launch._parser().parse_args(launcher_options(kernelspec.argv))
     for value in ("hf_first", "hf_renewed"):
         monkeypatch.setenv("HF_TOKEN", value)
         for request in (provisioner._start_request({}), launch._start_request(options)):
@@ -290,16 +286,14 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     kernelspec = jupyter.get_kernel_spec(name)
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
-    options = launch._parser().parse_args(
-        ["-f", "connection.json", *arguments(kernelspec.argv)[2:]]
-    )
+    options = launch._parser().parse_args(launcher_options(kernelspec.argv))
     for request in (provisioner._start_request({}), launch._start_request(options)):
         assert "HF_TOKEN" not in request["env"]
     pass_on("HF_TOKEN", agents=True)
     assert launch._start_request(options)["env"]["HF_TOKEN"] == "hf_renewed"
 
 
-async def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
+def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
     specs, jupyter, monkeypatch, tmp_path, capsys
 ):
     """Before a host is reached: none is there."""
@@ -307,10 +301,10 @@ async def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
     kernelspec = jupyter.get_kernel_spec(name)
     provisioner = TPUProvisioner(kernel_spec=kernelspec)
     with pytest.raises(TPUError, match="A coding agent may not run a kernel of") as refused:
-        await provisioner.launch_kernel([], env={AGENT_VARIABLE: "1"})
+        asyncio.run(provisioner.launch_kernel([], env={AGENT_VARIABLE: "1"}))
     assert refused.value.reason is Reason.PERMISSION
     monkeypatch.setenv(AGENT_VARIABLE, "1")
-    assert launch.main(["-f", "none.json", *arguments(kernelspec.argv)[2:]]) == 1
+    assert launch.main(launcher_options(kernelspec.argv)) == 1
     assert "A coding agent may not run a kernel of my-tpu" in capsys.readouterr().err
 
 
@@ -327,9 +321,7 @@ def test_kernels_of_some_chips_are_kernelspecs_beside_that_of_all(specs, jupyter
     kernelspec = jupyter.get_kernel_spec(name)
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     request = TPUProvisioner(kernel_spec=kernelspec, **config)._start_request({})
-    options = launch._parser().parse_args(
-        ["-f", "connection.json", *arguments(kernelspec.argv)[2:]]
-    )
+    options = launch._parser().parse_args(launcher_options(kernelspec.argv))
     assert request["chips"] == launch._start_request(options)["chips"] == [2, 3]
     kernelspec = jupyter.get_kernel_spec(whole)
     config = kernelspec.metadata["kernel_provisioner"]["config"]

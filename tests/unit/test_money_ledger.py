@@ -222,11 +222,11 @@ async def test_an_end_is_in_the_ledger_before_the_host_has_a_later_one_and_after
     ("guard", "ends", "deleted"),
     [
         (TPUError("The link is down.", Reason.UNREACHABLE), None, True),
-        (Guard(action="delete", phase="due", ends=hours(0)), None, True),
-        (Guard(action="delete", ends=hours(-0.1)), None, True),
-        (Guard(action="delete", ends=hours(2)), 2 * HOUR, False),  # kept on another computer
-        (Guard(action="delete", ends=hours(99)), NOTICE, False),  # which no budget covers
-        (Guard(action="stop", ends=hours(2)), NOTICE, False),
+        (Guard(action="delete", phase="due", ends="0"), None, True),
+        (Guard(action="delete", ends="-0.1"), None, True),
+        (Guard(action="delete", ends="2"), 2 * HOUR, False),  # kept on another computer
+        (Guard(action="delete", ends="99"), NOTICE, False),  # which no budget covers
+        (Guard(action="stop", ends="2"), NOTICE, False),
         (TPUError("It has no guard.", Reason.NOT_FOUND), NOTICE, False),
     ],
 )
@@ -234,6 +234,8 @@ async def test_a_guard_is_asked_before_a_server_deletes_its_tpu(
     store: Store, guard: Guard | TPUError, ends: float | None, deleted: bool
 ) -> None:
     now = time.time()
+    if isinstance(guard, Guard):
+        guard = structs.replace(guard, ends=hours(float(guard.ends)))
     part = await ledger(store, spending(ends=now - 200), Budget(who="agent", total=10))
     answer = AsyncMock(side_effect=[guard])
     power: Any = AsyncMock()

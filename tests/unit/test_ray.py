@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -223,6 +224,32 @@ def test_a_cluster_is_as_its_job_is(job: Job, state: str) -> None:
     assert fleet_ray._state(job) == state
     problem = fleet_ray._problem(job)
     assert (problem is not None) == (state == "failed")
+
+
+@pytest.mark.asyncio
+async def test_a_start_right_after_a_stop_waits_until_ray_has_ended(monkeypatch: Any) -> None:
+    """Shown before: "Ray was stopped while it was started"."""
+    stopping = a_job(HostJob(host=0, state="stopping"), RUNS, state="stopping", stopped=True)
+    over = a_job(HostJob(host=0, state="ended"), state="stopped", stopped=True)
+    states, asked = [stopping, stopping, over], []
+
+    class Jobs:
+        async def list(self, ref: str) -> list[Job]:
+            return [stopping]
+
+        async def get(self, ref: str, id: str) -> Job:
+            asked.append(id)
+            return states.pop(0)
+
+    service = fleet_ray.RayService.__new__(fleet_ray.RayService)
+    service._jobs = Jobs()  # type: ignore[assignment]
+    monkeypatch.setattr(stopping, "variables", [ray.PROGRAM])
+    monkeypatch.setattr(fleet_ray, "PAUSE", 0.0)
+    log: list[str] = []
+    progress: Any = SimpleNamespace(log=log.append)
+    assert await service._running(NodeName("p", "z", "pod"), progress) is None
+    assert asked == ["1"] * 3
+    assert log == ["Waiting until the Ray of the job 1 has ended"]
 
 
 def test_a_cluster_runs_when_its_head_answers_and_names_hosts_that_are_missing() -> None:

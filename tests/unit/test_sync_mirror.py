@@ -13,6 +13,7 @@ from waiting import eventually
 
 from jupyter_tpu.environment.file_sync import Mirrors, ProjectLocation, Watcher, find_project
 from jupyter_tpu.environment.file_sync.location import project_at
+from jupyter_tpu.environment.file_sync.remote import RemoteProject
 from jupyter_tpu.errors import InvalidInput, Reason
 
 
@@ -289,3 +290,38 @@ async def test_a_file_that_grows_all_the_time_holds_no_cell_and_arrives_as_it_wa
     finally:
         growing.cancel()
         await mirrors.release(mirror)
+
+
+@pytest.mark.asyncio
+async def test_a_command_waits_for_a_project_as_long_as_something_of_it_arrives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a slow line, which takes longer than it waits without progress."""
+    monkeypatch.setattr("jupyter_tpu.environment.file_sync.mirrors.HOLD", 5.0)
+    receive, arriving = RemoteProject.receive, True
+
+    async def slow(
+        remote: RemoteProject, folder: str, changes: Any, known: Any, report: Any, *more: Any
+    ) -> Any:
+        for _ in range(12):
+            await asyncio.sleep(0.5)
+            report(0)
+        while not arriving:
+            await asyncio.sleep(0.2)
+        return await receive(remote, folder, changes, known, report, *more)
+
+    monkeypatch.setattr(RemoteProject, "receive", slow)
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "data").write_text("1")
+    host = ProjectHost(tmp_path / "host")
+    mirrors = Mirrors(tmp_path / "sync")
+    mirror, _ = mirrors.acquire(host, ProjectLocation(folder))
+    await mirrors.catch_up(host.host_id)
+    assert (host.home / "project/data").read_text() == "1"
+    arriving = False
+    (folder / "data").write_text("22")
+    async with asyncio.timeout(60):
+        await mirrors.catch_up(host.host_id)
+    assert (host.home / "project/data").read_text() == "1"
+    await mirrors.release(mirror)

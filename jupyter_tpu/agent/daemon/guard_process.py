@@ -257,7 +257,7 @@ class GuardProcess:
         if any(job["state"] not in FINAL for job in await self._jobs.all()):
             reasons.append("a job")
         servers = processes.servers(table, ours)
-        reasons += processes.commands(table, servers.sockets, run_folder())
+        reasons += processes.commands(table, servers.sockets)
         reasons += processes.terminals(table, ours)
         reasons += processes.background_programs(table, ours, servers.listening)
         reasons += processes.ray_tasks(table)

@@ -28,6 +28,8 @@ _RAY_TASK = re.compile(
 )
 #: What sshd is called, whose connections come from other computers.
 _SSHD = ("sshd", "sshd-session")
+#: The name of the socket of a run's keeper; see `protocol.paths.run_socket`.
+_RUN = re.compile(r"run-\w+\.sock")
 _LISTEN, _ESTABLISHED = "0A", "01"
 
 
@@ -114,13 +116,11 @@ def ray_tasks(table: Table) -> List[str]:
     return ["a task or actor of Ray"] if busy else []
 
 
-def commands(table: Table, sockets: Dict[str, int], folder: str) -> List[str]:
-    """Whether a command of `jupyter tpu run` runs: its keeper, which listens in *folder*, has a
-    child. It is not asked: a keeper that nobody is connected to ends its command.
+def commands(table: Table, sockets: Dict[str, int]) -> List[str]:
+    """Whether a command of `jupyter tpu run` runs: its keeper, known by its socket, has a child. It
+    is not asked: a keeper that nobody is connected to ends its command.
     """
-    keepers = {
-        pid for path, pid in sockets.items() if path.startswith(os.path.join(folder, "run-"))
-    }
+    keepers = {pid for path, pid in sockets.items() if _RUN.fullmatch(os.path.basename(path))}
     running = any(process.parent in keepers for process in table.values())
     return ["a command"] if running else []
 

@@ -107,7 +107,13 @@ class NamespaceHost:
         """Keeps the last lines, notices the pid and the start, and ends with the host."""
         assert process.stdout is not None
         assert process.stdin is not None
-        async for raw in process.stdout:
+        while True:
+            try:
+                raw = await process.stdout.readline()
+            except ValueError:  # a line that is too long to keep; the host goes on
+                continue
+            if not raw:
+                break
             line = raw.decode(errors="replace").rstrip()
             if not self.init_pid and line.startswith("pid "):
                 self.init_pid = int(line[4:])

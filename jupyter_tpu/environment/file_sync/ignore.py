@@ -72,6 +72,15 @@ class ProjectRules(Rules):
             self.rules.append(["", "", "", True])
 
 
+def is_left_out(folder: Path, path: str) -> bool:
+    """Whether the file *path* of the project *folder* is left out."""
+    rules = ProjectRules(folder)
+    above = path.split("/")[:-1]
+    for count in range(len(above) + 1):
+        rules.read("".join(f"{part}/" for part in above[:count]))
+    return rules.leaves_out(path)
+
+
 def is_notebook(path: str) -> bool:
     """A notebook is saved again and again, and its kernel has its cells already. So it goes to the
     host only next to other files.

@@ -29,8 +29,7 @@ class LocalProject:
     """The folder *path*. Its methods block: call them in a thread.
 
     limits: bytes of one file, bytes of all, and files, that are synced at most. for_agent: as for
-    `ProjectRules`. tree, skipped: as
-    they were read last.
+    `ProjectRules`. tree, skipped: as they were read last.
     """
 
     def __init__(
@@ -47,7 +46,12 @@ class LocalProject:
         self.tree: Tree = {}
         self.skipped: list[list] = []
         self._bases = bases
+        self._for_agent = for_agent
         self._cache = HashCache(bases.load(Hashes, str(path)).known)
+
+    def unread(self) -> LocalProject:
+        """The same folder, of which nothing was read yet."""
+        return LocalProject(self.path, self._bases, self.limits, for_agent=self._for_agent)
 
     def read(self) -> tuple[Tree, list[list]]:
         """What is to be synced, and [path, size, reason] of what is not.

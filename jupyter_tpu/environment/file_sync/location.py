@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...errors import InvalidInput
-from .ignore import ProjectRules
+from .ignore import is_left_out
 
 #: A folder that has one of these is a project.
 MARKERS = (".git", "pyproject.toml")
@@ -73,14 +73,6 @@ def project_at(folder: Path, notebook_folder: Path, home: Path | None = None) ->
             folder.parent == home and folder.name in _COLLECTIONS
         ):
             raise InvalidInput(f"{folder} is not the folder of one project.", _HINT)
-    if _is_ignored(folder, below):
+    if is_left_out(folder, f"{below}/notebook" if below else "notebook"):
         raise InvalidInput(f"{notebook_folder} is left out by .gitignore.", _HINT)
     return ProjectLocation(folder, below)
-
-
-def _is_ignored(folder: Path, below: str) -> bool:
-    rules = ProjectRules(folder)
-    parts = below.split("/") if below else []
-    for count in range(len(parts) + 1):
-        rules.read("".join(f"{part}/" for part in parts[:count]))
-    return rules.leaves_out("/".join([*parts, "notebook"]))

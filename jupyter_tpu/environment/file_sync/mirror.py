@@ -87,8 +87,9 @@ log = logging.getLogger(__name__)
 
 #: Bytes of one file, bytes of all, and files, that are copied without being asked for.
 LIMITS = (10_000_000, 100_000_000, 5_000)
-#: Seconds for which a command waits for what was changed here.
-HOLD = 10.0
+#: Seconds without progress after which a command does not wait any more for what was changed here,
+#: and after which it does not in any case: whoever asked for it waits for an answer.
+HOLD, LONGEST_HOLD = 10.0, 240.0
 #: Milliseconds after which changes are noticed, and after which in any case while there are more.
 _QUIET, _LATEST = 50, 400
 
@@ -124,6 +125,7 @@ class Mirror:
         self.copied = 0.0  # the part of the present copy that is done
         self._bases = bases
         self._changed = changed
+        self._progressed = 0.0  # when something last arrived, by the loop's clock
         self._rounds = Rounds()
         self._copied = asyncio.Event()  # replaced after each copy
         self._watcher = Watcher(folder, quiet=_QUIET, latest=_LATEST, leave_out=is_notebook)
@@ -148,13 +150,18 @@ class Mirror:
         """Compares with the host again, soon."""
         self._watcher.notify()
 
-    async def catch_up(self, timeout: float, *, everywhere: bool = False) -> bool:
+    async def catch_up(
+        self, timeout: float, *, everywhere: bool = False, progressing: bool = False
+    ) -> bool:
         """Waits until the host has what is here now, or it is known why it can't have it. What is
         changed from now on is not waited for.
 
-        everywhere: also for the other hosts. False: it was still being copied after *timeout*
-        seconds in which the host was reachable.
+        everywhere: also for the other hosts. progressing: as long as something of it arrives.
+        False: it was still being copied after *timeout* seconds in which the host was reachable; or
+        if *progressing*, after so many in which nothing arrived.
         """
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         checked = await self._check()
         # A round that runs may have read the folder before this call.
         last, others = self._rounds.begun + 1, self._others.rounds.begun + 1
@@ -169,7 +176,11 @@ class Mirror:
                 )
             finally:
                 ended.cancel()
-            if not done and self.host.problem is None:
+            if not done and (
+                loop.time() - max(begun, self._progressed) >= timeout
+                if progressing
+                else self.host.problem is None
+            ):
                 return False
             # The first copy may have been made of what was here before this call.
             checked = checked or await self._check()
@@ -239,7 +250,7 @@ class Mirror:
         return outcome, local
 
     async def _copy_to_others(self, hosts: Sequence[MirrorHost]) -> SyncOutcome:
-        outcome, _ = await self._copy(hosts, _NoProgress())
+        outcome, _ = await self._copy(hosts, _OthersProgress(self._note_progress))
         return outcome
 
     def _end_round(self) -> None:
@@ -264,15 +275,25 @@ class Mirror:
 
     def part(self, key: str, part: float) -> None:
         self.copied = part
+        self._note_progress()
+
+    def _note_progress(self) -> None:
+        self._progressed = asyncio.get_running_loop().time()
 
     def begin(self, *_: Any) -> None: ...
 
     done = host_done = log = begin
 
 
-class _NoProgress:
-    """Progress that no one waits for."""
+class _OthersProgress:
+    """Progress that is not shown."""
+
+    def __init__(self, note_progress: Callable[[], None]) -> None:
+        self._note_progress = note_progress
+
+    def part(self, key: str, part: float) -> None:
+        self._note_progress()
 
     def begin(self, *_: Any) -> None: ...
 
-    part = done = host_done = log = begin
+    done = host_done = log = begin

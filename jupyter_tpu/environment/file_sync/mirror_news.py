@@ -8,10 +8,13 @@ import shlex
 from ...errors import TPUError
 from ...wording import size_text
 from .bases import Bases, Stored
+from .ignore import is_left_out
 from .mirror import Mirror
 
 #: Paths that a line names.
 _NAMED = 3
+#: How the file of a module ends.
+_MODULES = (".py", "/__init__.py")
 
 
 class ShownLines(Stored):
@@ -69,6 +72,22 @@ class MirrorNews:
             line = f"Not copied to {tpu}: {_some(left_out)}."
             lines += [line] if self._history.is_new(line) else []
         return lines
+
+    def missing_module(self, module: str, below: str) -> str:
+        """Why the host has no *module* that is here; "" if it is not, or was copied.
+
+        below: the notebook's folder in the project.
+        """
+        mirror = self._mirror
+        name = module.replace(".", "/")
+        tops = ("", "src", below, f"{below}/src")
+        for path in (f"{top}/{name}{end}".lstrip("/") for top in tops for end in _MODULES):
+            if (mirror.folder / path).is_file() and is_left_out(mirror.folder, path):
+                return (
+                    f"{path} is not on {mirror.host.host}: .gitignore leaves it out. Change "
+                    ".gitignore, or make the file there."
+                )
+        return ""
 
     def _conflict_line(self, paths: list[str], tpu: str) -> str:
         mirror = self._mirror

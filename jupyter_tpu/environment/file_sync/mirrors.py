@@ -15,7 +15,7 @@ from ...subscribers import Subscribers
 from .bases import Bases, Stored
 from .local import LocalProject
 from .location import ProjectLocation
-from .mirror import HOLD, LIMITS, Mirror
+from .mirror import HOLD, LIMITS, LONGEST_HOLD, Mirror
 from .mirror_news import LineHistory, MirrorNews
 from .outcome import MirrorHost
 
@@ -69,17 +69,18 @@ class Mirrors:
                 mirror.recheck()
 
     async def catch_up(self, host_id: str) -> None:
-        """Waits until the projects on a TPU are there as they are here, at most `HOLD` seconds.
+        """Waits until the projects on a TPU are there as they are here, or nothing of them arrives
+        for `HOLD` seconds; at most `LONGEST_HOLD`.
 
         host_id: of one of its hosts.
         """
         waiting = [
-            mirror.catch_up(HOLD, everywhere=True)
+            mirror.catch_up(HOLD, everywhere=True, progressing=True)
             for mirror in self._users
             if tpu_id(mirror.host.host_id) == tpu_id(host_id)
         ]
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(HOLD):
+            async with asyncio.timeout(LONGEST_HOLD):
                 await asyncio.gather(*waiting)
 
     def subscribe(self, callback: Callable[[Mirror], None]) -> Callable[[], None]:

@@ -97,16 +97,13 @@ async def push(
         """
         here, left_out = tree, skipped
         while True:
-            base, sent = bases.load(Base, *key(worker)), bases.load(Sent, *key(worker))
-            paths = sorted({*here, *base.states, *sent.states})
+            base = bases.load(Base, *key(worker))
+            paths = sorted({*here, *base.states, *bases.load(Sent, *key(worker)).states})
             there, base.paths = await remote.look_up(paths, base.paths)
             if bases.load(Base, *key(worker)).states == base.states:
                 break
-            again = LocalProject(local.path, bases, local.limits)
-            here, left_out = await asyncio.to_thread(again.read)
-        for path, state in bases.load(Sent, *key(worker)).states.items():
-            if path in there and there[path].state == state:
-                base.states[path] = state  # by a process that has ended early
+            here, left_out = await asyncio.to_thread(local.unread().read)
+        await asyncio.to_thread(_add_sent, bases, base, there, *key(worker))
         return here, left_out, there, base
 
     async def _push(host: StreamingHost, remote: RemoteProject, outcome: HostOutcome) -> Base:
@@ -239,6 +236,7 @@ async def pull(
             try:
                 tree, skipped = await _walk(remote, outcome, local, root)
                 base = bases.load(Base, *key)  # now no other process copies to it
+                await asyncio.to_thread(_add_sent, bases, base, tree, *key)
                 here = await asyncio.to_thread(local.look_up, sorted({*tree, *base.states}))
                 kept = await _kept(remote, options, skipped, set(base.states) - set(tree))
                 plan = make_plan(
@@ -323,6 +321,14 @@ async def _fetch(
 
 
 # ---- what both directions share ------------------------------------------------------------------
+
+
+def _add_sent(bases: Bases, base: Base, there: Tree, *key: str) -> None:
+    """Adds to *base* what is *there* since a process that has ended early has sent it."""
+    if sent := bases.load(Sent, *key).states:
+        arrived = there.keys() & sent.keys()
+        base.states |= {path: sent[path] for path in arrived if there[path].state == sent[path]}
+        _save(bases, base, *key)
 
 
 def _save(bases: Bases, base: Base, *key: str) -> None:

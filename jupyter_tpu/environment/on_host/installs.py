@@ -57,8 +57,7 @@ class Install:
             elif each.option in ("-e", "--editable"):
                 self.local.append(each.value)
             elif each.option in _WHERE:
-                self.options += each.given
-                self._note_links(each.option, each.value)
+                self._add_option(each.option, each.value)
             elif not each.option and each.value:
                 self._add(each.value)
         for file in files:
@@ -96,12 +95,12 @@ class Install:
         elif name in ("-e", "--editable"):
             self.local.append(value)
         elif name in _WHERE:
-            self.options += [name, *filter(None, [value])]
-            self._note_links(name, value)
+            self._add_option(name, value)
         elif name in _CHOOSING:
             self._is_exact = True
 
-    def _note_links(self, option, value):
+    def _add_option(self, option, value):
+        self.options += [option, *filter(None, [value])]
         if option in ("-f", "--find-links"):
             self._links.append(value)
 

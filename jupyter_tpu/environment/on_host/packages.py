@@ -66,7 +66,7 @@ def record(path, added=(), removed=(), modules=None, installed_from=None):
     installed_from: {name: index} of packages that were installed from an index of their own.
     """
     state = requested(path)
-    gone = set(map(normalized, removed))
+    gone = {*removed, *map(normalized, removed)}
     kept = [package for package in state["packages"] if (name_of(package) or package) not in gone]
     revision = state["revision"] + 1
     changes = [*state["changes"], {"revision": revision, "modules": modules or {}}]
@@ -321,7 +321,7 @@ def uv_pip(uv, path, command, *arguments, input="", quiet=False, on_line=None):
         if project and not any(map(indexes.OPTIONS.match, lines)):
             # What such a package needs may be in no other index. The host's own comes first.
             others = dict.fromkeys(filter(None, (indexes.split(line)[1] for line in lines)))
-            env["UV_INDEX"] = " ".join([index_url(), *others])
+            env["UV_INDEX"] = " ".join([*env.get("UV_INDEX", "").split(), index_url(), *others])
         status, printed = run(
             [uv, "pip", command, "--python", python, *given, *arguments],
             input=input,

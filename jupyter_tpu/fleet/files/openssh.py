@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ...cloud import AttachedMachines, Cloud, Node, is_attached
+from ...cloud.outbound import CA_VARIABLES, PROXY_VARIABLES
 from ...errors import TPUError
 from ...links.logins import login
 from ...paths import data_dir
@@ -17,7 +18,13 @@ from ...ssh import ensure_key
 from ...ssh.openssh_config import HostEntry, config_path, write_section
 
 #: The variables that our ProxyCommand needs as they are now, wherever ssh is started from.
-_CARRIED = ("CLOUDSDK_CONFIG", "GOOGLE_APPLICATION_CREDENTIALS")
+_CARRIED = (
+    "CLOUDSDK_CONFIG",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_QUOTA_PROJECT",
+    *CA_VARIABLES,
+    *PROXY_VARIABLES,
+)
 
 
 def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
@@ -79,7 +86,10 @@ def entry(cloud: Cloud, node: Node, worker: int, names: tuple[str, ...]) -> Host
     proxy += [
         f"--set={variable}={os.environ[variable]}"
         for variable in _CARRIED
-        if variable in os.environ and not cloud.emulated
+        if variable in os.environ
+        and not cloud.emulated
+        # A proxy's password would be in the list of processes.
+        and not (variable in PROXY_VARIABLES and "@" in os.environ[variable])
     ]
     return HostEntry(
         names=names,

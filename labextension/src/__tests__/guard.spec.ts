@@ -76,7 +76,7 @@ it('sets the limits that are typed, beginning with those that its host has', asy
   const [cost, until] = await dialogInputs(2);
   const [idle, action] = dialogSelects();
   expect([idle.selectedOptions[0].text, cost.value, until.value]).toEqual([
-    'After 90 minutes',
+    'Stop it after 90 minutes',
     '7',
     ''
   ]);

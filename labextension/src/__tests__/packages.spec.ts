@@ -27,6 +27,14 @@ it.each([
     ['https://x.org/a-1,b.whl', 'git+https://x.org/y#egg=y']
   ],
   ['einops # for tests\n# tqdm\nflax', ['einops', 'flax']],
+  [
+    'torch>=2  # --index-url https://x.org/whl/cpu\neinops # --index',
+    ['torch>=2  # --index-url https://x.org/whl/cpu', 'einops']
+  ],
+  [
+    "torch; python_version > '3'  # --index-url https://x.org/whl",
+    ["torch; python_version > '3'  # --index-url https://x.org/whl"]
+  ],
   ['foo@bar!, einops', ['foo@bar!', 'einops']],
   ['$x,einops', ['$x', 'einops']]
 ])('reads the packages in %j', (text, packages) => {

@@ -1,7 +1,7 @@
 // When a TPU stops or deletes itself: the fields of a dialog and of the form for a new TPU.
 
 import { IGuard, ISetGuard } from '../rest/api';
-import { FieldList } from '../ui/fields';
+import { FieldList, IField } from '../ui/fields';
 import { trans } from '../ui/translation';
 import { given, LOCAL_TIME, NUMBER } from '../ui/typed';
 import { durationLabel, IDLE_CHOICES, withChosen } from './guardLabels';
@@ -24,26 +24,41 @@ export function guardOf(fields: ILimits, deletes: boolean): ISetGuard | null {
   return limits ? { action, ...limits } : null;
 }
 
+/** What happens to a TPU that nothing uses. deletes: whether it can't be stopped. */
+export function idleField(
+  { action, idle }: ILimits,
+  deletes: boolean
+): IField<ILimits> {
+  const after = (time: string) =>
+    deletes || action === 'delete'
+      ? trans.__('Delete it after %1', time)
+      : trans.__('Stop it after %1', time);
+  return {
+    name: 'idle',
+    label: trans.__('When it is idle'),
+    help: trans.__('No running cell, job, terminal or program.'),
+    kind: 'select',
+    choices: [
+      [null, trans.__('Keep it running')],
+      ...withChosen(IDLE_CHOICES, idle).map(
+        seconds => [seconds, after(durationLabel(seconds))] as const
+      )
+    ]
+  };
+}
+
 /** deletes: whether the TPU can't be stopped. */
 export function guardFieldList(
-  { idle }: ILimits,
+  limits: ILimits,
   deletes: boolean
 ): FieldList<ILimits> {
+  return [idleField(limits, deletes), ...limitFields(deletes)];
+}
+
+/** As `guardFieldList`, without what happens when it is idle. */
+export function limitFields(deletes: boolean): FieldList<ILimits> {
   const deleted = ['delete', trans.__('It is deleted with its disk')] as const;
   return [
-    {
-      name: 'idle',
-      label: trans.__('When it is idle'),
-      help: trans.__('No running cell, job, terminal or program.'),
-      kind: 'select',
-      choices: [
-        [null, trans.__('Keep it running')],
-        ...withChosen(IDLE_CHOICES, idle).map(
-          seconds =>
-            [seconds, trans.__('After %1', durationLabel(seconds))] as const
-        )
-      ]
-    },
     {
       name: 'max_cost',
       label: trans.__('Cost limit in US dollars'),

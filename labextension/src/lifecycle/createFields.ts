@@ -1,7 +1,7 @@
 // The fields of the form for a new TPU, as tables.
 
 import { durationLabel, guardLimits } from '../guard/guardLabels';
-import { guardFieldList } from '../guard/guardForm';
+import { limitFields } from '../guard/guardForm';
 import { isQueued } from '../hunts/huntForm';
 import { tierLabel } from '../panel/tpuLabels';
 import { FieldList } from '../ui/fields';
@@ -96,13 +96,14 @@ export function unattendedFields(form: CreateForm): FieldList<IFields> {
       typed: SCRIPT,
       disabled: !fields.connect
     },
-    ...guardFieldList(fields, form.deletes)
+    ...limitFields(form.deletes)
   ];
 }
 
 /** What is chosen in `unattendedFields`. */
 export function unattendedChoices({ fields }: CreateForm): string {
-  return facts(fields.connect && fields.then_run, guardLimits(fields));
+  const limits = guardLimits({ ...fields, idle: null });
+  return facts(fields.connect && fields.then_run, limits);
 }
 
 /** What few people change. *versions*: the id of a list of images. */

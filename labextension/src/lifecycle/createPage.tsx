@@ -3,6 +3,7 @@
 import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { useActions } from '../actions/useActions';
+import { idleField } from '../guard/guardForm';
 import { coveringGrant, usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { typeDescription } from '../panel/tpuLabels';
@@ -159,6 +160,7 @@ export function CreatePage() {
           </>
         )}
       </p>
+      <FormFields form={form} fields={[idleField(fields, form.deletes)]} />
       <FormFields
         form={form}
         fields={[

@@ -217,11 +217,14 @@ class Receiver:
         """
         if path not in self._private:
             folder, private = self._open(path), part_name(b"", "\0".join(self._names))
-            if not folder.make(private, 0o700) and not _is_private(folder.info(private)):
-                private = PART + os.urandom(8).hex().encode()
-                folder.make(private, 0o700)
-            self._folders.callback(_remove_if_empty, folder, private)
-            inner = self._folders.enter_context(folder.below(private))
+            try:
+                if not folder.make(private, 0o700) and not _is_private(folder.info(private)):
+                    private = PART + os.urandom(8).hex().encode()
+                    folder.make(private, 0o700)
+                self._folders.callback(_remove_if_empty, folder, private)
+                inner = self._folders.enter_context(folder.below(private))
+            except OSError as error:
+                raise failure(error, os.path.join(path, private)) from None
             self._private[path] = inner, os.path.join(path, private)
         inner, place = self._private[path]
         return _Top(inner, place, part_name(name, "folder"), is_new=True)
