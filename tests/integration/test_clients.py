@@ -6,9 +6,12 @@ import json
 import os
 import shutil
 import subprocess
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from adoption_server import Client, CountingClient, Server
 from client_environments import client_environment
@@ -125,3 +128,47 @@ def test_a_variable_that_a_kernel_gateway_is_given_reaches_the_kernel(
             server.request("DELETE", f"/api/kernels/{kernel}")
     finally:
         server.stop()
+
+
+def test_a_page_of_voila_has_its_parameters(
+    emulator: Any, kernels_tpu: str, tmp_path: Path
+) -> None:
+    commands = client_environment(tmp_path / "environment", "voila==0.5.13", "ipykernel")
+    server = Server(tmp_path, emulator.environment)
+    name = register(emulator, kernels_tpu)
+    copy_kernelspec(name, server)
+    for spec in (name, "python3"):
+        cell = nbformat.v4.new_code_cell("import os; print('asked:', os.environ['QUERY_STRING'])")
+        notebook = nbformat.v4.new_notebook(cells=[cell])
+        notebook.metadata["kernelspec"] = {"name": spec, "display_name": spec, "language": "python"}
+        nbformat.write(notebook, server.root / f"{spec}.ipynb")
+    with server.log.open("ab") as log:
+        voila = subprocess.Popen(
+            [
+                *(commands / "python", "-m", "voila", server.root, "--no-browser"),
+                *(f"--port={server.port}", f"--Voila.root_dir={server.root}"),
+            ],
+            env=server.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def page(spec: str) -> str:
+        url = f"{server.url}/voila/render/{spec}.ipynb?model=big"
+        try:
+            with urllib.request.urlopen(url, timeout=120) as answer:
+                return answer.read().decode()
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, ConnectionRefusedError):  # it starts
+                return ""
+            raise
+
+    try:
+        for spec in (name, "python3"):
+            shown = until(lambda spec=spec: page(spec), why=server.log.read_text)
+            assert "asked: model=big" in shown
+    finally:
+        voila.terminate()
+        voila.wait(60)
