@@ -172,3 +172,41 @@ def test_a_page_of_voila_has_its_parameters(
     finally:
         voila.terminate()
         voila.wait(60)
+
+
+def test_a_job_of_jupyter_scheduler_has_the_files_of_its_input_folder(
+    emulator: Any, kernels_tpu: str, tmp_path: Path
+) -> None:
+    commands = client_environment(
+        tmp_path / "environment", "jupyter-scheduler==2.12.1", "jupyterlab", "ipykernel"
+    )
+    variables = {**emulator.environment, "JUPYTER_TPU_PROJECT_SYNC": "auto"}
+    server = Server(tmp_path, variables, python=str(commands / "python"))
+    name = register(emulator, kernels_tpu)
+    copy_kernelspec(name, server)
+    (server.root / "work").mkdir()
+    (server.root / "work" / "helper.py").write_text("x = 'from here'")
+    with server:
+        [environment] = server.request("GET", "/scheduler/runtime_environments")
+        for spec in (name, "python3"):
+            cell = nbformat.v4.new_code_cell("import helper; print(helper.x)")
+            kernelspec = {"name": spec, "display_name": spec, "language": "python"}
+            notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernelspec})
+            nbformat.write(notebook, server.root / "work" / "nb.ipynb")
+            job = {
+                "name": "job",
+                "input_uri": "work/nb.ipynb",
+                "runtime_environment_name": environment["name"],
+                "package_input_folder": True,
+                "output_formats": ["ipynb"],
+            }
+            path = f"/scheduler/jobs/{server.request('POST', '/scheduler/jobs', job)['job_id']}"
+
+            def ended(path: str = path) -> Any:
+                state = server.request("GET", path)
+                # A new job is STOPPED until it begins.
+                return state if state["status"] in ("COMPLETED", "FAILED") else None
+
+            state = until(ended, 180, server.log.read_text)
+            assert state["status"] == "COMPLETED", state
+            server.request("DELETE", path)
