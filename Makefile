@@ -141,25 +141,28 @@ test-vscode: setup
 test-long: setup .venv/compiled
 	$(PYTEST) $(IN_PARALLEL) -m long --timeout 1800
 
-# The unit tests with the oldest versions that pyproject.toml allows; all but the browser's on another
-# Python, whose asyncio differs.
+# The unit tests, and one connection to a real sshd, with the oldest versions that pyproject.toml
+# allows; all but the browser's on another Python, whose asyncio differs.
 OLDEST ?= 3.11
+ONE_CONNECTION := $(addprefix tests/integration/test_ssh_connection.py::test_, \
+	a_commands_words_variables_input_and_folder_arrive_as_they_are)
 find_python = $(firstword $(wildcard $(HOME)/.pyenv/versions/$(1)*/bin/python$(1)) $(1))
 NEWEST ?= $(call find_python,3.13)
 NEWEST_INSTALLED := .venv-newest/installed-$(subst /,-,$(NEWEST))
 
 test-oldest: .venv-oldest/installed
-	.venv-oldest/bin/python -m pytest tests/unit
+	.venv-oldest/bin/python -m pytest tests/unit $(ONE_CONNECTION)
 
 test-newest: $(NEWEST_INSTALLED)
 	+.venv-newest/bin/python -m pytest --second-try $(IN_PARALLEL) tests/unit tests/integration
 
-.venv-oldest/installed: pyproject.toml .venv/bin/uv
+.venv-oldest/installed: pyproject.toml scripts/excludes-oldest.txt .venv/bin/uv
 	$(BIN)/uv venv --quiet --clear --python $(OLDEST) .venv-oldest
 	$(BIN)/uv pip compile --quiet --resolution lowest-direct --extra jax \
 		--python .venv-oldest/bin/python pyproject.toml --output-file .venv-oldest/versions.txt
 	$(BIN)/uv pip install --quiet --python .venv-oldest/bin/python \
-		--constraint .venv-oldest/versions.txt --editable '.[jax,test]'
+		--constraint .venv-oldest/versions.txt --excludes scripts/excludes-oldest.txt \
+		--editable '.[jax,test]'
 	@touch $@
 
 $(NEWEST_INSTALLED): pyproject.toml .venv/bin/uv

@@ -15,7 +15,7 @@ import json
 import netrc
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,10 @@ from .files import read_text, write_atomically
 from .paths import data_dir
 
 #: Variables that a host must keep as it has them.
-_NOT_PASSED = re.compile(r"LD_.*|PYTHON.*|SSH_.*|XDG_.*|PATH|HOME|USER|LOGNAME|SHELL|PWD|TMPDIR")
+_NOT_PASSED = re.compile(
+    r"LD_.*|DYLD_.*|PYTHON.*|CONDA_(PREFIX|DEFAULT_ENV).*|VIRTUAL_ENV|SSH_.*|XDG_.*"
+    r"|JPY_PARENT_PID|JUPYTER_TPU_.*|PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|TMPDIR"
+)
 
 
 class TokenValue(NamedTuple):
@@ -89,6 +92,17 @@ def passed_variables(*, agents: bool = False) -> dict[str, str]:
     """
     token_values = {name: find(name) for name in passed_names(agents=agents)}
     return {name: token.value for name, token in token_values.items() if token is not None}
+
+
+def changed_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a program has added to this process's variables, or changed, for the kernel that it
+    starts with *environment*, such as the parameters of a page of Voilà.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if os.environ.get(name) != value and not _NOT_PASSED.fullmatch(name)
+    }
 
 
 def known_secrets() -> dict[str, str]:

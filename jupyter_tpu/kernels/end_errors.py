@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..agent.protocol import messages
+from ..agent.protocol.events import SHELL, Message
 from ..errors import Reason, TPUError
 
 
@@ -63,6 +65,17 @@ def host_rebooted_error() -> TPUError:
         Reason.NOT_FOUND,
         "Restart the kernel. Its variables are lost.",
     )
+
+
+def is_reply_of_dead(message: Message) -> bool:
+    """Whether, after the kernel's exit, its keeper answers a cell in its place."""
+    if message.channel != SHELL:
+        return False
+    try:
+        content = messages.decode_part(message.parts, messages.CONTENT)
+    except ValueError:
+        return False
+    return content.get("ename") == "KernelDied" or content.get("status") == "aborted"
 
 
 def exit_error(event: Mapping[str, Any], *, was_ready: bool) -> TPUError:

@@ -15,7 +15,7 @@ from ..agent_token import acts_as_agent, permitted_kernelspecs, refusal
 from ..cloud import NodeName, Target
 from ..errors import TPUError
 from ..links import HostName, Link, core_thread, default_links
-from ..tokens import passed_variables
+from ..tokens import changed_variables, passed_variables
 from . import persistence
 from .persistence import KernelPersistence
 from .project import OFF
@@ -98,6 +98,7 @@ class TPUProvisioner(LocalProvisioner):
     _restart_limit: int | None = None  # of Jupyter's restarter, while it is kept from restarting
     notebook_folder = ""  # where a local kernel would start
     _notebook = ""  # its path, if that has changed since the kernel started
+    _answers_when_dead = False
     _for_agent = False  # no project is copied then: that is asked for, and kept in a folder
     _running = False  # between launch_kernel and the end of wait or cleanup
     _ports_known = False  # a client may have the ports
@@ -106,8 +107,18 @@ class TPUProvisioner(LocalProvisioner):
     # ---- start
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        """Chooses ports. An adopted kernel keeps the key that signs its messages."""
+        """Chooses ports. An adopted kernel keeps the key that signs its messages.
+
+        answers_when_dead: of `start_kernel`; for programs of ours, see :class:`Relay`.
+        """
+        self._answers_when_dead = bool(kwargs.pop("answers_when_dead", False))
         self.notebook_folder = str(kwargs.get("cwd") or os.getcwd())
+        if arguments := kwargs.get("extra_arguments"):
+            self.log.warning(
+                "A kernel on a TPU takes no arguments. It starts without %s. Set variables with "
+                "env= instead, or run the code in a first cell.",
+                " ".join(arguments),
+            )
         self._without_chips |= without_chips.get()
         if self._persistence is None and persistence.current is not None:
             self._persistence = persistence.current.persist(self)
@@ -175,6 +186,8 @@ class TPUProvisioner(LocalProvisioner):
             self._persistence,
             notebook_folder=self.notebook_folder,
             sync=OFF if self._for_agent else self.project_sync,
+            owned=self._persistence is None,
+            answers_when_dead=self._answers_when_dead or self._persistence is not None,
         )
 
     def host(self, number: int | None = None) -> Link:
@@ -184,8 +197,8 @@ class TPUProvisioner(LocalProvisioner):
         return default_links(target).get(HostName(node, self.worker if number is None else number))
 
     def _start_request(self, environment: dict[str, str]) -> dict[str, Any]:
-        # This machine's environment does not fit the host; only requested variables are passed,
-        # and the tokens that the user chose.
+        # This machine's environment does not fit the host. What is passed: the tokens that the user
+        # chose, what the client has added or changed, and the kernelspec's variables.
         names = [*getattr(self.kernel_spec, "env", {}), "JPY_SESSION_NAME"]
         return {
             "python": self.host_python,
@@ -202,6 +215,7 @@ class TPUProvisioner(LocalProvisioner):
             "notebook": self._notebook or environment.get("JPY_SESSION_NAME", ""),
             "env": {
                 **passed_variables(agents=self.of_agent or acts_as_agent(environment)),
+                **changed_variables(environment),
                 **{name: environment[name] for name in names if name in environment},
                 **({"JAX_PLATFORMS": "cpu"} if self._without_chips else {}),
             },

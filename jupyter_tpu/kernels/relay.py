@@ -34,7 +34,13 @@ from ..ssh.host_values import InvalidAnswer
 from ..wording import printable
 from . import exit_cleanup
 from .attachment import Attachment, keeper_event, kernel_info
-from .end_errors import LeaseLost, ProtocolMismatch, ended_elsewhere_error, exit_error
+from .end_errors import (
+    LeaseLost,
+    ProtocolMismatch,
+    ended_elsewhere_error,
+    exit_error,
+    is_reply_of_dead,
+)
 from .host_kernel import HostKernel, KernelHost, prepare_pod
 from .kernel_info import KernelInfoResponder
 from .persistence import KernelPersistence
@@ -63,6 +69,8 @@ class Relay:
     owned: the kernel is ended if this process is killed; else it stays for other clients.
     notebook_folder: where a local kernel would start; None: its project is not copied.
     sync: what is copied of it, as `project_sync` takes it.
+    answers_when_dead: the cells of a kernel that dies get a reply, too, and not only their error.
+        A notebook runner would count it as an error of the cell, which it may ignore, and end well.
     """
 
     def __init__(
@@ -74,6 +82,7 @@ class Relay:
         owned: bool = False,
         notebook_folder: str | None = None,
         sync: str = "",
+        answers_when_dead: bool = True,
     ) -> None:
         self.kernel_id = kernel_id
         #: What `poll` returns: None while the kernel is, or may be, alive; else its exit code.
@@ -89,6 +98,8 @@ class Relay:
         self._host = host
         self._host_kernel = HostKernel(host, kernel_id, self.secret, owned=owned)
         self._attachment: Attachment | None = None
+        self._answers_when_dead = answers_when_dead
+        self._exited = False  # the kernel's process
         self._key = ""  # signs messages
         # A server's tabs read from its journal, and must not wait for another client.
         self._ports = KernelPorts(
@@ -130,7 +141,7 @@ class Relay:
         if self._persistence is None:
             exit_cleanup.register(self)
         self.code, self.problem, self.final = None, None, False
-        self.stopping = False
+        self.stopping = self._exited = False
         self._key = _text(connection.get("key", ""))
         self._responder.reset(self._key)
         if self._persistence is not None:
@@ -270,7 +281,8 @@ class Relay:
                     self._responder.observe(event.parts)
                     if self._project is not None:
                         self._project.explain(event.parts)
-                self._ports.send(event.channel, event.parts)
+                if self._answers_when_dead or not (self._exited and is_reply_of_dead(event)):
+                    self._ports.send(event.channel, event.parts)
             self._consumed(event)
         elif isinstance(event, Gap):
             self._report_gap(event)
@@ -325,8 +337,10 @@ class Relay:
             log.warning("Kernel %s: %s", self.kernel_id, error)
             return
         what, code = event["event"], event.get("code")
-        if what == "exited" and self.stopping:
-            self._set_exit_code(code)
+        if what == "exited":
+            self._exited = True
+            if self.stopping:
+                self._set_exit_code(code)
         elif what == "ended":
             assert self._attachment is not None
             self._attachment.final = True

@@ -265,4 +265,7 @@ def _launcher(config: dict[str, Any], variables: Mapping[str, str]) -> list[str]
             options += [f"--{name.replace('_', '-')}", str(value)]
     for name, value in variables.items():
         options += ["--variable", f"{name}={value}"]
-    return module_command("jupyter_tpu.kernels.launch", "-f", "{connection_file}", *options)
+    # `env`: jupytext and others take a kernelspec that begins with their own Python for the local
+    # kernel of their environment.
+    launch = module_command("jupyter_tpu.kernels.launch", "-f", "{connection_file}", *options)
+    return ["/usr/bin/env", *launch]

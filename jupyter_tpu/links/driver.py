@@ -38,7 +38,12 @@ class HostSession:
     @property
     def has_agent(self) -> bool:
         """Whether the agent's channel is open."""
-        return self._agent is not None and not self._agent.closed
+        return self.open_agent is not None
+
+    @property
+    def open_agent(self) -> AgentClient | None:
+        """The agent, if its channel is open."""
+        return self._agent if self._agent is not None and not self._agent.closed else None
 
     async def agent(self) -> AgentClient:
         """Our agent on the host; deployed if it is not there yet."""

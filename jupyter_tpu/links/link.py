@@ -372,9 +372,18 @@ class Link:
         """
         async with self._session_up(in_use=False) as session:
             agent = await session.agent()
+        self._end_orphans(agent)
+        return agent
+
+    def end_orphans(self) -> None:
+        """Ends kernels that were left by programs of this machine, if the agent is connected."""
+        agent = self._driver.session.open_agent if self._driver.session is not None else None
+        if agent is not None:
+            self._end_orphans(agent)
+
+    def _end_orphans(self, agent: AgentClient) -> None:
         if self._ending_orphans is None or self._ending_orphans.done():
             self._ending_orphans = self._driver.run_in_background(end_orphans(agent, self.host_id))
-        return agent
 
     async def close(self) -> None:
         """Ends it for good, even if it is acquired."""

@@ -172,10 +172,15 @@ class Links:
         await pool.lookup.close()
 
     async def _watch_sleep(self) -> None:
-        """Retries all links after a sleep: connections are dead then, and keepalives are late."""
+        """Retries all links after a sleep: connections are dead then, and keepalives are late.
+
+        Also ends kernels that other programs of this machine have left on linked hosts.
+        """
         while True:
             before = _clock()
             await asyncio.sleep(_LOOK)
+            for link in list(self._pool.links.values()):
+                link.end_orphans()
             if _clock() - before > _LOOK + _SLEPT:
                 for link in list(self._pool.links.values()):
                     if link.state is not LinkState.NEEDS_ATTENTION:

@@ -146,7 +146,7 @@ class RemoteKernel:
         manager = AsyncKernelManager(kernel_name=self.spec)
         client = None
         try:
-            await manager.start_kernel()
+            await manager.start_kernel(answers_when_dead=True)
             client = manager.client()
             client.start_channels()
             await client.wait_for_ready(timeout=READY_LIMIT)

@@ -151,7 +151,8 @@ class AgentKernels:
         manager = AsyncKernelManager(kernel_name=kernelspec)
         permitted_kernelspecs.add(kernelspec)  # the server was asked for this cell
         # Also where the tools run in a Jupyter server, which is a person's.
-        await manager.start_kernel(env={**os.environ, AGENT_VARIABLE: "1"})
+        variables = {**os.environ, AGENT_VARIABLE: "1"}
+        await manager.start_kernel(env=variables, answers_when_dead=True)
         client = manager.client()
         client.start_channels()
         try:

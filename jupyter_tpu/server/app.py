@@ -111,6 +111,12 @@ class JupyterTPU(ExtensionApp):
                 raise TraitError(f"{error.message} {error.hint}") from None
         return cast(dict[str, Any], proposal.value)
 
+    @property
+    def _adopts_kernels(self) -> bool:
+        """With a gateway, the server's kernels are those of another machine."""
+        assert self.serverapp is not None
+        return self.keep_kernels and not self.serverapp.gateway_config.gateway_enabled
+
     def initialize(self) -> None:  # type: ignore[override]
         super().initialize()
         assert self.serverapp is not None
@@ -118,7 +124,7 @@ class JupyterTPU(ExtensionApp):
         hide_launchers(self.serverapp.web_app)
         self._adoption: Adoption | None = None
         self._certificate: Path | None = None
-        if self.keep_kernels:
+        if self._adopts_kernels:
             from .adoption import Adoption
 
             self._adoption = Adoption(self.serverapp, self._kernel_lost)
@@ -138,7 +144,7 @@ class JupyterTPU(ExtensionApp):
         self.fleet = FleetHandle(
             self._target,
             self._changed,
-            self._take_over_kernel if self.keep_kernels else None,
+            self._take_over_kernel if self._adopts_kernels else None,
             warm_kernels=self.warm_kernels,
             environment_defaults=self.environment_defaults,
             path_under_server=ports.path,

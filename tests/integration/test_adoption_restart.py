@@ -200,6 +200,22 @@ def test_a_kernel_that_is_shut_down_after_it_was_taken_up_is_gone_for_good(
     assert list((server.folder / "tpu" / "kernels").iterdir()) == []
 
 
+def test_a_server_that_does_not_wait_for_kernels_to_start_adopts_them(server: Server) -> None:
+    pending = server.another()
+    pending.options = (*server.options, "--AsyncMappingKernelManager.use_pending_kernels=True")
+    server.stop()
+    with pending:
+        client = Client(pending, start_session(pending)["kernel"]["id"])
+        client.connect()
+        assert client.run("x = 7; print(x)") == "7\n"
+        restart(client)
+        assert [kernel["id"] for kernel in pending.request("GET", "/api/kernels")] == [
+            client.kernel_id
+        ]
+        assert client.run("print(x)") == "7\n"
+        client.close()
+
+
 @pytest.mark.long  # without a restart: test_kernels_project.py
 def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(
     server: Server, monkeypatch: pytest.MonkeyPatch

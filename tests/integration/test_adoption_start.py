@@ -12,6 +12,7 @@ from jupyter_tpu.kernels import persistence
 from jupyter_tpu.server.adoption import adoption as adoption_module
 from jupyter_tpu.server.adoption.adoption import Adoption
 from jupyter_tpu.server.adoption.kernel_folder import KernelFolder
+from jupyter_tpu.server.app import JupyterTPU
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 
@@ -39,3 +40,13 @@ def test_much_that_is_to_be_loaded_does_not_hold_up_the_port(
     loop.run_until_complete(adoption._adopting)
     assert not adoption.closed
     loop.run_until_complete(adoption.stop())
+
+
+def test_a_server_whose_kernels_are_a_gateways_adopts_none(
+    jp_serverapp: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extension = JupyterTPU()
+    extension.serverapp = jp_serverapp
+    assert extension._adopts_kernels
+    monkeypatch.setattr(jp_serverapp.gateway_config, "url", "http://127.0.0.1:9")
+    assert not extension._adopts_kernels

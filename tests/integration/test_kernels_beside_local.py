@@ -7,6 +7,7 @@ tried are relay, keeper and agent (see `local_host.py`).
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,7 +25,8 @@ def both() -> Iterator[tuple[Notebook, Notebook]]:
     with local_host("beside") as (_, make):
         managers = [KernelManager(kernel_name="python3"), make()]
         for manager in managers:
-            manager.start_kernel()
+            # As Voilà passes the parameters of a page.
+            manager.start_kernel(env={**os.environ, "QUERY_STRING": "model=big"})
         local, ours = (Notebook(manager) for manager in managers)
         yield local, ours
         for notebook in (local, ours):
@@ -98,6 +100,13 @@ def test_a_cell_shows_the_same(compare, code):
 
     *_, seen = compare(story)
     assert (seen[0], seen[-1]) == (("status", "busy"), ("status", "idle"))
+
+
+def test_a_variable_that_a_client_adds_reaches_the_kernel(compare):
+    def story(notebook: Notebook) -> Any:
+        return notebook.text("import os; print(os.environ['QUERY_STRING'])")
+
+    assert compare(story) == "model=big\n"
 
 
 def test_a_password_is_asked_for_as_one(compare):

@@ -30,6 +30,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook
 from nbclient import NotebookClient
+from nbclient.exceptions import DeadKernelError
 from stormy_host import line_to
 from traitlets.config import Config
 from waiting import until
@@ -311,6 +312,15 @@ def test_nbclient_runs_a_notebook_with_it(name):
     assert printed.split() == [str(number) for number in range(1000)]
     (state,) = notebook["metadata"]["widgets"].values()
     assert any(w["model_name"] == "IntSliderModel" for w in state["state"].values())
+
+
+def test_a_runner_that_allows_errors_fails_if_the_kernel_dies_in_the_last_cell(name):
+    for kernel in (name, "python3"):
+        cells = map(nbformat.v4.new_code_cell, ("print('one')", "import os; os._exit(9)"))
+        notebook = nbformat.v4.new_notebook(cells=[*cells])
+        with pytest.raises(DeadKernelError):
+            NotebookClient(notebook, kernel_name=kernel, timeout=60, allow_errors=True).execute()
+        assert notebook.cells[0].outputs[0].text == "one\n"
 
 
 def test_two_papermills_run_a_notebook_whose_folder_has_their_logs(name, tmp_path):
@@ -615,6 +625,32 @@ def test_a_kernel_whose_command_was_killed_is_ended_before_the_next_one_starts(
     finally:
         following.close()
     until(lambda: not any("keeper" in line for line in processes()))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_the_kernel_of_a_runner_that_was_ended_is_ended_by_a_program_that_is_linked_to_its_host(
+    name, processes, tmp_path, ending
+):
+    def kernels() -> int:
+        return sum("ipython_kernel.py" in line for line in processes())
+
+    linked = KernelManager(kernel_name=name)
+    linked.start_kernel()
+    cell = nbformat.v4.new_code_cell("import time; time.sleep(600)")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "in.ipynb")
+    command = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb", "-k", name]
+    runner = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: kernels() == 2)
+        runner.send_signal(ending)
+        runner.wait(60)
+        until(lambda: kernels() == 1)
+        assert linked.is_alive()
+    finally:
+        runner.kill()
+        runner.wait(60)
+        linked.shutdown_kernel(now=True)
 
 
 @pytest.mark.long

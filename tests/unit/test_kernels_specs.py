@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
 from jupyter_tpu.agent_token import AGENT_VARIABLE
 from jupyter_tpu.errors import Reason, TPUError
@@ -41,6 +41,11 @@ def jupyter(specs) -> KernelSpecManager:
     return KernelSpecManager(kernel_dirs=[str(specs.folder)], ensure_native_kernel=False)
 
 
+def launcher_options(argv: list[str]) -> list[str]:
+    """What the launcher gets of a kernelspec's command, with the name of a connection file."""
+    return ["-f", "connection.json", *argv[argv.index("-f") + 2 :]]
+
+
 def test_a_registered_environment_is_a_kernelspec_of_jupyter(specs, jupyter):
     name, display_name = specs.register(**WHERE, **REST)
     assert (name, display_name) == ("tpu-us-central1-a-my-tpu-default", "Python 3.12 · my-tpu")
@@ -65,9 +70,9 @@ def test_a_pod_has_a_kernelspec_of_all_hosts_beside_that_of_host_0(specs, jupyte
     assert [spec.is_default for spec in specs.list()] == [True, False]
     spec = jupyter.get_kernel_spec(name)
     assert spec.metadata["kernel_provisioner"]["config"]["hosts"] == 4
-    options = launch._parser().parse_args(spec.argv[4:])
+    options = launch._parser().parse_args(launcher_options(spec.argv))
     assert launch._start_request(options)["pod"] == {"slices": []}
-    options = launch._parser().parse_args(jupyter.get_kernel_spec(one).argv[4:])
+    options = launch._parser().parse_args(launcher_options(jupyter.get_kernel_spec(one).argv))
     assert "pod" not in launch._start_request(options)
     specs.unregister(**WHERE, environment="default")
     assert specs.list() == []
@@ -81,7 +86,7 @@ def test_a_kernel_on_several_slices_has_a_kernelspec_that_goes_with_each_of_its_
     assert display_name == "Python 3.12 · my-tpu + b + c (3 slices, all 4 hosts)"
     [spec] = [spec for spec in specs.list() if spec.slices]
     kernel_json = json.loads((specs.folder / name / "kernel.json").read_text())
-    options = launch._parser().parse_args(kernel_json["argv"][4:])
+    options = launch._parser().parse_args(launcher_options(kernel_json["argv"]))
     assert launch._start_request(options)["pod"] == {"slices": ["b", "c"]}
     where = {"project": spec.config["project"], "zone": spec.config["zone"]}
     specs.unregister(**where, tpu="c")
@@ -98,15 +103,11 @@ def test_variables_reach_the_kernel_through_jupyter_and_through_the_launcher(spe
 def test_its_command_is_a_complete_launcher_for_clients_without_provisioners(specs, jupyter):
     name, _ = specs.register(**WHERE, **{**REST, "worker": 3, "emulator": "/state.json"})
     argv = jupyter.get_kernel_spec(name).argv
-    assert argv[:6] == [
-        sys.executable,
-        "-P",
-        "-m",
-        "jupyter_tpu.kernels.launch",
-        "-f",
-        "{connection_file}",
-    ]
-    options = dict(zip(argv[6::2], argv[7::2], strict=True))
+    # The first word is not Python: jupytext would take the kernel for the local one.
+    assert argv[:2] == ["/usr/bin/env", sys.executable]
+    assert argv[2:6] == ["-P", "-m", "jupyter_tpu.kernels.launch", "-f"]
+    assert argv[6] == "{connection_file}"
+    options = dict(zip(argv[7::2], argv[8::2], strict=True))
     assert options == {
         "--project": "p",
         "--zone": "us-central1-a",
@@ -116,6 +117,27 @@ def test_its_command_is_a_complete_launcher_for_clients_without_provisioners(spe
         "--host-python": "/home/me/env/bin/python",
         "--emulator": "/state.json",
     }
+
+
+def test_arguments_that_a_client_gives_the_kernel_are_named_as_not_used(caplog):
+    provisioner = TPUProvisioner(kernel_spec=KernelSpec(argv=[]), kernel_id="k")
+    asyncio.run(provisioner.pre_launch(extra_arguments=["--IPKernelApp.exec_lines=x = 1"]))
+    assert "It starts without --IPKernelApp.exec_lines=x = 1." in caplog.text
+
+
+def test_a_program_of_ours_gets_the_replies_of_a_kernel_that_dies_and_a_runner_does_not():
+    provisioner = TPUProvisioner(kernel_spec=KernelSpec(argv=[]), kernel_id="k")
+    for options, answers in (({"answers_when_dead": True}, True), ({}, False)):
+        assert "answers_when_dead" not in asyncio.run(provisioner.pre_launch(**options))
+        assert provisioner._answers_when_dead is answers
+
+
+def test_of_a_clients_variables_only_those_are_passed_that_it_added_or_changed(monkeypatch):
+    monkeypatch.setenv("SECRET", "of the server")
+    monkeypatch.setenv("MODE", "a")
+    here = {**os.environ, "MODE": "b", "KERNEL_MODEL": "big", "PATH": "/x", "CONDA_PREFIX": "/y"}
+    sent = TPUProvisioner(kernel_spec=KernelSpec())._start_request(here)["env"]
+    assert sent == {"MODE": "b", "KERNEL_MODEL": "big"}
 
 
 def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
@@ -141,9 +163,7 @@ def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
         config = kernelspec.metadata["kernel_provisioner"]["config"]
         assert {option: config[option] for option in told} == told
         provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
-        options = launch._parser().parse_args(
-            [*kernelspec.argv[4:5], "connection.json", *kernelspec.argv[6:]]
-        )
+        options = launch._parser().parse_args(launcher_options(kernelspec.argv))
         assert launch._start_request(options) == provisioner._start_request(kernelspec.env)
         assert options.start_timeout == provisioner.start_timeout
 
@@ -245,11 +265,6 @@ def test_the_launcher_ends_when_its_kernel_fails_with_a_timeout():
         launch._wait(running, os.getppid())
 
 
-def launcher_options(kernelspec):
-    """What the launcher gets of a kernelspec's command, with the name of a connection file."""
-    return ["-f", "connection.json", *kernelspec.argv[kernelspec.argv.index("-f") + 2 :]]
-
-
 def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     specs, jupyter, monkeypatch, tmp_path
 ):
@@ -259,7 +274,7 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     name, _ = specs.register(**WHERE, **REST)
     kernelspec = jupyter.get_kernel_spec(name)
     provisioner = TPUProvisioner(kernel_spec=kernelspec)
-    options = launch._parser().parse_args(launcher_options(kernelspec))
+    options = launch._parser().parse_args(launcher_options(kernelspec.argv))
     for value in ("hf_first", "hf_renewed"):
         monkeypatch.setenv("HF_TOKEN", value)
         for request in (provisioner._start_request({}), launch._start_request(options)):
@@ -271,7 +286,7 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     kernelspec = jupyter.get_kernel_spec(name)
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
-    options = launch._parser().parse_args(launcher_options(kernelspec))
+    options = launch._parser().parse_args(launcher_options(kernelspec.argv))
     for request in (provisioner._start_request({}), launch._start_request(options)):
         assert "HF_TOKEN" not in request["env"]
     pass_on("HF_TOKEN", agents=True)
@@ -289,7 +304,7 @@ def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
         asyncio.run(provisioner.launch_kernel([], env={AGENT_VARIABLE: "1"}))
     assert refused.value.reason is Reason.PERMISSION
     monkeypatch.setenv(AGENT_VARIABLE, "1")
-    assert launch.main(launcher_options(kernelspec)) == 1
+    assert launch.main(launcher_options(kernelspec.argv)) == 1
     assert "A coding agent may not run a kernel of my-tpu" in capsys.readouterr().err
 
 
@@ -306,7 +321,7 @@ def test_kernels_of_some_chips_are_kernelspecs_beside_that_of_all(specs, jupyter
     kernelspec = jupyter.get_kernel_spec(name)
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     request = TPUProvisioner(kernel_spec=kernelspec, **config)._start_request({})
-    options = launch._parser().parse_args(launcher_options(kernelspec))
+    options = launch._parser().parse_args(launcher_options(kernelspec.argv))
     assert request["chips"] == launch._start_request(options)["chips"] == [2, 3]
     kernelspec = jupyter.get_kernel_spec(whole)
     config = kernelspec.metadata["kernel_provisioner"]["config"]

@@ -55,7 +55,7 @@ def undeclared(folder: str, known: set[str], *extras: str) -> dict[str, str]:
         top = name.partition(".")[0]
         if top in sys.stdlib_module_names | WHOEVER_HAS_IT | {"jupyter_tpu", "google"} | known:
             continue
-        if names.isdisjoint(map(normal, owners().get(top, ()))):
+        if names.isdisjoint(map(normal, owners().get(top, (top,)))):
             missing[top] = file
     return missing
 

@@ -63,6 +63,18 @@ def test_folders_that_are_no_project_are_not_copied_without_being_named(
         find_project(Path("/"))
 
 
+def test_the_files_of_a_job_of_jupyter_scheduler_are_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / ".local/share/jupyter"))
+    job = tmp_path / ".local/share/jupyter/scheduler_staging_area/b1b2"
+    (job / "notebooks").mkdir(parents=True)
+    assert find_project(job) == ProjectLocation(job)
+    assert find_project(job / "notebooks") == ProjectLocation(job, "notebooks")
+    with pytest.raises(InvalidInput, match="is in a hidden folder"):
+        find_project(job.parent)
+
+
 def test_a_named_folder_is_taken_as_it_is(home: Path) -> None:
     (home / "Downloads").mkdir()
     assert project_at(home / "Downloads", home / "elsewhere") == ProjectLocation(home / "Downloads")

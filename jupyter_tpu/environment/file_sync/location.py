@@ -25,12 +25,15 @@ class ProjectLocation(Struct, frozen=True):
 
 def find_project(notebook_folder: Path) -> ProjectLocation:
     """The project of the notebooks in a folder: the nearest folder upward that has one of MARKERS,
-    else the folder itself.
+    else the folder itself. The folder of a job of jupyter-scheduler, in Jupyter's data folder, is
+    one.
 
     Raises INVALID for a folder that is not copied unless someone names it.
     """
     home = Path.home().resolve()
     start = notebook_folder.resolve()
+    if start.is_relative_to(scheduled := _scheduled_jobs()) and start != scheduled:
+        return project_at(scheduled / start.relative_to(scheduled).parts[0], start)
     above = [home, *home.parents]
     candidates = [path for path in (start, *start.parents) if path not in above]
     if not candidates:
@@ -41,6 +44,13 @@ def find_project(notebook_folder: Path) -> ProjectLocation:
         if any((candidate / name).exists() for name in MARKERS)
     )
     return project_at(next(marked, start), start, home)
+
+
+def _scheduled_jobs() -> Path:
+    """Where jupyter-scheduler has a folder for each job, with the job's files."""
+    from jupyter_core.paths import jupyter_data_dir
+
+    return Path(jupyter_data_dir(), "scheduler_staging_area").resolve()
 
 
 def project_at(folder: Path, notebook_folder: Path, home: Path | None = None) -> ProjectLocation:

@@ -77,12 +77,10 @@ class Adoption:
 
     def start(self) -> None:
         """Adopts kernels of earlier servers before this one listens. Needs no network."""
-        from .jupyter_hooks import answer_503_while, follow_sessions, journal_websocket
+        from .jupyter_hooks import answer_503_while, follow_sessions, use_journal
 
         persistence.current = self
-        settings = self._app.web_app.settings
-        name = "kernel_websocket_connection_class"
-        settings[name] = journal_websocket(settings[name], self._persisted_kernel)
+        use_journal(self._app, self._persisted_kernel)
         follow_sessions(self._app.session_manager, self._set_session, self._drop_session)
         answer_503_while(self._app.web_app, lambda: self.closed)
         if not self._has_kernels():
@@ -122,6 +120,8 @@ class Adoption:
     async def _adopt_one(self, folder: KernelFolder, record: KernelRecord) -> None:
         from jupyter_client.kernelspec import NoSuchKernel
 
+        from .jupyter_hooks import creates_sessions, restore_session, wait_started
+
         environment = dict(os.environ)
         if notebook := self._notebook(record):
             environment["JPY_SESSION_NAME"] = notebook
@@ -139,6 +139,7 @@ class Adoption:
                 env=environment,
                 cwd=record.cwd or os.path.dirname(notebook) or self._app.root_dir,
             )
+            await wait_started(self._kernels, record.id)
         except NoSuchKernel:
             self._log.warning(
                 "Kernel %s (%s) is not adopted: there is no kernelspec %s. Connect its TPU again "
@@ -154,6 +155,8 @@ class Adoption:
             if persisted is not None:
                 persisted.release()
             folder.release()
+            if record.id in self._kernels:  # with `use_pending_kernels`
+                self._kernels.remove_kernel(record.id)
             if not isinstance(error, (TPUError, OSError)):
                 raise
             self._log.warning("Kernel %s is not adopted: %s", record.id, error)
@@ -165,10 +168,10 @@ class Adoption:
         kernel.execution_state = persisted.state or "unknown"  # until its link is up
         if not persisted.running:  # a kernel that may be busy must not be culled
             kernel.last_activity = _parse_time(persisted.last_activity) or kernel.last_activity
-        for row in sessions:
-            await self._app.session_manager.save_session(
-                row.id, path=row.path, name=row.name, type=row.type, kernel_id=record.id
-            )
+        for row in list(sessions):
+            if creates_sessions(self._app.session_manager):
+                persisted.drop_session(row.id)  # it gets another id
+            await restore_session(self._app.session_manager, row, record)
         self._watches[record.id] = self._loop.create_task(self._watch_state(record.id))
         self._log.info("Kernel %s is adopted", record.id)
 
@@ -380,7 +383,7 @@ class Adoption:
             if kernel_id in self._kernels:
                 kernel = self._kernels.get_kernel(kernel_id)
                 kernel.stop_restarter()  # for which the kernel would be dead
-                leaving.append(asyncio.ensure_future(kernel.provisioner.detach()))
+                leaving.append(asyncio.ensure_future(self._provisioners[kernel_id].detach()))
         if leaving:
             await asyncio.wait(leaving, timeout=DETACH_TIMEOUT)
 

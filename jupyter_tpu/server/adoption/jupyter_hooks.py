@@ -14,16 +14,20 @@ connection.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any
 
 from jupyter_server.base.handlers import APIHandler
+from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
+from jupyter_server.services.sessions.sessionmanager import SessionManager
 from jupyter_server.utils import url_path_join
 from tornado import web
 from tornado.routing import Matcher, Rule
 
 from .client_feed import ClientFeed, relay_topic
+from .kernel_folder import KernelRecord, SessionRow
 from .persisted_kernel import PersistedKernel
 
 
@@ -77,6 +81,24 @@ def journal_websocket(
     return JournalWebsocketConnection
 
 
+def use_journal(
+    serverapp: Any, persisted_kernel_of: Callable[[Any], PersistedKernel | None]
+) -> None:
+    """Lets the server's websockets send the journal. Another extension's own way to its clients
+    stays: the ports that it uses are complete.
+    """
+    name = "kernel_websocket_connection_class"
+    settings = serverapp.web_app.settings
+    if issubclass(settings[name], ZMQChannelsWebsocketConnection):
+        settings[name] = journal_websocket(settings[name], persisted_kernel_of)
+    else:
+        serverapp.log.warning(
+            "Kernels on TPUs are connected to pages by %s. Output may be lost when such a "
+            "connection breaks.",
+            settings[name].__module__,
+        )
+
+
 class _UnavailableHandler(APIHandler):
     @web.authenticated
     async def get(self, *_: str) -> None:
@@ -99,6 +121,35 @@ def answer_503_while(application: Any, closed: Callable[[], bool]) -> None:
     """Makes *application* answer 503 on these routes while *closed* returns True."""
     matcher = _ClosedMatcher(closed, application.settings["base_url"])
     application.default_router.rules.insert(0, Rule(matcher, _UnavailableHandler))
+
+
+async def wait_started(kernels: Any, kernel_id: str) -> None:
+    """Waits until a kernel is started: with `use_pending_kernels`, `start_kernel` returns before.
+
+    Raises what its start has raised.
+    """
+    start = getattr(kernels, "_pending_kernel_tasks", {}).get(kernel_id)
+    if start is not None:
+        await start
+    ready = kernels.get_kernel(kernel_id).ready
+    await (ready if isinstance(ready, asyncio.Future) else asyncio.wrap_future(ready))
+
+
+def creates_sessions(manager: Any) -> bool:
+    """Whether *manager* has its own way to create a session, which does more than to store it."""
+    return type(manager).create_session is not SessionManager.create_session
+
+
+async def restore_session(manager: Any, row: SessionRow, record: KernelRecord) -> None:
+    """Restores a session of an adopted kernel under its id; of a manager that creates sessions in
+    its own way, under another one.
+    """
+    if creates_sessions(manager):
+        await manager.create_session(row.path, row.name, row.type, record.kernel_name, record.id)
+    else:
+        await manager.save_session(
+            row.id, path=row.path, name=row.name, type=row.type, kernel_id=record.id
+        )
 
 
 _TRIGGERS = """
