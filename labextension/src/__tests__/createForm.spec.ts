@@ -67,6 +67,20 @@ describe('CreateForm', () => {
     expect(form.request.guard).toEqual({ ...guard, idle: 5400 });
   });
 
+  it('suggests that an expensive TPU stops when it is idle, as the settings say', async () => {
+    const { form } = await openForm(catalogWith({ emulated: false }));
+    expect(form.request.guard).toMatchObject({ action: 'stop', idle: 7200 });
+    form.defaults.settings = { idle: '3600' };
+    expect(form.request.guard).toMatchObject({ action: 'stop', idle: 3600 });
+    form.set('tier', 'spot'); // which can only be deleted, with its disk
+    expect(form.request.guard).toBeUndefined();
+    form.set('tier', 'on-demand');
+    form.set('idle', null);
+    expect(form.request.guard).toBeUndefined();
+    form.fill({ type: 'v5litepod-8' }); // as it was created before
+    expect(form.request.guard).toBeUndefined();
+  });
+
   it('lets a TPU run a command, and stop at a cost or at a time', async () => {
     const { form } = await openForm();
     const until = new Date(2099, 11, 24, 8).toISOString();

@@ -9,6 +9,8 @@ export interface ICreateDefaults {
   type: string;
   zone: string;
   tier: 'flex-start' | 'on-demand' | 'reserved' | 'spot' | '';
+  /** Seconds after which an idle TPU stops, if its price is worth it. */
+  idle: string;
   packages: string;
   apt: string;
   timezone: string;
@@ -33,6 +35,7 @@ export class CreateDefaults extends Store {
     const settings = this._settings;
     const last = this._load();
     return {
+      idle: '7200',
       packages: '',
       apt: '',
       timezone: '',

@@ -92,6 +92,9 @@ const EMPTY: IFields = {
   ...huntFields()
 };
 
+/** From this price on, in USD an hour, a TPU that can be stopped is suggested to stop when it is idle. */
+const WORTH_STOPPING = 1;
+
 /** What the form suggests until it is edited, or filled. */
 const SUGGESTED: (keyof IFields)[] = ['name', 'type', 'zone', 'version'];
 
@@ -142,7 +145,11 @@ export class CreateForm extends Form<IFields> {
       type: type || this._suggestedType()?.name || '',
       zone: zone || this._suggestedZone()
     };
-    return { ...fields, again: again && mayBe('spot', fields) };
+    return {
+      ...fields,
+      again: again && mayBe('spot', fields),
+      idle: this._edited.has('idle') ? fields.idle : this._suggestedIdle(fields)
+    };
   }
 
   /** The chosen type; undefined if it is not in the catalog. */
@@ -322,10 +329,23 @@ export class CreateForm extends Form<IFields> {
 
   /** Whether it can only be deleted: a Spot TPU, and one of several hosts, can't be stopped. */
   get deletes(): boolean {
-    const { hunt, otherTypes } = this.fields;
+    return this._deletes(this.fields);
+  }
+
+  private _deletes(fields: IFields): boolean {
+    const { hunt, otherTypes } = fields;
     const others = this.otherTypes.filter(one => otherTypes.includes(one.name));
     const types = [this.type, ...(hunt ? others : [])];
-    return this.preemptible || types.some(type => type && type.hosts > 1);
+    return mayBe('spot', fields) || types.some(type => type && type.hosts > 1);
+  }
+
+  /** Seconds; null where forgetting it costs little, or where its disk would be deleted. */
+  private _suggestedIdle(fields: IFields): number | null {
+    const { tier, zone } = fields;
+    const cost = catalogCost(this.type, zone, tier, !!this.catalog?.emulated);
+    return (cost.usd_per_hour ?? 0) > WORTH_STOPPING && !this._deletes(fields)
+      ? Number(this.defaults.values.idle) || null
+      : null;
   }
 
   /** Whether it may begin its command by itself, in the startup script that Google keeps. */
