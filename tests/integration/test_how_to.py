@@ -53,7 +53,7 @@ def test_the_commands_of_a_page_do_what_it_says(user: Shell, page: str, number: 
             name = words[words.index("--tpu") + 1]
             until(
                 lambda name=name: (
-                    [job["state"] for job in user.json("job", "list", name, "--json")] == ["done"]
+                    [job["state"] for job in user.json("job", "list", name, "--json")] == ["ended"]
                 ),
                 LIMIT,
             )
