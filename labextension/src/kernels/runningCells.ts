@@ -44,7 +44,11 @@ interface INotebookPanel extends Widget, IKernelWidget {
 interface ICell {
   model: {
     type: string;
-    sharedModel: { getId(): string; getSource(): string };
+    sharedModel: {
+      getId(): string;
+      getSource(): string;
+      setSource(source: string): void;
+    };
     trusted: boolean;
     executionCount: number | null;
     executionState?: 'idle' | 'running';
@@ -87,6 +91,10 @@ export function restoreRunningCells(
       } else if (request.count && cell.model.executionCount === request.count) {
         replay.decline(clientId, request.id); // it was saved after it had ended
       } else {
+        const { sharedModel } = cell.model;
+        if (request.code && !sharedModel.getSource()) {
+          sharedModel.setSource(request.code); // it was saved before it was written
+        }
         restoreCell(cell, kernel, request);
       }
     }
