@@ -31,7 +31,7 @@ def test_much_that_is_to_be_loaded_does_not_hold_up_the_port(
     monkeypatch.setattr(KernelFolder, "find_unowned", load)
     monkeypatch.setattr(adoption_module, "BEFORE_PORT", 0.05)
     monkeypatch.setattr(persistence, "current", None)
-    adoption = Adoption(jp_serverapp, lambda *_: None, lambda *_: None)
+    adoption = Adoption(jp_serverapp, lambda *_: None)
     adoption.start()
     assert adoption.closed, "requests for its lists wait"
     assert adoption._adopting is not None
