@@ -1,11 +1,11 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { BoxPanel, Widget } from '@lumino/widgets';
-import { expect, it, vi } from 'vitest';
+import { afterAll, beforeEach, expect, it, vi } from 'vitest';
 
 import { ChipsInUse } from '../kernels/chipsInUse';
 import { KernelStarts } from '../kernels/kernelStarts';
 import { IKernel } from '../rest/api';
-import { choose } from '../ui/confirm';
+import * as confirm from '../ui/confirm';
 import {
   Answer,
   aKernel,
@@ -15,8 +15,14 @@ import {
   TestServerKernels
 } from './server';
 
-vi.mock('../ui/confirm', () => ({ choose: vi.fn(async () => null) }));
-const asked = vi.mocked(choose);
+/** What is chosen; null: *Cancel*. */
+const asked = vi.spyOn(confirm, 'choose');
+
+beforeEach(() => {
+  asked.mockReset();
+  asked.mockResolvedValue(null);
+});
+afterAll(() => asked.mockRestore());
 
 const tpu = connectedTPU();
 const KERNELS = `tpus/${tpu.zone}~${tpu.name}/kernels`;
@@ -38,7 +44,6 @@ function notebook(path: string) {
 
 /** A page whose first starts are refused, as often as *times* says. */
 async function openPage(holder: IKernel, times = 1) {
-  asked.mockClear();
   let kernels = [holder];
   const shutDown: Answer = () => {
     kernels = [];
