@@ -327,5 +327,5 @@ async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_th
     shown = (await printed(agent, own, command=["sh", "-c", command])).splitlines()
     assert not [line for line in shown if line.startswith("/") or line == "in"]
     assert "agent:" in shown
-    assert shown[-1] == "255"
+    assert "255" in shown  # what ssh says itself may come before or after it
     assert any("Permission denied" in line for line in shown), shown
