@@ -77,6 +77,7 @@ def test_every_part_of_googles_namespace_that_is_imported_is_declared() -> None:
         "google.auth": "google-auth",
         "google.cloud": "google-cloud-tpu",
         "google.longrunning": "googleapis-common-protos",
+        "google.oauth2": "google-auth",
         "google.protobuf": "protobuf",
         "google.rpc": "googleapis-common-protos",
     }
