@@ -762,7 +762,7 @@ def test_api_finds_the_server_and_gives_what_rest_gives(served: Shell, name: str
 
 def test_api_says_what_the_server_refused(served: Shell) -> None:
     assert served.complaint("api", "GET", "tpus/nothing") == (
-        "jupyter tpu: The TPU nothing does not exist.\n"
+        "jupyter tpu: The TPU nothing does not exist. There are no TPUs.\n"
     )
     assert "The field type is" in served.complaint(
         "api", "POST", "tpus", "--data", '{"name": "x", "type": 3}'
