@@ -184,7 +184,13 @@ def test_a_page_of_a_host_opens_in_a_tab_and_again_after_a_reload(
     def stored() -> str:
         return json.dumps(lab.server.request("GET", "lab/api/workspaces/"))
 
-    until(lambda: f'"port": {host.port}' in stored(), 60, stored)
+    # JupyterLab stores it some time after a change: first with the app's tab in front, then with
+    # the TPU's page.
+    def is_stored() -> bool:
+        text = stored()
+        return f'"port": {host.port}' in text and '"current": "jupyter-tpu-pages:' in text
+
+    until(is_stored, 60, stored)
     assert ".localhost" not in stored()
     page.goto(f"{lab.server.url}/lab?token={lab.server.token}")
     # The TPU's page is there again, too, and in front.
