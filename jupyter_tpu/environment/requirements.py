@@ -45,6 +45,7 @@ _SOURCES = (
     "wording.py",
     "files.py",
     "lazy.py",
+    "python_command.py",
     "catalog/*.py",
     "jaxkit/**/*.py",
 )

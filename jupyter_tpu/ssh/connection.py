@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +17,6 @@ from msgspec import Struct
 from ..errors import ConnectionLost, Reason, TPUError
 from .address import HostAddress
 from .asyncssh_internals import drop, has_channels, unanswered_keepalives
-from .carried_sockets import CarriedSockets
 from .command import (
     MAX_OUTPUT,
     CompletedCommand,
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         SSHClientProcess,
         SSHTCPChannel,
     )
+
+    from .carried_sockets import CarriedSockets
 
 
 T = TypeVar("T")
@@ -85,7 +87,6 @@ class Connection:
         self._sessions = asyncio.Semaphore(_SESSIONS)
         #: Whether sshd forwards to Unix sockets; None: not known yet.
         self._forwards_unix: bool | None = None
-        self._carried = CarriedSockets(self._start_stream, self._sessions, host.label)
         #: Whether a command was run, or was tried to.
         self.has_run_command = False
 
@@ -268,11 +269,17 @@ class Connection:
                     raise self._not_listening(path) from error
             except (TimeoutError, asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
-        carried = await self._carried.open(path)
+        carried = await self._carried_sockets.open(path)
         if carried is None:
             raise self._not_listening(path)
         self._forwards_unix = False
         return carried
+
+    @functools.cached_property
+    def _carried_sockets(self) -> CarriedSockets:
+        from .carried_sockets import CarriedSockets  # few hosts need it
+
+        return CarriedSockets(self._start_stream, self._sessions, self.host.label)
 
     def _not_listening(self, path: str) -> NotListening:
         return NotListening(

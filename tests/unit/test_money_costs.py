@@ -87,8 +87,10 @@ def test_another_tpu_of_the_name_starts_at_nothing(store: Store) -> None:
     assert runs.since(node("READY", id="8")) is None
     runs.observe([node("CREATING", id="8")], CREATED + 9 * HOUR)
     assert hours(runs, node("CREATING", id="8"), CREATED + 9 * HOUR) == 0
-    runs.forget([NAME])
-    assert runs.names() == set()
+    runs.forget([(NAME, "7")])  # the one before
+    assert runs.tpus() == [(NAME, "8")]
+    runs.forget([(NAME, "8")])
+    assert runs.tpus() == []
 
 
 def test_what_it_has_cost_is_its_hours_by_their_price() -> None:
