@@ -345,7 +345,7 @@ async def test_unix_sockets_are_reached_where_sshd_forbids_forwarding(
             assert (await connection.run(["echo", "free"])).stdout == "free\n"
             for _, other in others:
                 other.close()
-            await eventually(lambda: connection._carried._count == 1)
+            await eventually(lambda: connection._carried_sockets._count == 1)
         writer.close()
         if not ports:
             listening = web.sockets[0].getsockname()[1]
