@@ -22,6 +22,8 @@ from .project import OFF
 from .relay import Relay
 from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names, without_chips
 
+#: JAX uses the CPU. By the second variable an emulated host, where it always does, sees no chip.
+_NO_CHIPS = {"JAX_PLATFORMS": "cpu", "TPU_VISIBLE_CHIPS": ""}
 #: Running clean-ups of kernels that were reported dead; asyncio itself keeps no task alive.
 _cleanups: set[asyncio.Future[None]] = set()
 
@@ -217,7 +219,7 @@ class TPUProvisioner(LocalProvisioner):
                 **passed_variables(agents=self.of_agent or acts_as_agent(environment)),
                 **changed_variables(environment),
                 **{name: environment[name] for name in names if name in environment},
-                **({"JAX_PLATFORMS": "cpu"} if self._without_chips else {}),
+                **(_NO_CHIPS if self._without_chips else {}),
             },
         }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import weakref
 from typing import Any
 
@@ -47,7 +48,18 @@ def _explaining(base: Any) -> type:
             problem = _problem(kwargs.get("exc_info", (None, None, None))[1])
             if problem is None:
                 super().write_error(status_code, **kwargs)
-                return
+            else:
+                self._explain(problem)
+
+        def finish(self, chunk: Any = None) -> Any:
+            # A session that changes its kernel answers 501 where it handles the error.
+            problem = _problem(sys.exc_info()[1]) if self.get_status() == 501 else None
+            if problem is None:
+                return super().finish(chunk)
+            self.log_exception(None, problem, None)
+            return self._explain(problem)
+
+        def _explain(self, problem: TPUError) -> Any:
             self.set_status(STATUS.get(problem.reason, 500))
             self.set_header("Content-Type", "application/json")
             # JupyterLab shows only the message.
@@ -56,10 +68,10 @@ def _explaining(base: Any) -> type:
                 "reason": problem.reason.value,
                 "hint": problem.hint,
             }
-            self.finish(json.dumps(fields))
             self.event_logger.emit(
                 schema_id=KERNEL_REFUSED, data={**fields, "message": problem.message}
             )
+            return super().finish(json.dumps(fields))
 
         def log_exception(self, kind: Any, error: Any, traceback: Any) -> None:
             problem = _problem(error)

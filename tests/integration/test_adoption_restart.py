@@ -277,9 +277,16 @@ def test_rest_says_that_the_chips_are_held_and_by_whom(
         assert answer["message"].startswith("The chips of kept are in use by the kernel of")
         assert "jupyter tpu kernel stop kept" in answer["hint"]
     assert len(server.request("GET", "/api/kernels")) == 1
+    # So is a notebook of this computer's that changes to it, and keeps its kernel.
+    here = server.request("POST", "/api/sessions", {**second, "kernel": {"name": "python3"}})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        server.request("PATCH", f"/api/sessions/{here['id']}", {"kernel": kernel})
+    answer = json.loads(refused.value.read())
+    assert (refused.value.code, answer["reason"]) == (409, "CHIPS_HELD")
+    server.request("DELETE", f"/api/sessions/{here['id']}")
     # In the server's terminal one line each.
     log = server.log.read_text()
-    assert log.count("The chips of kept are in use by the kernel of") == 2
+    assert log.count("The chips of kept are in use by the kernel of") == 3
     assert "Traceback" not in log
     # Without chips it starts, also again.
     without = {"X-Jupyter-TPU-Without-Chips": "1"}
@@ -287,7 +294,9 @@ def test_rest_says_that_the_chips_are_held_and_by_whom(
     server.request("POST", f"/api/kernels/{started}/restart", {})
     with closing(Client(server, started)) as other:
         other.connect()
-        assert other.run("import os; print(os.environ['JAX_PLATFORMS'])") == "cpu\n"
+        names = "JAX_PLATFORMS", "TPU_VISIBLE_CHIPS", "JAX_NUM_CPU_DEVICES"
+        code = f"import os; print([os.environ[name] for name in {names}])"
+        assert other.run(code) == "['cpu', '', '1']\n"
 
 
 @pytest.mark.long

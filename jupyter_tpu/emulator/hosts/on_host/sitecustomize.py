@@ -1,4 +1,5 @@
-"""On an emulated host: JAX's coordinator listens at the address that a program names.
+"""On an emulated host: JAX's coordinator listens at the address that a program names, and a process
+without chips has one device.
 
 Hosts share the machine's network, so JAX_COORDINATOR_BIND_ADDRESS keeps the coordinators of pods
 apart. JAX would also take it for a program that names another port, whose hosts then never meet.
@@ -62,6 +63,8 @@ def _run_the_next():
         spec.loader.exec_module(module_from_spec(spec))
 
 
+if os.environ.get("TPU_VISIBLE_CHIPS") == "":
+    os.environ["JAX_NUM_CPU_DEVICES"] = "1"
 #: Whether the variable is the emulator's.
 _USUAL = os.environ.get(VARIABLE, "").endswith(":8482")
 if _USUAL:

@@ -61,11 +61,13 @@ def initialize():
 
 def hold_chips():
     """Opens the files that stand for this process's chips, until it ends."""
+    chosen = os.environ.get("TPU_VISIBLE_CHIPS")
+    if chosen == "":
+        return  # started without chips
     files = sorted(
         glob.glob("/dev/accel[0-9]*") + glob.glob("/dev/vfio/[0-9]*"),
         key=lambda path: int("".join(filter(str.isdigit, path))),
     )
-    chosen = os.environ.get("TPU_VISIBLE_CHIPS")
     if chosen:
         files = [files[number] for number in map(int, chosen.split(",")) if number < len(files)]
     for path in files:
