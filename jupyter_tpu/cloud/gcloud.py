@@ -6,7 +6,6 @@ are those of Google Cloud SDK 528.
 
 from __future__ import annotations
 
-import configparser
 import json
 import os
 from collections.abc import Mapping
@@ -30,6 +29,8 @@ def setting(section: str, key: str, environ: Mapping[str, str] = os.environ) -> 
     name = environ.get("CLOUDSDK_ACTIVE_CONFIG_NAME") or _text(folder / "active_config")
     text = _text(folder / "configurations" / f"config_{name or 'default'}")
     # Raw: values may hold a "%"; not strict: gcloud accepts what was written twice.
+    import configparser  # not at the server's start
+
     parser = configparser.RawConfigParser(strict=False)
     try:
         parser.read_string(text)

@@ -396,9 +396,10 @@ async def test_creating_and_deleting_is_reported_by_events_to_a_client_that_neve
     socket.close()
 
 
-def test_loading_the_extension_adds_at_most_60_ms_to_the_servers_start() -> None:
+def test_loading_the_extension_adds_a_sixth_of_what_jupyter_server_takes_itself() -> None:
     """Time of the processor, at one of five starts: other tests run at the same time, and only add
-    to it. On a machine on which Jupyter Server itself takes more than 2 s of it, the same share."""
+    to it. A share, since machines differ; of 0.4 s that is 64 ms.
+    """
     code = (
         "import time; begun = time.process_time();"
         "import jupyter_server.serverapp, jupyter_server.extension.application;"
@@ -413,7 +414,7 @@ def test_loading_the_extension_adds_at_most_60_ms_to_the_servers_start() -> None
             [sys.executable, "-c", code], env=environment, capture_output=True, check=True
         )
         theirs, ours = map(float, done.stdout.split())
-        if ours <= max(0.06, 0.03 * theirs):
+        if ours <= 0.16 * theirs:
             return
         starts.append((theirs, ours))
     raise AssertionError(f"seconds of Jupyter Server, of the extension: {starts}")
