@@ -197,7 +197,10 @@ class Guards:
         ):
             delay = requests.DelayGuard(seconds=request.seconds)
             kept = await self._request(node, delay)
-        return self._found(self._observed.node(node.name) or node, kept)
+        after = self._found(self._observed.node(node.name) or node, kept)
+        if deletes and after.ends:  # counted from when the host was reached
+            await self._ledger.follow_guard(node, seconds_of(after.ends, "ends"))
+        return after
 
     async def remove(self, ref: str, options: RemoveGuard | None = None) -> None:
         node = await self._find_for_change(ref, (options or RemoveGuard()).confirm_name)

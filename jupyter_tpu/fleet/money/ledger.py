@@ -230,13 +230,16 @@ class Ledger:
         return self.moving_end(node, until) if later else nullcontext()
 
     async def follow_guard(self, node: Node, ends: float | None) -> bool:
-        """Its host's guard, asked now, deletes a TPU at *ends* (None: never), which is later than
-        the ledger has it: a person has changed that from another computer. Follows it, and returns
-        True; False where a person has agreed to the end, or the budget does not cover more.
+        """Its host's guard, asked now, deletes a TPU at *ends* (None: never). If that is later than
+        the ledger has it, the ledger follows: a person has changed it, perhaps from another
+        computer. Returns False where a person has agreed to the end, or the budget does not cover
+        more.
         """
         line = self.line_of(node)
         if line is None or line.shortened or (line.who == AGENT and line.approved):
             return False
+        if line.ends is None or (ends is not None and ends <= line.ends):
+            return True
         try:
             async with self.moving_end(node, ends):
                 return True
