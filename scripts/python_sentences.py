@@ -75,7 +75,7 @@ class _Collector(ast.NodeVisitor):
     def __init__(self, file: str) -> None:
         self.texts: list[tuple[str, Group]] = []
         self._group: Group | None = None  # of the string that is visited, where its place says it
-        self._face = file.startswith(("cli/", "commands/", "magics/"))
+        self._face = file.startswith(("cli/", "commands/", "terminal/", "magics/"))
 
     # ---- places ----------------------------------------------------------------------------------
 

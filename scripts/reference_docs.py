@@ -24,7 +24,6 @@ import msgspec
 from jupyter_tpu.agent.protocol import records
 from jupyter_tpu.agent.protocol.requests import REQUESTS
 from jupyter_tpu.cli.root import tpu
-from jupyter_tpu.commands import agent_access
 from jupyter_tpu.environment import host_answers, sharing
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.files import contents, files
@@ -37,6 +36,7 @@ from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.routes import ALL_ROUTES
 from jupyter_tpu.ssh import host_values
 from jupyter_tpu.ssh.agent_answers import bounded
+from jupyter_tpu.terminal import agent_access
 
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- made by `make types`: {} -->", "<!-- end -->"

@@ -38,7 +38,10 @@ from typing import Any
 
 #: What commands, servers and emulators import, with all modules below.
 PACKAGES = (
-    *(f"jupyter_tpu.{name}" for name in ("cli", "commands", "fleet", "cloud", "links", "ssh")),
+    *(
+        f"jupyter_tpu.{name}"
+        for name in ("cli", "commands", "terminal", "fleet", "cloud", "links", "ssh")
+    ),
     *(f"jupyter_tpu.{name}" for name in ("emulator", "kernels", "server")),
     "jupyter_server.services",
 )

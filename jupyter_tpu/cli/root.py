@@ -14,82 +14,83 @@ from importlib import import_module
 
 import click
 
-from ..commands.grammar import CONTEXT, Group, usage_line
-from ..commands.language import choose_from, in_language
-from ..commands.translated_help import help_text
+from .. import commands
 from ..errors import TPUError
+from ..terminal.grammar import CONTEXT, Group, usage_line
+from ..terminal.language import choose_from, in_language
+from ..terminal.translated_help import help_text
 
-#: The commands in the parts of `--help`, most used first. Of each, where it is (a module of this
-#: folder, or of `commands`, which magics have, too, and the command's name there), and what the
-#: help says of it, so that no command is imported for that.
+#: The commands in the parts of `--help`, most used first. Of each, where it is (a module of
+#: `commands`, and the command's name there), and what the help says of it, so that no command is
+#: imported for that.
 GROUPS = {
     "TPUs": {
-        "create": ("tpus:create", "Create a TPU; shows the price first."),
-        "list": (".commands.tpu_list:list_tpus", "List the project's TPUs."),
-        "connect": ("tpus:connect", "Prepare a TPU for notebooks: JAX and a kernel."),
-        "describe": ("tpus:describe", "Show a TPU's hosts, environments and kernels."),
-        "start": ("power:start", "Start stopped TPUs."),
-        "stop": ("power:stop", "Stop TPUs. Their disks are kept."),
-        "delete": ("power:delete", "Delete TPUs and everything on their disks."),
-        "replace": ("repairs:replace", "Create a TPU again, the same, on other hardware."),
-        "report-fault": ("repairs:report_fault", "Tell Google that a host is broken."),
-        "disconnect": ("power:disconnect", "Remove the kernels of TPUs from Jupyter."),
+        "create": ("create:create", "Create a TPU; shows the price first."),
+        "list": ("list:list_tpus", "List the project's TPUs."),
+        "connect": ("create:connect", "Prepare a TPU for notebooks: JAX and a kernel."),
+        "describe": ("create:describe", "Show a TPU's hosts, environments and kernels."),
+        "start": ("several_tpus:start", "Start stopped TPUs."),
+        "stop": ("several_tpus:stop", "Stop TPUs. Their disks are kept."),
+        "delete": ("several_tpus:delete", "Delete TPUs and everything on their disks."),
+        "replace": ("replace:replace", "Create a TPU again, the same, on other hardware."),
+        "report-fault": ("replace:report_fault", "Tell Google that a host is broken."),
+        "disconnect": ("several_tpus:disconnect", "Remove the kernels of TPUs from Jupyter."),
         "attach": (
-            ".commands.attach_command:attach",
+            "attach:attach",
             "Use machines that you reach by SSH.",
         ),
-        "detach": ("power:detach", "Stop what runs on attached machines, forget them."),
-        "adopt": ("repairs:adopt", "Become the owner of somebody else's TPU."),
+        "detach": ("several_tpus:detach", "Stop what runs on attached machines, forget them."),
+        "adopt": ("replace:adopt", "Become the owner of somebody else's TPU."),
     },
     "Capacity": {
-        "hunt": ("hunts:hunt", "Try zones, types and tiers until a TPU is available."),
+        "hunt": ("hunt:hunt", "Try zones, types and tiers until a TPU is available."),
         "reservation": (
-            "reservations:reservation",
+            "reservation:reservation",
             "Reserved TPUs: list them, reserve some days.",
         ),
         "queued": ("queued:queued", "Request TPUs that wait in Google's own queue."),
-        "plan": ("step_plan:plan", "Find the cheapest type for a JAX function."),
+        "plan": ("plan:plan", "Find the cheapest type for a JAX function."),
     },
     "Work on hosts": {
         "run": ("run:run", "Run a command on all hosts, and see its output."),
         "ssh": ("ssh:ssh", "Log in to a host, or run a command there."),
         "copy": ("copy:copy", "Copy files and folders to hosts, or back (scp)."),
         "sync": ("sync:sync", "Copy what has changed in a folder; or watch it."),
-        "job": (".commands.job_group:job", "Run commands that continue without this computer."),
-        "ray": ("apps:ray", "Run Ray on all hosts, and scripts that use it."),
-        "tunnel": ("tunnels:tunnel", "Forward local ports to ports of a host."),
+        "job": ("job:job", "Run commands that continue without this computer."),
+        "ray": ("app:ray", "Run Ray on all hosts, and scripts that use it."),
+        "tunnel": ("tunnel:tunnel", "Forward local ports to ports of a host."),
         "top": ("top:top", "Show memory and load of the chips."),
-        "chips": (".commands.chips:chips", "See what uses the chips, free or split them."),
-        "tensorboard": ("apps:tensorboard", "Open TensorBoard for a folder of a host."),
+        "chips": ("chips:chips", "See what uses the chips, free or split them."),
+        "tensorboard": ("app:tensorboard", "Open TensorBoard for a folder of a host."),
         "profile": ("profile:profile", "Trace programs, and see the trace in TensorBoard."),
-        "app": ("apps:app", "Open web apps of a host in the browser."),
+        "app": ("app:app", "Open web apps of a host in the browser."),
         "share": ("share:share", "Share a folder of host 0 with the other hosts."),
     },
     "Kernels and environments": {
-        "env": ("environments:env", "Python environments of a TPU, and their packages."),
-        "kernel": ("kernels:kernel", "Kernels of TPUs: list, stop, take over."),
-        "token": (".commands.tokens:token", "Choose which tokens, such as HF_TOKEN, TPUs get."),
+        "env": ("env:env", "Python environments of a TPU, and their packages."),
+        "kernel": ("kernel:kernel", "Kernels of TPUs: list, stop, take over."),
+        "token": ("token:token", "Choose which tokens, such as HF_TOKEN, TPUs get."),
     },
     "Money": {
-        "usage": (".commands.usage:usage", "Who has which TPUs, and what they cost."),
+        "usage": ("usage:usage", "Who has which TPUs, and what they cost."),
         "guard": (
-            ".commands.guard:guard",
+            "guard:guard",
             "Stop a TPU when idle, at a cost or time.",
         ),
-        "budget": (".commands.budgets:budget", "What agents may spend, and have spent."),
-        "grant": (".commands.grant_group:grant", "Say which TPUs you may use at no charge."),
-        "prices": (".commands.grant_group:prices", "What TPUs cost, and when that was read."),
+        "budget": ("budget:budget", "What agents may spend, and have spent."),
+        "grant": ("grant:grant", "Say which TPUs you may use at no charge."),
+        "prices": ("grant:prices", "What TPUs cost, and when that was read."),
     },
     "Setup and problems": {
         "doctor": (
-            ".commands.doctor:doctor",
+            "doctor:doctor",
             "Find out why JAX or a create fails.",
         ),
-        "operation": ("operations:operation", "Show and cancel running operations."),
-        "network": ("networks:network", "Check and set up the network of TPUs."),
+        "operation": ("operation:operation", "Show and cancel running operations."),
+        "network": ("network:network", "Check and set up the network of TPUs."),
         "ssh-config": ("ssh:ssh_config", "Let ssh, scp, git and VS Code find TPUs by name."),
-        "ssh-key": ("ssh_keys:ssh_key", "Manage the SSH key that logs in to TPUs."),
-        "logging": ("logs:logging", "Choose whether Google stores the logs of hosts."),
+        "ssh-key": ("ssh_key:ssh_key", "Manage the SSH key that logs in to TPUs."),
+        "logging": ("logging:logging", "Choose whether Google stores the logs of hosts."),
         "server": ("server:server", "Show the Jupyter server in use, or start one."),
         "vscode": ("vscode:vscode", "Write tasks for VS Code that create TPUs."),
         "completion": ("completion:completion", "Let your shell complete commands and TPUs."),
@@ -112,17 +113,17 @@ class LazyGroup(Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(f".{module}", __package__), name)
+        command: click.Command = getattr(import_module(f".{module}", commands.__name__), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
-        for title, commands in GROUPS.items():
+        for title, group in GROUPS.items():
             with formatter.section(in_language(title)):
                 formatter.write_dl(
                     [
                         (name.ljust(width), help_text(summary))
-                        for name, (_, summary) in commands.items()
+                        for name, (_, summary) in group.items()
                     ]
                 )
 
@@ -172,11 +173,11 @@ def tpu(ctx: click.Context, version: bool) -> None:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    from .completion import VARIABLE, complete
+    from ..commands.completion import VARIABLE, complete
 
     if VARIABLE in os.environ:
         return complete(tpu)
-    from ..commands.terminal import OutputError, clean_output, open_standard_streams
+    from ..terminal.streams import OutputError, clean_output, open_standard_streams
 
     open_standard_streams()
     words = list(sys.argv[1:] if argv is None else argv)
@@ -186,7 +187,7 @@ def run(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return code
     except (BrokenPipeError, OutputError) as error:
-        from .console import complain
+        from ..terminal.console import complain
 
         with contextlib.suppress(BrokenPipeError, OutputError), clean_output():
             if isinstance(error, OutputError):
@@ -202,8 +203,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     """Runs one command; an error is a line on stderr. Returns the exit code."""
-    from ..commands.terminal import OutputError
-    from .console import complain
+    from ..terminal.console import complain
+    from ..terminal.streams import OutputError
 
     choose_from(words)
     try:

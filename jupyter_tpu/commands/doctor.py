@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidInput
-from .field_options import options_of
-from .grammar import command, examples, section
-from .parameters import tpu_argument
-from .printing import json_option, note, print_result
-from .session import open_session
+from ..terminal.field_options import options_of
+from ..terminal.grammar import command, examples, section
+from ..terminal.parameters import tpu_argument
+from ..terminal.printing import json_option, note, print_result
+from ..terminal.session import open_session
 
 if TYPE_CHECKING:
     from ..fleet.models import Diagnosis, Finding

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..commands.terminal import write_plain
+from ..terminal.streams import write_plain
 from .failures import COLOURS, FromHost, MagicError, plain_errors, remote_error
 from .remote import ALIVE_EVERY, wait_for_turn
 from .transfer.codec import CodecError, decode

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..commands.attach_command import attach
-from ..commands.budgets import budget
+from ..commands.attach import attach
+from ..commands.budget import budget
 from ..commands.chips import chips
 from ..commands.doctor import doctor
-from ..commands.field_options import options_of
-from ..commands.grammar import CONTEXT, Group, argument, command, examples
-from ..commands.grant_group import grant
+from ..commands.grant import grant
 from ..commands.guard import guard
-from ..commands.hunts import (
+from ..commands.hunt_text import (
     QUEUED,
     agreed,
     candidate_table,
@@ -26,18 +24,20 @@ from ..commands.hunts import (
     hunt_options,
     left_to_server,
 )
-from ..commands.job_group import job
-from ..commands.parameters import copied_paths, hosts_option, ports_argument, tpu_argument
-from ..commands.profiles import memory_text, profile_options, traced_line, untraced_lines
-from ..commands.ray_group import ray
-from ..commands.session import open_session
-from ..commands.tables import opened_tunnel
-from ..commands.terminal import write_plain
-from ..commands.tokens import token
-from ..commands.tpu_list import list_tpus
-from ..commands.tunnels import close, list_tunnels
+from ..commands.job import job
+from ..commands.list import list_tpus
+from ..commands.profile_text import memory_text, profile_options, traced_line, untraced_lines
+from ..commands.ray import ray
+from ..commands.token import token
+from ..commands.tunnel_text import close, list_tunnels
 from ..commands.usage import usage
 from ..errors import Reason, TPUError
+from ..terminal.field_options import options_of
+from ..terminal.grammar import CONTEXT, Group, argument, command, examples
+from ..terminal.parameters import copied_paths, hosts_option, ports_argument, tpu_argument
+from ..terminal.session import open_session
+from ..terminal.streams import write_plain
+from ..terminal.tables import opened_tunnel
 from .failures import MagicError
 from .kernel_grammar import (
     auto,
@@ -143,7 +143,7 @@ for _shared in (
 @hosts_option
 def top(name: str | None, hosts: str) -> None:
     """Show memory and load of the chips of a TPU, or of all connected TPUs, now."""
-    from ..commands.load import Loads, load_text
+    from ..commands.top_text import Loads, load_text
 
     with open_session() as session:
         print(load_text(Loads(session, name, hosts).look()))
@@ -224,7 +224,7 @@ def run(
 
     Its output is shown while it runs. To stop it on all hosts, interrupt the cell.
     """
-    from ..commands import runs
+    from ..commands import run_output as runs
     from ..commands.scripts import only_tpu
     from ..fleet.models import StartRun
 
@@ -258,7 +258,7 @@ def tunnel() -> None:
 @options_of("OpenTunnel", "local_port", "host")
 def open_tunnel(name: str, ports: list[tuple[int, int | None]], fields: dict[str, Any]) -> None:
     """Forward local ports to ports of a host."""
-    from ..commands.tunnels import requests
+    from ..commands.tunnel_text import requests
 
     open_tunnels = requests(ports, **fields)
     with open_session() as session:
@@ -287,7 +287,7 @@ def sync(kernels: NotebookKernels, folder: str, fields: dict[str, Any], tpu: str
     Without DIR it is this notebook's working folder. A file that was changed on both sides is not
     copied but listed.
     """
-    from ..commands.sync import sync_project
+    from ..commands.sync_text import sync_project
     from ..fleet.models import SyncProject
 
     name = tpu or kernels.last_tpu
@@ -318,7 +318,7 @@ def copy(paths: tuple[str, ...], fields: dict[str, Any]) -> None:
 
     A copy that was interrupted continues where it stopped when you repeat it.
     """
-    from ..commands.copy import copy_in_session, parse
+    from ..commands.copy_text import copy_in_session, parse
 
     with open_session() as session:
         operation = copy_in_session(session, parse(paths), fields)

@@ -1,0 +1,111 @@
+"""``jupyter tpu tunnel``: local ports forwarded to ports of hosts."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..terminal.console import json_option, note, print_json
+from ..terminal.field_options import options_of
+from ..terminal.grammar import Group, examples
+from ..terminal.parameters import ports_argument, tpu_argument
+from ..terminal.session import Session, open_session
+from ..terminal.tables import TUNNEL_STATES, opened_tunnel
+from .tunnel_text import close, list_tunnels, requests
+
+if TYPE_CHECKING:
+    from ..fleet.models import Change, OpenTunnel, Tunnel
+
+
+@click.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close", "stop": "close"})
+def tunnel() -> None:
+    """Forward local ports to ports of a host.
+
+    A running Jupyter server keeps the tunnels, and opens them again when it is restarted. Without
+    a server they last as long as the command.
+
+    `jupyter tpu tunnel NAME PORT` is short for `jupyter tpu tunnel open NAME PORT`.
+    """
+
+
+@tunnel.command(
+    "open",
+    epilog=examples(
+        "jupyter tpu tunnel open my-tpu 6006            localhost:6006 to the TPU's port 6006",
+        "jupyter tpu tunnel open my-tpu 6006 --local-port 7007",
+        "jupyter tpu tunnel open my-tpu 6006:7007 8888  localhost:7007 to port 6006, and 8888",
+    ),
+)
+@tpu_argument()
+@ports_argument
+@options_of("OpenTunnel", "local_port", "host", "address")
+@json_option
+def open_tunnel(
+    name: str,
+    ports: list[tuple[int, int | None]],
+    fields: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Forward local ports to ports of a host.
+
+    `6006` means localhost:6006. If that is in use, another port is chosen, and the output says why.
+    """
+    open_tunnels = requests(ports, **fields)
+    with open_session() as session:
+        if session.server is None:
+            return _keep_open(session, name, open_tunnels, as_json)
+        opened = [
+            session.call(session.fleet.tunnels.open(name, open_tunnel))
+            for open_tunnel in open_tunnels
+        ]
+    if as_json:
+        return print_json(opened)
+    for entry in opened:
+        print(opened_tunnel(entry))
+        if entry.state != "open":
+            note(f"State: {_state(entry)}. `jupyter tpu tunnel list` shows changes.")
+    return None
+
+
+def _keep_open(session: Session, name: str, requested: list[OpenTunnel], as_json: bool) -> None:
+    """Without a server: opens the tunnels, and shows their changes until Ctrl-C."""
+    from ..fleet import Fleet
+
+    fleet = session.fleet
+    assert isinstance(fleet, Fleet)
+    states: dict[str, str] = {}
+    lock = threading.Lock()  # changes come from the core's thread
+
+    def changed(change: Change) -> None:
+        tunnel = change.tunnel
+        if tunnel is None or tunnel.id not in states:
+            return
+        with lock:
+            if states[tunnel.id] != _state(tunnel):
+                states[tunnel.id] = _state(tunnel)
+                note(f"port {tunnel.local_port}: {_state(tunnel)}")
+
+    fleet.subscribe(changed)
+    opened = [
+        session.call(fleet.tunnels.open(name, open_tunnel, keep=False)) for open_tunnel in requested
+    ]
+    if as_json:
+        print_json(opened)
+    for entry in opened:
+        if not as_json:
+            print(opened_tunnel(entry), flush=True)
+        states[entry.id] = _state(entry)
+    if not as_json:
+        print(f"Press Ctrl-C to close {'it' if len(opened) == 1 else 'them'}.", flush=True)
+    threading.Event().wait()  # until Ctrl-C
+
+
+tunnel.add_command(list_tunnels)
+tunnel.add_command(close)
+
+
+def _state(entry: Tunnel) -> str:
+    words = TUNNEL_STATES.get(entry.state, entry.state)
+    return f"{words}: {entry.problem.message}" if entry.problem is not None else words
