@@ -14,93 +14,81 @@ from importlib import import_module
 
 import click
 
-from .. import commands
 from ..errors import TPUError
 from ..terminal.grammar import CONTEXT, Group, usage_line
 from ..terminal.language import choose_from, in_language
 from ..terminal.translated_help import help_text
 
-#: The commands in the parts of `--help`, most used first. Of each, where it is (a module of
-#: `commands`, and the command's name there), and what the help says of it, so that no command is
-#: imported for that.
+#: The commands in the parts of `--help`, most used first, and what the help says of each. So no
+#: command is imported for that.
 GROUPS = {
     "TPUs": {
-        "create": ("create:create", "Create a TPU; shows the price first."),
-        "list": ("list:list_tpus", "List the project's TPUs."),
-        "connect": ("create:connect", "Prepare a TPU for notebooks: JAX and a kernel."),
-        "describe": ("create:describe", "Show a TPU's hosts, environments and kernels."),
-        "start": ("several_tpus:start", "Start stopped TPUs."),
-        "stop": ("several_tpus:stop", "Stop TPUs. Their disks are kept."),
-        "delete": ("several_tpus:delete", "Delete TPUs and everything on their disks."),
-        "replace": ("replace:replace", "Create a TPU again, the same, on other hardware."),
-        "report-fault": ("replace:report_fault", "Tell Google that a host is broken."),
-        "disconnect": ("several_tpus:disconnect", "Remove the kernels of TPUs from Jupyter."),
-        "attach": (
-            "attach:attach",
-            "Use machines that you reach by SSH.",
-        ),
-        "detach": ("several_tpus:detach", "Stop what runs on attached machines, forget them."),
-        "adopt": ("replace:adopt", "Become the owner of somebody else's TPU."),
+        "create": "Create a TPU; shows the price first.",
+        "list": "List the project's TPUs.",
+        "connect": "Prepare a TPU for notebooks: JAX and a kernel.",
+        "describe": "Show a TPU's hosts, environments and kernels.",
+        "start": "Start stopped TPUs.",
+        "stop": "Stop TPUs. Their disks are kept.",
+        "delete": "Delete TPUs and everything on their disks.",
+        "replace": "Create a TPU again, the same, on other hardware.",
+        "report-fault": "Tell Google that a host is broken.",
+        "disconnect": "Remove the kernels of TPUs from Jupyter.",
+        "attach": "Use machines that you reach by SSH.",
+        "detach": "Stop what runs on attached machines, forget them.",
+        "adopt": "Become the owner of somebody else's TPU.",
     },
     "Capacity": {
-        "hunt": ("hunt:hunt", "Try zones, types and tiers until a TPU is available."),
-        "reservation": (
-            "reservation:reservation",
-            "Reserved TPUs: list them, reserve some days.",
-        ),
-        "queued": ("queued:queued", "Request TPUs that wait in Google's own queue."),
-        "plan": ("plan:plan", "Find the cheapest type for a JAX function."),
+        "hunt": "Try zones, types and tiers until a TPU is available.",
+        "reservation": "Reserved TPUs: list them, reserve some days.",
+        "queued": "Request TPUs that wait in Google's own queue.",
+        "plan": "Find the cheapest type for a JAX function.",
     },
     "Work on hosts": {
-        "run": ("run:run", "Run a command on all hosts, and see its output."),
-        "ssh": ("ssh:ssh", "Log in to a host, or run a command there."),
-        "copy": ("copy:copy", "Copy files and folders to hosts, or back (scp)."),
-        "sync": ("sync:sync", "Copy what has changed in a folder; or watch it."),
-        "job": ("job:job", "Run commands that continue without this computer."),
-        "ray": ("app:ray", "Run Ray on all hosts, and scripts that use it."),
-        "tunnel": ("tunnel:tunnel", "Forward local ports to ports of a host."),
-        "top": ("top:top", "Show memory and load of the chips."),
-        "chips": ("chips:chips", "See what uses the chips, free or split them."),
-        "tensorboard": ("app:tensorboard", "Open TensorBoard for a folder of a host."),
-        "profile": ("profile:profile", "Trace programs, and see the trace in TensorBoard."),
-        "app": ("app:app", "Open web apps of a host in the browser."),
-        "share": ("share:share", "Share a folder of host 0 with the other hosts."),
+        "run": "Run a command on all hosts, and see its output.",
+        "ssh": "Log in to a host, or run a command there.",
+        "copy": "Copy files and folders to hosts, or back (scp).",
+        "sync": "Copy what has changed in a folder; or watch it.",
+        "job": "Run commands that continue without this computer.",
+        "ray": "Run Ray on all hosts, and scripts that use it.",
+        "tunnel": "Forward local ports to ports of a host.",
+        "top": "Show memory and load of the chips.",
+        "chips": "See what uses the chips, free or split them.",
+        "tensorboard": "Open TensorBoard for a folder of a host.",
+        "profile": "Trace programs, and see the trace in TensorBoard.",
+        "app": "Open web apps of a host in the browser.",
+        "share": "Share a folder of host 0 with the other hosts.",
     },
     "Kernels and environments": {
-        "env": ("env:env", "Python environments of a TPU, and their packages."),
-        "kernel": ("kernel:kernel", "Kernels of TPUs: list, stop, take over."),
-        "token": ("token:token", "Choose which tokens, such as HF_TOKEN, TPUs get."),
+        "env": "Python environments of a TPU, and their packages.",
+        "kernel": "Kernels of TPUs: list, stop, take over.",
+        "token": "Choose which tokens, such as HF_TOKEN, TPUs get.",
     },
     "Money": {
-        "usage": ("usage:usage", "Who has which TPUs, and what they cost."),
-        "guard": (
-            "guard:guard",
-            "Stop a TPU when idle, at a cost or time.",
-        ),
-        "budget": ("budget:budget", "What agents may spend, and have spent."),
-        "grant": ("grant:grant", "Say which TPUs you may use at no charge."),
-        "prices": ("grant:prices", "What TPUs cost, and when that was read."),
+        "usage": "Who has which TPUs, and what they cost.",
+        "guard": "Stop a TPU when idle, at a cost or time.",
+        "budget": "What agents may spend, and have spent.",
+        "grant": "Say which TPUs you may use at no charge.",
+        "prices": "What TPUs cost, and when that was read.",
     },
     "Setup and problems": {
-        "doctor": (
-            "doctor:doctor",
-            "Find out why JAX or a create fails.",
-        ),
-        "operation": ("operation:operation", "Show and cancel running operations."),
-        "network": ("network:network", "Check and set up the network of TPUs."),
-        "ssh-config": ("ssh:ssh_config", "Let ssh, scp, git and VS Code find TPUs by name."),
-        "ssh-key": ("ssh_key:ssh_key", "Manage the SSH key that logs in to TPUs."),
-        "logging": ("logging:logging", "Choose whether Google stores the logs of hosts."),
-        "server": ("server:server", "Show the Jupyter server in use, or start one."),
-        "vscode": ("vscode:vscode", "Write tasks for VS Code that create TPUs."),
-        "completion": ("completion:completion", "Let your shell complete commands and TPUs."),
-        "api": ("api:api", "Call the REST interface of your Jupyter server."),
-        "skill": ("skill:skill", "Print a SKILL.md for coding agents."),
-        "mcp": (".mcp.command:mcp", "Tools for coding agents (MCP), on stdin and stdout."),
-        "emulator": ("emulator:emulator", "Run an emulator of Cloud TPU on this computer."),
+        "doctor": "Find out why JAX or a create fails.",
+        "operation": "Show and cancel running operations.",
+        "network": "Check and set up the network of TPUs.",
+        "ssh-config": "Let ssh, scp, git and VS Code find TPUs by name.",
+        "ssh-key": "Manage the SSH key that logs in to TPUs.",
+        "logging": "Choose whether Google stores the logs of hosts.",
+        "server": "Show the Jupyter server in use, or start one.",
+        "vscode": "Write tasks for VS Code that create TPUs.",
+        "completion": "Let your shell complete commands and TPUs.",
+        "api": "Call the REST interface of your Jupyter server.",
+        "skill": "Print a SKILL.md for coding agents.",
+        "mcp": "Tools for coding agents (MCP), on stdin and stdout.",
+        "emulator": "Run an emulator of Cloud TPU on this computer.",
     },
 }
-COMMANDS = {name: place for group in GROUPS.values() for name, (place, _) in group.items()}
+COMMANDS = [name for group in GROUPS.values() for name in group]
+#: Where a command is, if not in the file of its name in `commands`, under that name.
+_ELSEWHERE = {"list": ("commands.list", "list_tpus"), "mcp": ("mcp.command", "mcp")}
 
 
 class LazyGroup(Group):
@@ -112,8 +100,9 @@ class LazyGroup(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(f".{module}", commands.__name__), name)
+        name = cmd_name.replace("-", "_")
+        module, name = _ELSEWHERE.get(cmd_name, (f"commands.{name}", name))
+        command: click.Command = getattr(import_module(f"...{module}", __name__), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -121,10 +110,7 @@ class LazyGroup(Group):
         for title, group in GROUPS.items():
             with formatter.section(in_language(title)):
                 formatter.write_dl(
-                    [
-                        (name.ljust(width), help_text(summary))
-                        for name, (_, summary) in group.items()
-                    ]
+                    [(name.ljust(width), help_text(summary)) for name, summary in group.items()]
                 )
 
     def resolve_command(
@@ -187,7 +173,7 @@ def run(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return code
     except (BrokenPipeError, OutputError) as error:
-        from ..terminal.console import complain
+        from ..terminal.printing import complain
 
         with contextlib.suppress(BrokenPipeError, OutputError), clean_output():
             if isinstance(error, OutputError):
@@ -203,7 +189,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     """Runs one command; an error is a line on stderr. Returns the exit code."""
-    from ..terminal.console import complain
+    from ..terminal.printing import complain
     from ..terminal.streams import OutputError
 
     choose_from(words)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import InvalidInput, Reason, TPUError
-from ..terminal.console import print_json
 from ..terminal.grammar import argument, command, examples
+from ..terminal.printing import print_json
 from ..terminal.streams import write_plain
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""``jupyter tpu app``, ``tensorboard`` and ``ray dashboard``: web apps of hosts in the browser."""
+"""``jupyter tpu app``: web apps of hosts in the browser."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..errors import Reason, TPUError
-from ..terminal.console import json_option, note, print_json
 from ..terminal.field_options import options_of
-from ..terminal.grammar import Group, argument, command, examples
+from ..terminal.grammar import Group, argument, examples
 from ..terminal.parameters import tpu_argument
-from ..terminal.printing import list_options, print_list
+from ..terminal.printing import json_option, list_options, note, print_json, print_list
 from ..terminal.session import Session, fleet_call, open_session
 from ..terminal.tables import host_text, problem_text, size, state_text, table
-from ..terminal.waiting import finish, progress_stream
-from . import ray as ray_group
 
 if TYPE_CHECKING:
     from ..fleet.models import App, Operation
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,7 +73,7 @@ def open_app(
         )
     with open_session() as session:
         opened = session.call(session.fleet.apps.open(name, request))
-        _show(session, opened, no_browser, as_json)
+        show(session, opened, no_browser, as_json)
 
 
 @app.command("list")
@@ -130,26 +128,7 @@ def close_app(id: str, as_json: bool) -> None:
         print_json(apps)
 
 
-@command("tensorboard", epilog=examples("jupyter tpu tensorboard my-tpu --logdir ~/runs"))
-@tpu_argument()
-@options_of("OpenTensorBoard", "logdir", "allow_missing", "host")
-@browser_option
-@json_option
-def tensorboard(name: str, fields: dict[str, Any], no_browser: bool, as_json: bool) -> None:
-    """Open TensorBoard (with xprof) for a folder of a host.
-
-    It is installed on the host if it is missing.
-    """
-    from ..fleet.models import OpenTensorBoard
-
-    request = OpenTensorBoard(**fields)
-    with open_session() as session:
-        operation = session.call(session.fleet.tensorboard.open(name, request))
-        ended = finish(session, operation, progress_stream(as_json))
-        _show(session, opened_app(session, ended), no_browser, as_json)
-
-
-def _show(session: Session, opened: App, no_browser: bool, as_json: bool) -> None:
+def show(session: Session, opened: App, no_browser: bool, as_json: bool) -> None:
     if as_json:
         print_json(opened)
     show_app(session, opened, no_browser=no_browser, quiet=as_json)
@@ -201,27 +180,3 @@ def _browse(url: str) -> bool:
 
 def _title(web_app: App) -> str:
     return f"{web_app.name} of {host_text(web_app.tpu, web_app.host)}"
-
-
-@command("dashboard", epilog=examples("jupyter tpu ray dashboard my-pod"))
-@tpu_argument()
-@browser_option
-@json_option
-def dashboard(name: str, no_browser: bool, as_json: bool) -> None:
-    """Open Ray's dashboard.
-
-    It has an origin of its own, as all web apps of hosts, and needs no token there.
-    """
-    with open_session() as session:
-        opened = session.call(session.fleet.ray.open_dashboard(name))
-        if as_json:
-            print_json(opened)
-        show_app(session, opened, no_browser=no_browser, quiet=as_json)
-
-
-ray = Group(
-    "ray",
-    commands={**ray_group.ray.commands, "dashboard": dashboard},
-    help=ray_group.ray.help,
-    aliases={"up": "start", "down": "stop"},
-)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Reason, TPUError
-from ..terminal.console import can_ask, confirm, print_result
 from ..terminal.costs import hourly
+from ..terminal.printing import print_result
+from ..terminal.questions import can_ask, confirm
 from ..terminal.session import Session, open_session
 from ..terminal.tables import type_text
 from ..terminal.waiting import finish_all, leave_and_print, progress_stream

@@ -1,28 +1,63 @@
-"""``jupyter tpu copy``: files and folders to hosts, and from them."""
+"""``jupyter tpu copy`` and ``%tpu copy``: files and folders to hosts, and from them."""
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 import time
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 
 from ..agent_token import acts_as_agent
-from ..errors import Reason, TPUError
-from ..terminal.console import confirm, json_option, note, print_json, yes_option
+from ..errors import InvalidInput, Reason, TPUError
 from ..terminal.field_options import options_of
 from ..terminal.grammar import command, examples
+from ..terminal.nodes import find_node
 from ..terminal.parameters import complete_zone, copied_paths, project_option
+from ..terminal.printing import json_option, note, print_json
+from ..terminal.questions import confirm, yes_option
 from ..terminal.session import current_target, open_session
 from ..terminal.streams import clean_console
 from ..terminal.tables import is_terminal, size
 from ..terminal.waiting import finish, progress_stream
 from ..wording import count, hosts_text
-from .copy_text import Copy, copy_files, copy_in_session, parse
 
 if TYPE_CHECKING:
-    from ..fleet.models import CopyFiles, HostCopy
+    from ..cloud import Target
+    from ..fleet.models import CopyFiles, HostCopy, Operation
+    from ..terminal.session import Session
+
+
+#: NAME:PATH, [ZONE/]NAME of a TPU. What begins with . or / is a path of this computer.
+_REMOTE = re.compile(r"((?:[a-z][-a-z0-9]*[/~])?[a-z][-a-z0-9]*):(.*)", re.DOTALL)
+
+
+#: Called with the bytes that are there and all bytes, from any thread.
+Report = Callable[[int, int], None]
+
+
+class Copy(NamedTuple):
+    """What a command line asks for."""
+
+    tpu: str
+    to_tpu: bool
+    sources: list[str]
+    destination: str
+
+    def request(self, **fields: Any) -> CopyFiles:
+        """The same for the fleet, with other *fields* of it."""
+        from ..fleet.models import CopyFiles
+
+        return CopyFiles(
+            sources=self.sources,
+            destination=self.destination,
+            download=not self.to_tpu,
+            **fields,
+        )
+
 
 #: Seconds between two lines of progress where there is no terminal.
 _PACE = 5.0
@@ -210,3 +245,89 @@ def _bar(stream: TextIO) -> Any:
         transient=True,
         refresh_per_second=4,
     )
+
+
+def parse(words: Sequence[str], zone: str | None = None) -> Copy:
+    """The copy that SRC... NAME:DST, or NAME:SRC... DST, means; raises INVALID.
+
+    >>> parse(["a b", "my-tpu:"])
+    Copy(tpu='my-tpu', to_tpu=True, sources=['a b'], destination='')
+    """
+    if len(words) < 2:
+        raise InvalidInput(
+            "Nothing to copy to.", "Write SRC... NAME:DST, or NAME:SRC... DST with `.` for here."
+        )
+    *sources, destination = map(_remote, words)
+    tpus = {tpu for tpu, _ in sources}
+    to_tpu = bool(destination[0])
+    if to_tpu == bool(tpus - {""}) or len(tpus) > 1:
+        raise InvalidInput(
+            "A copy is from this computer to one TPU, or from one TPU to this computer.",
+            "Write NAME: before the path on the TPU, such as my-tpu:data, and ./ before a local "
+            "path that has a colon.",
+        )
+    name = destination[0] or tpus.pop()
+    if zone and "/" not in name and "~" not in name:
+        name = f"{zone}~{name}"
+    return Copy(name, to_tpu, [path for _, path in sources], destination[1])
+
+
+def _remote(word: str) -> tuple[str, str]:
+    """The TPU and the path; "" for this computer."""
+    match = _REMOTE.fullmatch(word)
+    if match is None:
+        if not word:
+            raise InvalidInput("A path is empty.", "Write `.` for the current folder.")
+        return "", word
+    return match[1], match[2] or "~"
+
+
+async def copy_files(
+    tpu: str,
+    request: CopyFiles,
+    target: Target,
+    *,
+    report: Report,
+    ended: Callable[[HostCopy], None],
+) -> list[HostCopy]:
+    """Copies; returns each host's part. On the core thread.
+
+    Raises `FilesExist`, and what `copying` raises.
+    """
+    from ..fleet.core.host_numbers import host_numbers
+    from ..fleet.files import spreading
+    from ..links import default_links
+
+    node, cloud = await find_node(tpu, target)
+    if not node.endpoints:
+        state = f"The TPU {node.name.node} is {node.state}."
+        raise TPUError(state, Reason.CONFLICT, "This needs a READY TPU.")
+    hosts = host_numbers(request.hosts, len(node.endpoints), node.name.node)
+    if request.download and len(hosts) > 1:
+        raise InvalidInput(
+            "Files of several hosts would have the same names here.",
+            "Give the number of one host, such as --worker 0.",
+        )
+    links = default_links(cloud.target)
+    links.use_one_connection()
+    await links.prepare(node)
+    try:
+        return await spreading.copy_files(links, node, hosts, request, report=report, ended=ended)
+    finally:
+        await links.close()
+
+
+def copy_in_session(session: Session, copy: Copy, fields: dict[str, Any]) -> Operation:
+    """Starts the copy as an operation of the fleet; it continues when this process ends."""
+    request = copy.request(**fields)
+    if copy.to_tpu:
+        request.sources = [_full(path) for path in request.sources]
+    else:
+        request.destination = _full(request.destination)
+    return session.call(session.fleet.copies.start(copy.tpu, request))
+
+
+def _full(path: str) -> str:
+    """As another process takes it. A / at its end means a folder."""
+    full = os.path.abspath(os.path.expanduser(path))
+    return full + "/" if path.endswith("/") and full != "/" else full

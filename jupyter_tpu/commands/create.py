@@ -1,40 +1,36 @@
-"""The commands that make and show TPUs: create, connect, list, describe; `power` has the rest."""
+"""``jupyter tpu create``: a TPU, after its price was shown; or a plan of one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import InvalidInput, TPUError
-from ..terminal.console import (
-    json_option,
-    no_wait_option,
-    note,
-    print_json,
-    verbose_option,
-    yes_option,
-)
+from ..errors import InvalidInput
 from ..terminal.environment_options import Content, content_options
 from ..terminal.field_options import options_of
 from ..terminal.grammar import argument, command, examples, section
 from ..terminal.node_options import node_options, type_and_zone
-from ..terminal.parameters import connect_option, environment_option, tpu_argument
-from ..terminal.printing import formatted
-from ..terminal.session import Session, open_session, tpu_ref
-from ..terminal.tables import problem_text, type_text
-from ..terminal.waiting import finish, finish_all, leave_and_print, progress_stream, require_server
-from ..terminal.watching import watch as watch_changes
-from ..terminal.watching import watch_option
-from ..wording import count
+from ..terminal.parameters import connect_option, environment_option
+from ..terminal.printing import json_option, print_json
+from ..terminal.questions import yes_option
+from ..terminal.session import open_session
+from ..terminal.tables import type_text
+from ..terminal.waiting import (
+    finish_all,
+    leave_and_print,
+    no_wait_option,
+    progress_stream,
+    require_server,
+    verbose_option,
+)
 from .approval import approve_cost, create_planned, is_several, print_plan
+from .connect import print_job, print_kernels
 from .guard import guard_options, guard_text
-from .losses import running_kernels
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions, Tier
-    from ..fleet.models import TPU, ConnectTPU, SetGuard, SharedFolders
+    from ..fleet.models import SetGuard
 
 
 @command(
@@ -209,128 +205,8 @@ def create(
         if tpu.guard is not None:
             print(guard_text(tpu.name, tpu.guard))
         if request.connect is not None:
-            _print_kernels(tpu)
-            _print_job(tpu.name, request.connect)
+            print_kernels(tpu)
+            print_job(tpu.name, request.connect)
         else:
             print(f"To use it in notebooks: jupyter tpu connect {tpu.name}")
     return None
-
-
-@command("describe")
-@tpu_argument()
-@watch_option
-@json_option
-def describe(name: str, watch: bool, as_json: bool) -> None:
-    """Show a TPU's hosts, environments, shared folders and running kernels."""
-
-    def look() -> str:
-        tpu = session.call(session.fleet.tpu(name))
-        if tpu.shares is None and tpu.connection.value == "connected":
-            tpu.shares = _shared_folders(session, tpu)
-        if as_json:
-            return formatted(tpu)
-        from .describe_text import description
-
-        return description(tpu, running_kernels(session, tpu))
-
-    with open_session() as session:
-        if watch:
-            watch_changes(session, look, lambda: False)
-        else:
-            print(look())
-
-
-def _shared_folders(session: Session, tpu: TPU) -> SharedFolders | None:
-    """What its hosts say; None if they can't be asked now."""
-    try:
-        return session.call(session.fleet.shares.list(tpu_ref(tpu)))
-    except TPUError as error:
-        note(f"Can't list the shared folders of {tpu.name}: {error.message}")
-        return None
-
-
-@command(
-    "connect", epilog=examples("jupyter tpu connect my-tpu --python 3.12 --packages flax optax")
-)
-@tpu_argument()
-@environment_option
-@content_options()
-@click.option(
-    "--pass-env",
-    "tokens",
-    multiple=True,
-    metavar="NAME",
-    help="Also pass this variable of your computer, such as HF_TOKEN, to kernels, commands and "
-    "jobs on TPUs from now on (see `token`). Repeatable.",
-)
-@verbose_option
-@no_wait_option
-@json_option
-def connect(
-    name: str,
-    environment: str,
-    tokens: tuple[str, ...],
-    no_wait: bool,
-    as_json: bool,
-    content: Content,
-) -> None:
-    """Prepare a TPU for notebooks.
-
-    Creates a Python environment with JAX on its hosts, and adds the environment's kernel to
-    Jupyter's kernel pickers.
-    """
-    request = content.request(environment)
-    connect_with(name, request, no_wait=no_wait, as_json=as_json, tokens=tokens)
-
-
-def connect_with(
-    name: str, request: ConnectTPU, *, no_wait: bool, as_json: bool, tokens: Sequence[str] = ()
-) -> None:
-    """Connects, and prints the kernel. tokens: names to pass on to what is started there."""
-    with open_session() as session:
-        if no_wait:
-            require_server(session)
-        if tokens:
-            _pass_on(session, tokens)
-        operation = session.call(session.fleet.connect(name, request))
-        if no_wait:
-            return leave_and_print(session, operation, as_json)
-        finish(session, operation, progress_stream(as_json))
-        tpu = session.call(session.fleet.tpu(name))
-        if as_json:
-            print_json(tpu)
-        else:
-            _print_kernels(tpu, request.environment)
-            _print_job(tpu.name, request)
-
-
-def _pass_on(session: Session, tokens: Sequence[str]) -> None:
-    from ..fleet.models import PassTokens
-    from .token import MISSING
-
-    for token in session.call(session.fleet.tokens.pass_on(PassTokens(names=[*tokens]))):
-        if token.hint and token.name in tokens:
-            note(f"{token.name}: {MISSING}. {token.hint}")
-
-
-# ---- the output --------------------------------------------------------------------------------
-
-
-def _print_kernels(tpu: TPU, environment: str | None = None) -> None:
-    for candidate in tpu.environments:
-        if candidate.state == "ready" and environment in (None, candidate.name):
-            devices = count(candidate.devices, "device") if candidate.devices else ""
-            devices += f" ({candidate.platform})" if devices else ""
-            versions = ", ".join(
-                filter(None, (f"JAX {candidate.jax}" if candidate.jax else "", devices))
-            )
-            print(f'The kernel "{candidate.display_name}" is in every kernel picker: {versions}.')
-            if candidate.pod_display_name:
-                print(f'The kernel "{candidate.pod_display_name}" runs each cell on all hosts.')
-            if candidate.problem is not None:
-                note(f"Warning: {problem_text(candidate.problem)}")
-
-
-def _print_job(name: str, request: ConnectTPU) -> None:
-    if request.then_run:
-        print(f"Started {request.then_run!r} as a job: jupyter tpu job list {name}")

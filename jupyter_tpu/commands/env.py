@@ -11,24 +11,22 @@ import click
 
 from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
-from ..terminal.console import (
-    confirm,
-    json_option,
-    no_wait_option,
-    note,
-    print_json,
-    print_result,
-    verbose_option,
-    yes_option,
-)
 from ..terminal.environment_options import Content, content_options
 from ..terminal.grammar import Group, argument, examples
 from ..terminal.parameters import environment_option, tpu_argument
-from ..terminal.printing import list_options, print_list
+from ..terminal.printing import (
+    json_option,
+    list_options,
+    note,
+    print_json,
+    print_list,
+    print_result,
+)
+from ..terminal.questions import confirm, yes_option
 from ..terminal.session import fleet_call, open_session
 from ..terminal.streams import verbatim
 from ..terminal.tables import problem_text, table
-from ..terminal.waiting import finish, progress_stream
+from ..terminal.waiting import finish, no_wait_option, progress_stream, verbose_option
 
 if TYPE_CHECKING:
     from ..fleet.models import Environment, FoundPythons, InstalledPackage
@@ -109,7 +107,7 @@ def create_environment(
 
     Without options, an environment of a name that another TPU had gets the same versions as there.
     """
-    from .create import connect_with
+    from .connect import connect_with
 
     connect_with(name, content.request(environment), no_wait=no_wait, as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""``jupyter tpu grant`` and ``prices``: what may be used at no charge, and what the rest costs."""
+"""``jupyter tpu grant``: what may be used at no charge."""
 
 from __future__ import annotations
 
@@ -10,27 +10,12 @@ import click
 from ..terminal.field_options import options_of
 from ..terminal.grammar import Group, argument, examples, program
 from ..terminal.parameters import project_option
-from ..terminal.printing import json_option, list_options, note, print_list, print_result
+from ..terminal.printing import json_option, list_options, print_list, print_result
 from ..terminal.session import fleet_call
 from ..terminal.tables import table
 
 if TYPE_CHECKING:
-    from ..fleet.models import GrantUse, PriceList
-
-
-def price_table(prices: PriceList) -> str:
-    """The prices of one chip, and what was not understood."""
-    from ..catalog import usd
-
-    heads = ("CHIP", "REGION", "ON DEMAND", "SPOT", "DATE")
-    rows = [
-        (row.name, row.region, usd(row.on_demand), usd(row.spot) if row.spot else "", row.date)
-        for row in prices.prices
-    ]
-    lines = [str(table(heads, rows)), "USD for an hour of one chip. Reservations: not known."]
-    if prices.unknown:
-        lines.append(f"Not understood, and left out: {'; '.join(prices.unknown)}")
-    return "\n".join(lines)
+    from ..fleet.models import GrantUse
 
 
 def grant_table(grants: Sequence[GrantUse]) -> str:
@@ -111,30 +96,3 @@ def remove(title: str) -> None:
     """Remove a grant. TPUs inside it stay, and count as charged from then on."""
     fleet_call(lambda fleet: fleet.grants.remove(title))
     print(f"Removed the grant {title}.")
-
-
-@click.group("prices", cls=Group)
-def prices() -> None:
-    """Show what TPUs cost, and update the prices from Google."""
-
-
-@prices.command("list")
-@list_options
-def list_prices() -> None:
-    """List what an hour of one chip costs, with the date of each price."""
-    price_list = fleet_call(lambda fleet: fleet.prices.list())
-    print_list(price_list, price_table, "prices")
-
-
-@prices.command("refresh")
-@project_option
-@json_option
-def refresh(as_json: bool) -> None:
-    """Read the prices from Google's Cloud Billing Catalog.
-
-    Needs a login, and the API cloudbilling.googleapis.com. If it fails, the previous prices are
-    kept.
-    """
-    note("Reading the prices. This can take half a minute.")
-    price_list = fleet_call(lambda fleet: fleet.prices.refresh())
-    print_result(price_list, price_table(price_list), as_json)

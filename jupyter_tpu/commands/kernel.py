@@ -9,11 +9,11 @@ import click
 
 from ..agent.protocol.chosen_chips import numbers
 from ..errors import Reason, TPUError
-from ..terminal.console import confirm, json_option, print_json, yes_option
 from ..terminal.field_options import options_of
 from ..terminal.grammar import Group, argument, examples
 from ..terminal.parameters import environment_option, tpu_argument
-from ..terminal.printing import current_format, list_options, print_list
+from ..terminal.printing import current_format, json_option, list_options, print_json, print_list
+from ..terminal.questions import confirm, yes_option
 from ..terminal.session import chosen_project, fleet_call, open_session, tpu_ref
 from ..terminal.tables import table
 from ..terminal.waiting import finish

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..terminal.console import json_option, print_json
 from ..terminal.grammar import Group, examples
 from ..terminal.parameters import tpu_argument
+from ..terminal.printing import json_option, print_json
 from ..terminal.session import open_session
 
 if TYPE_CHECKING:

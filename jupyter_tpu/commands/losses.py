@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import TPUError
-from ..terminal.console import note
+from ..terminal.printing import note
 from ..terminal.session import Session, tpu_ref
 from ..wording import count
 

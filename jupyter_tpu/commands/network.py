@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..terminal.console import confirm, json_option, print_result, yes_option
 from ..terminal.field_options import options_of
 from ..terminal.grammar import Group, argument, examples, parameters
 from ..terminal.parameters import complete_zone, project_option
+from ..terminal.printing import json_option, print_result
+from ..terminal.questions import confirm, yes_option
 from ..terminal.session import Session, open_session
 
 if TYPE_CHECKING:

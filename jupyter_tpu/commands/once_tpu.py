@@ -14,39 +14,61 @@ import re
 import secrets
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct, structs
 
 from ..errors import Reason, TPUError
-from ..terminal.session import Session, open_session, tpu_ref
+from ..terminal.session import Session, open_session
+from .held_tpu import HeldTPU, Wish, folder, lock_file, try_lock
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU, Operation, Plan, PlanTPU
 
+
 #: A TPU is deleted after so many seconds without work, unless it is kept for longer.
 IDLE = 600.0
+
+
 #: What creating, connecting and copying may take, beside the time of the script; seconds.
 SETUP = 1200.0
+
+
 #: The time of the script if none is given; seconds.
 TIME = 3600.0
+
+
 #: States in which a TPU is not there for a script, and does not come back by itself.
 _ENDED = ("PREEMPTED", "TERMINATED", "DELETING", "STOPPING", "STOPPED", "FAILED")
+
+
 #: States of a job that has ended.
 _FINAL = ("ended", "failed", "stopped", "lost")
+
+
 #: Reasons of an error after which the server may have done what it was asked for.
 _UNHEARD = (Reason.UNREACHABLE, Reason.TIMEOUT)
+
+
 #: Seconds for a server to say what a plan has begun; and between two questions.
 SETTLED, ASK = 60.0, 0.5
+
+
 #: Seconds for which a kept TPU is looked at until its guard says that it is idle.
 QUIET = 75.0
+
+
 #: For how long the plans of earlier commands are known; seconds.
 KNOWN = 86_400.0
 
+
 T = TypeVar("T")
+
+
 #: Waits for an operation's end, and raises what it failed with.
 Finish = Callable[["Session", "Operation"], object]
+
+
 #: Says one sentence.
 Say = Callable[[str], None]
 
@@ -96,48 +118,6 @@ class OnceTPU(Struct, kw_only=True):
         )
 
 
-class Wish:
-    """A plan that this process carries out, noted before: an unlocked note is of a process that
-    was killed.
-    """
-
-    def __init__(self, plan: str) -> None:
-        self.plan = plan
-        self._path = _folder() / f"{plan}.plan"
-        lock = _lock_file(self._path)
-        assert lock is not None  # plans have random ids
-        self._lock = lock
-
-    def fulfil(self) -> None:
-        """Nothing is left that the next process would have to delete."""
-        self._path.unlink(missing_ok=True)
-        self.close()
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            os.close(self._lock)
-
-
-class HeldTPU:
-    """A TPU that this process uses alone, until it is released. wish: None for one that was kept.
-    spent: USD, what it had cost before.
-    """
-
-    def __init__(self, tpu: TPU, lock: int, wish: Wish | None = None, spent: float = 0.0) -> None:
-        self.tpu = tpu
-        self.ref = tpu_ref(tpu)
-        self.spent = spent
-        self._lock = lock
-        self._wish = wish
-
-    def unlock(self, *, settled: bool = True) -> None:
-        """It is deleted, or left to its guard; not *settled*: the next command deletes it."""
-        with contextlib.suppress(OSError):
-            os.close(self._lock)
-        if self._wish is not None:
-            self._wish.fulfil() if settled else self._wish.close()
-
-
 def acquire(
     session: Session,
     requested_tpu: OnceTPU,
@@ -166,7 +146,7 @@ def acquire(
         if guard.action != "delete" or not guard.until:
             raise TPUError(f"{ended.tpu} has another guard than its own.", Reason.CONFLICT)
         tpu = session.call(session.fleet.tpu(ref))
-        lock = _try_lock(tpu)
+        lock = try_lock(tpu)
         if lock is None:
             raise TPUError(f"Another program uses {tpu.name}.", Reason.CONFLICT)
         return HeldTPU(tpu, lock, wish)
@@ -198,8 +178,8 @@ def settle_left(session: Session, finish: Finish, say: Say) -> None:
     """Deletes what processes have left that were killed, unless somebody uses it: then its guard
     deletes it.
     """
-    for path in _folder().glob("*.plan"):
-        lock = _lock_file(path)
+    for path in folder().glob("*.plan"):
+        lock = lock_file(path)
         if lock is None:
             continue  # its process runs
         try:
@@ -385,7 +365,7 @@ def _warm(session: Session, requested_tpu: OnceTPU, say: Say) -> HeldTPU | None:
             continue
         if tpu.agents_may_use and not acts_as_agent():
             continue
-        lock = _try_lock(tpu)
+        lock = try_lock(tpu)
         if lock is None:
             continue
         held = HeldTPU(tpu, lock)
@@ -427,28 +407,6 @@ def is_free(session: Session, ref: str) -> bool:
         if time.monotonic() > deadline:
             return False
         time.sleep(ASK)
-
-
-def _folder() -> Path:
-    from ..paths import data_dir, private_dir
-
-    return private_dir(data_dir() / "once")
-
-
-def _lock_file(path: Path) -> int | None:
-    """The descriptor of a locked file, made if needed; None if another process has the lock."""
-    from ..files import try_lock
-
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    if try_lock(descriptor):
-        return descriptor
-    os.close(descriptor)
-    return None
-
-
-def _try_lock(tpu: TPU) -> int | None:
-    """A lock on the TPU for the processes of this computer; None if another one has it."""
-    return _lock_file(_folder() / f"{tpu.zone}-{tpu.name}.lock")
 
 
 def fetch(session: Session, ref: str, source: str, destination: str, finish: Finish) -> Any:

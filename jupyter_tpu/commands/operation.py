@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import Reason, TPUError
-from ..terminal.console import confirm, json_option, print_json, yes_option
 from ..terminal.grammar import Group, argument, examples
 from ..terminal.operations import activity, progress_line, raise_failure
-from ..terminal.printing import list_options, print_list
+from ..terminal.printing import json_option, list_options, print_json, print_list
+from ..terminal.questions import confirm, yes_option
 from ..terminal.session import Session, fleet_call, open_session
 from ..terminal.tables import table
 

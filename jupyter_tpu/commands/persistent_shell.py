@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ..backoff import Backoff
 from ..errors import InvalidInput, Reason, TPUError
-from ..terminal.console import note
+from ..terminal.printing import note
 from ..terminal.streams import write_plain
 
 #: What ssh exits with if it, and not the shell, has failed.

@@ -7,25 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..terminal.console import (
-    confirm,
-    json_option,
-    no_wait_option,
-    note,
-    print_json,
-    print_result,
-    yes_option,
-)
 from ..terminal.field_options import options_of
 from ..terminal.grammar import Group, argument, examples
 from ..terminal.node_options import node_options, type_and_zone_options
 from ..terminal.parameters import project_option, tpu_argument
-from ..terminal.printing import list_options, print_list
-from ..terminal.questions import confirm_name_option, confirmed_names
+from ..terminal.printing import (
+    json_option,
+    list_options,
+    note,
+    print_json,
+    print_list,
+    print_result,
+)
+from ..terminal.questions import confirm, confirm_name_option, confirmed_names, yes_option
 from ..terminal.session import fleet_call, open_session
 from ..terminal.tables import problem_text, state_text, table
 from ..terminal.times import local_time, run_length
-from ..terminal.waiting import finish, leave_and_print, progress_stream
+from ..terminal.waiting import finish, leave_and_print, no_wait_option, progress_stream
 from .approval import approve_cost
 
 if TYPE_CHECKING:

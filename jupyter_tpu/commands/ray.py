@@ -17,6 +17,7 @@ from ..terminal.printing import json_option, note, print_json
 from ..terminal.questions import can_ask, confirm, yes_option
 from ..terminal.session import Session, fleet_call, open_session
 from ..terminal.tables import problem_text, table
+from .app import browser_option, show_app
 from .job_text import variables
 from .scripts import (
     as_text,
@@ -30,6 +31,7 @@ from .scripts import (
 if TYPE_CHECKING:
     from ..fleet.api import FleetAPI
     from ..fleet.models import Job, Ray
+
 
 #: In which a host reports the end of a job whose output is complete; seconds.
 REPORT = 30.0
@@ -236,3 +238,19 @@ def stop(name: str, yes: bool, as_json: bool) -> None:
     if as_json:
         return print_json(stopped)
     print(f"Ray on {stopped.tpu}: {stopped.state}")
+
+
+@ray.command("dashboard", epilog=examples("jupyter tpu ray dashboard my-pod"))
+@tpu_argument()
+@browser_option
+@json_option
+def dashboard(name: str, no_browser: bool, as_json: bool) -> None:
+    """Open Ray's dashboard.
+
+    It has an origin of its own, as all web apps of hosts, and needs no token there.
+    """
+    with open_session() as session:
+        opened = session.call(session.fleet.ray.open_dashboard(name))
+        if as_json:
+            print_json(opened)
+        show_app(session, opened, no_browser=no_browser, quiet=as_json)

@@ -1,31 +1,22 @@
-"""The commands for broken hardware, replace and report-fault; and adopt."""
+"""``jupyter tpu replace``: the same TPU again, on other hardware."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..terminal.console import (
-    confirm,
-    json_option,
-    no_wait_option,
-    print_json,
-    print_result,
-    yes_option,
-)
 from ..terminal.costs import hourly
-from ..terminal.field_options import options_of
 from ..terminal.grammar import command, examples
 from ..terminal.parameters import tpu_argument
-from ..terminal.questions import confirm_name_option, confirmed_names
+from ..terminal.printing import json_option, print_result
+from ..terminal.questions import confirm, yes_option
 from ..terminal.session import open_session, tpu_ref
-from ..terminal.waiting import finish, leave, left_line, progress_stream, require_server
-from .hunt import wait_for
-from .hunt_text import left_to_server
+from ..terminal.waiting import no_wait_option, require_server
+from .hunt import left_to_server, wait_for
 from .losses import losses, running_on
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU
+    pass
 
 
 @command(
@@ -71,81 +62,3 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
         if not no_wait:
             wait_for(session, hunt, as_json)
         print_result(hunt, left_to_server(hunt), as_json)
-
-
-@command(
-    "report-fault",
-    epilog=examples(
-        "jupyter tpu report-fault my-tpu --host 3 --fault chip-error --about 'HBM ECC errors'"
-    ),
-)
-@tpu_argument()
-@options_of("ReportFault", "host", "fault", "about", into="report")
-@yes_option("Report it, and end the kernels and jobs that run there, without asking.")
-@confirm_name_option
-@no_wait_option
-@json_option
-def report_fault(
-    name: str,
-    report: dict[str, Any],
-    yes: bool,
-    confirmed: tuple[str, ...],
-    no_wait: bool,
-    as_json: bool,
-) -> None:
-    """Tell Google that the machine under a host is broken (Compute Engine only).
-
-    Google ends the host at once, and starts it again on another machine, with its disk. All hosts
-    of a slice are restarted.
-    """
-    from msgspec import convert, structs
-
-    from ..fleet.models import ReportFault
-
-    with open_session() as session:
-        tpu: TPU = session.call(session.fleet.tpu(name))
-        request = convert(report, ReportFault)
-        running = running_on(session, [tpu])
-        if not yes:
-            ends = losses([*running.values()])
-            confirm(
-                f"Report host {request.host} of {tpu.name} to Google? It ends at once.{ends}",
-                "Add --yes to report it without asking.",
-            )
-        typed = confirmed_names([tpu], confirmed)
-        request = structs.replace(
-            request,
-            **running[tpu_ref(tpu)].may_end(yes),
-            confirm_name=tpu.name if tpu.name in typed else "",
-        )
-        operation = session.call(session.fleet.report_fault(tpu_ref(tpu), request))
-        if no_wait:
-            leave(session, operation)
-            line = left_line(session, operation)
-        else:
-            operation = finish(session, operation, progress_stream(as_json))
-            line = f"Reported host {request.host} of {tpu.name}. Google starts it again."
-        print_result(operation, line, as_json)
-
-
-@command("adopt", epilog=examples("jupyter tpu adopt my-tpu"))
-@tpu_argument()
-@confirm_name_option
-@json_option
-def adopt(name: str, confirmed: tuple[str, ...], as_json: bool) -> None:
-    """Become the owner of a TPU that another person or program created.
-
-    This changes the label with its owner, which `usage` shows. To use the TPU, connect it.
-    """
-    from ..fleet.models import AdoptTPU
-
-    with open_session() as session:
-        tpu = session.call(session.fleet.tpu(name))
-        names = confirmed_names([tpu], confirmed)
-        request = AdoptTPU(confirm_name=tpu.name if tpu.name in names else "")
-        used_tpu = session.call(session.fleet.usage.adopt(tpu_ref(tpu), request))
-    if as_json:
-        print_json(used_tpu)
-    else:
-        print(f"{used_tpu.name} is yours.")
-        print(f"To use it in notebooks: jupyter tpu connect {used_tpu.name}")

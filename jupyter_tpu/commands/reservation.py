@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Reason, TPUError
-from ..terminal.console import json_option, print_result, yes_option
 from ..terminal.field_options import options_of
 from ..terminal.grammar import Group, argument, examples
 from ..terminal.parameters import project_option
-from ..terminal.printing import list_options, print_list
-from ..terminal.questions import ask, can_ask, confirm
+from ..terminal.printing import json_option, list_options, print_list, print_result
+from ..terminal.questions import ask, can_ask, confirm, yes_option
 from ..terminal.session import fleet_call, open_session
 from ..terminal.tables import table
 from ..terminal.times import local_time

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidInput
-from ..terminal.console import complain, json_option, note, yes_option
 from ..terminal.field_options import options_of
 from ..terminal.grammar import WrappingCommand, examples, section
 from ..terminal.parameters import command_argument, complete_type, tpu_argument
+from ..terminal.printing import complain, json_option, note
+from ..terminal.questions import yes_option
 from ..terminal.session import open_session
 from ..terminal.streams import write_plain
 from .chips import asking
@@ -299,7 +300,7 @@ class _JSONOutput:
     def print(self, ended: Run) -> None:
         import msgspec
 
-        from ..terminal.console import print_json
+        from ..terminal.printing import print_json
 
         answer: dict[str, Any] = msgspec.to_builtins(ended)
         for host in answer["hosts"]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import TPUError
-from ..terminal.console import complain, note
+from ..terminal.printing import complain, note
 from ..terminal.session import Session, open_session
 from ..terminal.waiting import finish, finish_all
 from . import once_tpu as once

@@ -104,7 +104,7 @@ def send_project(
     list of them, if files have changed there, too.
     """
     from ..fleet.models import SyncProject
-    from .sync_text import details, raise_conflicts, result_of
+    from .sync import details, raise_conflicts, result_of
 
     request = SyncProject(folder=str(project_of(script)))
     sending = session.call(session.fleet.sync.start(name, request))

@@ -1,201 +1,25 @@
-"""The commands that take several TPUs: start, stop, disconnect, detach, delete."""
+"""What the commands share that take several TPUs: start, stop, disconnect, detach, delete."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ..errors import Reason, TPUError
-from ..terminal.console import (
-    complain,
-    confirm,
-    json_option,
-    no_wait_option,
-    note,
-    print_json,
-    yes_option,
-)
-from ..terminal.grammar import command, examples
-from ..terminal.parameters import tpu_argument
-from ..terminal.questions import confirm_name_option, confirmed_names
-from ..terminal.session import Session, open_session, tpu_ref
-from ..terminal.tables import type_text
+from ..terminal.printing import complain, print_json
+from ..terminal.questions import confirm
+from ..terminal.session import Session, tpu_ref
 from ..terminal.waiting import finish, leave, left_line, progress_stream
-from .approval import approve_start
-from .losses import Running, losses, running_on
+from .losses import Running, losses
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU, Operation
 
-_SEVERAL = "jupyter tpu {0} my-tpu other-tpu --zone us-west4-a"
+
+SEVERAL = "jupyter tpu {0} my-tpu other-tpu --zone us-west4-a"
 
 
-@command("start", epilog=examples(_SEVERAL.format("start")))
-@tpu_argument(several=True)
-@yes_option("Start them without asking, whatever they cost.")
-@click.option(
-    "--max-price",
-    type=click.FloatRange(min=0),
-    metavar="USD",
-    help="Start TPUs without asking if they cost at most this price in USD an hour.",
-)
-@confirm_name_option
-@no_wait_option
-@json_option
-def start(
-    names: Sequence[str],
-    yes: bool,
-    max_price: float | None,
-    confirmed: tuple[str, ...],
-    no_wait: bool,
-    as_json: bool,
-) -> None:
-    """Start stopped TPUs. Shows the price first, and asks."""
-    from ..fleet.models import StartTPU
-
-    limited = max_price is not None
-    with open_session() as session:
-        tpus = _find(session, names, "started")
-        approve_start(tpus, yes=yes or limited, as_json=as_json)
-        typed = confirmed_names(tpus, confirmed)
-
-        def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            # What was said is what may be paid, also if the price changes; None: it is not known.
-            price = max_price if yes or limited else tpu.cost.usd_per_hour or None
-            agreed = yes or tpu.cost.usd_per_hour != 0
-            name = tpu.name if tpu.name in typed else ""
-            options = StartTPU(confirm_price=agreed, max_price=price, confirm_name=name)
-            return session.fleet.start(tpu_ref(tpu), options)
-
-        _run(session, tpus, begin, "Started {}.", no_wait, as_json)
-
-
-@command("stop", epilog=examples(_SEVERAL.format("stop")))
-@tpu_argument(several=True)
-@yes_option("End the kernels and jobs that run there without asking.")
-@confirm_name_option
-@no_wait_option
-@json_option
-def stop(
-    names: Sequence[str], yes: bool, confirmed: tuple[str, ...], no_wait: bool, as_json: bool
-) -> None:
-    """Stop TPUs. Their disks are kept."""
-    from ..fleet.models import StopTPU
-
-    with open_session() as session:
-        tpus = _find(session, names, "stopped")
-        running = running_on(session, tpus)
-        if not yes:
-            _confirm(running, "Stop")
-        typed = confirmed_names(tpus, confirmed)
-
-        def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            name = tpu.name if tpu.name in typed else ""
-            options = StopTPU(**running[tpu_ref(tpu)].may_end(yes), confirm_name=name)
-            return session.fleet.stop(tpu_ref(tpu), options)
-
-        _run(session, tpus, begin, "Stopped {}. Its disk is kept.", no_wait, as_json)
-
-
-@command("disconnect", epilog=examples(_SEVERAL.format("disconnect")))
-@tpu_argument(several=True)
-@yes_option("Shut down the kernels that run there without asking.")
-@no_wait_option
-@json_option
-def disconnect(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
-    """Remove the kernels of TPUs from Jupyter. Environments stay on the hosts; jobs continue."""
-    from ..fleet.models import DisconnectTPU
-
-    with open_session() as session:
-        tpus = _find(session, names)
-        running = running_on(session, tpus)
-        if not yes:
-            _confirm(running, "Disconnect", jobs=False)
-        no_wait = no_wait and session.server is not None  # alone it takes no time worth leaving
-
-        def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            options = DisconnectTPU(end_kernels=yes or running[tpu_ref(tpu)].kernel_count > 0)
-            return session.fleet.disconnect(tpu_ref(tpu), options)
-
-        for entry in running.values():
-            for job in entry.jobs:
-                note(f"The job {job.name} ({job.id}) continues on {entry.tpu.name}.")
-        done = "Disconnected {}. Its environments stay on its hosts."
-        _run(session, tpus, begin, done, no_wait, as_json)
-
-
-@command("detach", epilog=examples("jupyter tpu detach my-box"))
-@tpu_argument(several=True)
-@yes_option("End the kernels and jobs that run there without asking.")
-@no_wait_option
-@json_option
-def detach(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
-    """Stop what runs on attached machines, and forget them. Their files stay."""
-    from ..fleet.models import DetachMachine
-
-    with open_session() as session:
-        tpus = _find(session, names)
-        running = running_on(session, tpus)
-        if not yes:
-            _confirm(running, "Detach")
-
-        def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            options = DetachMachine(**running[tpu_ref(tpu)].may_end(yes))
-            return session.fleet.attached.detach(tpu_ref(tpu), options)
-
-        _run(session, tpus, begin, "Detached {}. Its files stay.", no_wait, as_json, stays=False)
-
-
-@command(
-    "delete",
-    epilog=examples("jupyter tpu delete my-tpu", _SEVERAL.format("delete") + " --quiet"),
-)
-@tpu_argument(several=True)
-@yes_option("Delete them, and end the kernels and jobs that run there, without asking.")
-@confirm_name_option
-@no_wait_option
-@json_option
-def delete(
-    names: Sequence[str], yes: bool, confirmed: tuple[str, ...], no_wait: bool, as_json: bool
-) -> None:
-    """Delete TPUs and everything on their disks."""
-    from ..fleet.models import DeleteTPU
-
-    with open_session() as session:
-        tpus = _find(session, names, "deleted")
-        if not yes:
-            ends = losses([*running_on(session, tpus).values()])
-            which = ", ".join(f"{tpu.name} ({type_text(tpu)}, in {tpu.zone})" for tpu in tpus)
-            one = len(tpus) == 1
-            confirm(
-                f"Delete {which} and everything on {'its disk' if one else 'their disks'}?{ends}"
-                f"{_queued(tpus)}",
-                "Add --yes to delete without asking.",
-            )
-        typed = confirmed_names(tpus, confirmed)
-
-        def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            name = tpu.name if tpu.name in typed else ""
-            options = DeleteTPU(end_kernels=True, end_jobs=True, confirm_name=name)
-            return session.fleet.delete(tpu_ref(tpu), options)
-
-        _run(session, tpus, begin, "Deleted {}.", no_wait, as_json, stays=False)
-
-
-def _queued(tpus: Sequence[TPU]) -> str:
-    """What else may be deleted at Google: "" or a sentence."""
-    names = {tpu.queued: None for tpu in tpus if tpu.queued and not tpu.not_yours}
-    if not names:
-        return ""
-    listed = ", ".join(names)
-    if len(names) == 1:
-        return f" This deletes the queued resource {listed}, too, if it is yours."
-    return f" This deletes the queued resources {listed}, too, if they are yours."
-
-
-def _find(session: Session, names: Sequence[str], act: str = "") -> list[TPU]:
+def find_tpus(session: Session, names: Sequence[str], act: str = "") -> list[TPU]:
     """The TPUs, each once; raises NOT_FOUND before anything is changed.
 
     act: what attached machines can't be, such as "stopped"; raises CONFLICT for one.
@@ -209,14 +33,14 @@ def _find(session: Session, names: Sequence[str], act: str = "") -> list[TPU]:
     return list({tpu_ref(tpu): tpu for tpu in tpus}.values())
 
 
-def _confirm(running: dict[str, Running], verb: str, *, jobs: bool = True) -> None:
+def confirm_ends(running: dict[str, Running], verb: str, *, jobs: bool = True) -> None:
     """Asks whether what runs there may end, if anything does."""
     names = ", ".join(entry.tpu.name for entry in running.values())
     if ends := losses([*running.values()], jobs=jobs):
         confirm(f"{verb} {names}?{ends}", "Add --yes to end them without asking.")
 
 
-def _run(
+def run_on_each(
     session: Session,
     tpus: Sequence[TPU],
     begin: Callable[[TPU], Coroutine[Any, Any, Operation]],

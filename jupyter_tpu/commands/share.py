@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidInput, Reason, TPUError
-from ..terminal.console import confirm, json_option, note, print_json, print_result, yes_option
 from ..terminal.field_options import options_of
 from ..terminal.grammar import argument, command, examples
 from ..terminal.parameters import project_option
+from ..terminal.printing import json_option, note, print_json, print_result
+from ..terminal.questions import confirm, yes_option
 from ..terminal.session import Session, open_session
 from ..terminal.tables import table
 from ..terminal.waiting import finish, progress_stream

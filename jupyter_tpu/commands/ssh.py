@@ -1,4 +1,4 @@
-"""``jupyter tpu ssh`` and ``ssh-config``: the user's own OpenSSH, mosh and VS Code with TPUs."""
+"""``jupyter tpu ssh``: the user's own OpenSSH, or mosh, with a host."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import sys
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
-from urllib.parse import quote
 
 import click
 from click.shell_completion import CompletionItem
 
 from ..errors import Reason, TPUError
-from ..terminal.console import note
-from ..terminal.grammar import WrappingCommand, argument, command, examples
-from ..terminal.nodes import find_node, list_nodes
+from ..terminal.grammar import WrappingCommand, argument, examples
+from ..terminal.nodes import find_node
 from ..terminal.parameters import tpu_argument
 from ..terminal.session import current_target
 from .persistent_shell import check_session, keep_shell
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from ..cloud import Cloud, Node
     from ..links import HostName
     from ..ssh.openssh_config import HostEntry
+
 
 T = TypeVar("T")
 
@@ -123,14 +122,14 @@ def ssh(
         after = [remote_command]
     if keep and (after or mosh or isinstance(worker, str)):
         raise click.UsageError("--keep is for a shell on one host, without a command or --mosh.")
-    node, cloud = _wait(find_node(name, current_target()))
+    node, cloud = wait_for(find_node(name, current_target()))
     if isinstance(worker, str):
         _on_all_hosts(cloud, node, flags, before, [] if mosh else after)
         return
     if not mosh and not _runs_no_shell([*flags, *before]):
         terminal = ["-t"] if not after and sys.stdin.isatty() else []
         before, after = [*terminal, *before], _clean(after)
-    host = _host(node, worker)
+    host = host_of(node, worker)
     entry = _entry(cloud, node, host.worker)
     address = _address(node, host.worker)
     command = [_program("ssh"), *_options(entry), *_filled_in(flags, entry.user, address)]
@@ -140,7 +139,7 @@ def ssh(
             [*command, *before],
             destination,
             check_session(session),
-            lambda: _wait(cloud.get_node(node.name)),
+            lambda: wait_for(cloud.get_node(node.name)),
             jupyterlab=in_jupyterlab,
         )
         raise click.exceptions.Exit(code)
@@ -175,7 +174,7 @@ def _on_all_hosts(
     program = _program("ssh")
     if not _runs_no_shell([*flags, *before]):
         after = _clean(after)
-    _host(node, 0)  # a TPU that is not ready may have none
+    host_of(node, 0)  # a TPU that is not ready may have none
 
     def run(worker: int) -> int:
         entry = _entry(cloud, node, worker)
@@ -202,142 +201,7 @@ def _on_all_hosts(
         raise TPUError(f"The command failed on hosts of {node.name.node}: {failed}.")
 
 
-@command("ssh-config", epilog=examples("jupyter tpu ssh-config --write && ssh my-tpu"))
-@click.option(
-    "--write",
-    is_flag=True,
-    help="Keep the entries in a file, and add one line to ~/.ssh/config that includes it.",
-)
-@click.option("--remove", is_flag=True, help="Remove that line.")
-@click.option(
-    "--between-hosts",
-    metavar="NAME",
-    help="Let the hosts of this TPU reach each other, each with its own key.",
-)
-def ssh_config(write: bool, remove: bool, between_hosts: str | None) -> None:
-    """Let ssh, scp, rsync, git and VS Code find TPUs by name.
-
-    Prints the entries for OpenSSH if no option is given.
-    """
-    if write + remove + bool(between_hosts) > 1:
-        raise click.UsageError("Give only one of --write, --remove and --between-hosts.")
-    if remove:
-        _remove_entries()
-    elif between_hosts:
-        _authorize_hosts(between_hosts)
-    elif write:
-        _write_entries()
-    else:
-        from ..fleet.files import openssh
-        from ..ssh.openssh_config import render
-
-        cloud, nodes = _wait(list_nodes(current_target()))
-        print(render(openssh.entries(cloud, nodes)), end="")
-
-
-def _remove_entries() -> None:
-    from ..ssh.openssh_config import change_user_config, config_path
-    from ..ssh.proxies import user_config
-
-    removed = change_user_config(user_config(), config_path(), add=False)
-    config_path().unlink(missing_ok=True)
-    print(
-        f"{user_config()} no longer includes the entries."
-        if removed
-        else f"{user_config()} did not include the entries."
-    )
-
-
-def _write_entries() -> None:
-    from ..fleet.files import openssh
-    from ..ssh.openssh_config import (
-        change_user_config,
-        config_path,
-        entries_named,
-        read_user_config,
-    )
-    from ..ssh.proxies import user_config
-
-    config = user_config()
-    text = read_user_config(config)
-    cloud, nodes = _wait(list_nodes(current_target()))
-    written = openssh.write(cloud, nodes)
-    names = [entry.names[0] for entry in written]
-    own = entries_named(text, names)
-    added = change_user_config(config, config_path(), add=True)
-    print(
-        f"{config}: added one line, which includes {config_path()}."
-        if added
-        else f"{config} already includes {config_path()}. Its entries are up to date."
-    )
-    if own:
-        note(f"These entries override your own for {', '.join(own)}.")
-    if names:
-        print(f"Try: ssh {names[0]}")
-        print(f"VS Code: code --remote ssh-remote+{names[0]} /home/{written[0].user}")
-    else:
-        print("No TPUs yet. Their entries are added when you create them.")
-
-
-def open_remotely(name: str, worker: int, folder: str) -> None:
-    """Opens VS Code on a host, or says how; the entries must be in the user's configuration."""
-    from ..fleet.files import openssh
-    from ..ssh.openssh_config import config_path, includes, read_user_config
-    from ..ssh.proxies import user_config
-
-    cloud, nodes = _wait(list_nodes(current_target()))
-    node, _ = _wait(find_node(name, current_target()))
-    host = _host(node, worker)
-    entries = openssh.write(cloud, nodes)
-    alias = openssh.entry(cloud, node, host.worker, ("x",)).alias
-    host_entries = [entry for entry in entries if entry.alias == alias]
-    if not host_entries:
-        raise TPUError(f"The SSH configuration has no entry for {host}.", Reason.NOT_FOUND)
-    if not includes(read_user_config(user_config()), config_path()):
-        raise TPUError(
-            "VS Code can't find TPUs by name yet.",
-            Reason.CONFLICT,
-            "Run this first: jupyter tpu ssh-config --write",
-        )
-    remote, path = host_entries[0].names[0], folder or f"/home/{host_entries[0].user}"
-    print(f"code --remote {shlex.quote(f'ssh-remote+{remote}')} {shlex.quote(path)}")
-    print(f"vscode://vscode-remote/ssh-remote+{quote(remote)}{quote(path)}")
-
-
-# ---- keys between the hosts of a pod -------------------------------------------------------------
-
-
-def _authorize_hosts(name: str) -> None:
-    from ..links import HostName, core_thread, default_links
-    from ..links.pod_ssh import authorize_hosts
-
-    target = current_target()
-
-    async def all_of_them() -> int:
-        node, cloud = await find_node(name, target)
-        links = default_links(cloud.target)
-        hosts = {
-            HostName(node.name, worker): endpoint.internal
-            for worker, endpoint in enumerate(node.endpoints)
-        }
-        try:
-            for error in (await authorize_hosts(links.get, hosts)).values():
-                raise error
-        finally:
-            await links.close()
-        return len(hosts)
-
-    count = core_thread().wait(all_of_them())
-    print(
-        f"The {count} hosts of {name} can reach each other: ssh host-0 … ssh host-{count - 1}. "
-        "Each has its own key."
-    )
-
-
-# ---- which TPU -----------------------------------------------------------------------------------
-
-
-def _host(node: Node, worker: int) -> HostName:
+def host_of(node: Node, worker: int) -> HostName:
     from ..fleet.core.host_numbers import check_host
     from ..links import HostName
 
@@ -422,7 +286,7 @@ def _become(command: list[str]) -> NoReturn:
     os.execv(command[0], command)
 
 
-def _wait(coroutine: Coroutine[Any, Any, T]) -> T:
+def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     from ..links import core_thread
 
     return core_thread().wait(coroutine)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..terminal.console import confirm, json_option, print_json, print_result, yes_option
 from ..terminal.field_options import options_of
 from ..terminal.grammar import Group, examples
 from ..terminal.parameters import project_option
+from ..terminal.printing import json_option, print_json, print_result
+from ..terminal.questions import confirm, yes_option
 from ..terminal.session import Session, fleet_call, open_session
 from ..wording import phrase
 

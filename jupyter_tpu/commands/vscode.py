@@ -38,7 +38,7 @@ _TYPE = "v5litepod-8"
 def vscode(dir: str, remote: str | None, worker: int) -> None:
     """Write tasks for VS Code that create and delete TPUs."""
     if remote:
-        from .ssh import open_remotely
+        from .ssh_config import open_remotely
 
         open_remotely(remote, worker, "" if dir == "." else dir)
         return

@@ -15,7 +15,7 @@ from ..commands.chips import chips
 from ..commands.doctor import doctor
 from ..commands.grant import grant
 from ..commands.guard import guard
-from ..commands.hunt_text import (
+from ..commands.hunt import (
     QUEUED,
     agreed,
     candidate_table,
@@ -26,10 +26,10 @@ from ..commands.hunt_text import (
 )
 from ..commands.job import job
 from ..commands.list import list_tpus
-from ..commands.profile_text import memory_text, profile_options, traced_line, untraced_lines
+from ..commands.profile import memory_text, profile_options, traced_line, untraced_lines
 from ..commands.ray import ray
 from ..commands.token import token
-from ..commands.tunnel_text import close, list_tunnels
+from ..commands.tunnel import close, list_tunnels
 from ..commands.usage import usage
 from ..errors import Reason, TPUError
 from ..terminal.field_options import options_of
@@ -119,6 +119,11 @@ def line(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+# Without `dashboard`, which opens the browser of a terminal: the panel has it.
+_ray = Group("ray", help=ray.help, aliases={"up": "start", "down": "stop"})
+for _command in (ray.commands[_name] for _name in ("start", "status", "submit", "stop")):
+    _ray.add_command(_command)
+
 for _command in (connect, status, disconnect, memory, checkpoint, push, pull, auto):
     line.add_command(_command)
 for _shared in (
@@ -129,7 +134,7 @@ for _shared in (
     guard,
     doctor,
     job,
-    ray,
+    _ray,
     usage,
     attach,
     token,
@@ -143,7 +148,7 @@ for _shared in (
 @hosts_option
 def top(name: str | None, hosts: str) -> None:
     """Show memory and load of the chips of a TPU, or of all connected TPUs, now."""
-    from ..commands.top_text import Loads, load_text
+    from ..commands.top import Loads, load_text
 
     with open_session() as session:
         print(load_text(Loads(session, name, hosts).look()))
@@ -258,7 +263,7 @@ def tunnel() -> None:
 @options_of("OpenTunnel", "local_port", "host")
 def open_tunnel(name: str, ports: list[tuple[int, int | None]], fields: dict[str, Any]) -> None:
     """Forward local ports to ports of a host."""
-    from ..commands.tunnel_text import requests
+    from ..commands.tunnel import requests
 
     open_tunnels = requests(ports, **fields)
     with open_session() as session:
@@ -287,7 +292,7 @@ def sync(kernels: NotebookKernels, folder: str, fields: dict[str, Any], tpu: str
     Without DIR it is this notebook's working folder. A file that was changed on both sides is not
     copied but listed.
     """
-    from ..commands.sync_text import sync_project
+    from ..commands.sync import sync_project
     from ..fleet.models import SyncProject
 
     name = tpu or kernels.last_tpu
@@ -318,7 +323,7 @@ def copy(paths: tuple[str, ...], fields: dict[str, Any]) -> None:
 
     A copy that was interrupted continues where it stopped when you repeat it.
     """
-    from ..commands.copy_text import copy_in_session, parse
+    from ..commands.copy import copy_in_session, parse
 
     with open_session() as session:
         operation = copy_in_session(session, parse(paths), fields)

@@ -1,7 +1,8 @@
-"""What commands print: notes, and results as text, or for programs as gcloud's `--format` says."""
+"""What commands print: notes, complaints, and results as text or as gcloud's `--format` says."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from .grammar import parameters
+from .streams import own_escapes
+from .tables import is_terminal
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,6 +23,14 @@ _FORMATS = "json, yaml, csv(FIELDS), value(FIELDS), table(FIELDS) or text"
 def note(message: str) -> None:
     """A line on stderr that is no failure."""
     print(" ".join(message.split()), file=sys.stderr, flush=True)
+
+
+def complain(message: str) -> None:
+    """One line on stderr."""
+    start = "jupyter tpu:"
+    if is_terminal(sys.stderr) and not os.environ.get("NO_COLOR"):  # https://no-color.org
+        start = own_escapes(click.style(start, "red"))
+    print(start, " ".join(message.split()), file=sys.stderr, flush=True)
 
 
 # ---- formats -------------------------------------------------------------------------------------

@@ -12,12 +12,14 @@ import queue
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import click
 
 from ..errors import Reason, TPUError
-from .console import ask, can_ask, is_verbose, note, print_result
 from .language import in_language
 from .operations import (
     LogReader,
@@ -27,14 +29,45 @@ from .operations import (
     raise_failure,
     status_command,
 )
+from .printing import note, print_result
+from .questions import ask, can_ask
 from .streams import clean_console
 from .tables import is_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..fleet.models import Operation
     from .session import Session
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def no_wait_option(function: F) -> F:
+    """--no-wait, or gcloud's --async, as the parameter *no_wait*."""
+    return click.option(
+        "--no-wait",
+        "--async",
+        "no_wait",
+        is_flag=True,
+        help="Return immediately; the operation continues.",
+    )(function)
+
+
+def verbose_option(function: F) -> F:
+    """--verbose: operations that are waited for print their log; see :func:`is_verbose`."""
+    return click.option(
+        "--verbose",
+        "-v",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda ctx, _, value: ctx.meta.__setitem__("verbose", value),
+        help="Print each line of the log, such as those of pip and of a setup script.",
+    )(function)
+
+
+def is_verbose() -> bool:
+    """Whether the command has --verbose."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get("verbose"))
 
 
 class Interrupts:

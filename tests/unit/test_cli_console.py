@@ -31,9 +31,10 @@ from jupyter_tpu.fleet.models import (
     TPUList,
     Tunnel,
 )
-from jupyter_tpu.terminal.console import complain, confirm
 from jupyter_tpu.terminal.grammar import Argument
 from jupyter_tpu.terminal.operations import progress_line, raise_failure
+from jupyter_tpu.terminal.printing import complain
+from jupyter_tpu.terminal.questions import confirm
 from jupyter_tpu.terminal.tables import (
     problem_text,
     state_text,

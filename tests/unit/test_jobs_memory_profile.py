@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.agent.metrics import protobuf
-from jupyter_tpu.commands.profile import profile
-from jupyter_tpu.commands.profile_text import profile_text, untraced_lines
+from jupyter_tpu.commands.profile import profile, profile_text, untraced_lines
 from jupyter_tpu.environment.on_host import profiles as on_host
 from jupyter_tpu.errors import InvalidInput, Reason
 from jupyter_tpu.fleet.jobs.pprof import read_memory_profile

@@ -1,20 +1,65 @@
-"""What ``jupyter tpu describe`` prints."""
+"""``jupyter tpu describe``: a TPU with its hosts, environments and running kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..errors import TPUError
 from ..terminal.costs import hourly, running_for, so_far
+from ..terminal.grammar import command
+from ..terminal.parameters import tpu_argument
+from ..terminal.printing import formatted, json_option, note
+from ..terminal.session import Session, open_session, tpu_ref
 from ..terminal.tables import Styled, problem_text, state_text, table, type_and_meaning
 from ..terminal.times import run_text
+from ..terminal.watching import watch as watch_changes
+from ..terminal.watching import watch_option
 from ..wording import phrase
 from .doctor import numbered
 from .guard import countdown
+from .losses import running_kernels
 from .share import shares_text
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU, Environment, Kernel, WarmKernel
+    from ..fleet.models import (
+        TPU,
+        Environment,
+        Kernel,
+        SharedFolders,
+        WarmKernel,
+    )
+
+
+@command("describe")
+@tpu_argument()
+@watch_option
+@json_option
+def describe(name: str, watch: bool, as_json: bool) -> None:
+    """Show a TPU's hosts, environments, shared folders and running kernels."""
+
+    def look() -> str:
+        tpu = session.call(session.fleet.tpu(name))
+        if tpu.shares is None and tpu.connection.value == "connected":
+            tpu.shares = _shared_folders(session, tpu)
+        if as_json:
+            return formatted(tpu)
+        return description(tpu, running_kernels(session, tpu))
+
+    with open_session() as session:
+        if watch:
+            watch_changes(session, look, lambda: False)
+        else:
+            print(look())
+
+
+def _shared_folders(session: Session, tpu: TPU) -> SharedFolders | None:
+    """What its hosts say; None if they can't be asked now."""
+    try:
+        return session.call(session.fleet.shares.list(tpu_ref(tpu)))
+    except TPUError as error:
+        note(f"Can't list the shared folders of {tpu.name}: {error.message}")
+        return None
 
 
 def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
