@@ -591,6 +591,7 @@ export interface IFinding {
   check:
     | 'agent'
     | 'api'
+    | 'asyncssh'
     | 'chips'
     | 'clock'
     | 'compute-api'
