@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..agent.protocol.chosen_chips import numbers
 from ..commands.field_options import options_of
 from ..commands.grammar import Group, argument, examples
 from ..commands.parameters import environment_option, tpu_argument
@@ -15,6 +14,7 @@ from ..commands.printing import current_format, list_options, print_list
 from ..commands.session import chosen_project, fleet_call, open_session, tpu_ref
 from ..commands.tables import table
 from ..errors import Reason, TPUError
+from ..on_host.agent.protocol.chosen_chips import numbers
 from ..wording import count
 from .console import confirm, json_option, print_json, yes_option
 from .losses import kernels_now

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..agent.protocol.chosen_chips import named, numbers
 from ..errors import Reason, TPUError
+from ..on_host.agent.protocol.chosen_chips import named, numbers
 from ..wording import container_text, phrase
 from .doctor import numbered
 from .field_options import options_of

@@ -8,9 +8,9 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..agent.protocol.records import Owner
-from ..agent.protocol.requests import GetProcessOwners, GetTime
 from ..errors import Reason, TPUError
+from ..on_host.agent.protocol.records import Owner
+from ..on_host.agent.protocol.requests import GetProcessOwners, GetTime
 from ..ssh.agent_answers import owners_by_pid
 from ..ssh.host_values import InvalidAnswer
 from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts

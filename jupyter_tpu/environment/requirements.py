@@ -9,7 +9,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from ..agent.bundle import Bundle
+from ..on_host.agent.bundle import Bundle
 from .models import EnvironmentSpec
 from .on_host.indexes import OPTIONS
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ..agent.bundle import Bundle, bundle
 from ..errors import InvalidInput
+from ..on_host.agent.bundle import Bundle, bundle
 from ..ssh.host_program import BOOT, SHELL, program
 from . import pythons
 from .models import EnvironmentSpec

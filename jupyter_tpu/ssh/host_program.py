@@ -19,8 +19,8 @@ from functools import cache
 from importlib.util import resolve_name
 from pathlib import Path
 
-from ..agent.bundle import without_comments
 from ..errors import Reason, TPUError
+from ..on_host.agent.bundle import without_comments
 
 NO_PYTHON = 86  # an exit status of ours: the shell found no Python 3.8 or newer
 

@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 import zlib
 
-from ..agent.protocol.paths import base_folder
+from ..on_host.agent.protocol.paths import base_folder
 
 
 def unpack(hash, data):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.protocol import frames
-from jupyter_tpu.agent.protocol.chips import holders
-from jupyter_tpu.agent.protocol.processes import origin
 from jupyter_tpu.environment.on_host import chip_holders, protocol
+from jupyter_tpu.on_host.agent.protocol import frames
+from jupyter_tpu.on_host.agent.protocol.chips import holders
+from jupyter_tpu.on_host.agent.protocol.processes import origin
 
 NAME = b"dat\xe4.csv"
 

@@ -14,7 +14,7 @@ import pytest
 from jupyter_tpu.ssh.host_program import BOOT, COMMAND, NO_PYTHON, argument, program
 
 PROGRAMS = [
-    "agent.keeper.run_keeper",
+    "on_host.agent.keeper.run_keeper",
     "environment.on_host.machine",
     "environment.on_host.main",
     "environment.on_host.profiles",

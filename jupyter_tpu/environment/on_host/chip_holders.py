@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from jupyter_tpu.agent.protocol.chips import (
+from jupyter_tpu.on_host.agent.protocol.chips import (
     LOCK,
     chip_devices,
     chips,
@@ -21,7 +21,7 @@ from jupyter_tpu.agent.protocol.chips import (
     lock_holders,
     user_name,
 )
-from jupyter_tpu.agent.protocol.processes import origin, signal_process, start_time
+from jupyter_tpu.on_host.agent.protocol.processes import origin, signal_process, start_time
 
 from .processes import serve
 

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 
-from jupyter_tpu.agent.protocol.process_env import process_environment
+from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
 
 from .paths import HOME, MARKER, environment_dir, write_file
 from .processes import clean_environment, run

@@ -4,7 +4,7 @@ import contextlib
 import os
 import socket
 
-from jupyter_tpu.agent.protocol.chips import chips
+from jupyter_tpu.on_host.agent.protocol.chips import chips
 
 from .processes import serve
 

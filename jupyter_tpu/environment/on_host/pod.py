@@ -4,7 +4,7 @@ import json
 import socket
 import time
 
-from jupyter_tpu.agent.protocol.process_env import process_environment
+from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
 
 from .processes import run
 from .protocol import emit

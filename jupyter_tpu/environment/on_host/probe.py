@@ -8,7 +8,7 @@ import platform
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
-from jupyter_tpu.agent.protocol.chips import chips
+from jupyter_tpu.on_host.agent.protocol.chips import chips
 
 from .host_setup import setup_states
 from .packages import summary

@@ -13,9 +13,9 @@ import tempfile
 import threading
 import time
 
-from jupyter_tpu.agent.metrics.grpc_calls import NotGRPC, call
-from jupyter_tpu.agent.metrics.protobuf import encode, encode_number
-from jupyter_tpu.agent.protocol.timeouts import with_timeout
+from jupyter_tpu.on_host.agent.metrics.grpc_calls import NotGRPC, call
+from jupyter_tpu.on_host.agent.metrics.protobuf import encode, encode_number
+from jupyter_tpu.on_host.agent.protocol.timeouts import with_timeout
 
 from .paths import HOME, ROOT, environment_dir, private_dir
 from .processes import clean_environment, run, serve

@@ -6,7 +6,7 @@ import os
 import shutil
 import urllib.request
 
-from jupyter_tpu.agent.protocol.process_env import process_environment
+from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
 
 from . import ray_node
 from .paths import HOME

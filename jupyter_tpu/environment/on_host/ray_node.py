@@ -19,8 +19,8 @@ import sys
 import time
 from importlib import metadata
 
-from jupyter_tpu.agent.keeper.owned_process import MARK
-from jupyter_tpu.agent.protocol.process_env import RAY_STATE
+from jupyter_tpu.on_host.agent.keeper.owned_process import MARK
+from jupyter_tpu.on_host.agent.protocol.process_env import RAY_STATE
 
 from .paths import private_dir, write_file
 

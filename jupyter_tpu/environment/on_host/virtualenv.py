@@ -9,7 +9,7 @@ import shutil
 import zipfile
 import zlib
 
-from jupyter_tpu.agent.protocol.process_env import process_environment
+from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
 
 from .chip_holders import hardware
 from .commands import install_commands

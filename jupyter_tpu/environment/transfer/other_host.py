@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-from jupyter_tpu.agent.protocol.login_shell import skip_greeting
+from jupyter_tpu.on_host.agent.protocol.login_shell import skip_greeting
 
 from .messages import Peer, TransferFailure
 
