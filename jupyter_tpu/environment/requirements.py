@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from ..on_host.agent.bundle import Bundle
+from ..on_host.environments.indexes import OPTIONS
 from .models import EnvironmentSpec
-from .on_host.indexes import OPTIONS
 
 
 def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:

@@ -41,7 +41,7 @@ fi
 echo missing
 """
 
-_INSTALL = "ssh.install_agent_on_host"
+_INSTALL = "on_host.ssh.install_agent"
 
 
 async def ensure_agent(

@@ -38,8 +38,8 @@ os.execvp(words[0], words)
 """
 RUN = """
 import asyncio, json, sys
-from jupyter_tpu.agent.daemon import runs
-from jupyter_tpu.agent.protocol import paths, requests, run_client
+from jupyter_tpu.on_host.agent.daemon import runs
+from jupyter_tpu.on_host.agent.protocol import paths, requests, run_client
 shorter = "run_keeper.GRACE = 0.3; run_keeper.fork_keepers()"
 runs.PROGRAM = runs.PROGRAM.replace("run_keeper.fork_keepers()", shorter)
 

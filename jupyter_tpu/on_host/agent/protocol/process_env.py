@@ -28,7 +28,7 @@ BOUNDS = {(1, 1): "1,1,1", (1, 4): "1,1,1", (1, 8): "1,1,1", (2, 4): "1,2,1", (2
           (4, 4): "2,2,1", (4, 8): "1,4,1", (8, 8): "2,4,1"}  # fmt: skip
 #: On an emulated host: the folder of what stands in for libtpu's metrics in processes with JAX.
 _PLUGINS = "JUPYTER_TPU_EMULATED_PLUGINS"
-#: Below the home: what `environment.on_host.ray_node` writes while Ray runs on a host.
+#: Below the home: what `on_host.ray.node` writes while Ray runs on a host.
 RAY_STATE = (".jupyter-tpu", "ray", "state.json")
 #: The folder of JAX's compilation cache, in an environment that jupyter-tpu created.
 CACHE = "jax-cache"
