@@ -202,7 +202,9 @@ class _Encoder:
         return coded
 
     def _any(self, value: Any, path: str) -> list[Any]:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        kind = type(value).__qualname__
+        if type(value).__module__ != "builtins":
+            kind = f"{type(value).__module__}.{kind}"
         if not self._pickled:
             raise NeedsPickle(f"{path} is of the class {kind}.")
         out: list[pickle.PickleBuffer] = []
