@@ -11,6 +11,7 @@ import sys
 
 from ..calls import protocol
 from ..calls.paths import environment_dir, exclusive_lock, write_file
+from . import notebook  # noqa: F401 - it is sent with this module
 from .installs import Install, removed_by
 from .packages import PackageChange, check_removable, distributions, normalized, site_packages
 from .pip_arguments import as_uv, read
