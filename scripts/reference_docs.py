@@ -21,8 +21,6 @@ from typing import Any
 import click
 import msgspec
 
-from jupyter_tpu.agent.protocol import records
-from jupyter_tpu.agent.protocol.requests import REQUESTS
 from jupyter_tpu.cli.root import tpu
 from jupyter_tpu.environment import host_answers, sharing
 from jupyter_tpu.errors import Reason
@@ -31,6 +29,8 @@ from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.magics import grammar as magics
 from jupyter_tpu.magics import kernel_grammar
 from jupyter_tpu.mcp.tools import tools
+from jupyter_tpu.on_host.agent.protocol import records
+from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
 from jupyter_tpu.server.app import JupyterTPU
 from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.routes import ALL_ROUTES

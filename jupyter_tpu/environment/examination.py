@@ -8,9 +8,9 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..agent.protocol.records import Owner
-from ..agent.protocol.requests import GetProcessOwners, GetTime
 from ..errors import Reason, TPUError
+from ..on_host.agent.protocol.records import Owner
+from ..on_host.agent.protocol.requests import GetProcessOwners, GetTime
 from ..ssh.agent_answers import owners_by_pid
 from ..ssh.host_values import InvalidAnswer
 from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts
@@ -177,7 +177,7 @@ def _ports(address: str) -> dict[str, Any]:
 #: Seconds for a host to look, and to end processes in addition to the patience with them.
 LOOK, END = 30.0, 60.0
 
-_PROGRAM = "environment.on_host.chip_holders"
+_PROGRAM = "on_host.chips.holders"
 
 
 async def held_chips(host: RemoteHost) -> HeldChips:
@@ -217,6 +217,6 @@ async def describe_machine(host: RemoteHost) -> Machine:
     TIMEOUT.
     """
     machine: Machine = await call(
-        host, "describe_machine", timeout=FACTS, main="environment.on_host.machine"
+        host, "describe_machine", timeout=FACTS, main="on_host.chips.machine"
     )
     return machine

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
-from .transfer.messages import CHUNK, Peer, TransferFailure, failure
+from ..on_host.files.messages import CHUNK, Peer, TransferFailure, failure
 
 T = TypeVar("T")
 

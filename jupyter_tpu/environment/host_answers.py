@@ -51,7 +51,7 @@ Marker = TypedDict(
 
 
 class Probe(Struct, frozen=True, kw_only=True):
-    """What one host is and has; see ``on_host.probe``."""
+    """What one host is and has; see ``on_host.environments.probe``."""
 
     free: Count
     chips: Count
@@ -59,7 +59,7 @@ class Probe(Struct, frozen=True, kw_only=True):
     path: HostPath
     environment: Version  # the version of its Python; "" if there is none that works
     marker: Marker
-    requested: Requested  # see ``on_host.packages``
+    requested: Requested  # see ``on_host.environments.packages``
     setup: dict[Word, Literal["done", "needed", "skipped"]]
     pythons: dict[Version, HostPath]
     folders: Lines  # of environments that are not ours
@@ -74,14 +74,14 @@ class Lock(TypedDict):
 
 
 class OnHost(Struct, frozen=True, kw_only=True):
-    """The Pythons on one host; see ``on_host.existing_pythons``."""
+    """The Pythons on one host; see ``on_host.environments.existing_pythons``."""
 
     asked: str
     pythons: list[FoundPython]
 
 
 class Joined(Struct, frozen=True, kw_only=True):
-    """See ``on_host.pod.join_pod``."""
+    """See ``on_host.environments.pod.join_pod``."""
 
     reached: bool = True
     error: str = ""
@@ -124,7 +124,7 @@ class TensorBoardServer(Struct, frozen=True, kw_only=True):
 
 
 class RayOnHost(Struct, frozen=True, kw_only=True):
-    """Ray in an environment of a host; see ``on_host.ray``."""
+    """Ray in an environment of a host; see ``on_host.ray.state``."""
 
     version: Token  # "": it is not installed
     free: Count  # bytes

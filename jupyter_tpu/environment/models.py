@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ..ssh import CompletedCommand
 
 
-#: NAME==VERSION or NAME @ ADDRESS, with extras, markers and an index (see `on_host.indexes`).
+#: NAME==VERSION or NAME @ ADDRESS, with extras, markers and an index (see
+#: `on_host.environments.indexes`).
 _LOCKED = re.compile(
     r"[A-Za-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*(===?\s*[\w.!+*-]+|@\s*[a-z+]+://\S+)"
     r"(\s*;[^\x00-\x1f\x7f]*)?(\s+# --index-url https?://[^\x00-\x20\x7f]+)?\s*"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..concurrency import finish_on_hosts
+from ..on_host.environments.packages import REQUIRED, merge, name_of
 from .models import InstalledPackage, Locked, ProgressReporter, RemoteHost, StepPlan, SyncedPackages
-from .on_host.packages import REQUIRED, merge, name_of
 from .remote_call import call
 
 CHANGE = StepPlan("change", "Install and remove packages", 10, all_hosts=False)

@@ -1,4 +1,4 @@
-"""Profiles of programs on a host, as ``on_host.profiles`` takes them."""
+"""Profiles of programs on a host, as ``on_host.profiles.main`` takes them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ..errors import Reason, TPUError, error_for
+from ..on_host.profiles.main import COLLECTING
 from ..ssh.host_values import InvalidAnswer, checked
 from .host_answers import HostError
 from .models import RemoteHost
-from .on_host.profiles import COLLECTING
 from .remote_call import call
 
 T = TypeVar("T")
@@ -20,14 +20,14 @@ T = TypeVar("T")
 #: Seconds for a host to answer, in addition to those of the trace.
 ANSWER = 240.0
 
-#: How a trace's file is called, as in `on_host.profiles`.
+#: How a trace's file is called, as in `on_host.profiles.main`.
 SUFFIX = ".xplane.pb"
 
 __all__ = [
     "ANSWER", "COLLECTING", "KernelMemory", "TracedKernel", "WrittenTrace", "finish_run",
     "make_folder", "profile_memory", "trace",
 ]  # fmt: skip
-_PROGRAM: dict[str, Any] = {"main": "environment.on_host.profiles"}
+_PROGRAM: dict[str, Any] = {"main": "on_host.profiles.main"}
 
 
 class TracedKernel(Struct, frozen=True, kw_only=True):

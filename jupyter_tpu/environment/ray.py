@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 from ..concurrency import gather_or_cancel
 from ..errors import Reason, TPUError
+from ..on_host.ray.node import known_addresses
 from ..ssh.host_program import argument
 from ..wording import hosts_text, phrase
 from .host_answers import RayOnHost, RayState
 from .models import RemoteHost
-from .on_host.ray_node import known_addresses
 from .remote_call import call
 
 __all__ = ["clear", "examine", "known_addresses", "missing_on", "require_ray", "require_space",
@@ -90,12 +90,12 @@ def require_space(hosts: Sequence[RayOnHost]) -> None:
 def variables(
     hosts: Sequence[RayOnHost], token: str, *, tpu: str, emulated_chips: int | None
 ) -> dict[str, str]:
-    """The variables of the job that runs Ray on *hosts*; see ``on_host.ray_node``.
+    """The variables of the job that runs Ray on *hosts*; see ``on_host.ray.node``.
 
     emulated_chips: of each host, if they are emulated; Ray finds real ones.
     """
     settings = {
-        PROGRAM: argument("environment.on_host.ray_node"),
+        PROGRAM: argument("on_host.ray.node"),
         "JUPYTER_TPU_RAY_PORTS": ",".join(map(str, hosts[0].ports)),
         "RAY_AUTH_TOKEN": token,
     }

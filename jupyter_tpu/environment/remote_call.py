@@ -29,7 +29,7 @@ async def call(
     part: Callable[[float], None] = lambda part: None,
     timeout: float,
     attempts: int = 1,
-    main: str = "environment.on_host.main",
+    main: str = "on_host.environments.main",
     **arguments: Any,
 ) -> Any:
     """The function's result.

@@ -9,9 +9,9 @@ import re
 from functools import cache
 from pathlib import Path
 
-from ..agent.bundle import Bundle
+from ..on_host.agent.bundle import Bundle
+from ..on_host.environments.indexes import OPTIONS
 from .models import EnvironmentSpec
-from .on_host.indexes import OPTIONS
 
 
 def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:

@@ -4,7 +4,7 @@ Host 0 of a TPU exports the folder to the internal addresses of hosts, and to no
 uses it there acts as the user that exported it, root too (``all_squash``), so the folder needs no
 rights for others. A host mounts it on first use (systemd's automount), also after a restart.
 
-All here is pure: what a person is shown is what `on_host.shares` does.
+All here is pure: what a person is shown is what `on_host.files.shares` does.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..errors import InvalidInput
+from ..on_host.files.shares import MARK
 from ..ssh.host_values import Address, Count, Line, Word
 from ..wording import phrase
-from .on_host.shares import MARK
 
 EXPORTS = "/etc/exports.d/jupyter-tpu-{}.exports"
 UNITS = "/etc/systemd/system/"
@@ -45,7 +45,7 @@ class ShareHeader(TypedDict):
 
 
 class SharingHost(Struct, frozen=True, kw_only=True):
-    """What `on_host.shares.examine_sharing` says of a host."""
+    """What `on_host.files.shares.examine_sharing` says of a host."""
 
     user: Line
     uid: Count

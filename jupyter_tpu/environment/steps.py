@@ -125,7 +125,9 @@ async def _align_versions(work: HostWork) -> None:
 
 
 def _setup(key: str, title: str, weight: float, *, optional: bool = False) -> SetupStep:
-    """A step of ``on_host.host_setup``; what fails on one host does not stop the others."""
+    """A step of ``on_host.environments.host_setup``; what fails on one host does not stop the
+    others.
+    """
 
     async def apply(work: HostWork, missing: Sequence[int]) -> None:
         value = work.spec.setup.requested[key]

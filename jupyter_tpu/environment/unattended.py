@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ..agent.bundle import Bundle, bundle
 from ..errors import InvalidInput
+from ..on_host.agent.bundle import Bundle, bundle
 from ..ssh.host_program import BOOT, SHELL, program
 from . import pythons
 from .models import EnvironmentSpec
@@ -109,7 +109,7 @@ def startup_script(start: UnattendedStart) -> str:
         "agent": _packed(bundle()),
         "guard": None if start.guard is None else structs.asdict(start.guard),
     }
-    data = program("environment.on_host.unattended", level=0) + json.dumps(request).encode()
+    data = program("on_host.unattended.main", level=0) + json.dumps(request).encode()
     text = base64.b64encode(lzma.compress(data, preset=9)).decode()
     command = shlex.join(("sh", "-c", SHELL, "sh", _BOOT + BOOT, start.user))
     background = " &" if start.own else ""
@@ -140,13 +140,13 @@ def own_script(script: str) -> str:
 
 
 def _packed(files: Bundle) -> dict[str, Any]:
-    """What `on_host.unattended.zipped` gets; all is compressed together."""
+    """What `on_host.unattended.main.zipped` gets; all is compressed together."""
     contents = {name: content.decode() for name, content in files.contents.items()}
     return {"hash": files.hash, "files": contents}
 
 
 def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
-    """The arguments of ``on_host.unattended.prepare``."""
+    """The arguments of ``on_host.unattended.main.prepare``."""
     required = requirements(spec, emulated=emulated)
     python, usual = pythons.usual(spec.python)
     return {

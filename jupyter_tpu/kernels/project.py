@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..agent.protocol import messages
-from ..agent.protocol.events import SHELL
 from ..environment.file_sync import (
     Mirror,
     MirrorHost,
@@ -23,6 +21,8 @@ from ..environment.file_sync import (
     project_at,
 )
 from ..errors import TPUError
+from ..on_host.agent.protocol import messages
+from ..on_host.agent.protocol.events import SHELL
 
 log = logging.getLogger(__name__)
 

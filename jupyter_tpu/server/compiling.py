@@ -19,7 +19,7 @@ from .handlers import Handler
 if TYPE_CHECKING:
     from ..fleet.core.known_operations import OperationProgress
     from ..jaxkit.compile.models import CompileRequest, CompileTrial, PlanRequest
-    from ..jaxkit.compile.plan_table import PlanRow
+    from ..jaxkit.compile.plan_row import PlanRow
     from ..jaxkit.compile.planner import Planning
     from .fleet_handle import FleetHandle
 

@@ -13,13 +13,13 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..agent.bundle import Bundle, bundle
-from ..agent.protocol.declarations import Answer, Request
-from ..agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
-from ..agent.protocol.paths import keeper_socket
-from ..agent.protocol.records import Hello, Problem, Started
-from ..agent.protocol.requests import EndAgent
 from ..errors import ConnectionLost, Reason, TPUError, error_for
+from ..on_host.agent.bundle import Bundle, bundle
+from ..on_host.agent.protocol.declarations import Answer, Request
+from ..on_host.agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
+from ..on_host.agent.protocol.paths import keeper_socket
+from ..on_host.agent.protocol.records import Hello, Problem, Started
+from ..on_host.agent.protocol.requests import EndAgent
 from .agent_answers import checked_record
 from .host_program import COMMAND, NO_PYTHON, no_python, program
 from .host_values import InvalidAnswer, decoded
@@ -41,7 +41,7 @@ fi
 echo missing
 """
 
-_INSTALL = "ssh.install_agent_on_host"
+_INSTALL = "on_host.ssh.install_agent"
 
 
 async def ensure_agent(

@@ -20,7 +20,7 @@ KNOWN_TERMINAL = """if [ -n "$TERM" ] && command -v infocmp >/dev/null 2>&1 &&
   export TERM=xterm-256color
 fi"""
 
-_PROGRAM = "ssh.clean_shell_on_host"
+_PROGRAM = "on_host.ssh.clean_shell"
 #: $1 is the program; $2 the user's command, if there is one.
 _SCRIPT = f"""{KNOWN_TERMINAL}
 shell=${{SHELL:-/bin/sh}}

@@ -19,8 +19,8 @@ from functools import cache
 from importlib.util import resolve_name
 from pathlib import Path
 
-from ..agent.bundle import without_comments
 from ..errors import Reason, TPUError
+from ..on_host.agent.bundle import without_comments
 
 NO_PYTHON = 86  # an exit status of ours: the shell found no Python 3.8 or newer
 
@@ -88,7 +88,7 @@ def no_python() -> TPUError:
 
 @cache
 def program(main: str, level: int = 6) -> bytes:
-    """What COMMAND reads first: the module *main*, such as "environment.on_host.main", and what it
+    """What COMMAND reads first: the module *main*, such as "on_host.environments.main", and what it
     imports. level: of zlib; 0 is for what is compressed again.
 
     Documentation is left out: with it a program would not fit into the first packets of an idle

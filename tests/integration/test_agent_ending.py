@@ -17,9 +17,9 @@ import pytest_asyncio
 from local_host import LocalHost
 from waiting import eventually
 
-from jupyter_tpu.agent.bundle import PACKAGE, bundle
-from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.errors import TPUError
+from jupyter_tpu.on_host.agent.bundle import PACKAGE, bundle
+from jupyter_tpu.on_host.agent.protocol import requests
 
 pytestmark = pytest.mark.asyncio
 

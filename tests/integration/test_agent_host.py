@@ -19,16 +19,23 @@ import pytest_asyncio
 from local_host import LocalHost, fill_disk, umask_of
 from waiting import eventually
 
-from jupyter_tpu.agent.bundle import bundle
-from jupyter_tpu.agent.daemon import keepers as daemon_keepers
-from jupyter_tpu.agent.protocol import frames, messages, requests
-from jupyter_tpu.agent.protocol.declarations import Request
-from jupyter_tpu.agent.protocol.events import IOPUB, KEEPER, SHELL, Message, Opened, Rejected
-from jupyter_tpu.agent.protocol.journal import Journal, State
-from jupyter_tpu.agent.protocol.paths import keeper_socket
-from jupyter_tpu.agent.protocol.processes import start_time
-from jupyter_tpu.agent.protocol.pump import JournalDisconnected, Pump
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.on_host.agent.bundle import bundle
+from jupyter_tpu.on_host.agent.daemon import keepers as daemon_keepers
+from jupyter_tpu.on_host.agent.protocol import frames, messages, requests
+from jupyter_tpu.on_host.agent.protocol.declarations import Request
+from jupyter_tpu.on_host.agent.protocol.events import (
+    IOPUB,
+    KEEPER,
+    SHELL,
+    Message,
+    Opened,
+    Rejected,
+)
+from jupyter_tpu.on_host.agent.protocol.journal import Journal, State
+from jupyter_tpu.on_host.agent.protocol.paths import keeper_socket
+from jupyter_tpu.on_host.agent.protocol.processes import start_time
+from jupyter_tpu.on_host.agent.protocol.pump import JournalDisconnected, Pump
 
 pytestmark = pytest.mark.asyncio
 

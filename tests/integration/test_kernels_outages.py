@@ -18,12 +18,12 @@ from local_host import LocalHost
 from local_kernels import Notebook, local_host, printed
 from waiting import until
 
-from jupyter_tpu.agent.protocol import requests
-from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels import ports
 from jupyter_tpu.kernels.relay import Relay
 from jupyter_tpu.links import core_thread
+from jupyter_tpu.on_host.agent.protocol import requests
+from jupyter_tpu.on_host.agent.protocol.processes import start_time
 
 Started = tuple[LocalHost, KernelManager, Notebook]
 

@@ -24,12 +24,12 @@ from pod_environment import pod_with_jax, register_pod_kernel
 from pod_kernels import ZONE, error_of, in_step, pids, pod_kernel, restart, shown, stderr
 from waiting import until
 
-from jupyter_tpu.agent import bundle as bundles
-from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Links, core_thread
+from jupyter_tpu.on_host.agent import bundle as bundles
+from jupyter_tpu.on_host.agent.protocol import requests
 
 pytestmark = pytest.mark.long
 

@@ -9,10 +9,10 @@ import zipfile
 import zlib
 from pathlib import Path
 
-import jupyter_tpu.agent
-from jupyter_tpu.agent.bundle import bundle, without_comments
+import jupyter_tpu.on_host.agent
+from jupyter_tpu.on_host.agent.bundle import bundle, without_comments
 
-AGENT = Path(jupyter_tpu.agent.__file__).parent
+AGENT = Path(jupyter_tpu.on_host.agent.__file__).parent
 SOURCES = sorted(AGENT.rglob("*.py"))
 
 

@@ -11,20 +11,21 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.agent.daemon.daemon import Daemon
-from jupyter_tpu.agent.protocol import requests
-from jupyter_tpu.agent.protocol.records import KeeperHello
-from jupyter_tpu.agent.protocol.requests import REQUESTS
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.environment import host_answers
-from jupyter_tpu.environment.on_host import chip_holders, profiles
-from jupyter_tpu.environment.on_host.main import CALLS
 from jupyter_tpu.environment.remote_call import call
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.changes import ChangeFeed
 from jupyter_tpu.fleet.models import Change, Kernel
 from jupyter_tpu.kernels.attachment import keeper_event, kernel_info
 from jupyter_tpu.links import HostName
+from jupyter_tpu.on_host.agent.daemon.daemon import Daemon
+from jupyter_tpu.on_host.agent.protocol import requests
+from jupyter_tpu.on_host.agent.protocol.records import KeeperHello
+from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
+from jupyter_tpu.on_host.chips import holders as chip_holders
+from jupyter_tpu.on_host.environments.main import CALLS
+from jupyter_tpu.on_host.profiles import main as profiles
 from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, kernels_dir
 from jupyter_tpu.ssh import CompletedCommand
 from jupyter_tpu.ssh.agent_answers import bounded, checked_record

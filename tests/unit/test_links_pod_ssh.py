@@ -20,7 +20,7 @@ def set_up(home: Path, request: dict[str, Any]) -> str:
     done = subprocess.run(
         COMMAND,
         env={**os.environ, "HOME": str(home)},
-        input=program("links.pod_ssh_on_host") + json.dumps(request).encode(),
+        input=program("on_host.ssh.pod_keys") + json.dumps(request).encode(),
         capture_output=True,
         timeout=60,
         check=True,

@@ -14,16 +14,16 @@ import pytest
 from jupyter_tpu.ssh.host_program import BOOT, COMMAND, NO_PYTHON, argument, program
 
 PROGRAMS = [
-    "agent.keeper.run_keeper",
-    "environment.on_host.machine",
-    "environment.on_host.main",
-    "environment.on_host.profiles",
-    "environment.on_host.project",
-    "environment.on_host.unattended",
-    "fleet.files.contents_on_host",
-    "fleet.files.copy_on_host.main",
-    "ssh.clean_shell_on_host",
-    "ssh.install_agent_on_host",
+    "on_host.agent.keeper.run_keeper",
+    "on_host.chips.machine",
+    "on_host.environments.main",
+    "on_host.profiles.main",
+    "on_host.files.project",
+    "on_host.unattended.main",
+    "on_host.files.requests",
+    "on_host.files.copy.main",
+    "on_host.ssh.clean_shell",
+    "on_host.ssh.install_agent",
 ]
 #: Without the packages of this environment, and with all modules imported, also those that a
 #: function imports.
@@ -72,7 +72,7 @@ def test_a_package_of_the_same_name_on_the_host_is_not_used(
     other = tmp_path / "jupyter_tpu"
     other.mkdir()
     (other / "__init__.py").write_text("raise SystemExit('another version')")
-    main = "ssh.clean_shell_on_host"
+    main = "on_host.ssh.clean_shell"
     text = argument(main) if as_argument else BOOT
     words = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{text}"]
     done = subprocess.run(

@@ -22,9 +22,9 @@ from jupyter_tpu.environment.file_sync import (
 )
 from jupyter_tpu.environment.file_sync.ignore import ProjectRules
 from jupyter_tpu.environment.file_sync.remote import RemoteProject
-from jupyter_tpu.environment.on_host import changes
-from jupyter_tpu.environment.on_host.tree import hash_file
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
+from jupyter_tpu.on_host.files import changes
+from jupyter_tpu.on_host.files.tree import hash_file
 
 pytestmark = pytest.mark.asyncio
 

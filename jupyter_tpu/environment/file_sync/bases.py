@@ -44,7 +44,7 @@ class Sent(Stored):
 
 
 class Hashes(Stored):
-    """The hashes of a local folder's files, as `on_host.tree.HashCache` has them."""
+    """The hashes of a local folder's files, as `on_host.files.tree.HashCache` has them."""
 
     file_name = "hashes"
     known: dict[str, list] = {}

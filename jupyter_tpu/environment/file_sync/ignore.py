@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...files import decode_text
-from ..on_host.tree import Rules, is_private
+from ...on_host.files.tree import Rules, is_private
 
 #: Left out everywhere, before the rules of .gitignore; ``.git`` is, whatever these say.
 ALWAYS = (

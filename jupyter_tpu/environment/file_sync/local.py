@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InvalidInput, Reason, TPUError
+from ...on_host.files.changes import known_of, receive_contents
+from ...on_host.files.messages import Peer, TransferFailure
+from ...on_host.files.tree import HashCache, TooLarge, TreeEntry, entries, look_up, walk
 from ...ssh.host_values import InvalidAnswer
 from ...wording import size_text
 from ..exchange import Stream, exchange
 from ..file_errors import file_error
-from ..on_host.changes import known_of, receive_contents
-from ..on_host.tree import HashCache, TooLarge, TreeEntry, entries, look_up, walk
-from ..transfer.messages import Peer, TransferFailure
 from .bases import Bases, Hashes
 from .ignore import ProjectRules
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from ...errors import TPUError
-from ..on_host.tree import TreeEntry
+from ...on_host.files.tree import TreeEntry
 from .plan import Conflict
 from .remote import StreamingHost
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-#: The state of each file: text that is equal where the file is (see `on_host.tree`).
+#: The state of each file: text that is equal where the file is (see `on_host.files.tree`).
 States = Mapping[str, str]
 
 

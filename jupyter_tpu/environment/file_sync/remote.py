@@ -1,4 +1,4 @@
-"""The project folder on a host, through the program `on_host.project` there."""
+"""The project folder on a host, through the program `on_host.files.project` there."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from msgspec import Meta, Struct
 
 from ...bounds import check_size, inflate
 from ...errors import Reason, TPUError
+from ...on_host.files.changes import digest_of, send_contents, send_list
+from ...on_host.files.contents import checked_signature
+from ...on_host.files.messages import Peer, TransferFailure
+from ...on_host.files.tree import TreeEntry
 from ...ssh.host_program import COMMAND, program
 from ...ssh.host_values import InvalidAnswer, Line, Word, checked, decode
 from ...ssh.stream import CommandStream, decode_answer
 from ..exchange import exchange
 from ..file_errors import file_error
 from ..models import RemoteHost
-from ..on_host.changes import digest_of, send_contents, send_list
-from ..on_host.tree import TreeEntry
-from ..transfer.contents import checked_signature
-from ..transfer.messages import Peer, TransferFailure
 
 if TYPE_CHECKING:
     from ...links import HostName
 
-_PROGRAM = "environment.on_host.project"
+_PROGRAM = "on_host.files.project"
 #: Bytes of an answer; 20,000 files with long names have less.
 _LARGEST = 32 << 20
 #: The last second that a date of Python can have.
@@ -169,7 +169,7 @@ class RemoteProject:
         """Has *changes* carried out, with the contents from *folder* here: for each why it was not,
         or None, and why there are no more. Calls *report* with the bytes of files that are there.
 
-        known, list_id: as `on_host.changes` and `on_host.project` have them.
+        known, list_id: as `on_host.files.changes` and `on_host.files.project` have them.
         """
 
         def work(peer: Peer) -> None:

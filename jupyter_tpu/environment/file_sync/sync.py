@@ -13,12 +13,12 @@ from typing import Any
 
 from ...concurrency import gather_or_cancel
 from ...errors import TPUError
+from ...on_host.files.changes import SENT_CHANGED, digest_of, has_content
+from ...on_host.files.contents import DELTA_FROM
+from ...on_host.files.tree import TreeEntry, is_safe
 from ...ssh.host_program import COMMAND
 from ..models import ProgressReporter, StepPlan
-from ..on_host.changes import SENT_CHANGED, digest_of, has_content
-from ..on_host.tree import TreeEntry, is_safe
 from ..relay import Relays
-from ..transfer.contents import DELTA_FROM
 from .bases import Base, Bases, Sent
 from .local import LocalProject, is_skipped, too_large
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
@@ -356,8 +356,8 @@ def _worth_delta(source: Tree, target: Tree, path: str) -> bool:
 
 
 def _changes(plan: Plan, source: Tree, target: Tree) -> list[dict[str, Any]]:
-    """As `on_host.changes` has them; first what is deleted, which may give way to a folder of its
-    name.
+    """As `on_host.files.changes` has them; first what is deleted, which may give way to a folder of
+    its name.
     """
     return [
         {

@@ -1,7 +1,7 @@
 """Single files of a host: what they are, and their content, both ways.
 
-A small program runs on the host for each request (`contents_on_host`), over the connection for bulk
-data. It writes to another name first, and renames when the file is whole.
+A small program runs on the host for each request (`on_host.files.requests`), over the connection
+for bulk data. It writes to another name first, and renames when the file is whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...ssh.stream import CommandStream, decode_answer
 from ..models import HostFile
 
 #: Also of `contents`.
-PROGRAM = "fleet.files.contents_on_host"
+PROGRAM = "on_host.files.requests"
 
 
 class FileAnswer(TypedDict):

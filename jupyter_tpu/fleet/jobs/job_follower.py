@@ -18,14 +18,14 @@ from typing import Any
 
 from msgspec import structs
 
-from ...agent.protocol import requests
-from ...agent.protocol.declarations import Answer, Request
-from ...agent.protocol.records import Job as JobReport
 from ...cloud import NodeName, NodeState
 from ...concurrency import cancel_all, gather_or_cancel
 from ...environment import single_host_variables
 from ...errors import Reason, TPUError
 from ...links import HostName
+from ...on_host.agent.protocol import requests
+from ...on_host.agent.protocol.declarations import Answer, Request
+from ...on_host.agent.protocol.records import Job as JobReport
 from ...tokens import passed_variables
 from ..core.connections import ANSWER, HostConnections
 from ..core.desired import DesiredState

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from ...agent.protocol import requests
 from ...cloud import NodeName
 from ...concurrency import gather_or_cancel
 from ...environment.file_sync import default_mirrors
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
+from ...on_host.agent.protocol import requests
 from ..core.connections import ANSWER
 from ..core.core import Core
 from ..core.host_numbers import host_numbers

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from ...agent.metrics import protobuf
 from ...bounds import inflate
 from ...errors import InvalidInput
+from ...on_host.agent.metrics import protobuf
 from ..models import MemoryLine, MemoryProfile
 
 #: Longest profile, not compressed, bytes.

@@ -1,0 +1,51 @@
+"""The calls about environments."""
+
+from ..calls.processes import serve
+from ..chips import holders as chip_holders
+from ..files.shares import change_sharing, examine_sharing
+from ..profiles.tensorboard import check_log_folder, start_tensorboard, stop_tensorboard
+from ..ray.state import clear_ray, examine_ray, ray_state
+from .doctor import examine, listen, reach
+from .existing_pythons import describe_python, found_pythons, install_ipykernel
+from .host_setup import apply_setup
+from .packages import change_packages, list_packages, lock_packages, resolve, sync_packages
+from .pod import join_pod
+from .probe import probe
+from .uv import get_uv
+from .virtualenv import create_venv, install_packages, remove, verify, write_marker
+
+CALLS: dict = {
+    **chip_holders.CALLS,
+    "probe": probe,
+    "get_uv": get_uv,
+    "create_venv": create_venv,
+    "install_packages": install_packages,
+    "list_packages": list_packages,
+    "change_packages": change_packages,
+    "lock_packages": lock_packages,
+    "resolve": resolve,
+    "sync_packages": sync_packages,
+    "apply_setup": apply_setup,
+    "verify": verify,
+    "join_pod": join_pod,
+    "examine": examine,
+    "listen": listen,
+    "reach": reach,
+    "write_marker": write_marker,
+    "remove": remove,
+    "found_pythons": found_pythons,
+    "describe_python": describe_python,
+    "install_ipykernel": install_ipykernel,
+    "check_log_folder": check_log_folder,
+    "start_tensorboard": start_tensorboard,
+    "stop_tensorboard": stop_tensorboard,
+    "examine_ray": examine_ray,
+    "ray_state": ray_state,
+    "clear_ray": clear_ray,
+    "examine_sharing": examine_sharing,
+    "change_sharing": change_sharing,
+}
+
+
+def main():
+    serve(CALLS)
