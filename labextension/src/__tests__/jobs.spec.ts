@@ -5,10 +5,10 @@ import { expect, it } from 'vitest';
 import { Actions } from '../actions/actions';
 import { JobLogView } from '../jobs/logView';
 import { TPUModel } from '../model/model';
-import { StoredIds } from '../model/storedIds';
 import { addNotifications } from '../operations/notifications';
 import { IJobLine, IJobLog } from '../rest/api';
 import { TPUClient } from '../rest/client';
+import { StoredIds } from '../state/storedIds';
 import {
   answerDialog,
   button,

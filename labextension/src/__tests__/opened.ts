@@ -7,14 +7,14 @@ import { expect, Mock, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
 import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
-import { ACTIONS } from '../actions/table';
 import { addCommands } from '../actions/commands';
+import { ACTIONS } from '../actions/table';
 import { Action } from '../model/availableActions';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
 import { TPUPanel } from '../panel/panel';
 import { PanelState } from '../panel/panelState';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { TPUPage } from '../tpuPage/page';
 import { cleanups } from './cleanups';
 import {

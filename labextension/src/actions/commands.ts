@@ -11,10 +11,10 @@ import {
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
+import { trans } from '../language/translation';
 import { Action } from '../model/availableActions';
-import { keyOf } from '../model/resources';
 import { ICreateTPU, ITPU } from '../rest/api';
-import { trans } from '../ui/translation';
+import { keyOf } from '../rest/tpuRef';
 import { Actions } from './actions';
 import { CommandIDs, describe, GENERAL, NO_ARGUMENTS } from './commandIDs';
 import type { Forms } from './forms';

@@ -7,8 +7,8 @@ import { IAppTarget } from '../forwarding/target';
 import { Examples } from '../kernels/examples';
 import { startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
-import { keyOf, TPURef } from '../model/resources';
 import { IEnvironment, ITPU } from '../rest/api';
+import { keyOf, TPURef } from '../rest/tpuRef';
 import { attempt } from '../ui/attempt';
 import { CommandIDs } from './commandIDs';
 

@@ -2,10 +2,10 @@
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 
-import type { CreateForm } from '../lifecycle/createForm';
-import type { ConnectForm } from '../lifecycle/connectForm';
+import { trans } from '../language/translation';
 import { approveCost } from '../lifecycle/approval';
-import { keyOf } from '../model/resources';
+import type { ConnectForm } from '../lifecycle/connectForm';
+import type { CreateForm } from '../lifecycle/createForm';
 import { confirmKeep, confirmStart } from '../money/costDialogs';
 import {
   IApp,
@@ -17,9 +17,9 @@ import {
   ITPU,
   ITunnel
 } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { confirm } from '../ui/confirm';
 import { confirmed, named } from '../ui/named';
-import { trans } from '../ui/translation';
 import type { Actions } from './actions';
 
 /** Sends a form; the list then shows what it led to. */

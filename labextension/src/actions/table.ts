@@ -24,6 +24,7 @@ import {
   terminalIcon
 } from '@jupyterlab/ui-components';
 
+import { trans } from '../language/translation';
 import { Action, whyNotStoppable } from '../model/availableActions';
 import { ITPU } from '../rest/api';
 import {
@@ -34,7 +35,6 @@ import {
   tunnelIcon,
   unlinkIcon
 } from '../ui/icons';
-import { trans } from '../ui/translation';
 import { CommandIDs } from './commandIDs';
 
 export interface IAction {

@@ -3,16 +3,16 @@
 import React, { useEffect } from 'react';
 
 import { useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { isBusy } from '../model/availableActions';
 import { Operation, OperationDetails } from '../operations/operationView';
 import { IInstalledPackage } from '../rest/api';
+import { failureText } from '../rest/failureText';
 import { Alert, EmptyState, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { FormFields } from '../ui/fields';
 import { Listed, PanelForm, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 
 /** Names, so not translated. */
 const EXAMPLE = 'einops, flax>=0.10';

@@ -4,14 +4,14 @@ import React from 'react';
 
 import { usePython } from '../actions/questions';
 import { ITPUProps, useActions } from '../actions/useActions';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
 import { isBusy } from '../model/availableActions';
 import { IFoundPython } from '../rest/api';
 import { Link } from '../ui/elements';
 import { LookedUp } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 
 export function FoundPythons({ tpu }: ITPUProps) {
   const lookup = useStore(useActions().foundPythons.of(tpu));

@@ -15,13 +15,13 @@ import { Actions } from '../actions/actions';
 import { CommandIDs, describe, NO_ARGUMENTS } from '../actions/commandIDs';
 import { chooseTPU } from '../actions/commands';
 import { ACTIONS } from '../actions/table';
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { ITPUActions, ITPUModel } from '../tokens';
 import { attempt } from '../ui/attempt';
 import { paths } from '../ui/paths';
-import { trans } from '../ui/translation';
 import { Drives } from './drives';
 
 const plugin: JupyterFrontEndPlugin<void> = {

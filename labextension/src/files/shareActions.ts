@@ -2,9 +2,9 @@
 
 import { TPUModel } from '../model/model';
 import { IOperation, ISharedFolder, IShareFolder, ITPU } from '../rest/api';
+import { Lookups } from '../state/loaded';
+import { until } from '../state/observable';
 import { attempt } from '../ui/attempt';
-import { Lookups } from '../ui/loaded';
-import { until } from '../ui/store';
 import { resultOf } from './results';
 
 export class ShareActions {

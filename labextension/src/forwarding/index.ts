@@ -11,10 +11,10 @@ import {
 } from '@jupyterlab/application';
 
 import { CommandIDs, describe } from '../actions/commandIDs';
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
 import { addTabs } from '../ui/tabs';
-import { trans } from '../ui/translation';
 import { IAppTarget, targetKey } from './target';
 
 const plugin: JupyterFrontEndPlugin<void> = {

@@ -1,10 +1,10 @@
 // The dialogs that ask for a port of a host, and for the local port of a tunnel.
 
 import type { Actions } from '../actions/actions';
+import { trans } from '../language/translation';
 import { IOpenTunnel, ITPU } from '../rest/api';
 import { hostField } from '../ui/fields';
 import { ask } from '../ui/formDialog';
-import { trans } from '../ui/translation';
 
 /** Asks for a port of a host, for the host where there are several, and for a tunnel's local port. */
 async function askPort(

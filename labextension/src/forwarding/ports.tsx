@@ -6,12 +6,12 @@ import React from 'react';
 
 import { closeApp, closeTunnel } from '../actions/questions';
 import { ITPUProps, useActions } from '../actions/useActions';
+import { facts, problemLine } from '../language/text';
+import { Tone, trans } from '../language/translation';
 import { IApp, ITunnel } from '../rest/api';
 import { IconButton, StateLabel } from '../ui/elements';
 import { ListSection } from '../ui/listSection';
 import { Row } from '../ui/rows';
-import { facts, problemLine } from '../ui/text';
-import { Tone, trans } from '../ui/translation';
 import { portLabel, trafficLabel } from './portLabels';
 import { targetOf, targetOn } from './target';
 

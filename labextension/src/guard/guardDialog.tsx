@@ -2,6 +2,7 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import { whyNotStoppable } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IGuard, ITPU } from '../rest/api';
@@ -9,7 +10,6 @@ import { attempt } from '../ui/attempt';
 import { ask } from '../ui/formDialog';
 import { confirmed, named } from '../ui/named';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { waitToEnd } from '../ui/wait';
 import { guardFieldList, guardOf, ILimits, NO_LIMITS } from './guardForm';
 import { guardLabel } from './guardLabels';

@@ -1,8 +1,8 @@
 // When a TPU stops or deletes itself: the fields of a dialog and of the form for a new TPU.
 
+import { trans } from '../language/translation';
 import { IGuard, ISetGuard } from '../rest/api';
 import { FieldList, IField } from '../ui/fields';
-import { trans } from '../ui/translation';
 import { given, LOCAL_TIME, NUMBER } from '../ui/typed';
 import { durationLabel, IDLE_CHOICES, withChosen } from './guardLabels';
 

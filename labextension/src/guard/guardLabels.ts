@@ -1,9 +1,9 @@
 // When a TPU stops or deletes itself, in words.
 
+import { facts } from '../language/text';
+import { clock, trans } from '../language/translation';
 import { usd } from '../money/costLabels';
 import { IGuard } from '../rest/api';
-import { facts } from '../ui/text';
-import { clock, trans } from '../ui/translation';
 import type { ILimits } from './guardForm';
 
 /** "Stops at 02:10: idle"; "Busy with a job". */

@@ -6,10 +6,10 @@ import { Notification } from '@jupyterlab/apputils';
 
 import { Actions } from '../actions/actions';
 import { NotebookNotices } from '../kernels/notebookNotices';
-import { keyOf } from '../model/resources';
+import { trans } from '../language/translation';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { guardLabel, runEndLabel } from './guardLabels';
 
 /** Milliseconds before the end at which it is announced at the latest. */

@@ -4,9 +4,9 @@ import { CommandRegistry } from '@lumino/commands';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
 import { PanelState } from '../panel/panelState';
 import { IJob, ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { attempt } from '../ui/attempt';
 
 export class JobActions {

@@ -1,9 +1,9 @@
 // What the panel says of jobs.
 
+import { problemLine } from '../language/text';
+import { ago, Tone, trans } from '../language/translation';
 import { IHostJob, IJob, ITPU } from '../rest/api';
 import { hostRanges } from '../ui/hostRanges';
-import { problemLine } from '../ui/text';
-import { ago, Tone, trans } from '../ui/translation';
 import { isOver } from './jobModel';
 
 export const JOB_TONES: { [state in IJob['state']]: Tone } = {

@@ -3,9 +3,9 @@
 import { Signal } from '@lumino/signaling';
 
 import type { TPUModel } from '../model/model';
-import { TPURef } from '../model/resources';
-import { StoredIds } from '../model/storedIds';
 import { IJob, IStartJob } from '../rest/api';
+import { TPURef } from '../rest/tpuRef';
+import { StoredIds } from '../state/storedIds';
 
 /** Whether nothing happens to a job any more, as far as known. */
 export function isOver(job: IJob): boolean {

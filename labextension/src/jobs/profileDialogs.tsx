@@ -5,6 +5,7 @@ import React from 'react';
 
 import { portProblem } from '../forwarding/portDialog';
 import { sizeLabel } from '../forwarding/portLabels';
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import {
   IKernel,
@@ -14,11 +15,10 @@ import {
   IProfileTPU,
   ITPU
 } from '../rest/api';
-import { hostNumbers } from '../ui/hostRanges';
 import { show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
+import { hostNumbers } from '../ui/hostRanges';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
 import { hostsByProblem, untraced } from './profileLabels';
 

@@ -3,8 +3,8 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 
 import { Actions } from '../actions/actions';
+import { problemLine } from '../language/text';
 import { maintenanceText } from '../panel/tpuLabels';
-import { problemLine } from '../ui/text';
 import { NotebookNotices } from './notebookNotices';
 
 /** Shows it as long as the hosts of the TPU say so. */

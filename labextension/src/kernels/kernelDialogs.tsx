@@ -3,9 +3,9 @@
 import React from 'react';
 
 import { jobState } from '../jobs/jobLabels';
+import { trans } from '../language/translation';
 import { IJob, IKernel, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
-import { trans } from '../ui/translation';
 import { holderLabel, kernelName, kernelStateLabel } from './kernelLabels';
 
 /** Actions after which something is lost. */

@@ -3,12 +3,12 @@
 import React, { useEffect, useRef } from 'react';
 
 import { useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { FormFields } from '../ui/fields';
 import { FoldedFields } from '../ui/foldedFields';
 import { FormPage, packagesField } from '../ui/formPage';
-import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
 import { given, OPTIONAL } from '../ui/typed';
+import { useStore } from '../ui/useStore';
 import { environmentRule } from './connectForm';
 import { NO_SETUP, setupFieldList } from './hostOptions';
 

@@ -10,8 +10,8 @@ import {
   isQueued,
   similarTypes
 } from '../hunts/huntForm';
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
 import { catalogCost } from '../money/costLabels';
 import {
   IAcceleratorType,
@@ -26,9 +26,9 @@ import {
   IQuote,
   IStartHunt
 } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { Form } from '../ui/form';
 import { grouped } from '../ui/grouped';
-import { trans } from '../ui/translation';
 import { given } from '../ui/typed';
 import { CreateDefaults } from './createDefaults';
 import { NO_OPTIONS, NO_SETUP } from './hostOptions';

@@ -4,20 +4,20 @@ import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { useActions } from '../actions/useActions';
 import { idleField } from '../guard/guardForm';
+import { facts } from '../language/text';
+import { language, trans } from '../language/translation';
 import { coveringGrant, usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { typeDescription } from '../panel/tpuLabels';
 import { IReservationView } from '../rest/api';
+import { failureText } from '../rest/failureText';
 import { Alert, EmptyState, Link, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { Field } from '../ui/field';
 import { FormFields } from '../ui/fields';
 import { FoldedFields } from '../ui/foldedFields';
 import { FormPage } from '../ui/formPage';
-import { useStore } from '../ui/store';
-import { facts } from '../ui/text';
-import { language, trans } from '../ui/translation';
 import { TRIMMED } from '../ui/typed';
+import { useStore } from '../ui/useStore';
 import {
   advancedFields,
   huntFieldList,

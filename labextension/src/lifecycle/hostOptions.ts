@@ -2,9 +2,9 @@
 // forms, which have the server's names and values.
 
 import { PACKAGES } from '../environments/packages';
+import { trans } from '../language/translation';
 import { ICreateTPU, IHostSetup, INodeOptions } from '../rest/api';
 import { FieldList } from '../ui/fields';
-import { trans } from '../ui/translation';
 import { DISKS, PAIRS, SCRIPT, TRIMMED, WORDS } from '../ui/typed';
 
 export const NO_SETUP: IHostSetup = {

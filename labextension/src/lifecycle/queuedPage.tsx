@@ -4,16 +4,16 @@ import React, { useEffect } from 'react';
 
 import { deleteQueued, resetQueued } from '../actions/questions';
 import { useActions } from '../actions/useActions';
-import { keyOf } from '../model/resources';
+import { facts, problemLine } from '../language/text';
+import { clock, Tone, trans } from '../language/translation';
 import { tierLabel } from '../panel/tpuLabels';
 import { IQueuedResource } from '../rest/api';
+import { failureText } from '../rest/failureText';
+import { keyOf } from '../rest/tpuRef';
 import { Alert, StateLabel, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { Listed, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts, problemLine } from '../ui/text';
-import { clock, Tone, trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 import { queuedState } from './queuedLabels';
 
 /** A command to type, so not translated. */

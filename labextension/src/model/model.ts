@@ -18,11 +18,12 @@ import {
 } from '../rest/api';
 import { TPUClient } from '../rest/client';
 import { Failure } from '../rest/failure';
-import { Loaded } from '../ui/loaded';
-import { until, untilOr } from '../ui/store';
+import { keyOf, TPURef } from '../rest/tpuRef';
+import { Loaded } from '../state/loaded';
+import { until, untilOr } from '../state/observable';
+import { StoredIds } from '../state/storedIds';
 import { IChangeFeed } from './changeFeed';
-import { isOf, isSame, keyOf, TPURef } from './resources';
-import { StoredIds } from './storedIds';
+import { isOf, isSame } from './resources';
 import { Synchronizer } from './synchronizer';
 
 /** What is known of the server's TPUs, operations and kernels, and every call that changes them. */

@@ -3,9 +3,9 @@
 import React, { useEffect } from 'react';
 
 import { useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { Alert, Link, TextButton } from '../ui/elements';
-import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 
 export function BudgetLine() {
   const actions = useActions();

@@ -3,13 +3,13 @@
 import React from 'react';
 
 import { useActions } from '../actions/useActions';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
 import { IBudgetUse } from '../rest/api';
 import { ListPage, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
 import { NUMBER, TRIMMED } from '../ui/typed';
+import { useStore } from '../ui/useStore';
 import { limitFields } from './limitFields';
 
 export function BudgetsPage() {

@@ -3,12 +3,12 @@
 import React from 'react';
 
 import { useActions } from '../actions/useActions';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
 import { tierLabel } from '../panel/tpuLabels';
 import { IGrant, IGrantUse } from '../rest/api';
 import { ListPage } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
 import { NUMBER, TRIMMED } from '../ui/typed';
 import { limitFields } from './limitFields';
 

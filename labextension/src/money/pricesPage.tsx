@@ -3,14 +3,14 @@
 import React from 'react';
 
 import { useActions } from '../actions/useActions';
+import { facts } from '../language/text';
+import { clock, trans } from '../language/translation';
 import { tierLabel } from '../panel/tpuLabels';
 import { IChipPrice, ITPU } from '../rest/api';
 import { TextButton } from '../ui/elements';
 import { Listed, PanelForm, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts } from '../ui/text';
-import { clock, trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 import { PRICES, usd } from './costLabels';
 
 export function PricesPage() {

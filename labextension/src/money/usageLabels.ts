@@ -1,10 +1,10 @@
 // Who has which TPUs, in words.
 
+import { facts } from '../language/text';
+import { Tone, trans } from '../language/translation';
 import { queuedState } from '../lifecycle/queuedLabels';
 import { stateLabel } from '../panel/tpuLabels';
 import { IOwnerUsage, IUsedTPU } from '../rest/api';
-import { facts } from '../ui/text';
-import { Tone, trans } from '../ui/translation';
 import { usd } from './costLabels';
 
 /** Whose it is. */

@@ -5,16 +5,16 @@ import React from 'react';
 
 import { adopt } from '../actions/questions';
 import { useActions } from '../actions/useActions';
-import { keyOf } from '../model/resources';
+import { facts } from '../language/text';
+import { ago, trans } from '../language/translation';
 import { IUsedTPU } from '../rest/api';
+import { failureText } from '../rest/failureText';
+import { keyOf } from '../rest/tpuRef';
 import { Alert, EmptyState, IconButton, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { FormFields } from '../ui/fields';
 import { PanelForm, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts } from '../ui/text';
-import { ago, trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 import { ownerLabel, ownerSummary, usedCost, usedStatus } from './usageLabels';
 
 export function UsagePage() {

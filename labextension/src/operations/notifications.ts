@@ -18,16 +18,16 @@ import { addInterruptionNotices } from '../kernels/interruptionNotices';
 import { findDocument } from '../kernels/kernelWidget';
 import { addLostKernels, IOpenNotebooks } from '../kernels/lostKernels';
 import { runAbove } from '../kernels/runAbove';
+import { problemLine } from '../language/text';
+import { trans } from '../language/translation';
 import { queuedState } from '../lifecycle/queuedLabels';
 import { isGone, startableEnvironments } from '../model/availableActions';
-import { keyOf } from '../model/resources';
-import { StoredIds } from '../model/storedIds';
 import { maintenanceText } from '../panel/tpuLabels';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
+import { StoredIds } from '../state/storedIds';
 import { ITPUActions } from '../tokens';
 import { INotificationAction, notify } from '../ui/notify';
-import { trans } from '../ui/translation';
-import { problemLine } from '../ui/text';
 import { operationTitle } from './operationLabels';
 
 /** What is news of a TPU, and what comes for it; null where nothing does. */

@@ -15,12 +15,12 @@ import { resultOf, wouldOverwrite } from '../files/results';
 import { FileResult } from '../files/resultView';
 import { SyncSummary } from '../files/syncView';
 import { HuntAttempts, HuntOutlook } from '../hunts/huntView';
+import { trans } from '../language/translation';
 import { OtherZones } from '../lifecycle/otherZones';
-import { keyOf } from '../model/resources';
 import { IOperation, IStep } from '../rest/api';
+import { failureText } from '../rest/failureText';
+import { keyOf } from '../rest/tpuRef';
 import { Alert, Disclosure, IconButton, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
-import { trans } from '../ui/translation';
 import {
   currentStep,
   operationTitle,

@@ -6,13 +6,13 @@ import type { Actions } from '../actions/actions';
 import { stopTrying } from '../actions/questions';
 import { ITPUProps, useActions } from '../actions/useActions';
 import { EnvironmentAlert } from '../environments/environments';
+import { clock, trans } from '../language/translation';
 import { isGone } from '../model/availableActions';
 import { isSame } from '../model/resources';
 import { IEnvironment, IOperation, ITPU } from '../rest/api';
+import { failureText, problemText } from '../rest/failureText';
 import { Alert, TextButton } from '../ui/elements';
-import { failureText, problemText } from '../ui/failures';
 import { Terms } from '../ui/listSection';
-import { clock, trans } from '../ui/translation';
 import { endingOf } from './ending';
 import { maintenanceText } from './tpuLabels';
 

@@ -10,12 +10,14 @@ import React, { lazy, Suspense, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
 import { useActions } from '../actions/useActions';
-import { keyOf } from '../model/resources';
+import { trans } from '../language/translation';
+import { POLL } from '../model/synchronizer';
 import { BudgetLine } from '../money/budgetLine';
 import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
-import { POLL } from '../model/synchronizer';
 import { ICatalog, IOperation } from '../rest/api';
+import { failureText, serverProblems } from '../rest/failureText';
+import { keyOf } from '../rest/tpuRef';
 import { VERSION } from '../rest/version';
 import {
   Alert,
@@ -25,11 +27,9 @@ import {
   Link,
   TextButton
 } from '../ui/elements';
-import { failureText, serverProblems } from '../ui/failures';
 import { CheckSetup } from '../ui/formPage';
 import { useSome } from '../ui/listSection';
-import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 import { Alerts, hasAlerts, isUrgent } from './alerts';
 import { Page } from './panelState';
 import { TPUList, useFocus } from './tpuList';

@@ -13,10 +13,10 @@ import { ILauncher } from '@jupyterlab/launcher';
 
 import { Actions } from '../actions/actions';
 import { CommandIDs, describe, NO_ARGUMENTS } from '../actions/commandIDs';
+import { trans } from '../language/translation';
 import { ITPUActions } from '../tokens';
 import { tpuIcon } from '../ui/icons';
 import { addTabs } from '../ui/tabs';
-import { trans } from '../ui/translation';
 import { TPUPanel } from './panel';
 
 const plugin: JupyterFrontEndPlugin<void> = {

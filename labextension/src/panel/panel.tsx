@@ -7,9 +7,9 @@ import React from 'react';
 
 import { Actions } from '../actions/actions';
 import { ActionsProvider } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { attempt } from '../ui/attempt';
 import { tpuIcon } from '../ui/icons';
-import { trans } from '../ui/translation';
 
 /** Seconds between two looks at the server while the panel is visible. */
 const REFRESH = 120;

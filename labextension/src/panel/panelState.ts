@@ -1,7 +1,7 @@
 // Which page of the panel is shown, and what is expanded.
 
-import { StoredIds } from '../model/storedIds';
-import { Store } from '../ui/store';
+import { Store } from '../state/observable';
+import { StoredIds } from '../state/storedIds';
 import type { PageName } from './pages';
 
 export type Shade = 'duty' | 'memory' | 'kernel';

@@ -12,13 +12,13 @@ import { Signal } from '@lumino/signaling';
 
 import { Actions } from '../actions/actions';
 import { kernelCountLabel } from '../kernels/kernelLabels';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { ITPUActions } from '../tokens';
 import { tpuIcon } from '../ui/icons';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
 import { tpuStatus } from './tpuLabels';
 
 /** Adds the section. */

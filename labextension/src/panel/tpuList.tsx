@@ -4,10 +4,10 @@ import React, { RefObject, useEffect, useRef, useState } from 'react';
 
 import { useActions } from '../actions/useActions';
 import { isIdle } from '../chips/loadLabels';
-import { keyOf } from '../model/resources';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
 import { ITPU } from '../rest/api';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
+import { keyOf } from '../rest/tpuRef';
 import { TPU } from './tpu';
 import { tpuStatus } from './tpuLabels';
 

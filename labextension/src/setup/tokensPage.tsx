@@ -3,10 +3,10 @@
 import React from 'react';
 
 import { useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { TextWithCode } from '../ui/elements';
 import { ListPage } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { trans } from '../ui/translation';
 import { WORDS } from '../ui/typed';
 
 /** A name, so not translated. */

@@ -4,10 +4,10 @@ import React from 'react';
 
 import { allowAgents } from '../actions/questions';
 import { ITPUProps, useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { Link } from '../ui/elements';
 import { Terms } from '../ui/listSection';
-import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 
 export function AgentAccess({ tpu }: ITPUProps) {
   const actions = useActions();

@@ -3,9 +3,9 @@
 import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { ACTIONS, actionLabel } from '../actions/table';
 import { keep } from '../actions/questions';
 import { trace } from '../actions/runs';
+import { ACTIONS, actionLabel } from '../actions/table';
 import { ITPUProps, useActions } from '../actions/useActions';
 import { IKnownLoad } from '../chips/loads';
 import { hasLoad, Load } from '../chips/loadView';
@@ -24,14 +24,16 @@ import {
   kernelPlace,
   kernelStateLabel
 } from '../kernels/kernelLabels';
+import { facts, joined, problemLine } from '../language/text';
+import { ago, clock, Tone, trans } from '../language/translation';
 import { whyNotStoppable } from '../model/availableActions';
 import { usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { linkLabel, tierLabel } from '../panel/tpuLabels';
 import { IHost, IKernel } from '../rest/api';
+import { failureText } from '../rest/failureText';
 import { chooseLogging } from '../setup/logging';
 import { Alert, IconButton, Link } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { filesIcon, traceIcon } from '../ui/icons';
 import {
   HOSTS_SHOWN,
@@ -41,9 +43,7 @@ import {
   Terms
 } from '../ui/listSection';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts, joined, problemLine } from '../ui/text';
-import { ago, clock, Tone, trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 import { AgentAccess } from './agentAccess';
 
 const KERNEL_TONES: { [state: string]: Tone } = {

@@ -19,8 +19,9 @@ import {
   kernelCountLabel,
   kernelName
 } from '../kernels/kernelLabels';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
 import { primaryAction } from '../model/availableActions';
-import { keyOf, refOf } from '../model/resources';
 import { priceSource, tpuCost } from '../money/costLabels';
 import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
@@ -29,11 +30,10 @@ import { Shade } from '../panel/panelState';
 import { Emulated, MainButton } from '../panel/tpu';
 import { notebookDevices, tpuStatus } from '../panel/tpuLabels';
 import { IHostLoad, ITPU } from '../rest/api';
+import { keyOf, refOf } from '../rest/tpuRef';
 import { EmptyState, IconButton, StateLabel, TextButton } from '../ui/elements';
-import { useStore } from '../ui/store';
 import { createTab } from '../ui/tabs';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 import { Details } from './details';
 import { KernelLegend, SliceMap } from './sliceMap';
 

@@ -7,7 +7,7 @@ import { Disclosure } from './elements';
 import { reportHalfTyped } from './field';
 import { FieldList, FormFields, namesOf } from './fields';
 import { Form } from './form';
-import { useStore } from './store';
+import { useStore } from './useStore';
 
 export function FoldedFields<F extends object>(props: {
   form: Form<F>;

@@ -5,15 +5,15 @@ import React, { RefObject, useEffect, useRef } from 'react';
 import { submit } from '../actions/questions';
 import { useActions } from '../actions/useActions';
 import { PACKAGES } from '../environments/packages';
+import { trans } from '../language/translation';
 import { ConnectForm } from '../lifecycle/connectForm';
 import { CreateForm } from '../lifecycle/createForm';
 import { OtherZones } from '../lifecycle/otherZones';
+import { failureText } from '../rest/failureText';
 import { checkSetup } from '../setup/doctorDialogs';
 import { Alert, TextButton } from './elements';
-import { failureText } from './failures';
 import { IField } from './fields';
 import { PanelForm } from './listed';
-import { trans } from './translation';
 
 /** Checks what can keep a TPU from being created. */
 export function CheckSetup({ form }: { form?: CreateForm }) {

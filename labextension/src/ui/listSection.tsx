@@ -5,8 +5,8 @@ import { addIcon, caretDownIcon, caretUpIcon } from '@jupyterlab/ui-components';
 import React, { useId } from 'react';
 
 import { useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { Disclosure, IconButton, Link } from './elements';
-import { trans } from './translation';
 
 /** A part with a heading that folds it. */
 export function Section(props: {

@@ -2,6 +2,7 @@
 
 import * as vscode from 'vscode';
 
+import { trans } from '../../../labextension/src/language/translation';
 import { nameProblem } from '../../../labextension/src/lifecycle/names';
 import {
   catalogCost,
@@ -17,7 +18,6 @@ import {
   IQuote
 } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
-import { trans } from '../../../labextension/src/ui/translation';
 import { ask, Commands, must } from './context';
 
 type Tier = 'on-demand' | 'spot';
