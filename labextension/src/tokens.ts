@@ -3,7 +3,7 @@
 
 import { Token } from '@lumino/coreutils';
 
-import type { Actions } from './actions/actions';
+import type { Actions } from './app/actions';
 import type { TPUModel } from './model/model';
 
 export const ITPUModel = new Token<TPUModel>(

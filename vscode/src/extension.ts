@@ -3,7 +3,7 @@
 import * as vscode from 'vscode';
 
 import { trans } from '../../labextension/src/language/translation';
-import { operationTitle } from '../../labextension/src/operations/operationLabels';
+import { operationTitle } from '../../labextension/src/model/operationLabels';
 import { IOperation } from '../../labextension/src/rest/api';
 import { Failure } from '../../labextension/src/rest/failure';
 import { failureLine } from '../../labextension/src/rest/failureText';

@@ -8,7 +8,6 @@ import {
   huntOutlook
 } from '../../labextension/src/hunts/huntLabels';
 import { jobState } from '../../labextension/src/jobs/jobLabels';
-import { isOver } from '../../labextension/src/jobs/jobModel';
 import {
   holderLabel,
   kernelCountLabel,
@@ -17,17 +16,18 @@ import {
 } from '../../labextension/src/kernels/kernelLabels';
 import { Tone, trans } from '../../labextension/src/language/translation';
 import { availableActions } from '../../labextension/src/model/availableActions';
-import { isOf, Resources } from '../../labextension/src/model/resources';
-import { hourlyCost } from '../../labextension/src/money/costLabels';
+import { isOver } from '../../labextension/src/model/jobs';
 import {
   currentStep,
   operationTitle
-} from '../../labextension/src/operations/operationLabels';
+} from '../../labextension/src/model/operationLabels';
+import { isOf, Resources } from '../../labextension/src/model/resources';
 import {
   linkLabel,
   maintenanceText,
   tpuStatus
-} from '../../labextension/src/panel/tpuLabels';
+} from '../../labextension/src/model/tpuLabels';
+import { hourlyCost } from '../../labextension/src/money/costLabels';
 import {
   IApp,
   IHunt,

@@ -4,7 +4,7 @@ import { PageConfig } from '@jupyterlab/coreutils';
 import { expect, it } from 'vitest';
 
 import { clock } from '../language/translation';
-import { operationTitle } from '../operations/operationLabels';
+import { operationTitle } from '../model/operationLabels';
 import { endingOf } from '../panel/ending';
 import { ICopyResult, ITPU } from '../rest/api';
 import { VERSION } from '../rest/version';

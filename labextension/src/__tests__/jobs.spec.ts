@@ -2,7 +2,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 import { expect, it } from 'vitest';
 
-import { Actions } from '../actions/actions';
+import { Actions } from '../app/actions';
 import { JobLogView } from '../jobs/logView';
 import { TPUModel } from '../model/model';
 import { addNotifications } from '../operations/notifications';

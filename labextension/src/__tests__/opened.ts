@@ -5,17 +5,17 @@ import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import { expect, Mock, vi } from 'vitest';
 
-import { Actions } from '../actions/actions';
 import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
-import { addCommands } from '../actions/commands';
 import { ACTIONS } from '../actions/table';
+import { Actions } from '../app/actions';
+import { addCommands } from '../app/commands';
 import { Action } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { TPUPanel } from '../panel/panel';
-import { PanelState } from '../panel/panelState';
 import { ITPU } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { TPUPage } from '../tpuPage/page';
+import { PanelState } from '../ui/viewState';
 import { cleanups } from './cleanups';
 import {
   Answer,

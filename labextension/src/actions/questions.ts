@@ -2,6 +2,7 @@
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 
+import type { Actions } from '../app/actions';
 import { trans } from '../language/translation';
 import { approveCost } from '../lifecycle/approval';
 import type { ConnectForm } from '../lifecycle/connectForm';
@@ -20,7 +21,6 @@ import {
 import { keyOf } from '../rest/tpuRef';
 import { confirm } from '../ui/confirm';
 import { confirmed, named } from '../ui/named';
-import type { Actions } from './actions';
 
 /** Sends a form; the list then shows what it led to. */
 export async function submit(

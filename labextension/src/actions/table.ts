@@ -1,5 +1,5 @@
 // The table of what can be done with a TPU: commands, the menus, the palette and the buttons are made
-// of it. `model/availableActions.ts` says when each is possible, `runs.ts` what it does.
+// of it. `model/availableActions.ts` says when each is possible, `app/runs.ts` what it does.
 
 import {
   bugIcon,

@@ -2,8 +2,8 @@
 
 import { createContext, useContext } from 'react';
 
+import type { Actions } from '../app/actions';
 import { ITPU } from '../rest/api';
-import type { Actions } from './actions';
 
 /** Most components are about one TPU. */
 export interface ITPUProps {

@@ -11,10 +11,10 @@ import {
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { FileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 
-import { Actions } from '../actions/actions';
 import { CommandIDs, describe, NO_ARGUMENTS } from '../actions/commandIDs';
-import { chooseTPU } from '../actions/commands';
 import { ACTIONS } from '../actions/table';
+import { Actions } from '../app/actions';
+import { chooseTPU } from '../app/commands';
 import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { ITPU } from '../rest/api';

@@ -11,7 +11,7 @@ import React from 'react';
 
 import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { currentStep } from '../operations/operationLabels';
+import { currentStep } from '../model/operationLabels';
 import { Failure } from '../rest/failure';
 import { failureText } from '../rest/failureText';
 import { Alert, EmptyState, TextButton } from '../ui/elements';

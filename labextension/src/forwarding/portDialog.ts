@@ -1,6 +1,6 @@
 // The dialogs that ask for a port of a host, and for the local port of a tunnel.
 
-import type { Actions } from '../actions/actions';
+import type { Actions } from '../app/actions';
 import { trans } from '../language/translation';
 import { IOpenTunnel, ITPU } from '../rest/api';
 import { hostField } from '../ui/fields';

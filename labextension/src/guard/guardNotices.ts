@@ -4,7 +4,7 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 
-import { Actions } from '../actions/actions';
+import { Actions } from '../app/actions';
 import { NotebookNotices } from '../kernels/notebookNotices';
 import { trans } from '../language/translation';
 import { ITPU } from '../rest/api';

@@ -1,7 +1,7 @@
 // What the panel says of hunts.
 
 import { clock, Tone, trans } from '../language/translation';
-import { tierLabel } from '../panel/tpuLabels';
+import { tierLabel } from '../model/tpuLabels';
 import { IHunt, IHuntAttempt } from '../rest/api';
 
 export const ATTEMPT_TONES: { [state in IHuntAttempt['state']]: Tone } = {

@@ -4,10 +4,10 @@ import { CommandRegistry } from '@lumino/commands';
 
 import { CommandIDs } from '../actions/commandIDs';
 import { TPUModel } from '../model/model';
-import { PanelState } from '../panel/panelState';
 import { IJob, ITPU } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { attempt } from '../ui/attempt';
+import { PanelState } from '../ui/viewState';
 
 export class JobActions {
   constructor(

@@ -2,9 +2,9 @@
 
 import { problemLine } from '../language/text';
 import { ago, Tone, trans } from '../language/translation';
+import { isOver } from '../model/jobs';
 import { IHostJob, IJob, ITPU } from '../rest/api';
 import { hostRanges } from '../ui/hostRanges';
-import { isOver } from './jobModel';
 
 export const JOB_TONES: { [state in IJob['state']]: Tone } = {
   ended: 'good',

@@ -5,6 +5,7 @@ import React from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
 import { trans } from '../language/translation';
+import { isOver } from '../model/jobs';
 import { TPUModel } from '../model/model';
 import { IJob, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
@@ -12,7 +13,6 @@ import { IconButton, StateLabel } from '../ui/elements';
 import { ListSection } from '../ui/listSection';
 import { Row } from '../ui/rows';
 import { JOB_TONES, jobDetails, jobState } from './jobLabels';
-import { isOver } from './jobModel';
 
 export function Jobs({ tpu }: ITPUProps) {
   const actions = useActions();

@@ -6,6 +6,7 @@ import { ReadonlyJSONObject } from '@lumino/coreutils';
 import React, { useLayoutEffect, useRef } from 'react';
 
 import { trans } from '../language/translation';
+import { isOver } from '../model/jobs';
 import { TPUModel } from '../model/model';
 import { IJob, IJobLine } from '../rest/api';
 import { failureText } from '../rest/failureText';
@@ -14,7 +15,6 @@ import { Alert, StateLabel } from '../ui/elements';
 import { createTab } from '../ui/tabs';
 import { useStore } from '../ui/useStore';
 import { JOB_TONES, jobState } from './jobLabels';
-import { isOver } from './jobModel';
 import { JobOutput } from './output';
 import { visible } from './outputLines';
 

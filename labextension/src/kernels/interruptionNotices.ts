@@ -2,9 +2,9 @@
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 
-import { Actions } from '../actions/actions';
+import { Actions } from '../app/actions';
 import { problemLine } from '../language/text';
-import { maintenanceText } from '../panel/tpuLabels';
+import { maintenanceText } from '../model/tpuLabels';
 import { NotebookNotices } from './notebookNotices';
 
 /** Shows it as long as the hosts of the TPU say so. */

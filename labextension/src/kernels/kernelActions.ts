@@ -1,7 +1,7 @@
 // What ends kernels: shutting one down, and what ends all on a TPU, and its jobs. The user is asked
 // before.
 
-import { isOver } from '../jobs/jobModel';
+import { isOver } from '../model/jobs';
 import { TPUModel } from '../model/model';
 import { IJob, IKernel, ITPU } from '../rest/api';
 import type { DestructiveAction } from './kernelDialogs';

@@ -3,7 +3,7 @@
 
 import { Notification } from '@jupyterlab/apputils';
 
-import { Actions } from '../actions/actions';
+import { Actions } from '../app/actions';
 import { problemLine } from '../language/text';
 import { trans } from '../language/translation';
 import { isGone } from '../model/availableActions';

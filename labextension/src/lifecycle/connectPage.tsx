@@ -6,10 +6,10 @@ import { useActions } from '../actions/useActions';
 import { trans } from '../language/translation';
 import { FormFields } from '../ui/fields';
 import { FoldedFields } from '../ui/foldedFields';
-import { FormPage, packagesField } from '../ui/formPage';
 import { given, OPTIONAL } from '../ui/typed';
 import { useStore } from '../ui/useStore';
 import { environmentRule } from './connectForm';
+import { FormPage, packagesField } from './formPage';
 import { NO_SETUP, setupFieldList } from './hostOptions';
 
 const MORE = 'connect#more';

@@ -5,11 +5,11 @@ import { durationLabel, guardLimits } from '../guard/guardLabels';
 import { isQueued } from '../hunts/huntForm';
 import { facts } from '../language/text';
 import { trans } from '../language/translation';
-import { tierLabel } from '../panel/tpuLabels';
+import { tierLabel } from '../model/tpuLabels';
 import { FieldList } from '../ui/fields';
-import { packagesField } from '../ui/formPage';
 import { NUMBER, OPTIONAL, SCRIPT } from '../ui/typed';
 import { CreateForm, IFields } from './createForm';
+import { packagesField } from './formPage';
 import { nodeOptionFieldList, setupFieldList } from './hostOptions';
 
 /** The network that every project has; a name, so not translated. */

@@ -12,6 +12,7 @@ import {
 } from '../hunts/huntForm';
 import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
+import { nameProblem } from '../model/names';
 import { catalogCost } from '../money/costLabels';
 import {
   IAcceleratorType,
@@ -32,7 +33,6 @@ import { grouped } from '../ui/grouped';
 import { given } from '../ui/typed';
 import { CreateDefaults } from './createDefaults';
 import { NO_OPTIONS, NO_SETUP } from './hostOptions';
-import { nameProblem } from './names';
 
 /** What the user has agreed to pay an hour: no more is confirmed to the server. */
 export type IAgreement = Pick<ICreateTPU, 'confirm_price' | 'max_price'>;

@@ -6,16 +6,16 @@ import { useActions } from '../actions/useActions';
 import { idleField } from '../guard/guardForm';
 import { facts } from '../language/text';
 import { language, trans } from '../language/translation';
+import { nameRule } from '../model/names';
+import { typeDescription } from '../model/tpuLabels';
 import { coveringGrant, usd } from '../money/costLabels';
 import { Price } from '../money/price';
-import { typeDescription } from '../panel/tpuLabels';
 import { IReservationView } from '../rest/api';
 import { failureText } from '../rest/failureText';
 import { Alert, EmptyState, Link, TextButton } from '../ui/elements';
 import { Field } from '../ui/field';
 import { FormFields } from '../ui/fields';
 import { FoldedFields } from '../ui/foldedFields';
-import { FormPage } from '../ui/formPage';
 import { TRIMMED } from '../ui/typed';
 import { useStore } from '../ui/useStore';
 import {
@@ -25,7 +25,7 @@ import {
   unattendedChoices,
   unattendedFields
 } from './createFields';
-import { nameRule } from './names';
+import { FormPage } from './formPage';
 import { TypePicker } from './typePicker';
 
 export function CreatePage() {

@@ -6,7 +6,8 @@ import { deleteQueued, resetQueued } from '../actions/questions';
 import { useActions } from '../actions/useActions';
 import { facts, problemLine } from '../language/text';
 import { clock, Tone, trans } from '../language/translation';
-import { tierLabel } from '../panel/tpuLabels';
+import { tierLabel } from '../model/tpuLabels';
+import { queuedState } from '../money/queuedLabels';
 import { IQueuedResource } from '../rest/api';
 import { failureText } from '../rest/failureText';
 import { keyOf } from '../rest/tpuRef';
@@ -14,7 +15,6 @@ import { Alert, StateLabel, TextButton } from '../ui/elements';
 import { Listed, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { useStore } from '../ui/useStore';
-import { queuedState } from './queuedLabels';
 
 /** A command to type, so not translated. */
 const COMMAND =

@@ -1,6 +1,5 @@
 // What the panel shows: the resources that the server has, and every call that changes them.
 
-import { Jobs } from '../jobs/jobModel';
 import {
   IApp,
   ICatalog,
@@ -23,6 +22,7 @@ import { Loaded } from '../state/loaded';
 import { until, untilOr } from '../state/observable';
 import { StoredIds } from '../state/storedIds';
 import { IChangeFeed } from './changeFeed';
+import { Jobs } from './jobs';
 import { isOf, isSame } from './resources';
 import { Synchronizer } from './synchronizer';
 

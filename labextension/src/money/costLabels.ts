@@ -2,7 +2,7 @@
 
 import { facts } from '../language/text';
 import { language, trans } from '../language/translation';
-import { tierLabel } from '../panel/tpuLabels';
+import { tierLabel } from '../model/tpuLabels';
 import { IAcceleratorType, ICost, IGrantUse, ITPU } from '../rest/api';
 
 /** Google's prices, for people. */

@@ -5,7 +5,7 @@ import React from 'react';
 import { useActions } from '../actions/useActions';
 import { facts } from '../language/text';
 import { trans } from '../language/translation';
-import { tierLabel } from '../panel/tpuLabels';
+import { tierLabel } from '../model/tpuLabels';
 import { IGrant, IGrantUse } from '../rest/api';
 import { ListPage } from '../ui/listed';
 import { Row } from '../ui/rows';

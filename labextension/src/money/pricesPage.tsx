@@ -5,7 +5,7 @@ import React from 'react';
 import { useActions } from '../actions/useActions';
 import { facts } from '../language/text';
 import { clock, trans } from '../language/translation';
-import { tierLabel } from '../panel/tpuLabels';
+import { tierLabel } from '../model/tpuLabels';
 import { IChipPrice, ITPU } from '../rest/api';
 import { TextButton } from '../ui/elements';
 import { Listed, PanelForm, Rows } from '../ui/listed';

@@ -2,10 +2,10 @@
 
 import { facts } from '../language/text';
 import { Tone, trans } from '../language/translation';
-import { queuedState } from '../lifecycle/queuedLabels';
-import { stateLabel } from '../panel/tpuLabels';
+import { stateLabel } from '../model/tpuLabels';
 import { IOwnerUsage, IUsedTPU } from '../rest/api';
 import { usd } from './costLabels';
+import { queuedState } from './queuedLabels';
 
 /** Whose it is. */
 export function ownerLabel(used: IUsedTPU): string {

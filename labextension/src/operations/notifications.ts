@@ -11,7 +11,7 @@ import {
 import { Notification } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-import { Actions } from '../actions/actions';
+import { Actions } from '../app/actions';
 import { addGuardNotices } from '../guard/guardNotices';
 import { jobState } from '../jobs/jobLabels';
 import { addInterruptionNotices } from '../kernels/interruptionNotices';
@@ -20,15 +20,15 @@ import { addLostKernels, IOpenNotebooks } from '../kernels/lostKernels';
 import { runAbove } from '../kernels/runAbove';
 import { problemLine } from '../language/text';
 import { trans } from '../language/translation';
-import { queuedState } from '../lifecycle/queuedLabels';
 import { isGone, startableEnvironments } from '../model/availableActions';
-import { maintenanceText } from '../panel/tpuLabels';
+import { operationTitle } from '../model/operationLabels';
+import { maintenanceText } from '../model/tpuLabels';
+import { queuedState } from '../money/queuedLabels';
 import { ITPU } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { StoredIds } from '../state/storedIds';
 import { ITPUActions } from '../tokens';
 import { INotificationAction, notify } from '../ui/notify';
-import { operationTitle } from './operationLabels';
 
 /** What is news of a TPU, and what comes for it; null where nothing does. */
 function comingTo(tpu: ITPU): { news: string; text: string } | null {

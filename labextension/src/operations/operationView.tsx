@@ -8,25 +8,25 @@ import {
 } from '@jupyterlab/ui-components';
 import React, { useId, useLayoutEffect, useRef } from 'react';
 
-import type { Actions } from '../actions/actions';
 import { cancel, createElsewhere, retry } from '../actions/questions';
 import { useActions } from '../actions/useActions';
+import type { Actions } from '../app/actions';
 import { resultOf, wouldOverwrite } from '../files/results';
 import { FileResult } from '../files/resultView';
 import { SyncSummary } from '../files/syncView';
 import { HuntAttempts, HuntOutlook } from '../hunts/huntView';
 import { trans } from '../language/translation';
 import { OtherZones } from '../lifecycle/otherZones';
-import { IOperation, IStep } from '../rest/api';
-import { failureText } from '../rest/failureText';
-import { keyOf } from '../rest/tpuRef';
-import { Alert, Disclosure, IconButton, TextButton } from '../ui/elements';
 import {
   currentStep,
   operationTitle,
   stepStateLabel,
   stepLabel
-} from './operationLabels';
+} from '../model/operationLabels';
+import { IOperation, IStep } from '../rest/api';
+import { failureText } from '../rest/failureText';
+import { keyOf } from '../rest/tpuRef';
+import { Alert, Disclosure, IconButton, TextButton } from '../ui/elements';
 
 interface IProps {
   operation: IOperation;

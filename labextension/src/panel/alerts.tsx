@@ -2,19 +2,19 @@
 
 import React from 'react';
 
-import type { Actions } from '../actions/actions';
 import { stopTrying } from '../actions/questions';
 import { ITPUProps, useActions } from '../actions/useActions';
+import type { Actions } from '../app/actions';
 import { EnvironmentAlert } from '../environments/environments';
 import { clock, trans } from '../language/translation';
 import { isGone } from '../model/availableActions';
 import { isSame } from '../model/resources';
+import { maintenanceText } from '../model/tpuLabels';
 import { IEnvironment, IOperation, ITPU } from '../rest/api';
 import { failureText, problemText } from '../rest/failureText';
 import { Alert, TextButton } from '../ui/elements';
 import { Terms } from '../ui/listSection';
 import { endingOf } from './ending';
-import { maintenanceText } from './tpuLabels';
 
 /** Whether an operation is shown above all TPUs. */
 export function isUrgent({ state }: IOperation): boolean {

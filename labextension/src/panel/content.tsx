@@ -8,12 +8,13 @@ import {
 } from '@jupyterlab/ui-components';
 import React, { lazy, Suspense, useRef } from 'react';
 
-import { Actions } from '../actions/actions';
 import { useActions } from '../actions/useActions';
+import { Actions } from '../app/actions';
 import { trans } from '../language/translation';
+import { CheckSetup } from '../lifecycle/formPage';
+import { operationTitle } from '../model/operationLabels';
 import { POLL } from '../model/synchronizer';
 import { BudgetLine } from '../money/budgetLine';
-import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
 import { ICatalog, IOperation } from '../rest/api';
 import { failureText, serverProblems } from '../rest/failureText';
@@ -27,11 +28,10 @@ import {
   Link,
   TextButton
 } from '../ui/elements';
-import { CheckSetup } from '../ui/formPage';
 import { useSome } from '../ui/listSection';
 import { useStore } from '../ui/useStore';
+import { Page } from '../ui/viewState';
 import { Alerts, hasAlerts, isUrgent } from './alerts';
-import { Page } from './panelState';
 import { TPUList, useFocus } from './tpuList';
 
 /** The pages beside the list, which is what most people see. */

@@ -11,8 +11,8 @@ import {
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 
-import { Actions } from '../actions/actions';
 import { CommandIDs, describe, NO_ARGUMENTS } from '../actions/commandIDs';
+import { Actions } from '../app/actions';
 import { trans } from '../language/translation';
 import { ITPUActions } from '../tokens';
 import { tpuIcon } from '../ui/icons';

@@ -5,8 +5,8 @@ import { Message } from '@lumino/messaging';
 import { Poll } from '@lumino/polling';
 import React from 'react';
 
-import { Actions } from '../actions/actions';
 import { ActionsProvider } from '../actions/useActions';
+import { Actions } from '../app/actions';
 import { trans } from '../language/translation';
 import { attempt } from '../ui/attempt';
 import { tpuIcon } from '../ui/icons';

@@ -10,16 +10,16 @@ import { IRunningSessionManagers, IRunningSessions } from '@jupyterlab/running';
 import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
-import { Actions } from '../actions/actions';
+import { Actions } from '../app/actions';
 import { kernelCountLabel } from '../kernels/kernelLabels';
 import { facts } from '../language/text';
 import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
+import { tpuStatus } from '../model/tpuLabels';
 import { ITPU } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { ITPUActions } from '../tokens';
 import { tpuIcon } from '../ui/icons';
-import { tpuStatus } from './tpuLabels';
 
 /** Adds the section. */
 export function addRunning(

@@ -13,7 +13,7 @@ import React from 'react';
 import { CommandIDs } from '../actions/commandIDs';
 import { Tone, trans } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { currentStep, operationTitle } from '../operations/operationLabels';
+import { currentStep, operationTitle } from '../model/operationLabels';
 import { failureText, isUnreachable } from '../rest/failureText';
 import { ITPUModel } from '../tokens';
 import { tpuIcon } from '../ui/icons';

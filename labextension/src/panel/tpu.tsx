@@ -11,11 +11,11 @@ import { Bar, hasLoad, useLoad } from '../chips/loadView';
 import { kernelCountLabel } from '../kernels/kernelLabels';
 import { trans } from '../language/translation';
 import { Action, primaryAction } from '../model/availableActions';
+import { tpuStatus } from '../model/tpuLabels';
 import { costNow, priceSource, tpuCost } from '../money/costLabels';
 import { ITPU } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { IconButton, StateLabel, TextButton } from '../ui/elements';
-import { tpuStatus } from './tpuLabels';
 
 interface IProps {
   tpu: ITPU;

@@ -6,10 +6,10 @@ import { useActions } from '../actions/useActions';
 import { isIdle } from '../chips/loadLabels';
 import { facts } from '../language/text';
 import { trans } from '../language/translation';
+import { tpuStatus } from '../model/tpuLabels';
 import { ITPU } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { TPU } from './tpu';
-import { tpuStatus } from './tpuLabels';
 
 /** So many are found at a glance; above that there is a field to search in. */
 const FILTERED_ABOVE = 10;

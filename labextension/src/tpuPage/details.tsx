@@ -4,9 +4,9 @@ import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { keep } from '../actions/questions';
-import { trace } from '../actions/runs';
 import { ACTIONS, actionLabel } from '../actions/table';
 import { ITPUProps, useActions } from '../actions/useActions';
+import { trace } from '../app/runs';
 import { IKnownLoad } from '../chips/loads';
 import { hasLoad, Load } from '../chips/loadView';
 import { Environment } from '../environments/environments';
@@ -27,9 +27,9 @@ import {
 import { facts, joined, problemLine } from '../language/text';
 import { ago, clock, Tone, trans } from '../language/translation';
 import { whyNotStoppable } from '../model/availableActions';
+import { linkLabel, tierLabel } from '../model/tpuLabels';
 import { usd } from '../money/costLabels';
 import { Price } from '../money/price';
-import { linkLabel, tierLabel } from '../panel/tpuLabels';
 import { IHost, IKernel } from '../rest/api';
 import { failureText } from '../rest/failureText';
 import { chooseLogging } from '../setup/logging';

@@ -9,8 +9,8 @@ import {
 import { Message } from '@lumino/messaging';
 import React, { useEffect, useRef } from 'react';
 
-import { Actions } from '../actions/actions';
 import { ActionsProvider, ITPUProps, useActions } from '../actions/useActions';
+import { Actions } from '../app/actions';
 import { dutyLabel, latest, memoryLabel, together } from '../chips/loadLabels';
 import { IKnownLoad } from '../chips/loads';
 import { useLoad } from '../chips/loadView';
@@ -22,18 +22,18 @@ import {
 import { facts } from '../language/text';
 import { trans } from '../language/translation';
 import { primaryAction } from '../model/availableActions';
+import { operationTitle } from '../model/operationLabels';
+import { notebookDevices, tpuStatus } from '../model/tpuLabels';
 import { priceSource, tpuCost } from '../money/costLabels';
-import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
 import { Alerts, isUrgent, WhyEnded } from '../panel/alerts';
-import { Shade } from '../panel/panelState';
 import { Emulated, MainButton } from '../panel/tpu';
-import { notebookDevices, tpuStatus } from '../panel/tpuLabels';
 import { IHostLoad, ITPU } from '../rest/api';
 import { keyOf, refOf } from '../rest/tpuRef';
 import { EmptyState, IconButton, StateLabel, TextButton } from '../ui/elements';
 import { createTab } from '../ui/tabs';
 import { useStore } from '../ui/useStore';
+import { Shade } from '../ui/viewState';
 import { Details } from './details';
 import { KernelLegend, SliceMap } from './sliceMap';
 

@@ -11,9 +11,9 @@ import {
 import { kernelName, kernelStateLabel } from '../kernels/kernelLabels';
 import { facts, joined } from '../language/text';
 import { trans } from '../language/translation';
-import { Shade } from '../panel/panelState';
-import { linkWord } from '../panel/tpuLabels';
+import { linkWord } from '../model/tpuLabels';
 import { IChipLoad, IHost, IHostLoad, IKernel, ITPU } from '../rest/api';
+import { Shade } from '../ui/viewState';
 import { IHostBlock, ILayout, IPlace, layoutOf } from './topology';
 
 /** Colours for so many kernels, in style/page.css; then they come again. */

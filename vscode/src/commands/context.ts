@@ -7,7 +7,7 @@ import {
   Action,
   availableActions
 } from '../../../labextension/src/model/availableActions';
-import { tpuStatus } from '../../../labextension/src/panel/tpuLabels';
+import { tpuStatus } from '../../../labextension/src/model/tpuLabels';
 import { ITPU } from '../../../labextension/src/rest/api';
 import { failureLine } from '../../../labextension/src/rest/failureText';
 import { keyOf } from '../../../labextension/src/rest/tpuRef';

@@ -3,13 +3,13 @@
 import * as vscode from 'vscode';
 
 import { trans } from '../../../labextension/src/language/translation';
-import { nameProblem } from '../../../labextension/src/lifecycle/names';
+import { nameProblem } from '../../../labextension/src/model/names';
+import { tierLabel } from '../../../labextension/src/model/tpuLabels';
 import {
   catalogCost,
   hourlyCost,
   priceText
 } from '../../../labextension/src/money/costLabels';
-import { tierLabel } from '../../../labextension/src/panel/tpuLabels';
 import {
   IAcceleratorType,
   ICatalog,

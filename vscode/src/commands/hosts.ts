@@ -5,11 +5,11 @@ import { promisify } from 'node:util';
 import * as vscode from 'vscode';
 
 import { jobState } from '../../../labextension/src/jobs/jobLabels';
-import { isOver } from '../../../labextension/src/jobs/jobModel';
 import {
   inLanguage,
   trans
 } from '../../../labextension/src/language/translation';
+import { isOver } from '../../../labextension/src/model/jobs';
 import { IApp, IJob, ITPU } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
 import { windowObstacle } from '../explanation';

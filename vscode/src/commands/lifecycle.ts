@@ -3,8 +3,8 @@
 import * as vscode from 'vscode';
 
 import { trans } from '../../../labextension/src/language/translation';
+import { operationTitle } from '../../../labextension/src/model/operationLabels';
 import { priceText } from '../../../labextension/src/money/costLabels';
-import { operationTitle } from '../../../labextension/src/operations/operationLabels';
 import { IOperation, ITPU } from '../../../labextension/src/rest/api';
 import { INode } from '../nodes';
 import { ask, Commands, must } from './context';

@@ -1,8 +1,8 @@
 // Which page of the panel is shown, and what is expanded.
 
+import type { PageName } from '../panel/pages';
 import { Store } from '../state/observable';
 import { StoredIds } from '../state/storedIds';
-import type { PageName } from './pages';
 
 export type Shade = 'duty' | 'memory' | 'kernel';
 

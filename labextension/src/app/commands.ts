@@ -11,14 +11,19 @@ import {
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
+import {
+  CommandIDs,
+  describe,
+  GENERAL,
+  NO_ARGUMENTS
+} from '../actions/commandIDs';
+import { ACTIONS, actionLabel } from '../actions/table';
 import { trans } from '../language/translation';
 import { Action } from '../model/availableActions';
 import { ICreateTPU, ITPU } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { Actions } from './actions';
-import { CommandIDs, describe, GENERAL, NO_ARGUMENTS } from './commandIDs';
 import type { Forms } from './forms';
-import { ACTIONS, actionLabel } from './table';
 
 /** Registers the commands of the palette and the menus. */
 export function addCommands(

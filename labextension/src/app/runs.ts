@@ -1,5 +1,7 @@
 // What each action does, with the questions before it. Loaded with the first one.
 
+import { CommandIDs } from '../actions/commandIDs';
+import { start } from '../actions/questions';
 import { freeChips, splitChips } from '../chips/chipDialogs';
 import { download, upload } from '../files/transfers';
 import { askApp, openTunnel } from '../forwarding/portDialog';
@@ -17,8 +19,6 @@ import { IKernel, IProfile, ITPU } from '../rest/api';
 import { checkTPU } from '../setup/doctorDialogs';
 import { ask } from '../ui/formDialog';
 import type { Actions } from './actions';
-import { CommandIDs } from './commandIDs';
-import { start } from './questions';
 
 type Run = (tpu: ITPU, actions: Actions) => Promise<unknown>;
 

@@ -2,6 +2,8 @@
 
 import { CommandRegistry } from '@lumino/commands';
 
+import { CommandIDs } from '../actions/commandIDs';
+import { ACTIONS } from '../actions/table';
 import { Loads } from '../chips/loads';
 import { CopyActions } from '../files/copyActions';
 import { ShareActions } from '../files/shareActions';
@@ -13,17 +15,15 @@ import { trans } from '../language/translation';
 import type { CreateDefaults } from '../lifecycle/createDefaults';
 import { Action, availableActions } from '../model/availableActions';
 import { TPUModel } from '../model/model';
-import { TPUMenu } from '../panel/menu';
-import { PanelState } from '../panel/panelState';
 import { ICreateTPU, IEnvironment, IFoundPythons, ITPU } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { Lookups } from '../state/loaded';
 import { attempt } from '../ui/attempt';
 import { INotificationAction, notify } from '../ui/notify';
-import { CommandIDs } from './commandIDs';
+import { PanelState } from '../ui/viewState';
 import type { Forms } from './forms';
+import { TPUMenu } from './menu';
 import { Opener } from './opener';
-import { ACTIONS } from './table';
 
 export class Actions {
   constructor(

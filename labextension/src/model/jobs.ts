@@ -2,10 +2,10 @@
 
 import { Signal } from '@lumino/signaling';
 
-import type { TPUModel } from '../model/model';
 import { IJob, IStartJob } from '../rest/api';
 import { TPURef } from '../rest/tpuRef';
 import { StoredIds } from '../state/storedIds';
+import type { TPUModel } from './model';
 
 /** Whether nothing happens to a job any more, as far as known. */
 export function isOver(job: IJob): boolean {

@@ -12,9 +12,9 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ServerKernels } from '../kernels/serverKernels';
 import { CreateDefaults, ICreateDefaults } from '../lifecycle/createDefaults';
 import { TPUModel } from '../model/model';
-import { PanelState } from '../panel/panelState';
 import { StoredIds } from '../state/storedIds';
 import { ITPUActions, ITPUModel } from '../tokens';
+import { PanelState } from '../ui/viewState';
 import { Actions } from './actions';
 import { addCommands } from './commands';
 

@@ -6,14 +6,14 @@ import { submit } from '../actions/questions';
 import { useActions } from '../actions/useActions';
 import { PACKAGES } from '../environments/packages';
 import { trans } from '../language/translation';
-import { ConnectForm } from '../lifecycle/connectForm';
-import { CreateForm } from '../lifecycle/createForm';
-import { OtherZones } from '../lifecycle/otherZones';
 import { failureText } from '../rest/failureText';
 import { checkSetup } from '../setup/doctorDialogs';
-import { Alert, TextButton } from './elements';
-import { IField } from './fields';
-import { PanelForm } from './listed';
+import { Alert, TextButton } from '../ui/elements';
+import { IField } from '../ui/fields';
+import { PanelForm } from '../ui/listed';
+import { ConnectForm } from './connectForm';
+import { CreateForm } from './createForm';
+import { OtherZones } from './otherZones';
 
 /** Checks what can keep a TPU from being created. */
 export function CheckSetup({ form }: { form?: CreateForm }) {

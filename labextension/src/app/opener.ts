@@ -3,6 +3,7 @@
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
+import { CommandIDs } from '../actions/commandIDs';
 import { IAppTarget } from '../forwarding/target';
 import { Examples } from '../kernels/examples';
 import { startableEnvironments } from '../model/availableActions';
@@ -10,7 +11,6 @@ import { TPUModel } from '../model/model';
 import { IEnvironment, ITPU } from '../rest/api';
 import { keyOf, TPURef } from '../rest/tpuRef';
 import { attempt } from '../ui/attempt';
-import { CommandIDs } from './commandIDs';
 
 /** Each opens something in a tab or a window, if the user does not cancel the question before it. */
 export class Opener {
@@ -30,7 +30,7 @@ export class Opener {
   async notebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
     const chosen = environment ?? startableEnvironments(tpu)[0];
     const kernelName = chosen?.pod_kernelspec
-      ? await (await import('./questions')).askNotebookKernel(chosen)
+      ? await (await import('../actions/questions')).askNotebookKernel(chosen)
       : chosen?.kernelspec;
     if (kernelName) {
       await this.show('notebook:create-new', { kernelName });

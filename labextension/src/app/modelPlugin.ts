@@ -9,11 +9,11 @@ import {
 import { ITranslator } from '@jupyterlab/translation';
 
 import { loadTranslation, translationLoaded } from '../language/translation';
+import { ServerChangeFeed } from '../model/changeFeed';
+import { TPUModel } from '../model/model';
 import { TPUClient } from '../rest/client';
 import { StoredIds } from '../state/storedIds';
 import { ITPUModel } from '../tokens';
-import { ServerChangeFeed } from './changeFeed';
-import { TPUModel } from './model';
 
 const plugin: JupyterFrontEndPlugin<TPUModel> = {
   id: 'jupyter-tpu:model',
