@@ -5,7 +5,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import { expect, Mock, vi } from 'vitest';
 
-import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
+import { CommandIDs } from '../actions/commandIDs';
 import { ACTIONS } from '../actions/table';
 import { Actions } from '../app/actions';
 import { addCommands } from '../app/commands';
@@ -15,7 +15,8 @@ import { TPUPanel } from '../panel/panel';
 import { ITPU } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { TPUPage } from '../tpuPage/page';
-import { PanelState } from '../ui/viewState';
+import { NO_ARGUMENTS } from '../ui/described';
+import { ViewState } from '../ui/viewState';
 import { cleanups } from './cleanups';
 import {
   Answer,
@@ -59,7 +60,7 @@ export function actionsOf(
 ): Actions {
   return new Actions(
     model,
-    new PanelState(),
+    new ViewState(),
     commands,
     new TestServerKernels(),
     noExamples

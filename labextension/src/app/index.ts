@@ -14,7 +14,7 @@ import { CreateDefaults, ICreateDefaults } from '../lifecycle/createDefaults';
 import { TPUModel } from '../model/model';
 import { StoredIds } from '../state/storedIds';
 import { ITPUActions, ITPUModel } from '../tokens';
-import { PanelState } from '../ui/viewState';
+import { ViewState } from '../ui/viewState';
 import { Actions } from './actions';
 import { addCommands } from './commands';
 
@@ -38,7 +38,7 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
     );
     const actions = new Actions(
       model,
-      new PanelState(
+      new ViewState(
         new StoredIds(
           window.localStorage,
           `jupyter-tpu:folded:${serviceManager.serverSettings.baseUrl}`

@@ -4,6 +4,7 @@ import React, { useEffect } from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
 import { trans } from '../language/translation';
+import { IKnownLoad } from '../model/loads';
 import { IChipLoad, IHostLoad, ITPU } from '../rest/api';
 import { failureText } from '../rest/failureText';
 import { keyOf } from '../rest/tpuRef';
@@ -19,7 +20,6 @@ import {
   together,
   usedLabel
 } from './loadLabels';
-import { IKnownLoad } from './loads';
 import { Plot } from './plot';
 
 /** Follows the load of a TPU while it can be seen. */

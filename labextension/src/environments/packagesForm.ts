@@ -13,7 +13,7 @@ import { Failure } from '../rest/failure';
 import { keyOf } from '../rest/tpuRef';
 import { Loaded } from '../state/loaded';
 import { Form } from '../ui/form';
-import { packagesIn } from './packages';
+import { packagesIn } from '../ui/packages';
 
 export interface IPackagesFields {
   /** What to add. */

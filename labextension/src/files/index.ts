@@ -11,16 +11,17 @@ import {
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { FileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 
-import { CommandIDs, describe, NO_ARGUMENTS } from '../actions/commandIDs';
+import { CommandIDs } from '../actions/commandIDs';
+import { IPanelActions } from '../actions/panelActions';
 import { ACTIONS } from '../actions/table';
-import { Actions } from '../app/actions';
-import { chooseTPU } from '../app/commands';
 import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { ITPU } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { ITPUActions, ITPUModel } from '../tokens';
 import { attempt } from '../ui/attempt';
+import { chooseTPU } from '../ui/chooseTPU';
+import { describe, NO_ARGUMENTS } from '../ui/described';
 import { paths } from '../ui/paths';
 import { Drives } from './drives';
 
@@ -108,7 +109,7 @@ const menu: JupyterFrontEndPlugin<void> = {
   optional: [IFileBrowserFactory],
   activate: (
     app: JupyterFrontEnd,
-    actions: Actions,
+    actions: IPanelActions,
     factory: IFileBrowserFactory | null
   ) => {
     if (!factory) {

@@ -10,6 +10,7 @@ import {
 import React from 'react';
 
 import { trans } from '../language/translation';
+import { IAppTarget, targetKey } from '../model/appTarget';
 import { TPUModel } from '../model/model';
 import { currentStep } from '../model/operationLabels';
 import { Failure } from '../rest/failure';
@@ -18,7 +19,6 @@ import { Alert, EmptyState, TextButton } from '../ui/elements';
 import { createTab } from '../ui/tabs';
 import { AppOpener } from './appOpener';
 import { canStoreInFrame } from './storage';
-import { IAppTarget, targetKey } from './target';
 
 /**
  * Nothing that leads out of the frame. Its own origin is allowed: it is not Jupyter's, and cookies and

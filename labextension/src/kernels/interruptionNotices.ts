@@ -2,14 +2,14 @@
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 
-import { Actions } from '../app/actions';
+import { IPanelActions } from '../actions/panelActions';
 import { problemLine } from '../language/text';
 import { maintenanceText } from '../model/tpuLabels';
 import { NotebookNotices } from './notebookNotices';
 
 /** Shows it as long as the hosts of the TPU say so. */
 export function addInterruptionNotices(
-  actions: Actions,
+  actions: IPanelActions,
   shell: JupyterFrontEnd.IShell
 ): void {
   const { model } = actions;

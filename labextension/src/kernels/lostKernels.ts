@@ -3,7 +3,7 @@
 
 import { Notification } from '@jupyterlab/apputils';
 
-import { Actions } from '../app/actions';
+import { IPanelActions } from '../actions/panelActions';
 import { problemLine } from '../language/text';
 import { trans } from '../language/translation';
 import { isGone } from '../model/availableActions';
@@ -36,7 +36,7 @@ interface ILoss {
  * of its own.
  */
 export function addLostKernels(
-  actions: Actions,
+  actions: IPanelActions,
   notebooks: IOpenNotebooks,
   onEndedTPU: (tpu: ITPU, kernel: string) => void
 ): {

@@ -8,7 +8,7 @@ import { FormFields } from '../ui/fields';
 import { FoldedFields } from '../ui/foldedFields';
 import { given, OPTIONAL } from '../ui/typed';
 import { useStore } from '../ui/useStore';
-import { environmentRule } from './connectForm';
+import { ConnectForm, environmentRule } from './connectForm';
 import { FormPage, packagesField } from './formPage';
 import { NO_SETUP, setupFieldList } from './hostOptions';
 
@@ -16,7 +16,7 @@ const MORE = 'connect#more';
 
 export function ConnectPage() {
   const { forms, view } = useActions();
-  const form = useStore(forms.connect);
+  const form = useStore(forms.of(ConnectForm));
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => first.current?.select(), []);
   useEffect(() => view.fold(MORE, !given(form.fields, NO_SETUP)), []);

@@ -1,7 +1,7 @@
 // The form that creates a TPU: its input, suggestions and validation.
 
-import { packagesIn } from '../environments/packages';
-import { guardOf, ILimits, NO_LIMITS } from '../guard/guardForm';
+import { guardOf, NO_LIMITS } from '../guard/guardForm';
+import { ILimits } from '../guard/guardLabels';
 import { RUN_CHOICES, withChosen } from '../guard/guardLabels';
 import {
   huntFields,
@@ -30,6 +30,7 @@ import {
 import { keyOf } from '../rest/tpuRef';
 import { Form } from '../ui/form';
 import { grouped } from '../ui/grouped';
+import { packagesIn } from '../ui/packages';
 import { given } from '../ui/typed';
 import { CreateDefaults } from './createDefaults';
 import { NO_OPTIONS, NO_SETUP } from './hostOptions';

@@ -9,6 +9,7 @@ import { language, trans } from '../language/translation';
 import { nameRule } from '../model/names';
 import { typeDescription } from '../model/tpuLabels';
 import { coveringGrant, usd } from '../money/costLabels';
+import { GrantsForm } from '../money/grantsForm';
 import { Price } from '../money/price';
 import { IReservationView } from '../rest/api';
 import { failureText } from '../rest/failureText';
@@ -25,21 +26,22 @@ import {
   unattendedChoices,
   unattendedFields
 } from './createFields';
+import { CreateForm } from './createForm';
 import { FormPage } from './formPage';
 import { TypePicker } from './typePicker';
 
 export function CreatePage() {
   const actions = useActions();
   const { forms, model } = actions;
-  const form = useStore(forms.create);
+  const form = useStore(forms.of(CreateForm));
   const versions = useId();
   const first = useRef<HTMLInputElement>(null);
-  const grants = useStore(forms.grants).list.value;
+  const grants = useStore(forms.of(GrantsForm)).list.value;
   const loaded = form.catalog !== null;
   const billed = form.catalog?.emulated === false;
   useEffect(() => {
     if (billed) {
-      void forms.grants.list.load();
+      void forms.of(GrantsForm).list.load();
     }
   }, [billed]);
   useEffect(() => first.current?.select(), [loaded]);
@@ -212,7 +214,7 @@ export function CreatePage() {
 /** Which reservation is used; those that can be are offered, with their dates. */
 function ReservationField() {
   const { forms, model } = useActions();
-  const form = forms.create;
+  const form = forms.of(CreateForm);
   const [reservations, setReservations] = useState<IReservationView[]>([]);
   const id = useId();
   useEffect(() => {

@@ -12,9 +12,10 @@ import { Listed, PanelForm, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { useStore } from '../ui/useStore';
 import { PRICES, usd } from './costLabels';
+import { PriceList } from './priceList';
 
 export function PricesPage() {
-  const list = useStore(useActions().forms.prices);
+  const list = useStore(useActions().forms.of(PriceList));
   const { loading, value } = list;
   return (
     <PanelForm label={trans.__('Prices')} onSubmit={() => list.update()}>

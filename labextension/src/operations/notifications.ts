@@ -11,7 +11,7 @@ import {
 import { Notification } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-import { Actions } from '../app/actions';
+import { IPanelActions } from '../actions/panelActions';
 import { addGuardNotices } from '../guard/guardNotices';
 import { jobState } from '../jobs/jobLabels';
 import { addInterruptionNotices } from '../kernels/interruptionNotices';
@@ -55,7 +55,7 @@ const ENDED_SHOWN = 2;
  * announced: what was said of TPUs before, in this browser.
  */
 export function addNotifications(
-  actions: Actions,
+  actions: IPanelActions,
   isWanted: () => boolean,
   notebooks: IOpenNotebooks,
   announced = new StoredIds()
@@ -240,7 +240,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   optional: [ISettingRegistry],
   activate: (
     app: JupyterFrontEnd,
-    actions: Actions,
+    actions: IPanelActions,
     registry: ISettingRegistry | null
   ) => {
     let settings: ISettingRegistry.ISettings | null = null;

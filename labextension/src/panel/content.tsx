@@ -8,9 +8,11 @@ import {
 } from '@jupyterlab/ui-components';
 import React, { lazy, Suspense, useRef } from 'react';
 
+import { IPanelActions } from '../actions/panelActions';
 import { useActions } from '../actions/useActions';
-import { Actions } from '../app/actions';
+import { PackagesForm } from '../environments/packagesForm';
 import { trans } from '../language/translation';
+import { ConnectForm } from '../lifecycle/connectForm';
 import { CheckSetup } from '../lifecycle/formPage';
 import { operationTitle } from '../model/operationLabels';
 import { POLL } from '../model/synchronizer';
@@ -121,8 +123,8 @@ function Project({ catalog }: { catalog: ICatalog }) {
   );
 }
 
-function pageTitle({ forms }: Actions, page: Page): string {
-  const environment = forms.connect.environment?.name;
+function pageTitle({ forms }: IPanelActions, page: Page): string {
+  const environment = forms.of(ConnectForm).environment?.name;
   return {
     budgets: trans.__('Budgets'),
     connect: environment
@@ -133,7 +135,7 @@ function pageTitle({ forms }: Actions, page: Page): string {
     list: trans.__('TPU'),
     packages: trans.__(
       'Packages of %1',
-      forms.packages.environment?.name ?? ''
+      forms.of(PackagesForm).environment?.name ?? ''
     ),
     prices: trans.__('Prices'),
     queued: trans.__('Queued Resources'),

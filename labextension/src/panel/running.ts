@@ -10,7 +10,7 @@ import { IRunningSessionManagers, IRunningSessions } from '@jupyterlab/running';
 import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
-import { Actions } from '../app/actions';
+import { IPanelActions } from '../actions/panelActions';
 import { kernelCountLabel } from '../kernels/kernelLabels';
 import { facts } from '../language/text';
 import { trans } from '../language/translation';
@@ -24,7 +24,7 @@ import { tpuIcon } from '../ui/icons';
 /** Adds the section. */
 export function addRunning(
   managers: IRunningSessionManagers,
-  actions: Actions
+  actions: IPanelActions
 ): IDisposable {
   const { model } = actions;
   const changed = new Signal<TPUModel, void>(model);
@@ -80,7 +80,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   optional: [IRunningSessionManagers],
   activate: (
     _: JupyterFrontEnd,
-    actions: Actions,
+    actions: IPanelActions,
     managers: IRunningSessionManagers | null
   ) => {
     if (managers) {

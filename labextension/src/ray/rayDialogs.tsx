@@ -3,8 +3,8 @@
 import { Dialog } from '@jupyterlab/apputils';
 import React from 'react';
 
-import { IAppTarget, targetOf, targetOn } from '../forwarding/target';
 import { trans } from '../language/translation';
+import { IAppTarget, targetOf, targetOn } from '../model/appTarget';
 import { startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IRay, IStartRay, ITPU } from '../rest/api';

@@ -8,12 +8,13 @@ import { TextWithCode } from '../ui/elements';
 import { ListPage } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { WORDS } from '../ui/typed';
+import { TokensForm } from './tokensForm';
 
 /** A name, so not translated. */
 const EXAMPLE = 'HF_TOKEN';
 
 export function TokensPage() {
-  const form = useActions().forms.tokens;
+  const form = useActions().forms.of(TokensForm);
   return (
     <ListPage
       form={form}

@@ -3,19 +3,18 @@
 import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { keep } from '../actions/questions';
 import { ACTIONS, actionLabel } from '../actions/table';
 import { ITPUProps, useActions } from '../actions/useActions';
-import { trace } from '../app/runs';
-import { IKnownLoad } from '../chips/loads';
 import { hasLoad, Load } from '../chips/loadView';
 import { Environment } from '../environments/environments';
 import { FoundPythons } from '../environments/pythons';
 import { SharedFolders } from '../files/shareList';
 import { Projects } from '../files/syncView';
 import { Ports } from '../forwarding/ports';
+import { keep } from '../guard/guardDialog';
 import { durationLabel, guardLabel } from '../guard/guardLabels';
 import { Jobs } from '../jobs/jobList';
+import { trace } from '../jobs/profileDialogs';
 import {
   chipsLabel,
   holderLabel,
@@ -27,6 +26,7 @@ import {
 import { facts, joined, problemLine } from '../language/text';
 import { ago, clock, Tone, trans } from '../language/translation';
 import { whyNotStoppable } from '../model/availableActions';
+import { IKnownLoad } from '../model/loads';
 import { linkLabel, tierLabel } from '../model/tpuLabels';
 import { usd } from '../money/costLabels';
 import { Price } from '../money/price';

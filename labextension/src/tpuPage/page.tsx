@@ -9,10 +9,9 @@ import {
 import { Message } from '@lumino/messaging';
 import React, { useEffect, useRef } from 'react';
 
+import { IPanelActions } from '../actions/panelActions';
 import { ActionsProvider, ITPUProps, useActions } from '../actions/useActions';
-import { Actions } from '../app/actions';
 import { dutyLabel, latest, memoryLabel, together } from '../chips/loadLabels';
-import { IKnownLoad } from '../chips/loads';
 import { useLoad } from '../chips/loadView';
 import {
   hostStates,
@@ -22,6 +21,7 @@ import {
 import { facts } from '../language/text';
 import { trans } from '../language/translation';
 import { primaryAction } from '../model/availableActions';
+import { IKnownLoad } from '../model/loads';
 import { operationTitle } from '../model/operationLabels';
 import { notebookDevices, tpuStatus } from '../model/tpuLabels';
 import { priceSource, tpuCost } from '../money/costLabels';
@@ -40,7 +40,7 @@ import { KernelLegend, SliceMap } from './sliceMap';
 /** The tab with the page of a TPU; *tpu*: its key. */
 export function pageTab(
   tpu: string,
-  actions: Actions
+  actions: IPanelActions
 ): MainAreaWidget<TPUPage> {
   const { name, zone } = refOf(tpu);
   return createTab(new TPUPage(tpu, actions), {
@@ -54,7 +54,7 @@ export class TPUPage extends ReactWidget {
   /** *tpu*: its key. */
   constructor(
     readonly tpu: string,
-    private _actions: Actions
+    private _actions: IPanelActions
   ) {
     super();
     this.addClass('jp-tpu-Panel');
@@ -73,7 +73,7 @@ export class TPUPage extends ReactWidget {
 
   protected render(): JSX.Element {
     return (
-      <ActionsProvider value={this._actions}>
+      <ActionsProvider actions={this._actions}>
         <Page id={this.tpu} seen={this.isVisible} />
       </ActionsProvider>
     );
@@ -153,7 +153,7 @@ function Known({ seen, tpu }: ITPUProps & { seen: boolean }) {
           />
           <IconButton
             icon={ellipsesIcon}
-            label={trans.__('Actions for %1', tpu.name)}
+            label={trans.__('IPanelActions for %1', tpu.name)}
             hasPopup
             disabled={able.length === 0}
             onClick={event => actions.openMenu(event.currentTarget, tpu)}
