@@ -13,5 +13,5 @@ export const ITPUModel = new Token<TPUModel>(
 
 export const ITPUActions = new Token<IPanelActions>(
   'jupyter-tpu:ITPUActions',
-  'IPanelActions on TPUs, with their dialogs.'
+  'Actions on TPUs, with their dialogs.'
 );

@@ -153,7 +153,7 @@ function Known({ seen, tpu }: ITPUProps & { seen: boolean }) {
           />
           <IconButton
             icon={ellipsesIcon}
-            label={trans.__('IPanelActions for %1', tpu.name)}
+            label={trans.__('Actions for %1', tpu.name)}
             hasPopup
             disabled={able.length === 0}
             onClick={event => actions.openMenu(event.currentTarget, tpu)}
