@@ -6,6 +6,7 @@ import React from 'react';
 import { IPanelActions } from '../actions/panelActions';
 import { portProblem } from '../forwarding/portDialog';
 import { sizeLabel } from '../forwarding/portLabels';
+import { hostNumbers } from '../language/hostRanges';
 import { trans } from '../language/translation';
 import { targetOf } from '../model/appTarget';
 import { TPUModel } from '../model/model';
@@ -19,7 +20,6 @@ import {
 } from '../rest/api';
 import { show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
-import { hostNumbers } from '../ui/hostRanges';
 import { notify } from '../ui/notify';
 import { wait } from '../ui/wait';
 import { hostsByProblem, untraced } from './profileLabels';

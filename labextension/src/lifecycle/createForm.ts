@@ -10,6 +10,7 @@ import {
   isQueued,
   similarTypes
 } from '../hunts/huntForm';
+import { grouped } from '../language/grouped';
 import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { nameProblem } from '../model/names';
@@ -29,7 +30,6 @@ import {
 } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { Form } from '../ui/form';
-import { grouped } from '../ui/grouped';
 import { packagesIn } from '../ui/packages';
 import { given } from '../ui/typed';
 import { CreateDefaults } from './createDefaults';

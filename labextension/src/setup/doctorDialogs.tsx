@@ -4,12 +4,12 @@ import { Dialog } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { freeChips } from '../chips/chipDialogs';
+import { hostNumbers } from '../language/hostRanges';
 import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { ICheckSetup, IFinding, ITPU } from '../rest/api';
 import { show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
-import { hostNumbers } from '../ui/hostRanges';
 import { wait } from '../ui/wait';
 import { findingGroups, findingStateLabel } from './doctorLabels';
 import { setUpNetwork } from './networks';

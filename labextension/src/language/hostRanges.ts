@@ -1,6 +1,6 @@
 // Numbers of hosts in words.
 
-import { trans } from '../language/translation';
+import { trans } from './translation';
 
 /** "Host 1:", "Hosts 0–2, 5:". */
 export function hostNumbers(hosts: number[]): string {
