@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { isLoopback, reachableAddress } from '../forwarding/address';
 import { portProblem } from '../forwarding/portDialog';
-import { targetKey, targetOf } from '../forwarding/target';
+import { targetKey, targetOf } from '../model/appTarget';
 import { TPUClient } from '../rest/client';
 import {
   anApp,

@@ -1,10 +1,11 @@
-// The dialogs that ask for a port of a host, and for the local port of a tunnel.
+// Opening and closing ports of hosts, with the questions before it.
 
-import type { Actions } from '../actions/actions';
-import { IOpenTunnel, ITPU } from '../rest/api';
+import { IPanelActions } from '../actions/panelActions';
+import { trans } from '../language/translation';
+import { IApp, IOpenTunnel, ITPU, ITunnel } from '../rest/api';
+import { confirm } from '../ui/confirm';
 import { hostField } from '../ui/fields';
 import { ask } from '../ui/formDialog';
-import { trans } from '../ui/translation';
 
 /** Asks for a port of a host, for the host where there are several, and for a tunnel's local port. */
 async function askPort(
@@ -57,7 +58,7 @@ export function askApp(tpu: ITPU): Promise<IOpenTunnel | null> {
 /** Opens a tunnel, and shows the page where it is listed. */
 export async function openTunnel(
   tpu: ITPU,
-  { model, open }: Actions
+  { model, open }: IPanelActions
 ): Promise<void> {
   const opened = await askPort(tpu, true, async request =>
     model.keep({ tunnel: await model.client.tunnels.open(tpu, request) })
@@ -73,4 +74,44 @@ export function portProblem(text: string): string {
   return port >= 1 && port <= 65535
     ? ''
     : trans.__('Enter a number from 1 to 65535.');
+}
+
+/** Closes a web app; asks first where that ends its server on the host. */
+export async function closeApp(
+  { model }: IPanelActions,
+  tpu: ITPU,
+  { id, kind, name }: IApp
+): Promise<void> {
+  const agreed =
+    kind !== 'tensorboard' ||
+    (await confirm(
+      trans.__('Close %1?', name),
+      trans.__('TensorBoard stops on the host. Your logs are kept.'),
+      trans.__('Close')
+    ));
+  if (agreed) {
+    await model.close(tpu, id, ({ apps }) => apps.close(id));
+  }
+}
+
+/** Closes a tunnel; asks first while it is in use. */
+export async function closeTunnel(
+  { model }: IPanelActions,
+  tpu: ITPU,
+  { connections, id, port }: ITunnel
+): Promise<void> {
+  const agreed =
+    connections === 0 ||
+    (await confirm(
+      trans.__('Close the tunnel to port %1?', port),
+      trans._n(
+        'This ends %1 connection.',
+        'This ends %1 connections.',
+        connections
+      ),
+      trans.__('Close')
+    ));
+  if (agreed) {
+    await model.close(tpu, id, ({ tunnels }) => tunnels.close(tpu, id));
+  }
 }

@@ -1,7 +1,7 @@
 // What the panel says of tunnels and web apps.
 
+import { trans } from '../language/translation';
 import { IApp, ITunnel } from '../rest/api';
-import { trans } from '../ui/translation';
 
 /** The state of a tunnel or a web app. */
 export function portLabel(state: ITunnel['state'] | IApp['state']): string {

@@ -1,10 +1,12 @@
 // When a TPU stops or deletes itself, in words.
 
+import { facts } from '../language/text';
+import { clock, trans } from '../language/translation';
 import { usd } from '../money/costLabels';
 import { IGuard } from '../rest/api';
-import { facts } from '../ui/text';
-import { clock, trans } from '../ui/translation';
-import type { ILimits } from './guardForm';
+
+/** When a TPU stops or deletes itself. */
+export type ILimits = Pick<IGuard, 'action' | 'idle' | 'max_cost' | 'until'>;
 
 /** "Stops at 02:10: idle"; "Busy with a job". */
 export function guardLabel(guard: IGuard): string {

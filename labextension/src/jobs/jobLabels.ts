@@ -1,10 +1,10 @@
 // What the panel says of jobs.
 
+import { hostRanges } from '../language/hostRanges';
+import { problemLine } from '../language/text';
+import { ago, Tone, trans } from '../language/translation';
+import { isOver } from '../model/jobs';
 import { IHostJob, IJob, ITPU } from '../rest/api';
-import { hostRanges } from '../ui/hostRanges';
-import { problemLine } from '../ui/text';
-import { ago, Tone, trans } from '../ui/translation';
-import { isOver } from './jobModel';
 
 export const JOB_TONES: { [state in IJob['state']]: Tone } = {
   ended: 'good',

@@ -4,15 +4,15 @@ import { closeIcon, listIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
+import { isOver } from '../model/jobs';
 import { TPUModel } from '../model/model';
 import { IJob, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { IconButton, StateLabel } from '../ui/elements';
 import { ListSection } from '../ui/listSection';
 import { Row } from '../ui/rows';
-import { trans } from '../ui/translation';
 import { JOB_TONES, jobDetails, jobState } from './jobLabels';
-import { isOver } from './jobModel';
 
 export function Jobs({ tpu }: ITPUProps) {
   const actions = useActions();

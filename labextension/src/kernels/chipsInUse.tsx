@@ -5,12 +5,12 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
+import { problemLine } from '../language/text';
+import { clock, trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { IKernel, ITPU } from '../rest/api';
 import { choose } from '../ui/confirm';
 import { INotificationAction } from '../ui/notify';
-import { problemLine } from '../ui/text';
-import { clock, trans } from '../ui/translation';
 import { holderLabel, kernelName, kernelStateLabel } from './kernelLabels';
 import { HeldStart, KernelStarts } from './kernelStarts';
 import { IKernelWidget, kernelWidgets } from './kernelWidget';

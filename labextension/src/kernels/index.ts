@@ -18,17 +18,17 @@ import {
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
+import { loadTranslation } from '../language/translation';
 import { observedSocket } from '../model/changeFeed';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
 import { attempt } from '../ui/attempt';
-import { loadTranslation } from '../ui/translation';
 import { ChipsInUse } from './chipsInUse';
 import { closeConnectionDialog } from './connectionDialog';
 import { notifyOfConnectionProblems } from './connectionProblems';
 import { ICells, queueEarlyCells } from './earlyCells';
-import { IKernelReplay, KernelReplay } from './replay';
 import { IKernelStarts, KernelStarts } from './kernelStarts';
+import { IKernelReplay, KernelReplay } from './replay';
 import { restoreRunningCells } from './runningCells';
 import { saveOnRun } from './saveOnRun';
 import { ServerKernels } from './serverKernels';

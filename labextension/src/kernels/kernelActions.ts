@@ -1,20 +1,20 @@
 // What ends kernels: shutting one down, and what ends all on a TPU, and its jobs. The user is asked
 // before.
 
-import { isOver } from '../jobs/jobModel';
+import { IKernelActions } from '../actions/panelActions';
+import { DestructiveAction } from '../model/availableActions';
+import { isOver } from '../model/jobs';
 import { TPUModel } from '../model/model';
 import { IJob, IKernel, ITPU } from '../rest/api';
-import type { DestructiveAction } from './kernelDialogs';
 import { IServerKernels } from './serverKernels';
 
-export class KernelActions {
+export class KernelActions implements IKernelActions {
   constructor(
     private _model: TPUModel,
     /** The kernels of this Jupyter server. */
     private _serverKernels: IServerKernels
   ) {}
 
-  /** The kernels on a TPU; null if they can't be loaded. */
   load(tpu: ITPU): Promise<IKernel[] | null> {
     return this._model.loadKernels(tpu);
   }
@@ -34,7 +34,6 @@ export class KernelActions {
     }
   }
 
-  /** Takes a kernel over for this Jupyter server, with its notebook. */
   async takeOver(tpu: ITPU, kernel: IKernel): Promise<void> {
     // Its user may have changed since the list was shown.
     const now = (await this.load(tpu))?.find(one => one.id === kernel.id);
@@ -50,7 +49,6 @@ export class KernelActions {
     }
   }
 
-  /** Does what ends the TPU's kernels or jobs. Those that are started meanwhile are asked about, too. */
   async destroy(
     action: Exclude<DestructiveAction, 'kernel'>,
     tpu: ITPU,

@@ -1,16 +1,14 @@
 // Questions before kernels and jobs end, or a kernel is taken over.
 
+import { Dialog, showDialog } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { jobState } from '../jobs/jobLabels';
-import { IJob, IKernel, ITPU } from '../rest/api';
+import { trans } from '../language/translation';
+import { DestructiveAction } from '../model/availableActions';
+import { IEnvironment, IJob, IKernel, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
-import { trans } from '../ui/translation';
 import { holderLabel, kernelName, kernelStateLabel } from './kernelLabels';
-
-/** Actions after which something is lost. */
-export type DestructiveAction =
-  'delete' | 'detach' | 'disconnect' | 'environment' | 'kernel' | 'stop';
 
 /**
  * Asks for confirmation, and lists the kernels and jobs that would end.
@@ -187,4 +185,30 @@ export async function confirmTakeOver(
     trans.__('Take Over'),
     { harmless: !attached }
   );
+}
+
+/** Asks on which hosts of a pod a new notebook runs: the kernel of all hosts, or of host 0. */
+export async function askNotebookKernel(
+  environment: IEnvironment
+): Promise<string | undefined> {
+  const all = Dialog.okButton({ label: trans.__('All Hosts') });
+  const one = Dialog.okButton({ label: trans.__('Host 0 Only') });
+  const result = await showDialog({
+    title: trans.__('New Notebook on %1', environment.tpu),
+    body: trans.__(
+      'A notebook on all hosts runs each cell on every host, with all chips. A notebook on host 0 uses the chips of that host only.'
+    ),
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      { ...one, className: 'jp-mod-reject' },
+      all
+    ],
+    defaultButton: 2
+  });
+  if (!result.button.accept) {
+    return undefined;
+  }
+  return result.button.label === all.label
+    ? environment.pod_kernelspec
+    : environment.kernelspec;
 }

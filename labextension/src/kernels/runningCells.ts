@@ -9,7 +9,7 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Contents, Kernel, KernelMessage } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 
-import { trans } from '../ui/translation';
+import { trans } from '../language/translation';
 import { findKernelWidget, IKernelWidget } from './kernelWidget';
 import { HeadLines } from './notebookNotices';
 import {

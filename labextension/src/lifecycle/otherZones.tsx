@@ -2,10 +2,10 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import { catalogCost, usd } from '../money/costLabels';
 import { ICatalog, ICost, ICreateTPU, ITPU } from '../rest/api';
 import { Link } from '../ui/elements';
-import { trans } from '../ui/translation';
 import { CreateForm } from './createForm';
 
 /** So many zones are named; a hunt can try all. */

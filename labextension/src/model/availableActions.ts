@@ -13,6 +13,10 @@ export function startableEnvironments(tpu: ITPU): IEnvironment[] {
   );
 }
 
+/** After which something is lost: of a TPU, an environment or a kernel. */
+export type DestructiveAction =
+  'delete' | 'detach' | 'disconnect' | 'environment' | 'kernel' | 'stop';
+
 /** Whether Google has ended it for good. */
 export function isGone({ state }: Pick<ITPU, 'state'>): boolean {
   return state === 'PREEMPTED' || state === 'TERMINATED';

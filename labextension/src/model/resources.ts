@@ -11,22 +11,9 @@ import {
   ITPU,
   ITunnel
 } from '../rest/api';
-import { Store } from '../ui/observable';
-import { StoredIds } from './storedIds';
-
-/** How the REST interface names a TPU: its zone and name. */
-export type TPURef = Pick<ITPU, 'name' | 'zone'>;
-
-/** The key of a TPU, also in events: `zone/name`. */
-export function keyOf(tpu: TPURef): string {
-  return `${tpu.zone}/${tpu.name}`;
-}
-
-/** The TPU that a key names. */
-export function refOf(key: string): TPURef {
-  const [zone, name] = key.split('/');
-  return { name, zone };
-}
+import { keyOf, TPURef } from '../rest/tpuRef';
+import { Store } from '../state/observable';
+import { StoredIds } from '../state/storedIds';
 
 /** Always the same, so that what shows it need not be rendered again. */
 const NO_KERNELS: IKernel[] = [];

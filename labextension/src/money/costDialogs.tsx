@@ -2,9 +2,9 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import { IHuntCandidate, IQuote, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
-import { trans } from '../ui/translation';
 import { Price } from './price';
 
 /** Asks for confirmation to create a TPU that costs money. */

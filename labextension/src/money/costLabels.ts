@@ -1,9 +1,9 @@
 // What TPUs cost, in words. Estimates by a dated list price: an unknown price is said to be unknown.
 
-import { tierLabel } from '../panel/tpuLabels';
+import { facts } from '../language/text';
+import { language, trans } from '../language/translation';
+import { tierLabel } from '../model/tpuLabels';
 import { IAcceleratorType, ICost, IGrantUse, ITPU } from '../rest/api';
-import { facts } from '../ui/text';
-import { language, trans } from '../ui/translation';
 
 /** Google's prices, for people. */
 export const PRICES = 'https://cloud.google.com/tpu/pricing';

@@ -11,14 +11,14 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { CommandIDs } from '../actions/commandIDs';
+import { Tone, trans } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { currentStep, operationTitle } from '../operations/operationLabels';
+import { currentStep, operationTitle } from '../model/operationLabels';
+import { failureText, isUnreachable } from '../rest/failureText';
 import { ITPUModel } from '../tokens';
-import { StateLabel } from '../ui/stateLabel';
-import { failureText, isUnreachable } from '../ui/failures';
 import { tpuIcon } from '../ui/icons';
-import { useStore } from '../ui/store';
-import { Tone, trans } from '../ui/translation';
+import { StateLabel } from '../ui/stateLabel';
+import { useStore } from '../ui/useStore';
 
 export interface IStatus {
   text: string;

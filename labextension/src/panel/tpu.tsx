@@ -3,19 +3,19 @@
 import { addIcon, ellipsesIcon } from '@jupyterlab/ui-components';
 import React, { memo } from 'react';
 
-import { ITPUProps, useActions } from '../actions/useActions';
 import { ACTIONS, actionLabel } from '../actions/table';
+import { ITPUProps, useActions } from '../actions/useActions';
 import { dutyLabel, isIdle, latest, together } from '../chips/loadLabels';
-import { EVERY_IN_LIST } from '../chips/loads';
 import { Bar, hasLoad, useLoad } from '../chips/loadView';
 import { kernelCountLabel } from '../kernels/kernelLabels';
+import { trans } from '../language/translation';
 import { Action, primaryAction } from '../model/availableActions';
-import { keyOf } from '../model/resources';
+import { EVERY_IN_LIST } from '../model/loads';
+import { tpuStatus } from '../model/tpuLabels';
 import { costNow, priceSource, tpuCost } from '../money/costLabels';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { IconButton, StateLabel, TextButton } from '../ui/elements';
-import { trans } from '../ui/translation';
-import { tpuStatus } from './tpuLabels';
 
 interface IProps {
   tpu: ITPU;

@@ -3,7 +3,7 @@
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import React from 'react';
 
-import { trans } from './translation';
+import { trans } from '../language/translation';
 
 /**
  * Asks a question that Enter alone answers with no.

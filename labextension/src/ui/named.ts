@@ -2,8 +2,8 @@
 
 import { InputDialog } from '@jupyterlab/apputils';
 
+import { trans } from '../language/translation';
 import { ITPU } from '../rest/api';
-import { trans } from './translation';
 
 type Owned = Pick<ITPU, 'name' | 'not_yours' | 'owner'>;
 

@@ -2,15 +2,15 @@
 
 import * as vscode from 'vscode';
 
+import { trans } from '../../../labextension/src/language/translation';
 import {
   Action,
   availableActions
 } from '../../../labextension/src/model/availableActions';
-import { keyOf } from '../../../labextension/src/model/resources';
-import { tpuStatus } from '../../../labextension/src/panel/tpuLabels';
+import { tpuStatus } from '../../../labextension/src/model/tpuLabels';
 import { ITPU } from '../../../labextension/src/rest/api';
-import { failureLine } from '../../../labextension/src/ui/failures';
-import { trans } from '../../../labextension/src/ui/translation';
+import { failureLine } from '../../../labextension/src/rest/failureText';
+import { keyOf } from '../../../labextension/src/rest/tpuRef';
 import { explanation } from '../explanation';
 import { CLI, findServer } from '../localServer';
 import { INode } from '../nodes';

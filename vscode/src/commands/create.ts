@@ -2,13 +2,14 @@
 
 import * as vscode from 'vscode';
 
-import { nameProblem } from '../../../labextension/src/lifecycle/names';
+import { trans } from '../../../labextension/src/language/translation';
+import { nameProblem } from '../../../labextension/src/model/names';
+import { tierLabel } from '../../../labextension/src/model/tpuLabels';
 import {
   catalogCost,
   hourlyCost,
   priceText
 } from '../../../labextension/src/money/costLabels';
-import { tierLabel } from '../../../labextension/src/panel/tpuLabels';
 import {
   IAcceleratorType,
   ICatalog,
@@ -17,7 +18,6 @@ import {
   IQuote
 } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
-import { trans } from '../../../labextension/src/ui/translation';
 import { ask, Commands, must } from './context';
 
 type Tier = 'on-demand' | 'spot';

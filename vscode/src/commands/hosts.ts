@@ -4,11 +4,14 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import * as vscode from 'vscode';
 
-import { isOver } from '../../../labextension/src/jobs/jobModel';
 import { jobState } from '../../../labextension/src/jobs/jobLabels';
+import {
+  inLanguage,
+  trans
+} from '../../../labextension/src/language/translation';
+import { isOver } from '../../../labextension/src/model/jobs';
 import { IApp, IJob, ITPU } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
-import { inLanguage, trans } from '../../../labextension/src/ui/translation';
 import { windowObstacle } from '../explanation';
 import { CLI } from '../localServer';
 import { INode } from '../nodes';

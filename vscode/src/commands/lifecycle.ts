@@ -2,11 +2,11 @@
 
 import * as vscode from 'vscode';
 
+import { trans } from '../../../labextension/src/language/translation';
+import { operationTitle } from '../../../labextension/src/model/operationLabels';
 import { priceText } from '../../../labextension/src/money/costLabels';
-import { operationTitle } from '../../../labextension/src/operations/operationLabels';
 import { IOperation, ITPU } from '../../../labextension/src/rest/api';
 import { INode } from '../nodes';
-import { trans } from '../../../labextension/src/ui/translation';
 import { ask, Commands, must } from './context';
 
 export async function connect(commands: Commands, node?: INode): Promise<void> {

@@ -2,8 +2,8 @@
 
 import * as vscode from 'vscode';
 
+import { trans } from '../../../labextension/src/language/translation';
 import { usd } from '../../../labextension/src/money/costLabels';
-import { trans } from '../../../labextension/src/ui/translation';
 import { INode } from '../nodes';
 import { ask, Commands, must, refOf } from './context';
 import {

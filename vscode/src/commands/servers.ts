@@ -2,8 +2,8 @@
 
 import * as vscode from 'vscode';
 
+import { trans } from '../../../labextension/src/language/translation';
 import { Failure } from '../../../labextension/src/rest/failure';
-import { trans } from '../../../labextension/src/ui/translation';
 import { NodeClient } from '../client';
 import { installer, RUN_MODULE, succeeds } from '../localServer';
 import { settings } from '../source';

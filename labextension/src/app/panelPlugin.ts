@@ -11,13 +11,14 @@ import {
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 
-import { Actions } from '../actions/actions';
-import { CommandIDs, describe, NO_ARGUMENTS } from '../actions/commandIDs';
+import { CommandIDs } from '../actions/commandIDs';
+import { IPanelActions } from '../actions/panelActions';
+import { trans } from '../language/translation';
+import { TPUPanel } from '../panel/panel';
 import { ITPUActions } from '../tokens';
+import { describe, NO_ARGUMENTS } from '../ui/described';
 import { tpuIcon } from '../ui/icons';
 import { addTabs } from '../ui/tabs';
-import { trans } from '../ui/translation';
-import { TPUPanel } from './panel';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:panel',
@@ -27,7 +28,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   optional: [ILabShell, ILayoutRestorer, ICommandPalette, ILauncher],
   activate: (
     app: JupyterFrontEnd,
-    actions: Actions,
+    actions: IPanelActions,
     labShell: ILabShell | null,
     restorer: ILayoutRestorer | null,
     palette: ICommandPalette | null,

@@ -2,35 +2,41 @@
 
 import { CommandRegistry } from '@lumino/commands';
 
-import { Loads } from '../chips/loads';
+import { CommandIDs } from '../actions/commandIDs';
+import { IPanelActions } from '../actions/panelActions';
+import { ACTIONS } from '../actions/table';
 import { CopyActions } from '../files/copyActions';
 import { ShareActions } from '../files/shareActions';
 import { JobActions } from '../jobs/jobActions';
 import { Examples } from '../kernels/examples';
 import { KernelActions } from '../kernels/kernelActions';
 import { IServerKernels } from '../kernels/serverKernels';
+import { trans } from '../language/translation';
 import type { CreateDefaults } from '../lifecycle/createDefaults';
 import { Action, availableActions } from '../model/availableActions';
+import { Loads } from '../model/loads';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
-import { TPUMenu } from '../panel/menu';
-import { PanelState } from '../panel/panelState';
-import { ICreateTPU, IEnvironment, IFoundPythons, ITPU } from '../rest/api';
+import {
+  ICreateTPU,
+  IEnvironment,
+  IFoundPythons,
+  IOperation,
+  ITPU
+} from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
+import { Lookups } from '../state/loaded';
 import { attempt } from '../ui/attempt';
-import { Lookups } from '../ui/loaded';
 import { INotificationAction, notify } from '../ui/notify';
-import { trans } from '../ui/translation';
-import { CommandIDs } from './commandIDs';
+import { ListName, ViewState } from '../ui/viewState';
 import type { Forms } from './forms';
+import { TPUMenu } from './menu';
 import { Opener } from './opener';
-import { ACTIONS } from './table';
 
-export class Actions {
+export class Actions implements IPanelActions {
   constructor(
     readonly model: TPUModel,
-    readonly view: PanelState,
+    readonly view: ViewState,
     private _commands: CommandRegistry,
-    /** The kernels of this Jupyter server. */
     readonly serverKernels: IServerKernels,
     examples: Pick<Examples, 'open'>,
     /** What a new TPU begins with. */
@@ -57,7 +63,6 @@ export class Actions {
   private _forms?: Forms;
   private _menu?: TPUMenu;
 
-  /** The forms and lists of pages. They are there when the panel is open, or the page of a TPU. */
   get forms(): Forms {
     return this._forms!;
   }
@@ -70,7 +75,6 @@ export class Actions {
     return this._forms;
   }
 
-  /** Opens the menu of a TPU, or of what is not about one, below a button. */
   openMenu(button: HTMLElement, tpu?: ITPU): void {
     this._menu ??= new TPUMenu(this._commands);
     if (tpu) {
@@ -80,7 +84,6 @@ export class Actions {
     }
   }
 
-  /** The button of a notification that brings the panel to the front. */
   get showTPU(): INotificationAction {
     return {
       label: trans.__('Show TPU'),
@@ -88,20 +91,17 @@ export class Actions {
     };
   }
 
-  /** Brings the panel to the front, if there is one. */
   openPanel(): void {
     if (this._commands.hasCommand(CommandIDs.open)) {
       void this._commands.execute(CommandIDs.open);
     }
   }
 
-  /** Whether the part of the extension that an action needs is there. */
   offers(action: Action): boolean {
     const command = ACTIONS[action].shownBy;
     return !command || this._commands.hasCommand(command);
   }
 
-  /** What can be done with a TPU now, the most common first. */
   available(tpu: ITPU): Action[] {
     const { model } = this;
     return availableActions(tpu, model.runningOn(tpu), model.tpus).filter(
@@ -109,7 +109,6 @@ export class Actions {
     );
   }
 
-  /** Does *action* to a TPU; an error becomes the TPU's failure, or a notification. */
   async act(action: Action, tpu: ITPU): Promise<void> {
     const begun = `${action} ${keyOf(tpu)}`;
     if (this._begun.has(begun)) {
@@ -126,7 +125,6 @@ export class Actions {
     }
   }
 
-  /** Opens the form with its earlier input, or with *request*; *hunt*: for a hunt. */
   async openCreateForm(
     request?: Partial<ICreateTPU>,
     hunt = false
@@ -142,26 +140,26 @@ export class Actions {
     this.view.show('create');
   }
 
-  /** Opens it for a TPU that waits in Google's queue. */
   async openQueueForm(): Promise<void> {
     await this.openCreateForm(undefined, true);
     this.forms.create.set('queued', true);
   }
 
-  /** Opens the form for a new environment, or for one that is to be changed. */
   async openConnectForm(tpu: ITPU, environment?: IEnvironment): Promise<void> {
     (await this.loadForms()).connect.openFor(tpu, environment);
     this.view.show('connect');
   }
 
-  /** Shows what is installed in an environment. */
   openPackages(tpu: ITPU, environment: IEnvironment): void {
     this.forms.packages.openFor(tpu, environment);
     this.view.show('packages');
   }
 
-  /** Shows a page with a list, which is loaded, in the panel. */
-  async openPage(page: keyof Forms['lists']): Promise<void> {
+  isPackageChange(operation: IOperation): boolean {
+    return this.forms.packages.isOf(operation);
+  }
+
+  async openPage(page: ListName): Promise<void> {
     this.openPanel();
     void (await this.loadForms()).lists[page].load();
     this.view.show(page);

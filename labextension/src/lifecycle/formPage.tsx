@@ -2,18 +2,20 @@
 
 import React, { RefObject, useEffect, useRef } from 'react';
 
-import { submit } from '../actions/questions';
+import { IPanelActions } from '../actions/panelActions';
 import { useActions } from '../actions/useActions';
-import { PACKAGES } from '../environments/packages';
-import { ConnectForm } from '../lifecycle/connectForm';
-import { CreateForm } from '../lifecycle/createForm';
-import { OtherZones } from '../lifecycle/otherZones';
+import { trans } from '../language/translation';
+import { failureText } from '../rest/failureText';
+import { keyOf } from '../rest/tpuRef';
 import { checkSetup } from '../setup/doctorDialogs';
-import { Alert, TextButton } from './elements';
-import { failureText } from './failures';
-import { IField } from './fields';
-import { PanelForm } from './listed';
-import { trans } from './translation';
+import { Alert, TextButton } from '../ui/elements';
+import { IField } from '../ui/fields';
+import { PanelForm } from '../ui/listed';
+import { PACKAGES } from '../ui/packages';
+import { approveCost } from './approval';
+import { ConnectForm } from './connectForm';
+import { CreateForm } from './createForm';
+import { OtherZones } from './otherZones';
 
 /** Checks what can keep a TPU from being created. */
 export function CheckSetup({ form }: { form?: CreateForm }) {
@@ -23,6 +25,22 @@ export function CheckSetup({ form }: { form?: CreateForm }) {
       {trans.__('Check Setup…')}
     </TextButton>
   );
+}
+
+/** Sends a form; the list then shows what it led to. */
+export async function submit(
+  { view }: IPanelActions,
+  form: CreateForm | ConnectForm
+): Promise<void> {
+  const isNew = form instanceof CreateForm;
+  const agreement = isNew ? await approveCost(form) : {};
+  const { fields } = form;
+  if (agreement && (await form.submit(agreement))) {
+    if (isNew) {
+      view.awaited = keyOf(fields as CreateForm['fields']);
+    }
+    view.show('list');
+  }
 }
 
 /** A form: its fields, why the server refused it, and the buttons. */

@@ -3,67 +3,73 @@
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { IAppTarget } from '../forwarding/target';
-import { Examples } from '../kernels/examples';
+import { CommandIDs } from '../actions/commandIDs';
+import { IOpener } from '../actions/panelActions';
+import { Example, Examples } from '../kernels/examples';
+import { IAppTarget } from '../model/appTarget';
 import { startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
-import { keyOf, TPURef } from '../model/resources';
-import { IEnvironment, ITPU } from '../rest/api';
+import { IEnvironment, IRun, ITPU } from '../rest/api';
+import { keyOf, TPURef } from '../rest/tpuRef';
 import { attempt } from '../ui/attempt';
-import { CommandIDs } from './commandIDs';
 
-/** Each opens something in a tab or a window, if the user does not cancel the question before it. */
-export class Opener {
+export class Opener implements IOpener {
   constructor(
     private _model: TPUModel,
     private _commands: CommandRegistry,
-    readonly examples: Pick<Examples, 'open'>
+    private _examples: Pick<Examples, 'open'>
   ) {}
 
-  /** Shows the page of a TPU. */
   async tpu(tpu: TPURef): Promise<void> {
     if (this._commands.hasCommand(CommandIDs.showTPU)) {
-      await this.show(CommandIDs.showTPU, { tpu: keyOf(tpu) });
+      await this._show(CommandIDs.showTPU, { tpu: keyOf(tpu) });
     }
   }
 
   async notebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
     const chosen = environment ?? startableEnvironments(tpu)[0];
     const kernelName = chosen?.pod_kernelspec
-      ? await (await import('./questions')).askNotebookKernel(chosen)
+      ? await (
+          await import('../kernels/kernelDialogs')
+        ).askNotebookKernel(chosen)
       : chosen?.kernelspec;
     if (kernelName) {
-      await this.show('notebook:create-new', { kernelName });
+      await this._show('notebook:create-new', { kernelName });
     }
   }
 
   async console(tpu: ITPU, environment?: IEnvironment): Promise<void> {
     const name = (environment ?? startableEnvironments(tpu)[0])?.kernelspec;
     if (name) {
-      await this.show('console:create', { kernelPreference: { name } });
+      await this._show('console:create', { kernelPreference: { name } });
     }
   }
 
-  /** Opens a terminal on a host. */
   async terminal(tpu: ITPU, host: number): Promise<void> {
     await this._model.send(tpu, async client => {
       const { name } = await client.openTerminal(tpu, host);
-      await this.show('terminal:create-new', { name });
+      await this._show('terminal:create-new', { name });
     });
   }
 
-  /** Shows the files of a host in a file browser. */
   async files(tpu: ITPU, host: number): Promise<void> {
-    await this.show(CommandIDs.showFiles, { tpu: keyOf(tpu), host });
+    await this._show(CommandIDs.showFiles, { tpu: keyOf(tpu), host });
   }
 
-  /** Shows a web app of a host: in a tab, or a window where there are no tabs. */
   async app(target: IAppTarget): Promise<void> {
-    await this.show(CommandIDs.showApp, target);
+    await this._show(CommandIDs.showApp, target);
+  }
+
+  example(name: string, environment: IEnvironment): Promise<void> {
+    return this._examples.open(name as Example, environment);
+  }
+
+  async run(run: IRun): Promise<void> {
+    await this._show(CommandIDs.showRun, { run });
   }
 
   /** Shows something by a command, whose arguments are JSON. */
-  show(command: string, args: object): Promise<void> {
+  private _show(command: string, args: object): Promise<void> {
     return attempt(
       this._commands.execute(command, args as ReadonlyPartialJSONObject)
     );

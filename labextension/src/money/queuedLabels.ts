@@ -1,7 +1,7 @@
 // What the panel says of requests that wait at Google.
 
-import { stateLabel } from '../panel/tpuLabels';
-import { trans } from '../ui/translation';
+import { trans } from '../language/translation';
+import { stateLabel } from '../model/tpuLabels';
 
 /** The state of a queued resource in a word. */
 export function queuedState(state: string): string {

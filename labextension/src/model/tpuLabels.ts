@@ -2,8 +2,8 @@
 
 import { PathExt } from '@jupyterlab/coreutils';
 
+import { clock, Tone, trans } from '../language/translation';
 import { IAcceleratorType, ICheckpoint, IHost, ITPU } from '../rest/api';
-import { clock, Tone, trans } from '../ui/translation';
 
 /** What a TPU does: by its cloud's name for that, where it has one of its own. */
 export function stateLabel(tpu: {

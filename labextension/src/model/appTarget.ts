@@ -2,8 +2,8 @@
 
 import { ReadonlyJSONObject } from '@lumino/coreutils';
 
-import { keyOf, TPURef } from '../model/resources';
 import { IApp } from '../rest/api';
+import { keyOf, TPURef } from '../rest/tpuRef';
 
 /** A port of a host, or a log folder for TensorBoard. */
 export interface IAppTarget extends ReadonlyJSONObject {

@@ -1,6 +1,6 @@
 // The rule for the names of TPUs.
 
-import { trans } from '../ui/translation';
+import { trans } from '../language/translation';
 
 /** The server's rule for names (`TPUName` in fleet/models/tpus.py; a test compares them). */
 export const NAME_PATTERN = '^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$';

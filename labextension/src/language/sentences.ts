@@ -4,7 +4,7 @@
 // or a label itself. Several sentences are translated one by one. What nothing matches stays English.
 // jupyter_tpu/terminal/sentences.py does the same for the command line.
 
-import { isolated } from './translation';
+import { isolated } from './isolated';
 
 /** A text with parameters. */
 interface ITemplate {

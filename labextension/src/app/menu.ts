@@ -6,10 +6,10 @@ import { Menu } from '@lumino/widgets';
 
 import { CommandIDs, GENERAL } from '../actions/commandIDs';
 import { ACTIONS } from '../actions/table';
+import { trans } from '../language/translation';
 import { Action, whyNotStoppable } from '../model/availableActions';
-import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
-import { trans } from '../ui/translation';
+import { keyOf } from '../rest/tpuRef';
 
 /** The actions of submenus. */
 const CHIPS: Action[] = ['chips', 'split', 'slices', 'profile', 'memory'];

@@ -1,4 +1,4 @@
-// Things that are shown together.
+// Things that are said together.
 
 /** Items with the same key, which stands before them, in the order of the first of each. */
 export function grouped<T, K>(

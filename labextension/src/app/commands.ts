@@ -1,6 +1,6 @@
 // The commands of the palette and the menus.
 
-import { ICommandPalette, InputDialog } from '@jupyterlab/apputils';
+import { ICommandPalette } from '@jupyterlab/apputils';
 import {
   addIcon,
   checkIcon,
@@ -11,14 +11,16 @@ import {
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
+import { CommandIDs, GENERAL } from '../actions/commandIDs';
+import { ACTIONS, actionLabel } from '../actions/table';
+import { trans } from '../language/translation';
 import { Action } from '../model/availableActions';
-import { keyOf } from '../model/resources';
-import { ICreateTPU, ITPU } from '../rest/api';
-import { trans } from '../ui/translation';
+import { ICreateTPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
+import { chooseTPU } from '../ui/chooseTPU';
+import { describe, NO_ARGUMENTS } from '../ui/described';
+import { ListName } from '../ui/viewState';
 import { Actions } from './actions';
-import { CommandIDs, describe, GENERAL, NO_ARGUMENTS } from './commandIDs';
-import type { Forms } from './forms';
-import { ACTIONS, actionLabel } from './table';
 
 /** Registers the commands of the palette and the menus. */
 export function addCommands(
@@ -44,7 +46,7 @@ export function addCommands(
   };
   const addPage = (
     id: string,
-    page: keyof Forms['lists'],
+    page: ListName,
     label: string,
     caption: string,
     icon?: LabIcon
@@ -179,21 +181,4 @@ function addAction(
       }
     }
   });
-}
-
-/** The only TPU, or the one that the user picks. */
-export async function chooseTPU(tpus: ITPU[]): Promise<ITPU | undefined> {
-  if (tpus.length < 2) {
-    return tpus[0];
-  }
-  const isConnected = (one: ITPU) => one.connection === 'connected';
-  const result = await InputDialog.getItem({
-    title: trans.__('Select a TPU'),
-    // Those in use first.
-    items: [
-      ...tpus.filter(isConnected),
-      ...tpus.filter(one => !isConnected(one))
-    ].map(keyOf)
-  });
-  return tpus.find(tpu => result.button.accept && keyOf(tpu) === result.value);
 }

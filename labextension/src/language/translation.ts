@@ -2,6 +2,7 @@
 
 import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 
+import { isolated } from './isolated';
 import type { Catalogue, Sentences } from './sentences';
 
 /** Puts *values* in for %1, %2 … */
@@ -21,13 +22,6 @@ const loaded: { trans: Strings; sentences: Sentences | null } = {
   },
   sentences: null
 };
-
-const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
-
-/** Keeps a name that is written from right to left from turning around what stands beside it. */
-export function isolated(value: string): string {
-  return RIGHT_TO_LEFT.test(value) ? `\u2068${value}\u2069` : value;
-}
 
 /** Names that are written from right to left turn nothing around. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as in JupyterLab's own signature

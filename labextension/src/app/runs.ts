@@ -1,26 +1,25 @@
 // What each action does, with the questions before it. Loaded with the first one.
 
+import { IPanelActions } from '../actions/panelActions';
 import { freeChips, splitChips } from '../chips/chipDialogs';
 import { download, upload } from '../files/transfers';
 import { askApp, openTunnel } from '../forwarding/portDialog';
-import { targetOf, targetOn } from '../forwarding/target';
 import { changeGuard } from '../guard/guardDialog';
 import { askRun } from '../jobs/commandDialogs';
-import { askProfile, notifyUntraced, showMemory } from '../jobs/profileDialogs';
+import { showMemory, trace } from '../jobs/profileDialogs';
 import { exampleTitles } from '../kernels/examples';
 import { addSlicesKernel } from '../kernels/sliceDialogs';
+import { trans } from '../language/translation';
 import { replaceTPU, reportFault } from '../lifecycle/repairDialogs';
+import { start } from '../lifecycle/startDialogs';
+import { targetOn } from '../model/appTarget';
 import { Action, startableEnvironments } from '../model/availableActions';
 import { openRay } from '../ray/rayDialogs';
-import { IKernel, IProfile, ITPU } from '../rest/api';
+import { ITPU } from '../rest/api';
 import { checkTPU } from '../setup/doctorDialogs';
 import { ask } from '../ui/formDialog';
-import { trans } from '../ui/translation';
-import type { Actions } from './actions';
-import { CommandIDs } from './commandIDs';
-import { start } from './questions';
 
-type Run = (tpu: ITPU, actions: Actions) => Promise<unknown>;
+type Run = (tpu: ITPU, actions: IPanelActions) => Promise<unknown>;
 
 export const RUNS: { [action in Action]: Run } = {
   connect,
@@ -58,38 +57,23 @@ export const RUNS: { [action in Action]: Run } = {
 };
 
 /** Continues with an incomplete environment, if there is one. */
-async function connect(tpu: ITPU, { model }: Actions): Promise<void> {
+async function connect(tpu: ITPU, { model }: IPanelActions): Promise<void> {
   const unfinished = tpu.environments.find(one => one.state === 'failed');
   await model.connect(tpu, unfinished ? { environment: unfinished.name } : {});
 }
 
 /** Asks for a command, and shows its output in a tab. */
-async function runCommand(tpu: ITPU, { model, open }: Actions): Promise<void> {
+async function runCommand(
+  tpu: ITPU,
+  { model, open }: IPanelActions
+): Promise<void> {
   const run = await askRun(tpu, model);
   if (run) {
-    await open.show(CommandIDs.showRun, { run });
+    await open.run(run);
   }
 }
 
-/** Traces a kernel, or all programs that use JAX on all hosts, and shows that. */
-export async function trace(
-  tpu: ITPU,
-  { model, open }: Actions,
-  kernel?: IKernel
-): Promise<void> {
-  const request = await askProfile(tpu, kernel);
-  const traced =
-    request &&
-    (await model.sendForApp(tpu, ({ profiles }) =>
-      profiles.start(tpu, request)
-    ));
-  if (traced) {
-    notifyUntraced(traced.operation.result as unknown as IProfile);
-    await open.app(targetOf(traced.app));
-  }
-}
-
-async function openExample(tpu: ITPU, { open }: Actions): Promise<void> {
+async function openExample(tpu: ITPU, { open }: IPanelActions): Promise<void> {
   const [environment] = startableEnvironments(tpu);
   const examples = exampleTitles();
   const asked = await ask({
@@ -107,11 +91,11 @@ async function openExample(tpu: ITPU, { open }: Actions): Promise<void> {
   });
   if (asked) {
     // After the dialog, which gives the focus back to where it was.
-    await open.examples.open(asked.example, environment);
+    await open.example(asked.example, environment);
   }
 }
 
-async function openPort(tpu: ITPU, { open }: Actions): Promise<void> {
+async function openPort(tpu: ITPU, { open }: IPanelActions): Promise<void> {
   const request = await askApp(tpu);
   if (request) {
     const { host, port } = request;
@@ -119,7 +103,10 @@ async function openPort(tpu: ITPU, { open }: Actions): Promise<void> {
   }
 }
 
-async function openTensorBoard(tpu: ITPU, { open }: Actions): Promise<void> {
+async function openTensorBoard(
+  tpu: ITPU,
+  { open }: IPanelActions
+): Promise<void> {
   const asked = await ask({
     title: trans.__('TensorBoard on %1', tpu.name),
     accept: trans.__('Open'),

@@ -1,9 +1,9 @@
 // What the panel says of failures.
 
-import { IFleetStatus, IProblem } from '../rest/api';
-import { Failure } from '../rest/failure';
-import { joined, problemLine } from './text';
-import { trans } from './translation';
+import { joined, problemLine } from '../language/text';
+import { trans } from '../language/translation';
+import { IFleetStatus, IProblem } from './api';
+import { Failure } from './failure';
 
 /** What stands in the way of something that is tried again without the user. */
 export function problemText(problem: IProblem): {

@@ -5,7 +5,7 @@ import { Poll } from '@lumino/polling';
 import { IHostLoad, ITPU, ITPULoad } from '../rest/api';
 import { TPUClient } from '../rest/client';
 import { Failure } from '../rest/failure';
-import { Store } from '../ui/store';
+import { Store } from '../state/observable';
 
 /** Milliseconds between two looks: at one TPU, and at each of a list. */
 export const EVERY = 2000;

@@ -1,6 +1,7 @@
 // The forms and lists of the panel's pages. They are loaded when the panel, or the page of a TPU, is
 // opened.
 
+import { IForms } from '../actions/panelActions';
 import { PackagesForm } from '../environments/packagesForm';
 import { ConnectForm } from '../lifecycle/connectForm';
 import { CreateDefaults } from '../lifecycle/createDefaults';
@@ -11,10 +12,10 @@ import { BudgetsForm } from '../money/budgetsForm';
 import { GrantsForm } from '../money/grantsForm';
 import { PriceList } from '../money/priceList';
 import { UsageList } from '../money/usageList';
-import { IChange, IPassTokens, IToken } from '../rest/api';
-import { ListForm } from '../ui/listForm';
+import { IChange } from '../rest/api';
+import { TokensForm } from '../setup/tokensForm';
 
-export class Forms {
+export class Forms implements IForms {
   constructor(
     private _model: TPUModel,
     private _defaults?: CreateDefaults
@@ -37,14 +38,7 @@ export class Forms {
   readonly usage = new UsageList(this._model.client.usage);
   readonly prices = new PriceList(this._model.client.prices);
   readonly queued = new QueuedList(this._model.client.queued);
-  /** Which tokens TPUs get: their names. Values never come here. */
-  readonly tokens = new ListForm<IPassTokens, IToken>({
-    empty: { names: [] },
-    complete: ({ names }) => names.length > 0,
-    list: () => this._model.client.tokens.list(),
-    add: body => this._model.client.tokens.passOn(body),
-    remove: name => this._model.client.tokens.remove(name)
-  });
+  readonly tokens = new TokensForm(this._model.client.tokens);
   /** What the pages with lists show, by their names. */
   readonly lists = {
     budgets: this.budgets.list,
@@ -54,6 +48,10 @@ export class Forms {
     tokens: this.tokens.list,
     usage: this.usage
   };
+
+  of<T extends object>(type: new (...args: never[]) => T): T {
+    return Object.values(this).find(one => one instanceof type);
+  }
 
   /** Loads what has changed, if it was loaded. */
   private _loadAgain(what: IChange['what']): void {

@@ -8,12 +8,12 @@ import {
 } from '@jupyterlab/application';
 import { ITranslator } from '@jupyterlab/translation';
 
+import { loadTranslation, translationLoaded } from '../language/translation';
+import { ServerChangeFeed } from '../model/changeFeed';
+import { TPUModel } from '../model/model';
 import { TPUClient } from '../rest/client';
+import { StoredIds } from '../state/storedIds';
 import { ITPUModel } from '../tokens';
-import { loadTranslation, translationLoaded } from '../ui/translation';
-import { ServerChangeFeed } from './changeFeed';
-import { TPUModel } from './model';
-import { StoredIds } from './storedIds';
 
 const plugin: JupyterFrontEndPlugin<TPUModel> = {
   id: 'jupyter-tpu:model',

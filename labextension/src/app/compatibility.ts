@@ -6,8 +6,8 @@ import {
 } from '@jupyterlab/application';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { notify } from './ui/notify';
-import { loadTranslation, trans } from './ui/translation';
+import { loadTranslation, trans } from '../language/translation';
+import { notify } from '../ui/notify';
 
 /** The oldest supported version of each application; newer ones of the same major version are, too. */
 export const SUPPORTED: { [application: string]: [number, number] } = {

@@ -12,9 +12,9 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ServerKernels } from '../kernels/serverKernels';
 import { CreateDefaults, ICreateDefaults } from '../lifecycle/createDefaults';
 import { TPUModel } from '../model/model';
-import { StoredIds } from '../model/storedIds';
-import { PanelState } from '../panel/panelState';
+import { StoredIds } from '../state/storedIds';
 import { ITPUActions, ITPUModel } from '../tokens';
+import { ViewState } from '../ui/viewState';
 import { Actions } from './actions';
 import { addCommands } from './commands';
 
@@ -38,7 +38,7 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
     );
     const actions = new Actions(
       model,
-      new PanelState(
+      new ViewState(
         new StoredIds(
           window.localStorage,
           `jupyter-tpu:folded:${serviceManager.serverSettings.baseUrl}`

@@ -1,5 +1,6 @@
 // What the panel says of operations and their steps.
 
+import { trans } from '../language/translation';
 import {
   ICopyResult,
   IOperation,
@@ -8,7 +9,6 @@ import {
   ISyncResult
 } from '../rest/api';
 import { kindTitles } from '../rest/operationKinds';
-import { trans } from '../ui/translation';
 
 /** What an operation does or has done: "Connecting my-tpu". */
 export function operationTitle(operation: IOperation): string {

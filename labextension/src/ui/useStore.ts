@@ -2,9 +2,7 @@
 
 import { useCallback, useSyncExternalStore } from 'react';
 
-import { Store } from './observable';
-
-export { Store, until, untilOr } from './observable';
+import { Store } from '../state/observable';
 
 /** Renders the component again when the store changes; *active*: whether it can be seen. */
 export function useStore<T extends Store>(store: T, active = true): T {

@@ -2,20 +2,31 @@
 
 import { Signal } from '@lumino/signaling';
 
-import type { TPUModel } from '../model/model';
-import { TPURef } from '../model/resources';
-import { StoredIds } from '../model/storedIds';
 import { IJob, IStartJob } from '../rest/api';
+import { TPUClient } from '../rest/client';
+import { TPURef } from '../rest/tpuRef';
+import { StoredIds } from '../state/storedIds';
+import { Resources } from './resources';
 
 /** Whether nothing happens to a job any more, as far as known. */
 export function isOver(job: IJob): boolean {
   return ['ended', 'failed', 'lost', 'stopped'].includes(job.state);
 }
 
+/** What they need of the model. */
+interface IJobModel extends Resources {
+  readonly client: Pick<TPUClient, 'jobs'>;
+  keep(made: { job: IJob }): void;
+  send(
+    tpu: TPURef,
+    request: (client: Pick<TPUClient, 'jobs'>) => Promise<void>
+  ): Promise<boolean>;
+}
+
 export class Jobs {
   /** unfinished: the jobs whose end is news, also for the next page. */
   constructor(
-    private _model: TPUModel,
+    private _model: IJobModel,
     private _unfinished: StoredIds
   ) {}
 

@@ -1,17 +1,20 @@
 // Which page of the panel is shown, and what is expanded.
 
-import { StoredIds } from '../model/storedIds';
-import { Store } from '../ui/store';
-import type { PageName } from './pages';
+import { Store } from '../state/observable';
+import { StoredIds } from '../state/storedIds';
 
 export type Shade = 'duty' | 'memory' | 'kernel';
 
-export type Page = 'list' | PageName;
+/** The pages that show a list of the server. */
+export type ListName =
+  'budgets' | 'grants' | 'prices' | 'queued' | 'tokens' | 'usage';
+
+export type Page = 'list' | 'connect' | 'create' | 'packages' | ListName;
 
 /** The ids of what is folded end so. */
 const FOLDED = '#folded';
 
-export class PanelState extends Store {
+export class ViewState extends Store {
   /** *folded* keeps what the user has folded, also when the page is loaded again. */
   constructor(private _folded = new StoredIds()) {
     super();
