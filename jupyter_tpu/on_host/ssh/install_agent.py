@@ -11,6 +11,9 @@ import zlib
 
 from ..agent.protocol.paths import base_folder
 
+#: Of all files, so that what Python has compiled of them fits them on each host that shares it.
+TIME = 315532800  # 1980, as in the archive
+
 
 def unpack(hash, data):
     """The folder of the agent with that *hash*, unpacked from *data* (`Bundle.data`).
@@ -25,7 +28,10 @@ def unpack(hash, data):
         goal = os.path.join(agents, hash)
         unpacked = tempfile.mkdtemp(dir=agents)
         try:
-            zipfile.ZipFile(io.BytesIO(zlib.decompress(data))).extractall(unpacked)
+            archive = zipfile.ZipFile(io.BytesIO(zlib.decompress(data)))
+            archive.extractall(unpacked)
+            for name in archive.namelist():
+                os.utime(os.path.join(unpacked, name), (TIME, TIME))
             with open(os.path.join(unpacked, "python"), "w") as file:
                 file.write(sys.executable)
             put_in_place(unpacked, goal)
