@@ -109,11 +109,12 @@ export async function runOnNewTPU(commands: Commands): Promise<void> {
       time,
       usd(most)
     );
-    await ask(
-      trans.__('Create a TPU and run %1 on it?', label),
-      [...quoteLines(quote), end].join('\n'),
-      trans.__('Create and Run')
-    );
+    const question = {
+      title: trans.__('Create a TPU and run %1 on it?', label),
+      text: end,
+      accept: trans.__('Create and Run')
+    };
+    await ask(question, ...quoteLines(quote));
   }
   await commands.runTask(
     trans.__('%1 on a new %2', label, type.name),
