@@ -1,8 +1,7 @@
 // When a TPU stops or deletes itself, in words.
 
 import { facts } from '../language/text';
-import { clock, trans } from '../language/translation';
-import { usd } from '../money/costLabels';
+import { clock, trans, usd } from '../language/translation';
 import { IGuard, ITPU } from '../rest/api';
 
 /** When a TPU stops or deletes itself. */

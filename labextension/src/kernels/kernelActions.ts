@@ -6,7 +6,6 @@ import { DestructiveAction } from '../model/availableActions';
 import { runningJobs } from '../model/jobs';
 import { TPUModel } from '../model/model';
 import { IKernel, ITPU } from '../rest/api';
-import { lossQuestion } from './lossLabels';
 import { IServerKernels } from './serverKernels';
 
 export class KernelActions implements IKernelActions {
@@ -77,6 +76,7 @@ export class KernelActions implements IKernelActions {
         }
       }
       if (action === 'delete' || action === 'stop') {
+        const { lossQuestion } = await import('./lossLabels');
         const { title, accept } = lossQuestion(action, tpu);
         const { askName } = await import('../ui/named');
         name ??= await askName(tpu, title, accept);

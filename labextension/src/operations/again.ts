@@ -2,7 +2,6 @@
 
 import { IPanelActions } from '../actions/panelActions';
 import { trans } from '../language/translation';
-import { CreateForm } from '../lifecycle/createForm';
 import { cancelQuestion } from '../model/operationLabels';
 import { ICreateTPU, IOperation } from '../rest/api';
 import { agreed } from '../ui/confirm';
@@ -24,12 +23,11 @@ export async function retry(
   actions: IPanelActions,
   operation: IOperation
 ): Promise<void> {
-  const { forms, model, view } = actions;
+  const { model, view } = actions;
   const tpu = model.tpuOf(operation);
   const hunt = model.hunts.get(operation.id);
   if (hunt) {
-    forms.of(CreateForm).fill(hunt.request.tpu, hunt.request);
-    await actions.openCreateForm();
+    await actions.openCreateForm(hunt.request.tpu, hunt.request);
   } else if (operation.kind === 'create' && !tpu) {
     await actions.openCreateForm(requestOf(actions, operation));
   } else if (tpu && operation.undeleted) {

@@ -78,7 +78,7 @@ export default function Panel() {
               label={trans.__('More')}
               hasPopup
               disabled={!usable}
-              onClick={event => actions.openMenu(event.currentTarget)}
+              onClick={event => void actions.openMenu(event.currentTarget)}
             />
           </>
         )}

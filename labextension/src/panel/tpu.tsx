@@ -62,7 +62,7 @@ function Row({ tpu, able, marked, name }: IProps) {
           label={trans.__('Actions for %1', name)}
           hasPopup
           disabled={able.length === 0}
-          onClick={event => actions.openMenu(event.currentTarget, tpu)}
+          onClick={event => void actions.openMenu(event.currentTarget, tpu)}
         />
       </div>
       <div className="jp-tpu-TPU-place" title={`${place}\n${tpu.meaning}`}>

@@ -156,7 +156,7 @@ function Known({ seen, tpu }: ITPUProps & { seen: boolean }) {
             label={trans.__('Actions for %1', tpu.name)}
             hasPopup
             disabled={able.length === 0}
-            onClick={event => actions.openMenu(event.currentTarget, tpu)}
+            onClick={event => void actions.openMenu(event.currentTarget, tpu)}
           />
         </span>
       </div>

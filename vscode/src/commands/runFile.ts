@@ -2,8 +2,7 @@
 
 import * as vscode from 'vscode';
 
-import { trans } from '../../../labextension/src/language/translation';
-import { usd } from '../../../labextension/src/money/costLabels';
+import { trans, usd } from '../../../labextension/src/language/translation';
 import { INode } from '../nodes';
 import { ask, Commands, must, refOf } from './context';
 import {
