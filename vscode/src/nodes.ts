@@ -130,7 +130,7 @@ function tpuNode(tpu: ITPU, resources: Resources, now: Date): INode {
   const price = tpu.state === 'READY' && tpu.cost.usd_per_hour !== 0;
   return {
     id: key,
-    label: tpu.name,
+    label: resources.nameOf(tpu),
     description: [
       status.label,
       tpu.type,

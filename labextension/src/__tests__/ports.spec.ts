@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { isLoopback, reachableAddress } from '../forwarding/address';
-import { portProblem } from '../forwarding/portDialog';
+import { portProblem } from '../forwarding/portLabels';
 import { targetKey, targetOf } from '../model/appTarget';
 import { TPUClient } from '../rest/client';
 import {

@@ -13,6 +13,7 @@ import {
   IKernel,
   IOperation,
   IRun,
+  IStartHunt,
   ISharedFolder,
   ISharedFolders,
   ISyncResult,
@@ -49,11 +50,14 @@ export interface IPanelActions {
   /** Does *action* to a TPU; an error becomes the TPU's failure, or a notification. */
   act(action: Action, tpu: ITPU): Promise<void>;
   /** Opens the menu of a TPU, or of what is not about one, below a button. */
-  openMenu(button: HTMLElement, tpu?: ITPU): void;
+  openMenu(button: HTMLElement, tpu?: ITPU): Promise<void>;
 
   loadForms(): Promise<IForms>;
-  /** Opens the form with its earlier input, or with *request*; *hunt*: for a hunt. */
-  openCreateForm(request?: Partial<ICreateTPU>, hunt?: boolean): Promise<void>;
+  /** Opens the form with its earlier input, or with *request*; *hunt*: for a hunt, or for this one. */
+  openCreateForm(
+    request?: Partial<ICreateTPU>,
+    hunt?: boolean | IStartHunt
+  ): Promise<void>;
   /** Opens it for a TPU that waits in Google's queue. */
   openQueueForm(): Promise<void>;
   /** Opens the form for a new environment, or for one that is to be changed. */

@@ -3,13 +3,15 @@
 import { CommandRegistry } from '@lumino/commands';
 
 import { CommandIDs } from '../actions/commandIDs';
-import { IPanelActions } from '../actions/panelActions';
+import {
+  ICopyActions,
+  IKernelActions,
+  IPanelActions
+} from '../actions/panelActions';
 import { ACTIONS } from '../actions/table';
-import { CopyActions } from '../files/copyActions';
 import { ShareActions } from '../files/shareActions';
 import { JobActions } from '../jobs/jobActions';
 import { Examples } from '../kernels/examples';
-import { KernelActions } from '../kernels/kernelActions';
 import { IServerKernels } from '../kernels/serverKernels';
 import { trans } from '../language/translation';
 import type { CreateDefaults } from '../lifecycle/createDefaults';
@@ -21,15 +23,17 @@ import {
   IEnvironment,
   IFoundPythons,
   IOperation,
+  IStartHunt,
   ITPU
 } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
+import { later } from '../state/later';
 import { Lookups } from '../state/loaded';
 import { attempt } from '../ui/attempt';
 import { INotificationAction, notify } from '../ui/notify';
 import { ListName, ViewState } from '../ui/viewState';
 import type { Forms } from './forms';
-import { TPUMenu } from './menu';
+import type { TPUMenu } from './menu';
 import { Opener } from './opener';
 
 export class Actions implements IPanelActions {
@@ -42,20 +46,26 @@ export class Actions implements IPanelActions {
     /** What a new TPU begins with. */
     private _defaults?: CreateDefaults
   ) {
-    this.copies = new CopyActions(model);
+    this.copies = later(async () => {
+      const { CopyActions } = await import('../files/copyActions');
+      return new CopyActions(model);
+    });
     this.open = new Opener(model, _commands, examples);
-    this.kernels = new KernelActions(model, serverKernels);
+    this.kernels = later(async () => {
+      const { KernelActions } = await import('../kernels/kernelActions');
+      return new KernelActions(model, serverKernels);
+    });
     this.jobs = new JobActions(model, view, _commands);
     this.loads = new Loads(model.client.metrics);
     this.foundPythons = new Lookups(tpu => model.client.pythons.list(tpu));
     this.shares = new ShareActions(model);
   }
 
-  readonly copies: CopyActions;
+  readonly copies: ICopyActions;
   readonly loads: Loads;
   readonly foundPythons: Lookups<IFoundPythons>;
   readonly jobs: JobActions;
-  readonly kernels: KernelActions;
+  readonly kernels: IKernelActions;
   readonly open: Opener;
   readonly shares: ShareActions;
   /** Actions whose questions or requests are not answered yet. */
@@ -75,7 +85,8 @@ export class Actions implements IPanelActions {
     return this._forms;
   }
 
-  openMenu(button: HTMLElement, tpu?: ITPU): void {
+  async openMenu(button: HTMLElement, tpu?: ITPU): Promise<void> {
+    const { TPUMenu } = await import('./menu');
     this._menu ??= new TPUMenu(this._commands);
     if (tpu) {
       this._menu.openFor(button, this.available(tpu), tpu);
@@ -127,13 +138,13 @@ export class Actions implements IPanelActions {
 
   async openCreateForm(
     request?: Partial<ICreateTPU>,
-    hunt = false
+    hunt: boolean | IStartHunt = false
   ): Promise<void> {
     const { create } = await this.loadForms();
     if (request) {
-      create.fill(request);
+      create.fill(request, typeof hunt === 'object' ? hunt : undefined);
     }
-    if (hunt) {
+    if (hunt === true) {
       create.set('hunt', true);
     }
     void this.model.loadCatalog();

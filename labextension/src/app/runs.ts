@@ -13,7 +13,11 @@ import { trans } from '../language/translation';
 import { replaceTPU, reportFault } from '../lifecycle/repairDialogs';
 import { start } from '../lifecycle/startDialogs';
 import { targetOn } from '../model/appTarget';
-import { Action, startableEnvironments } from '../model/availableActions';
+import {
+  Action,
+  connectRequest,
+  startableEnvironments
+} from '../model/availableActions';
 import { openRay } from '../ray/rayDialogs';
 import { ITPU } from '../rest/api';
 import { checkTPU } from '../setup/doctorDialogs';
@@ -22,7 +26,7 @@ import { ask } from '../ui/formDialog';
 type Run = (tpu: ITPU, actions: IPanelActions) => Promise<unknown>;
 
 export const RUNS: { [action in Action]: Run } = {
-  connect,
+  connect: (tpu, { model }) => model.connect(tpu, connectRequest(tpu)),
   notebook: (tpu, { open }) => open.notebook(tpu),
   console: (tpu, { open }) => open.console(tpu),
   example: openExample,
@@ -55,12 +59,6 @@ export const RUNS: { [action in Action]: Run } = {
   detach: (tpu, { kernels }) => kernels.destroy('detach', tpu),
   delete: (tpu, { kernels }) => kernels.destroy('delete', tpu)
 };
-
-/** Continues with an incomplete environment, if there is one. */
-async function connect(tpu: ITPU, { model }: IPanelActions): Promise<void> {
-  const unfinished = tpu.environments.find(one => one.state === 'failed');
-  await model.connect(tpu, unfinished ? { environment: unfinished.name } : {});
-}
 
 /** Asks for a command, and shows its output in a tab. */
 async function runCommand(

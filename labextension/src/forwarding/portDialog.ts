@@ -3,9 +3,14 @@
 import { IPanelActions } from '../actions/panelActions';
 import { trans } from '../language/translation';
 import { IApp, IOpenTunnel, ITPU, ITunnel } from '../rest/api';
-import { confirm } from '../ui/confirm';
+import { agreed } from '../ui/confirm';
 import { hostField } from '../ui/fields';
 import { ask } from '../ui/formDialog';
+import {
+  closeAppQuestion,
+  closeTunnelQuestion,
+  portProblem
+} from './portLabels';
 
 /** Asks for a port of a host, for the host where there are several, and for a tunnel's local port. */
 async function askPort(
@@ -68,29 +73,14 @@ export async function openTunnel(
   }
 }
 
-/** Why it is not a port; "" if it is one. */
-export function portProblem(text: string): string {
-  const port = /^\d+$/.test(text) ? Number(text) : 0;
-  return port >= 1 && port <= 65535
-    ? ''
-    : trans.__('Enter a number from 1 to 65535.');
-}
-
 /** Closes a web app; asks first where that ends its server on the host. */
 export async function closeApp(
   { model }: IPanelActions,
   tpu: ITPU,
-  { id, kind, name }: IApp
+  app: IApp
 ): Promise<void> {
-  const agreed =
-    kind !== 'tensorboard' ||
-    (await confirm(
-      trans.__('Close %1?', name),
-      trans.__('TensorBoard stops on the host. Your logs are kept.'),
-      trans.__('Close')
-    ));
-  if (agreed) {
-    await model.close(tpu, id, ({ apps }) => apps.close(id));
+  if (await agreed(closeAppQuestion(app))) {
+    await model.close(tpu, app.id, ({ apps }) => apps.close(app.id));
   }
 }
 
@@ -98,20 +88,10 @@ export async function closeApp(
 export async function closeTunnel(
   { model }: IPanelActions,
   tpu: ITPU,
-  { connections, id, port }: ITunnel
+  tunnel: ITunnel
 ): Promise<void> {
-  const agreed =
-    connections === 0 ||
-    (await confirm(
-      trans.__('Close the tunnel to port %1?', port),
-      trans._n(
-        'This ends %1 connection.',
-        'This ends %1 connections.',
-        connections
-      ),
-      trans.__('Close')
-    ));
-  if (agreed) {
+  const { id } = tunnel;
+  if (await agreed(closeTunnelQuestion(tunnel))) {
     await model.close(tpu, id, ({ tunnels }) => tunnels.close(tpu, id));
   }
 }

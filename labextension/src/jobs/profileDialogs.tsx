@@ -4,8 +4,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
 import { IPanelActions } from '../actions/panelActions';
-import { portProblem } from '../forwarding/portDialog';
-import { sizeLabel } from '../forwarding/portLabels';
+import { portProblem, sizeLabel } from '../forwarding/portLabels';
 import { hostNumbers } from '../language/hostRanges';
 import { trans } from '../language/translation';
 import { targetOf } from '../model/appTarget';

@@ -3,9 +3,9 @@
 
 import { IKernelActions } from '../actions/panelActions';
 import { DestructiveAction } from '../model/availableActions';
-import { isOver } from '../model/jobs';
+import { runningJobs } from '../model/jobs';
 import { TPUModel } from '../model/model';
-import { IJob, IKernel, ITPU } from '../rest/api';
+import { IKernel, ITPU } from '../rest/api';
 import { IServerKernels } from './serverKernels';
 
 export class KernelActions implements IKernelActions {
@@ -54,7 +54,7 @@ export class KernelActions implements IKernelActions {
     tpu: ITPU,
     environment = ''
   ): Promise<void> {
-    const { confirmDestructive, question } = await dialogs();
+    const { confirmDestructive } = await dialogs();
     // Loaded even if none is known: one may have been started a moment ago. Not loaded from a TPU
     // that is not connected: the user would have to wait.
     let kernels: IKernel[] | null = tpu.kernels > 0 ? null : [];
@@ -62,7 +62,7 @@ export class KernelActions implements IKernelActions {
       kernels = await this.load(tpu);
     }
     const apps = this._model.apps(tpu).length;
-    let jobs = environment ? [] : this._runningJobs(tpu);
+    let jobs = environment ? [] : runningJobs(this._model, tpu);
     let name: string | null | undefined;
     for (;;) {
       if (environment && kernels) {
@@ -76,7 +76,8 @@ export class KernelActions implements IKernelActions {
         }
       }
       if (action === 'delete' || action === 'stop') {
-        const { title, accept } = question(action, tpu);
+        const { lossQuestion } = await import('./lossLabels');
+        const { title, accept } = lossQuestion(action, tpu);
         const { askName } = await import('../ui/named');
         name ??= await askName(tpu, title, accept);
         if (name === null) {
@@ -102,7 +103,7 @@ export class KernelActions implements IKernelActions {
         kernels = (await this.load(tpu)) ?? [];
       } else if (refused === 'JOBS_RUNNING') {
         await this._model.refresh(false);
-        jobs = this._runningJobs(tpu);
+        jobs = runningJobs(this._model, tpu);
       }
       const again =
         (refused === 'KERNELS_RUNNING' && kernels?.length) ||
@@ -111,10 +112,6 @@ export class KernelActions implements IKernelActions {
         return;
       }
     }
-  }
-
-  private _runningJobs(tpu: ITPU): IJob[] {
-    return this._model.jobs.of(tpu).filter(one => !isOver(one));
   }
 }
 

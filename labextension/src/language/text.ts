@@ -18,3 +18,10 @@ export function problemLine(
 ): string {
   return joined(' ', problem?.message, problem?.hint);
 }
+
+/** What is asked before something is done: with what it means, and the button that agrees. */
+export interface IQuestion {
+  title: string;
+  text: string;
+  accept: string;
+}

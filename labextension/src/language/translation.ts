@@ -153,3 +153,15 @@ export function clock(time: string, now = new Date()): string {
     minute: '2-digit'
   });
 }
+
+/** "$9.60", "$12,345". */
+export function usd(amount: number): string {
+  const digits = amount < 1000 ? 2 : 0;
+  return amount.toLocaleString(language, {
+    style: 'currency',
+    currency: 'USD',
+    currencyDisplay: 'narrowSymbol',
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits
+  });
+}

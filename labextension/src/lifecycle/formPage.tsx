@@ -115,7 +115,7 @@ function NoCapacity({ form }: { form: CreateForm }) {
   return (
     <>
       <OtherZones
-        form={form}
+        catalog={form.catalog}
         request={form.request}
         onPick={zone => form.set('zone', zone)}
       />

@@ -13,6 +13,14 @@ export function isOver(job: IJob): boolean {
   return ['ended', 'failed', 'lost', 'stopped'].includes(job.state);
 }
 
+/** The jobs of a TPU that have not ended, the newest first. */
+export function runningJobs(resources: Resources, tpu: TPURef): IJob[] {
+  return resources
+    .jobsOf(tpu)
+    .filter(one => !isOver(one))
+    .reverse();
+}
+
 /** What they need of the model. */
 interface IJobModel extends Resources {
   readonly client: Pick<TPUClient, 'jobs'>;

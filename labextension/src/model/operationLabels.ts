@@ -1,5 +1,6 @@
 // What the panel says of operations and their steps.
 
+import { IQuestion } from '../language/text';
 import { trans } from '../language/translation';
 import {
   ICopyResult,
@@ -76,6 +77,26 @@ function shareTitles(
     };
   }
   return kindTitles('share', name);
+}
+
+/** What is asked before an operation is cancelled; null: nothing. */
+export function cancelQuestion({ kind, tpu }: IOperation): IQuestion | null {
+  switch (kind) {
+    case 'create':
+      return {
+        title: trans.__('Stop creating %1?', tpu),
+        text: trans.__('Everything created so far is deleted.'),
+        accept: trans.__('Stop Creating')
+      };
+    case 'hunt':
+      return {
+        title: trans.__('Stop the hunt for %1?', tpu),
+        text: trans.__('What it has begun is deleted.'),
+        accept: trans.__('Stop Hunt')
+      };
+    default:
+      return null;
+  }
 }
 
 /** "Installing JAX · 2 of 4 hosts" */

@@ -1,5 +1,6 @@
 // TPUs, operations and kernels as the server has described them: answers and events in, one state out.
 
+import { facts } from '../language/text';
 import {
   IApp,
   IChange,
@@ -50,6 +51,12 @@ export class Resources extends Store {
       (a, b) => a.name.localeCompare(b.name) || a.zone.localeCompare(b.zone)
     );
     return this._sorted;
+  }
+
+  /** A TPU's name, with its zone where two have the same. */
+  nameOf({ name, zone }: TPURef): string {
+    const isTwin = (one: ITPU) => one.name === name && one.zone !== zone;
+    return this.tpus.some(isTwin) ? facts(name, zone) : name;
   }
 
   tpu(key: string): ITPU | undefined {

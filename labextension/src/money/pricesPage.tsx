@@ -4,14 +4,14 @@ import React from 'react';
 
 import { useActions } from '../actions/useActions';
 import { facts } from '../language/text';
-import { clock, trans } from '../language/translation';
+import { clock, trans, usd } from '../language/translation';
 import { tierLabel } from '../model/tpuLabels';
 import { IChipPrice, ITPU } from '../rest/api';
 import { TextButton } from '../ui/elements';
 import { Listed, PanelForm, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
 import { useStore } from '../ui/useStore';
-import { PRICES, usd } from './costLabels';
+import { PRICES } from './costLabels';
 import { PriceList } from './priceList';
 
 export function PricesPage() {

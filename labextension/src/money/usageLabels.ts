@@ -1,10 +1,9 @@
 // Who has which TPUs, in words.
 
 import { facts } from '../language/text';
-import { Tone, trans } from '../language/translation';
+import { Tone, trans, usd } from '../language/translation';
 import { stateLabel } from '../model/tpuLabels';
 import { IOwnerUsage, IUsedTPU } from '../rest/api';
-import { usd } from './costLabels';
 import { queuedState } from './queuedLabels';
 
 /** Whose it is. */

@@ -97,7 +97,7 @@ function Used({ used }: { used: IUsedTPU }) {
             icon={ellipsesIcon}
             label={trans.__('Actions for %1', used.name)}
             hasPopup
-            onClick={event => actions.openMenu(event.currentTarget, tpu)}
+            onClick={event => void actions.openMenu(event.currentTarget, tpu)}
           />
         ) : (
           used.kind === 'queued' &&

@@ -2,24 +2,18 @@
 
 import { IPanelActions } from '../actions/panelActions';
 import { trans } from '../language/translation';
-import { CreateForm } from '../lifecycle/createForm';
+import { cancelQuestion } from '../model/operationLabels';
 import { ICreateTPU, IOperation } from '../rest/api';
-import { confirm } from '../ui/confirm';
+import { agreed } from '../ui/confirm';
 
 /** Cancels an operation; asks first where that deletes a TPU. */
 export async function cancel(
   { model }: IPanelActions,
   operation: IOperation
 ): Promise<void> {
-  const agreed =
-    operation.kind !== 'create' ||
-    (await confirm(
-      trans.__('Stop creating %1?', operation.tpu),
-      trans.__('Everything created so far is deleted.'),
-      trans.__('Stop Creating'),
-      { cancel: trans.__('Continue') }
-    ));
-  if (agreed) {
+  // The panel stops a hunt without a question.
+  const question = operation.kind === 'create' && cancelQuestion(operation);
+  if (await agreed(question, { cancel: trans.__('Continue') })) {
     await model.cancel(operation);
   }
 }
@@ -29,12 +23,11 @@ export async function retry(
   actions: IPanelActions,
   operation: IOperation
 ): Promise<void> {
-  const { forms, model, view } = actions;
+  const { model, view } = actions;
   const tpu = model.tpuOf(operation);
   const hunt = model.hunts.get(operation.id);
   if (hunt) {
-    forms.of(CreateForm).fill(hunt.request.tpu, hunt.request);
-    await actions.openCreateForm();
+    await actions.openCreateForm(hunt.request.tpu, hunt.request);
   } else if (operation.kind === 'create' && !tpu) {
     await actions.openCreateForm(requestOf(actions, operation));
   } else if (tpu && operation.undeleted) {

@@ -15,7 +15,6 @@ import { FileResult } from '../files/resultView';
 import { SyncSummary } from '../files/syncView';
 import { HuntAttempts, HuntOutlook } from '../hunts/huntView';
 import { trans } from '../language/translation';
-import { CreateForm } from '../lifecycle/createForm';
 import { OtherZones } from '../lifecycle/otherZones';
 import {
   currentStep,
@@ -150,7 +149,7 @@ function ElsewhereLinks({ operation }: IProps) {
   const request = actions.model.createRequest(operation);
   return request ? (
     <OtherZones
-      form={actions.forms.of(CreateForm)}
+      catalog={actions.model.catalog}
       request={request}
       onPick={zone => void createElsewhere(actions, operation, zone)}
     />

@@ -78,7 +78,7 @@ export default function Panel() {
               label={trans.__('More')}
               hasPopup
               disabled={!usable}
-              onClick={event => actions.openMenu(event.currentTarget)}
+              onClick={event => void actions.openMenu(event.currentTarget)}
             />
           </>
         )}
@@ -232,11 +232,11 @@ function Loaded(props: {
             {alerted.map(tpu => (
               <section
                 key={keyOf(tpu)}
-                aria-label={trans.__('Problems of %1', tpu.name)}
+                aria-label={trans.__('Problems of %1', model.nameOf(tpu))}
               >
                 {tpus.length > 1 && (
                   <Link onClick={() => void actions.open.tpu(tpu)}>
-                    {tpu.name}
+                    {model.nameOf(tpu)}
                   </Link>
                 )}
                 <Alerts tpu={tpu} />

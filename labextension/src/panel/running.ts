@@ -42,7 +42,7 @@ export function addRunning(
     }
   });
   const item = (tpu: ITPU): IRunningSessions.IRunningItem => ({
-    label: () => tpu.name,
+    label: () => model.nameOf(tpu),
     labelTitle: () => `${tpu.type} · ${tpu.zone}`,
     detail: () =>
       facts(

@@ -49,6 +49,7 @@ export function TPUList({ tpus }: { tpus: ITPU[] }) {
           <TPU
             key={keyOf(tpu)}
             tpu={tpu}
+            name={model.nameOf(tpu)}
             able={actions.available(tpu)}
             marked={tpu.emulated && !model.catalog?.emulated}
           />

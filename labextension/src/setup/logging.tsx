@@ -2,9 +2,8 @@
 
 import React from 'react';
 
-import { trans } from '../language/translation';
+import { trans, usd } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { usd } from '../money/costLabels';
 import { ITPU, ITPULogging } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { notify } from '../ui/notify';

@@ -24,11 +24,10 @@ import {
   kernelStateLabel
 } from '../kernels/kernelLabels';
 import { facts, joined, problemLine } from '../language/text';
-import { ago, clock, Tone, trans } from '../language/translation';
+import { ago, clock, Tone, trans, usd } from '../language/translation';
 import { whyNotStoppable } from '../model/availableActions';
 import { IKnownLoad } from '../model/loads';
 import { linkLabel, tierLabel } from '../model/tpuLabels';
-import { usd } from '../money/costLabels';
 import { Price } from '../money/price';
 import { IHost, IKernel } from '../rest/api';
 import { failureText } from '../rest/failureText';

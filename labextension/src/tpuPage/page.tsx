@@ -45,7 +45,7 @@ export function pageTab(
   const { name, zone } = refOf(tpu);
   return createTab(new TPUPage(tpu, actions), {
     id: `jp-tpu-page-${tpu.replace('/', '-')}`,
-    label: name,
+    label: actions.model.nameOf({ name, zone }),
     caption: trans.__('TPU %1 in %2', name, zone)
   });
 }
@@ -140,7 +140,7 @@ function Known({ seen, tpu }: ITPUProps & { seen: boolean }) {
   return (
     <>
       <div className="jp-tpu-Page-head">
-        <h2 title={keyOf(tpu)}>{tpu.name}</h2>
+        <h2 title={keyOf(tpu)}>{model.nameOf(tpu)}</h2>
         {tpu.emulated && <Emulated />}
         <StateLabel tone={status.tone}>{status.label}</StateLabel>
         {tpu.kernels > 0 && <span>{kernelCountLabel(tpu.kernels)}</span>}
@@ -156,7 +156,7 @@ function Known({ seen, tpu }: ITPUProps & { seen: boolean }) {
             label={trans.__('Actions for %1', tpu.name)}
             hasPopup
             disabled={able.length === 0}
-            onClick={event => actions.openMenu(event.currentTarget, tpu)}
+            onClick={event => void actions.openMenu(event.currentTarget, tpu)}
           />
         </span>
       </div>

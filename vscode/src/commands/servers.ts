@@ -24,13 +24,13 @@ export async function stopServer({ session }: Commands): Promise<void> {
     throw new Error(trans.__('No Jupyter server is used.'));
   }
   const { url } = connection.client.server;
-  await ask(
-    trans.__('Stop the Jupyter server at %1?', new URL(url).host),
-    trans.__(
+  await ask({
+    title: trans.__('Stop the Jupyter server at %1?', new URL(url).host),
+    text: trans.__(
       'Kernels on TPUs continue, and the next server has them again. Local kernels end. No attempt of a hunt begins until a server runs.'
     ),
-    trans.__('Stop')
-  );
+    accept: trans.__('Stop')
+  });
   await connection.client.shutDown();
 }
 
