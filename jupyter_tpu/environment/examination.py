@@ -177,7 +177,7 @@ def _ports(address: str) -> dict[str, Any]:
 #: Seconds for a host to look, and to end processes in addition to the patience with them.
 LOOK, END = 30.0, 60.0
 
-_PROGRAM = "on_host.chips.holders"
+_PROGRAM = "chips.holders"
 
 
 async def held_chips(host: RemoteHost) -> HeldChips:
@@ -216,7 +216,5 @@ async def describe_machine(host: RemoteHost) -> Machine:
     """What a machine says before it is attached. Raises NO_PYTHON, ENVIRONMENT, UNREACHABLE,
     TIMEOUT.
     """
-    machine: Machine = await call(
-        host, "describe_machine", timeout=FACTS, main="on_host.chips.machine"
-    )
+    machine: Machine = await call(host, "describe_machine", timeout=FACTS, main="chips.machine")
     return machine

@@ -27,7 +27,7 @@ __all__ = [
     "ANSWER", "COLLECTING", "KernelMemory", "TracedKernel", "WrittenTrace", "finish_run",
     "make_folder", "profile_memory", "trace",
 ]  # fmt: skip
-_PROGRAM: dict[str, Any] = {"main": "on_host.profiles.main"}
+_PROGRAM: dict[str, Any] = {"main": "profiles.main"}
 
 
 class TracedKernel(Struct, frozen=True, kw_only=True):

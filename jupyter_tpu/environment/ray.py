@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from ..concurrency import gather_or_cancel
 from ..errors import Reason, TPUError
+from ..on_host.packing import argument
 from ..on_host.ray.node import known_addresses
-from ..ssh.host_program import argument
 from ..wording import hosts_text, phrase
 from .host_answers import RayOnHost, RayState
 from .models import RemoteHost
@@ -95,7 +95,7 @@ def variables(
     emulated_chips: of each host, if they are emulated; Ray finds real ones.
     """
     settings = {
-        PROGRAM: argument("on_host.ray.node"),
+        PROGRAM: argument("ray.node"),
         "JUPYTER_TPU_RAY_PORTS": ",".join(map(str, hosts[0].ports)),
         "RAY_AUTH_TOKEN": token,
     }

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ConnectionLost, Reason, TPUError, error_for
-from ..ssh.host_program import COMMAND, NO_PYTHON, program
+from ..on_host.packing import program
+from ..ssh.host_program import COMMAND, NO_PYTHON
 from ..ssh.host_values import InvalidAnswer, checked, decoded
 from .host_answers import ANSWERS, Failed, Said
 from .models import RemoteHost
@@ -29,14 +30,14 @@ async def call(
     part: Callable[[float], None] = lambda part: None,
     timeout: float,
     attempts: int = 1,
-    main: str = "on_host.environments.main",
+    main: str = "environments.main",
     **arguments: Any,
 ) -> Any:
     """The function's result.
 
     Parameters
     ----------
-    main: the program with the function, as `host_program.program` takes it.
+    main: the program with the function, as `packing.program` takes it.
     log: receives the function's log lines.
     part: receives its progress, 0 to 1.
     timeout: seconds, of one attempt.

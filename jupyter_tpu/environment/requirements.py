@@ -9,8 +9,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-from ..on_host.agent.bundle import Bundle
 from ..on_host.environments.indexes import OPTIONS
+from ..on_host.packing import Bundle
 from .models import EnvironmentSpec
 
 

@@ -18,8 +18,8 @@ from local_host import LocalHost
 from waiting import eventually
 
 from jupyter_tpu.errors import TPUError
-from jupyter_tpu.on_host.agent.bundle import PACKAGE, bundle
 from jupyter_tpu.on_host.agent.protocol import requests
+from jupyter_tpu.on_host.packing import PACKAGE, agent_bundle
 
 pytestmark = pytest.mark.asyncio
 
@@ -63,11 +63,11 @@ async def host() -> AsyncIterator[LocalHost]:
 
 
 def sources(host: LocalHost) -> str:
-    return str(host.home / ".jupyter-tpu/agent" / bundle().hash)
+    return str(host.home / ".jupyter-tpu/agent" / agent_bundle().hash)
 
 
 def log(host: LocalHost) -> Path:
-    return host.home / ".jupyter-tpu/run" / f"{bundle().hash}.log"
+    return host.home / ".jupyter-tpu/run" / f"{agent_bundle().hash}.log"
 
 
 async def up(host: LocalHost) -> dict:

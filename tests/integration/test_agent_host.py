@@ -20,7 +20,6 @@ from local_host import LocalHost, fill_disk, umask_of
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.on_host.agent.bundle import bundle
 from jupyter_tpu.on_host.agent.daemon import keepers as daemon_keepers
 from jupyter_tpu.on_host.agent.protocol import frames, messages, requests
 from jupyter_tpu.on_host.agent.protocol.declarations import Request
@@ -36,6 +35,7 @@ from jupyter_tpu.on_host.agent.protocol.journal import Journal, State
 from jupyter_tpu.on_host.agent.protocol.paths import keeper_socket
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
 from jupyter_tpu.on_host.agent.protocol.pump import JournalDisconnected, Pump
+from jupyter_tpu.on_host.packing import agent_bundle
 
 pytestmark = pytest.mark.asyncio
 
@@ -78,10 +78,10 @@ async def kernel(host: LocalHost, state: str) -> dict:
 
 async def test_it_is_uploaded_once_and_then_found(host):
     agent = await host.agent()
-    assert agent.hello["agent"] == bundle().hash
+    assert agent.hello["agent"] == agent_bundle().hash
     assert host.commands == 2
     first = host.uploaded
-    assert len(bundle().data) < first < len(bundle().data) + 5000
+    assert len(agent_bundle().data) < first < len(agent_bundle().data) + 5000
     await agent.close()
     await host.agent()
     assert host.commands == 3
@@ -155,7 +155,7 @@ async def test_two_that_come_at_once_share_one_daemon(host):
     ours, theirs = await asyncio.gather(host.agent(), other.agent())
     assert ours.hello["pid"] == theirs.hello["pid"]
     await other.close()
-    assert ours.hello["agent"] == bundle().hash
+    assert ours.hello["agent"] == agent_bundle().hash
 
 
 async def test_a_daemon_that_is_about_to_end_is_followed_by_another(host):
@@ -170,13 +170,13 @@ async def test_a_daemon_that_is_about_to_end_is_followed_by_another(host):
         await eventually(lambda: [line for line in host.processes() if "daemon" in line])
         await eventually(lambda: not [line for line in host.processes() if "daemon" in line])
         assert not coming.done()
-    assert (await coming).hello["agent"] == bundle().hash
+    assert (await coming).hello["agent"] == agent_bundle().hash
 
 
 async def test_a_daemon_that_can_not_start_says_why(host):
     await (await host.agent()).close()
     await eventually(lambda: not host.processes())
-    path = host.home / ".jupyter-tpu" / "run" / f"{bundle().hash}.sock"
+    path = host.home / ".jupyter-tpu" / "run" / f"{agent_bundle().hash}.sock"
     path.mkdir()
     with pytest.raises(TPUError, match=r"could not be started on the host: .*directory") as caught:
         await host.agent()

@@ -25,7 +25,8 @@ from ...on_host.files.copy.receiver import Receiver
 from ...on_host.files.copy.sender import Listing, send
 from ...on_host.files.messages import NAMED, Peer, Reports, TransferFailure, message_of
 from ...on_host.files.tree import is_inside
-from ...ssh.host_program import COMMAND, program
+from ...on_host.packing import program
+from ...ssh.host_program import COMMAND
 from ...ssh.host_values import checked
 from ...wording import count, size_text
 from ..models import CopyFiles, FileProblem, HostCopy
@@ -41,7 +42,7 @@ HERE = "this computer"
 #: Between two attempts; seconds.
 PAUSE = 1.0
 
-_PROGRAM = "on_host.files.copy.main"
+_PROGRAM = "files.copy.main"
 
 
 class FilesExist(TPUError):

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from jupyter_tpu.on_host.agent.protocol.chips import (
+from ..agent.protocol.chips import (
     LOCK,
     chip_devices,
     chips,
@@ -21,8 +21,7 @@ from jupyter_tpu.on_host.agent.protocol.chips import (
     lock_holders,
     user_name,
 )
-from jupyter_tpu.on_host.agent.protocol.processes import origin, signal_process, start_time
-
+from ..agent.protocol.processes import origin, signal_process, start_time
 from ..calls.processes import serve
 
 

@@ -4,8 +4,7 @@ import contextlib
 import os
 import socket
 
-from jupyter_tpu.on_host.agent.protocol.chips import chips
-
+from ..agent.protocol.chips import chips
 from ..calls.processes import serve
 
 

@@ -4,8 +4,7 @@ import json
 import socket
 import time
 
-from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
-
+from ..agent.protocol.process_env import process_environment
 from ..calls.processes import run
 from ..calls.protocol import emit
 

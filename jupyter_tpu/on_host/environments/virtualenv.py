@@ -2,15 +2,12 @@
 
 import base64
 import contextlib
-import io
 import json
 import os
 import shutil
-import zipfile
-import zlib
 
-from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
-
+from ..agent.protocol.process_env import process_environment
+from ..calls.archive import opened
 from ..calls.paths import MARKER, environment_dir, exclusive_lock, write_file
 from ..calls.processes import run
 from ..calls.protocol import HostError, emit
@@ -190,8 +187,7 @@ def install_jaxkit(path, digest, archive):
     if not os.path.isdir(folder):
         part = folder + ".part"
         shutil.rmtree(part, ignore_errors=True)
-        packed = io.BytesIO(zlib.decompress(base64.b64decode(archive)))
-        with zipfile.ZipFile(packed) as sources:
+        with opened(base64.b64decode(archive)) as sources:
             for zip_info in sources.infolist():
                 # The same time everywhere, so that environments can share compiled modules.
                 os.utime(sources.extract(zip_info, part), (0, 0))

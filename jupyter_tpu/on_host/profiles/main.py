@@ -13,10 +13,9 @@ import tempfile
 import threading
 import time
 
-from jupyter_tpu.on_host.agent.metrics.grpc_calls import NotGRPC, call
-from jupyter_tpu.on_host.agent.metrics.protobuf import encode, encode_number
-from jupyter_tpu.on_host.agent.protocol.timeouts import with_timeout
-
+from ..agent.metrics.grpc_calls import NotGRPC, call
+from ..agent.metrics.protobuf import encode, encode_number
+from ..agent.protocol.timeouts import with_timeout
 from ..calls.paths import HOME, ROOT, environment_dir, private_dir
 from ..calls.processes import clean_environment, run, serve
 from ..calls.protocol import HostError, disk_full, emit

@@ -6,8 +6,7 @@ import os
 import shutil
 import urllib.request
 
-from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
-
+from ..agent.protocol.process_env import process_environment
 from ..calls.paths import HOME
 from ..calls.processes import run
 from . import node as ray_node

@@ -1,15 +1,13 @@
 """Runs on a host: unpacks the agent's archive, which is its input, and starts the agent."""
 
 import filecmp
-import io
 import os
 import shutil
 import sys
 import tempfile
-import zipfile
-import zlib
 
 from ..agent.protocol.paths import base_folder
+from ..calls.archive import opened
 
 
 def unpack(hash, data):
@@ -25,7 +23,7 @@ def unpack(hash, data):
         goal = os.path.join(agents, hash)
         unpacked = tempfile.mkdtemp(dir=agents)
         try:
-            zipfile.ZipFile(io.BytesIO(zlib.decompress(data))).extractall(unpacked)
+            opened(data).extractall(unpacked)
             with open(os.path.join(unpacked, "python"), "w") as file:
                 file.write(sys.executable)
             put_in_place(unpacked, goal)
