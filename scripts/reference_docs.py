@@ -23,8 +23,9 @@ import msgspec
 
 from jupyter_tpu.cli.root import tpu
 from jupyter_tpu.commands import agent_access
-from jupyter_tpu.environment import host_answers, sharing
+from jupyter_tpu.environment import host_answers
 from jupyter_tpu.errors import Reason
+from jupyter_tpu.files import sharing
 from jupyter_tpu.fleet.files import contents, files
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.magics import grammar as magics

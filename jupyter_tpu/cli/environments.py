@@ -17,7 +17,7 @@ from ..commands.session import fleet_call, open_session
 from ..commands.tables import problem_text, table
 from ..commands.terminal import verbatim
 from ..errors import InvalidInput, Reason, TPUError
-from ..files import write_atomically
+from ..local_files import write_atomically
 from .console import (
     confirm,
     json_option,

@@ -18,7 +18,7 @@ import click
 from ..commands.grammar import argument, command, examples
 from ..commands.parameters import worker_option
 from ..errors import InvalidInput, Reason, TPUError
-from ..files import write_atomically
+from ..local_files import write_atomically
 from ..python_command import RUN_MODULE
 from .jsonc import Part, indent_at, insert, parse, parts
 

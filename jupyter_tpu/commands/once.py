@@ -437,7 +437,7 @@ def _folder() -> Path:
 
 def _lock_file(path: Path) -> int | None:
     """The descriptor of a locked file, made if needed; None if another process has the lock."""
-    from ..files import try_lock
+    from ..local_files import try_lock
 
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     if try_lock(descriptor):

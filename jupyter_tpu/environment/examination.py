@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import Reason, TPUError
+from ..links.remote_host import RemoteHost
 from ..on_host.agent.protocol.records import Owner
 from ..on_host.agent.protocol.requests import GetProcessOwners, GetTime
 from ..ssh.agent_answers import owners_by_pid
 from ..ssh.host_values import InvalidAnswer
 from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts
 from .host_answers import HeldChips, LockOutcome, Machine, Outcome
-from .models import RemoteHost
 from .remote_call import call
 from .verification import single_host_variables
 

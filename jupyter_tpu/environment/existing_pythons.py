@@ -9,18 +9,11 @@ from msgspec import UNSET, structs
 
 from ..concurrency import gather_or_cancel
 from ..errors import Reason, TPUError
+from ..links.remote_host import RemoteHost
+from ..progress import ProgressReporter, StepPlan
 from ..wording import hosts_text
 from .host_answers import OnHost
-from .models import (
-    CreatedEnvironment,
-    ExpectedHardware,
-    FoundPython,
-    FoundPythons,
-    ProgressReporter,
-    RemoteHost,
-    Requested,
-    StepPlan,
-)
+from .models import CreatedEnvironment, ExpectedHardware, FoundPython, FoundPythons, Requested
 from .packages import uv_path
 from .pod import require_pod
 from .pythons import is_older

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta, Struct
 
+from ..files.sharing import SharingHost
 from ..ssh.host_values import Address, Count, HostPath, Lines, Seconds, Text, Token, Word
 from .diagnosis.facts import HostFacts
 from .models import FoundPython, InstalledPackage, Locked, Requested
-from .sharing import SharingHost
 from .verification import HoldingProcess, HostCheck, LockFile
 
 #: "3.12" or "3.12.4"; "" for none.

@@ -11,8 +11,10 @@ from msgspec import structs
 
 from ..concurrency import finish_on_hosts, gather_or_cancel
 from ..errors import TPUError
+from ..links.remote_host import RemoteHost
+from ..progress import ProgressReporter
 from .host_answers import Probe
-from .models import EnvironmentSpec, ExpectedHardware, ProgressReporter, RemoteHost, Requested
+from .models import EnvironmentSpec, ExpectedHardware, Requested
 from .pythons import Choice
 from .remote_call import ATTEMPTS, call
 from .requirements import jaxkit_sources, requirements

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..concurrency import finish_on_hosts
+from ..links.remote_host import RemoteHost
 from ..on_host.environments.packages import REQUIRED, merge, name_of
-from .models import InstalledPackage, Locked, ProgressReporter, RemoteHost, StepPlan, SyncedPackages
+from ..progress import ProgressReporter, StepPlan
+from .models import InstalledPackage, Locked, SyncedPackages
 from .remote_call import call
 
 CHANGE = StepPlan("change", "Install and remove packages", 10, all_hosts=False)

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import Reason, TPUError
+from ..links.remote_host import RemoteHost
 from ..wording import count, hosts_text
 from .host_answers import Joined
-from .models import ExpectedHardware, RemoteHost
+from .models import ExpectedHardware
 from .remote_call import ATTEMPTS, call
 
 #: The ports on which `jax.distributed` may listen on host 0; those that Cloud TPU's programs use.

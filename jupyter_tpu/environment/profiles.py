@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ..errors import Reason, TPUError, error_for
+from ..links.remote_host import RemoteHost
 from ..on_host.profiles.main import COLLECTING
 from ..ssh.host_values import InvalidAnswer, checked
 from .host_answers import HostError
-from .models import RemoteHost
 from .remote_call import call
 
 T = TypeVar("T")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 from ..concurrency import gather_or_cancel
 from ..errors import Reason, TPUError
+from ..links.remote_host import RemoteHost
 from ..on_host.packing import argument
 from ..on_host.ray.node import known_addresses
 from ..wording import hosts_text, phrase
 from .host_answers import RayOnHost, RayState
-from .models import RemoteHost
 from .remote_call import call
 
 __all__ = ["clear", "examine", "known_addresses", "missing_on", "require_ray", "require_space",

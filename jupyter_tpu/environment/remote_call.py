@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ConnectionLost, Reason, TPUError, error_for
+from ..links.remote_host import RemoteHost
 from ..on_host.packing import program
 from ..ssh.host_program import COMMAND, NO_PYTHON
 from ..ssh.host_values import InvalidAnswer, checked, decoded
 from .host_answers import ANSWERS, Failed, Said
-from .models import RemoteHost
 
 #: Attempts of what continues where it stopped: a host may restart, or a link be cut, meanwhile.
 ATTEMPTS = 3

@@ -43,7 +43,7 @@ _SOURCES = (
     "version.py",
     "errors.py",
     "wording.py",
-    "files.py",
+    "local_files.py",
     "lazy.py",
     "python_command.py",
     "catalog/*.py",

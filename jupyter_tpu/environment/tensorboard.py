@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 
 from ..errors import Reason, TPUError
+from ..links.remote_host import RemoteHost
+from ..progress import ProgressReporter, StepPlan
 from . import pythons
 from .creation import DISK_HINT
 from .host_answers import Probe, TensorBoardServer
-from .models import ProgressReporter, RemoteHost, StepPlan
 from .remote_call import NoSuchPython, call
 
 #: Its environment; a user's environment can't have such a name.

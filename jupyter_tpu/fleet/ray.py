@@ -14,10 +14,11 @@ from typing import Literal
 
 from ..cloud import Node, NodeName, is_emulated
 from ..concurrency import gather_or_cancel
-from ..environment import StepPlan, packages, ray
+from ..environment import packages, ray
 from ..environment.host_answers import RayOnHost, RayState
 from ..errors import Reason, TPUError
 from ..links import HostName, Link
+from ..progress import StepPlan
 from .core.core import Core
 from .core.known_operations import OperationProgress
 from .environments.environment import LINKS, connect_hosts

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.asyncio
 UP = f"""
 import sys
 sys.path.insert(0, sys.argv[1])
-from {PACKAGE}.daemon import start
+from {PACKAGE}.agent.daemon import start
 start.HELLO, start.SILENT = 0.5, 1.0
 sys.exit(start.start_daemon())
 """
@@ -35,7 +35,7 @@ sys.exit(start.start_daemon())
 STUBBORN = f"""
 import asyncio, sys
 sys.path.insert(0, sys.argv[1])
-from {PACKAGE}.daemon import daemon, start
+from {PACKAGE}.agent.daemon import daemon, start
 
 async def hold_on(*_):
     while True:

@@ -214,7 +214,7 @@ async def test_an_agent_that_cannot_be_run_any_more_is_installed_again(host, dam
     os.kill(agent.hello["pid"], signal.SIGKILL)
     await eventually(lambda: agent.closed and not host.processes())
     if damage == "file lost":
-        [lost] = folder.glob("*/daemon/load.py")
+        [lost] = folder.glob("*/agent/daemon/load.py")
         lost.unlink()
     elif damage == "python moved":
         (folder / "python").write_text("/nowhere/python3")

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import msgspec
 from msgspec import Meta
 
-from ...environment.file_errors import file_error
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.errors import file_error
 from ...links import HostName, Link
 from ...on_host.files.requests import LISTED, OPENED
 from ...on_host.packing import program

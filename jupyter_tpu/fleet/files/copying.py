@@ -17,9 +17,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ...environment.exchange import exchange
-from ...environment.file_errors import file_error
 from ...errors import InvalidInput, Reason, TPUError, error_for
+from ...files.errors import file_error
+from ...files.exchange import exchange
 from ...links import Link
 from ...on_host.files.copy.receiver import Receiver
 from ...on_host.files.copy.sender import Listing, send

@@ -11,8 +11,8 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, NotRequired, TypedDict
 
-from ...environment.file_errors import file_error
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.errors import file_error
 from ...links import Link
 from ...on_host.packing import argument
 from ...ssh.host_values import Count, InvalidAnswer, Text, Word, checked

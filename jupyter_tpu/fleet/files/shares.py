@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from ...cloud import Node
-from ...environment import StepPlan, sharing
 from ...environment.remote_call import call
-from ...environment.sharing import Client, Share, SharingHost, Step
 from ...errors import InvalidInput, Reason, TPUError, error_for
+from ...files import sharing
+from ...files.sharing import Client, Share, SharingHost, Step
 from ...links import HostName
+from ...progress import StepPlan
 from ...wording import other_hosts
 from ..core.core import Core
 from ..core.known_operations import OperationProgress

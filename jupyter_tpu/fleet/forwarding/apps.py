@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ...cloud import Node, NodeName
-from ...environment import StepPlan, tensorboard
+from ...environment import tensorboard
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Link, LinkState
+from ...progress import StepPlan
 from ..core.core import Core
 from ..core.host_numbers import check_host
 from ..core.known_operations import OperationProgress

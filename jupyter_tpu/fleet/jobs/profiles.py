@@ -12,10 +12,11 @@ import msgspec
 
 from ...cloud import Node
 from ...concurrency import gather_or_cancel
-from ...environment import StepPlan, profiles, tensorboard
+from ...environment import profiles, tensorboard
 from ...environment.profiles import KernelMemory, TracedKernel
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Link
+from ...progress import StepPlan
 from ...wording import hosts_text
 from ..core.core import Core
 from ..core.host_numbers import host_numbers

@@ -1,6 +1,6 @@
 """A folder that hosts share over NFS: what is there, and the steps that change it.
 
-The steps come from the caller (`environment.sharing`), which shows them before. Files that are ours
+The steps come from the caller (`files.sharing`), which shows them before. Files that are ours
 begin with a line that has ``jupyter-tpu`` and what the folder is, as JSON.
 """
 

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from ...bounds import check_size, inflate
 from ...errors import Reason, TPUError
+from ...links.remote_host import RemoteHost
 from ...on_host.files.changes import digest_of, send_contents, send_list
 from ...on_host.files.contents import checked_signature
 from ...on_host.files.messages import Peer, TransferFailure
@@ -19,9 +20,8 @@ from ...on_host.packing import program
 from ...ssh.host_program import COMMAND
 from ...ssh.host_values import InvalidAnswer, Line, Word, checked, decode
 from ...ssh.stream import CommandStream, decode_answer
+from ..errors import file_error
 from ..exchange import exchange
-from ..file_errors import file_error
-from ..models import RemoteHost
 
 if TYPE_CHECKING:
     from ...links import HostName
