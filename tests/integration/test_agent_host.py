@@ -451,7 +451,7 @@ async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_a
     host,
 ):
     agent = await host.agent()
-    [source] = host.home.glob(".jupyter-tpu/agent/*/*/daemon/keepers.py")
+    [source] = host.home.glob(".jupyter-tpu/agent/*/*/agent/daemon/keepers.py")
     text = source.read_text()
     source.write_text(text.replace("DEAD_KERNELS = 2 << 30, 32", "DEAD_KERNELS = 2 << 30, 1", 1))
     assert source.read_text() != text

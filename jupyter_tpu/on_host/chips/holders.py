@@ -22,7 +22,6 @@ from ..agent.protocol.chips import (
     user_name,
 )
 from ..agent.protocol.processes import origin, signal_process, start_time
-from ..calls.processes import serve
 
 
 def lock_file(root="/"):
@@ -230,10 +229,6 @@ CALLS = {
     function.__name__: function
     for function in (all_holders, delete_lock_file, end_holders, visible_holders)
 }
-
-
-def main():
-    serve(CALLS)
 
 
 #: Variables of a login that change how JAX and libtpu start.

@@ -5,7 +5,6 @@ import os
 import socket
 
 from ..agent.protocol.chips import chips
-from ..calls.processes import serve
 
 
 def describe_machine():
@@ -27,7 +26,3 @@ def own_address():
         probe.connect(("192.0.2.1", 9))  # an address for documentation: RFC 5737
         return probe.getsockname()[0]
     return ""
-
-
-def main():
-    serve({"describe_machine": describe_machine})

@@ -8,7 +8,7 @@ import urllib.request
 
 from ..agent.protocol.process_env import process_environment
 from ..calls.paths import HOME
-from ..calls.processes import run
+from ..calls.processes import run, serve
 from . import node as ray_node
 
 _VERSION = """
@@ -86,3 +86,14 @@ def _nodes(port, token):
         }
         for node in listed
     ]
+
+
+CALLS: dict = {
+    "examine_ray": examine_ray,
+    "ray_state": ray_state,
+    "clear_ray": clear_ray,
+}
+
+
+def main():
+    serve(CALLS)
