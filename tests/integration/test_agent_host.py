@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from local_host import LocalHost, fill_disk, umask_of
+from other_pythons import python_of
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
@@ -186,15 +187,12 @@ async def test_a_daemon_that_can_not_start_says_why(host):
 
 @pytest.mark.parametrize("version", ["3.8", "3.13"])
 async def test_it_runs_on_the_hosts_own_python(host, version):
-    pythons = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"))
-    pythons += [path for name in [f"python{version}"] if (path := shutil.which(name))]
-    if not pythons:
-        pytest.skip(f"SKIPPED FOR WANT OF Python {version}")
+    python = python_of(version)
     (host.home / "bin").mkdir()
-    (host.home / "bin" / "python3").symlink_to(pythons[0])
+    (host.home / "bin" / "python3").symlink_to(python)
     host.environment["PATH"] = f"{host.home}/bin:{os.environ['PATH']}"
     agent = await host.agent()
-    assert os.path.samefile(agent.hello["python"], pythons[0])
+    assert os.path.samefile(agent.hello["python"], python)
     # The keeper runs in the environment's Python, the daemon in this one.
     await start(host)
     await kernel(host, "idle")

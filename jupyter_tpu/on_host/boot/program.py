@@ -5,8 +5,6 @@ It imports nothing that Python has not imported already, but for what reads the 
 
 import sys
 
-#: The modules of this program, by their full names: the first one has the ``main``.
-sources: dict = {}
 #: What this process was sent to run it: another process or host gets the same.
 program = b""
 
@@ -24,18 +22,19 @@ class Sources:
             return kind(name, self, is_package=package)  # type: ignore[arg-type]  # it loads, too
         return None
 
+    def get_source(self, name):
+        return self._texts.get(name, "")
+
     def create_module(self, spec):
         pass
 
     def exec_module(self, module):
         name = module.__name__
-        exec(compile(self._texts.get(name, ""), name, "exec"), module.__dict__)
+        exec(compile(self.get_source(name), name, "exec"), module.__dict__)
 
 
 def run(texts):
-    """Runs *texts*; they find each other as long as this process lives."""
-    global sources
-    sources = texts
+    """Runs *texts*, by their full names; the first one has the ``main``."""
     sys.meta_path.insert(0, Sources(texts))
     main = next(iter(texts))
     __import__(main)

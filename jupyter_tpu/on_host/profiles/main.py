@@ -17,8 +17,9 @@ from ..agent.metrics.grpc_calls import NotGRPC, call
 from ..agent.metrics.protobuf import encode, encode_number
 from ..agent.protocol.timeouts import with_timeout
 from ..calls.paths import HOME, ROOT, environment_dir, private_dir
-from ..calls.processes import clean_environment, run, serve
+from ..calls.processes import clean_environment, run, serve, text_of
 from ..calls.protocol import HostError, disk_full, emit
+from ..in_environment import ask_kernel
 
 #: Seconds that JAX may take to write a trace, and to answer otherwise.
 WRITE, ANSWER = 180, 60
@@ -68,58 +69,6 @@ MEMORY = (
     answer = {"state": "done", "cells": dict(cells)}
 """
 )
-#: Runs in the environment's Python: a client of the kernel.
-CLIENT = """
-import json, sys, time
-from queue import Empty
-from jupyter_client import BlockingKernelClient
-
-request = json.loads(%r)
-client = BlockingKernelClient(connection_file=request["connection"])
-client.load_connection_file()
-# No iopub: its messages are for the notebook.
-client.start_channels(shell=True, iopub=False, stdin=False, hb=False, control=True)
-
-def emit(**payload):
-    print("profiled " + json.dumps(payload), flush=True)
-
-def wait_for_reply(channel, request, timeout):
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        try:
-            message = channel.get_msg(timeout=max(0.05, deadline - time.monotonic()))
-        except Empty:
-            break
-        if message["parent_header"].get("msg_id") == request["header"]["msg_id"]:
-            return message["content"]
-    return None
-
-def send(channel, message_type, content, timeout, **header):
-    request = client.session.msg(message_type, content)
-    request["header"].update(header)
-    channel.send(request)
-    return wait_for_reply(channel, request, timeout)
-
-created = send(client.control_channel, "create_subshell_request", {}, 10)
-if not created or created.get("status") != "ok":
-    emit(problem="no subshells")
-    sys.exit()
-subshell = created["subshell_id"]
-try:
-    expression = "(lambda d: exec(%%r, d) or __import__('json').dumps(d['answer']))(%%r)" %% (
-        request["code"], request["variables"])
-    content = {"code": "", "silent": True, "store_history": False, "allow_stdin": False,
-               "stop_on_error": False, "user_expressions": {"it": expression}}
-    reply = send(client.shell_channel, "execute_request", content, request["timeout"],
-                 subshell_id=subshell)
-    result = (reply or {}).get("user_expressions", {}).get("it", {})
-    if result.get("status") == "ok":
-        emit(answer=result["data"]["text/plain"])
-    else:
-        emit(problem=result.get("evalue") or "the kernel did not answer")
-finally:
-    send(client.control_channel, "delete_subshell_request", {"subshell_id": subshell}, 10)
-"""
 
 
 def make_folder(folder):
@@ -251,8 +200,8 @@ def _ask(kernel, code, variables, timeout):
         environment_dir(kernel["environment"]), "bin", "python"
     )
     status, lines = run(
-        [python, "-"],
-        input=CLIENT % json.dumps(request),
+        [python, "-c", text_of(ask_kernel)],
+        input=json.dumps(request),
         env=clean_environment(),
         timeout=timeout + 30,
         on_line=lambda line: None if line.startswith("profiled ") else emit(log=line),
