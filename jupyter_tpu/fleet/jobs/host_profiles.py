@@ -11,16 +11,13 @@ from msgspec import Struct
 from ...errors import Reason, TPUError, error_for
 from ...links.host_calls import HostError, HostProgram
 from ...links.remote_host import RemoteHost
-from ...on_host.profiles.main import COLLECTING
+from ...on_host.profiles.main import COLLECTING, SUFFIX
 from ...ssh.host_values import Count, HostPath, InvalidAnswer, Seconds, checked
 
 T = TypeVar("T")
 
 #: Seconds for a host to answer, in addition to those of the trace.
 ANSWER = 240.0
-
-#: How a trace's file is called, as in `on_host.profiles.main`.
-SUFFIX = ".xplane.pb"
 
 __all__ = [
     "ANSWER", "COLLECTING", "KernelMemory", "TracedKernel", "WrittenTrace", "finish_run",

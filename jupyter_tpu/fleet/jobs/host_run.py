@@ -213,7 +213,8 @@ class FollowedRun:
             self._tried = again
             if refusal.what == "place":
                 return await self._start_by_agent(link)
-            message = f"The folder {self._order.cwd} does not exist on the host."
+            cwd = self._order.cwd
+            message = f"The folder {cwd} does not exist on the host."
             raise TPUError(message, Reason.NO_FOLDER) from None
         except (ConnectionError, TimeoutError) as error:
             await self._program.aclose()

@@ -5,7 +5,6 @@ import asyncio
 import base64
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -15,8 +14,9 @@ import time
 
 from ..agent.metrics.grpc_calls import NotGRPC, call
 from ..agent.metrics.protobuf import encode, encode_number
+from ..agent.protocol.paths import kernel_folder, run_folder
 from ..agent.protocol.timeouts import with_timeout
-from ..calls.paths import HOME, ROOT, environment_dir, private_dir
+from ..calls.paths import HOME, environment_dir, private_dir
 from ..calls.processes import clean_environment, run, serve, text_of
 from ..calls.protocol import HostError, disk_full, emit
 from ..in_environment import ask_kernel
@@ -231,15 +231,9 @@ def _ask(kernel, code, variables, timeout):
 
 def _connection(kernel):
     """The connection file of a kernel of our agent."""
-    name = "k-" + hashlib.sha256(kernel.encode()).hexdigest()[:16]
-    short = hashlib.sha256(os.fsencode(os.path.join(ROOT, "run"))).hexdigest()[:16]
-    for run_folder in (
-        os.path.join(ROOT, "run"),
-        "/tmp/jupyter-tpu-%d-%s" % (os.getuid(), short),
-    ):
-        path = os.path.join(run_folder, name, "connection.json")
-        if os.path.isfile(path) and os.stat(path).st_uid == os.getuid():
-            return path
+    path = os.path.join(kernel_folder(run_folder(), kernel), "connection.json")
+    if os.path.isfile(path) and os.stat(path).st_uid == os.getuid():
+        return path
     raise HostError("NOT_FOUND", "The kernel has ended.")
 
 
