@@ -9,8 +9,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-from ..on_host.agent.bundle import Bundle
 from ..on_host.environments.indexes import OPTIONS
+from ..on_host.packing import Bundle
 from .models import EnvironmentSpec
 
 
@@ -43,7 +43,7 @@ _SOURCES = (
     "version.py",
     "errors.py",
     "wording.py",
-    "files.py",
+    "local_files.py",
     "lazy.py",
     "python_command.py",
     "catalog/*.py",

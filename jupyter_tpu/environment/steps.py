@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
+from ..links.host_calls import NoSuchPython
+from ..progress import StepPlan
 from . import pythons
 from .host_answers import Probe
 from .host_work import HostWork
-from .models import EnvironmentSpec, StepPlan
+from .models import EnvironmentSpec
 from .pod import require_pod
-from .remote_call import NoSuchPython
 from .requirements import index_options, jaxkit_sources, without_libtpu
 from .verification import chips_in_use, require_usable, single_host_variables
 

@@ -11,8 +11,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ..environment.file_sync import MirrorHost
 from ..errors import Reason, TPUError, error_for
+from ..files.sync import MirrorHost
 from ..links import OwnedKernel, end_orphans, register_owned
 from ..on_host.agent.protocol.requests import KernelStart, StartKernel
 from .attachment import KernelLink

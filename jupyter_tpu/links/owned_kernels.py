@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ..errors import TPUError
-from ..files import try_lock
+from ..local_files import try_lock
 from ..on_host.agent.protocol.requests import EndKernel
 from ..paths import data_dir, private_dir
 

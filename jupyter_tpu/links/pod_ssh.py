@@ -16,9 +16,10 @@ from typing import NamedTuple, Protocol
 
 from ..concurrency import gather_failures
 from ..errors import Reason, TPUError
+from ..on_host.packing import program
 from ..on_host.ssh.pod_keys import FOLDER, KEY
 from ..ssh import CommandFailed, CompletedCommand, HostAddress
-from ..ssh.host_program import COMMAND, NO_PYTHON, no_python, program
+from ..ssh.host_program import COMMAND, NO_PYTHON, no_python
 from ..ssh.login_shell import marked_line
 from .lookup import HostName
 
@@ -30,7 +31,7 @@ _SSH = (
 #: Seconds for one step on all hosts.
 _LIMIT = 60.0
 
-_PROGRAM = "on_host.ssh.pod_keys"
+_PROGRAM = "ssh.pod_keys"
 _PUBLIC_KEY = re.compile(r"(ssh-ed25519 [A-Za-z0-9+/=]{1,200})(?: [^\n]*)?")
 
 

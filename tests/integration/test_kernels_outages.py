@@ -58,7 +58,7 @@ def shortlived() -> Iterator[tuple[LocalHost, Callable[[], KernelManager]]]:
     """A host with an agent that keeps last messages for a moment instead of weeks."""
     with local_host("shortlived") as (host, make):
         core_thread().wait(host.agent())
-        [source] = host.home.glob(".jupyter-tpu/agent/*/*/keeper/keeper.py")
+        [source] = host.home.glob(".jupyter-tpu/agent/*/*/agent/keeper/keeper.py")
         text = source.read_text()
         source.write_text(text.replace("LINGER = 28 * 24 * 3600.0", f"LINGER = {SHORT}", 1))
         assert source.read_text() != text

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from test_copy_both_ends import copy
 
-from jupyter_tpu.environment.file_sync.bases import Bases
-from jupyter_tpu.environment.file_sync.local import LocalProject
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
+from jupyter_tpu.files.sync.bases import Bases
+from jupyter_tpu.files.sync.local import LocalProject
 from jupyter_tpu.fleet.files.agent_files import (
     AgentSource,
     check_folder,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.environment.exchange import peer_over
+from jupyter_tpu.files.exchange import peer_over
 from jupyter_tpu.on_host.files import contents, part_file
 from jupyter_tpu.on_host.files.copy import sender
 from jupyter_tpu.on_host.files.copy.receiver import Receiver

@@ -121,12 +121,6 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path, indexes: str, monkeypatch: pytest.MonkeyPatch) -> Host:
-    top = Path(commands.__file__).parents[1]
-    sources = {
-        f"jupyter_tpu.on_host.{file.parent.name}.{file.stem}": file.read_text()
-        for file in top.glob("*/*.py")
-    }
-    monkeypatch.setattr(sys.modules["__main__"], "sources", sources, raising=False)
     monkeypatch.setattr(paths, "ROOT", str(tmp_path / ".jupyter-tpu"))
     host = Host(tmp_path, indexes)
     for name in [name for name in os.environ if name.startswith(("UV_", "PIP_"))]:

@@ -19,11 +19,11 @@ from waiting import until
 from jupyter_tpu.apps.mounts import Origin
 from jupyter_tpu.apps.reverse_proxy import ReverseProxy
 from jupyter_tpu.cloud import Endpoint, NodeName
-from jupyter_tpu.environment import ray
-from jupyter_tpu.environment.host_answers import RayNode, RayOnHost, RayState
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet import ray as fleet_ray
 from jupyter_tpu.fleet.models import HostJob, Job, JobAttempt, Ray
+from jupyter_tpu.fleet.ray import hosts as ray
+from jupyter_tpu.fleet.ray import service as fleet_ray
+from jupyter_tpu.fleet.ray.hosts import RayNode, RayOnHost, RayState
 from jupyter_tpu.on_host.ray import node as ray_node
 
 #: Stands for Ray: says how it was started, writes the address file as Ray does, and waits.

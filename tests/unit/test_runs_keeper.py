@@ -25,9 +25,9 @@ from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
 from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
 from jupyter_tpu.on_host.agent.protocol.run_client import RunClient, SocketStream, encoded_order
-from jupyter_tpu.ssh.host_program import argument
+from jupyter_tpu.on_host.packing import argument
 
-KEEPER = "on_host.agent.keeper.run_keeper"
+KEEPER = "agent.keeper.run_keeper"
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
 
 

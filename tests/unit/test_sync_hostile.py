@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from test_sync_hosts import MIB, Syncs, content, write
 
-from jupyter_tpu.environment.file_sync import HostOutcome, remote
-from jupyter_tpu.environment.file_sync.ignore import ProjectRules
 from jupyter_tpu.errors import Reason
+from jupyter_tpu.files.sync import HostOutcome, remote
+from jupyter_tpu.files.sync.ignore import ProjectRules
 from jupyter_tpu.on_host.files.tree import is_inside, is_safe
 
 pytestmark = pytest.mark.asyncio

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.environment.file_sync.ignore import ProjectRules
+from jupyter_tpu.files.sync.ignore import ProjectRules
 from jupyter_tpu.on_host.files.tree import Rules
 
 NAMES = (

@@ -11,9 +11,9 @@ from project_host import ProjectHost
 from test_sync_hosts import MIB, Syncs, write
 from waiting import eventually
 
-from jupyter_tpu.environment.file_sync import sync
-from jupyter_tpu.environment.file_sync.remote import RemoteProject
 from jupyter_tpu.errors import Reason
+from jupyter_tpu.files.sync import sync
+from jupyter_tpu.files.sync.remote import RemoteProject
 
 pytestmark = pytest.mark.asyncio
 

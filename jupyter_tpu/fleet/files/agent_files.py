@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...environment.file_sync.ignore import ProjectRules
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.sync.ignore import ProjectRules
 from ...on_host.files.tree import is_private
 
 

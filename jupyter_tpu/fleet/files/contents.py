@@ -16,11 +16,12 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import msgspec
 from msgspec import Meta
 
-from ...environment.file_errors import file_error
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.errors import file_error
 from ...links import HostName, Link
 from ...on_host.files.requests import LISTED, OPENED
-from ...ssh.host_program import COMMAND, program
+from ...on_host.packing import program
+from ...ssh.host_program import COMMAND
 from ...ssh.host_values import Count, InvalidAnswer, Line, Text, Timestamp, Word, decoded
 from ...ssh.host_values import checked as checked_answer
 from ...ssh.stream import decode_answer

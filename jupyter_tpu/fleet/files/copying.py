@@ -17,15 +17,16 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ...environment.exchange import exchange
-from ...environment.file_errors import file_error
 from ...errors import InvalidInput, Reason, TPUError, error_for
+from ...files.errors import file_error
+from ...files.exchange import exchange
 from ...links import Link
 from ...on_host.files.copy.receiver import Receiver
 from ...on_host.files.copy.sender import Listing, send
 from ...on_host.files.messages import NAMED, Peer, Reports, TransferFailure, message_of
 from ...on_host.files.tree import is_inside
-from ...ssh.host_program import COMMAND, program
+from ...on_host.packing import program
+from ...ssh.host_program import COMMAND
 from ...ssh.host_values import checked
 from ...wording import count, size_text
 from ..models import CopyFiles, FileProblem, HostCopy
@@ -41,7 +42,7 @@ HERE = "this computer"
 #: Between two attempts; seconds.
 PAUSE = 1.0
 
-_PROGRAM = "on_host.files.copy.main"
+_PROGRAM = "files.copy.main"
 
 
 class FilesExist(TPUError):

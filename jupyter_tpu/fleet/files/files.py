@@ -11,16 +11,16 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, NotRequired, TypedDict
 
-from ...environment.file_errors import file_error
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.errors import file_error
 from ...links import Link
-from ...ssh.host_program import argument
+from ...on_host.packing import argument
 from ...ssh.host_values import Count, InvalidAnswer, Text, Word, checked
 from ...ssh.stream import CommandStream, decode_answer
 from ..models import HostFile
 
 #: Also of `contents`.
-PROGRAM = "on_host.files.requests"
+PROGRAM = "files.requests"
 
 
 class FileAnswer(TypedDict):

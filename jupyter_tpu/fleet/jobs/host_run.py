@@ -27,15 +27,15 @@ from ...on_host.agent.protocol.run_client import (
     SocketStream,
     encoded_order,
 )
+from ...on_host.packing import argument
 from ...ssh.agent_answers import checked_record
-from ...ssh.host_program import argument
 from ...ssh.host_values import InvalidAnswer
 from ..core.connections import HostConnections
 from ..models import HostRun, Problem
 
 log = logging.getLogger(__name__)
 
-_KEEPER = "on_host.agent.keeper.run_keeper"
+_KEEPER = "agent.keeper.run_keeper"
 #: Seconds in which the link must be up, and the keeper must answer.
 REACH = 60.0
 #: Seconds without a connection after which the keeper ends a command, and the wait for it here.
@@ -195,7 +195,7 @@ class FollowedRun:
             "sh",
             "-c",
             'exec python3 -I -S -c "$0"',
-            argument("on_host.agent.keeper.run_keeper"),
+            argument("agent.keeper.run_keeper"),
         ]
         keeper = RunClient(await self._program.enter_async_context(link.stream(words)))
         again, self._tried = self._tried, True
@@ -213,7 +213,8 @@ class FollowedRun:
             self._tried = again
             if refusal.what == "place":
                 return await self._start_by_agent(link)
-            message = f"The folder {self._order.cwd} does not exist on the host."
+            cwd = self._order.cwd
+            message = f"The folder {cwd} does not exist on the host."
             raise TPUError(message, Reason.NO_FOLDER) from None
         except (ConnectionError, TimeoutError) as error:
             await self._program.aclose()

@@ -281,17 +281,20 @@ class JobFollower:
         """
         name = record.request.environment or ""
         environment = self._desired.environments(record.name).get(name)
-        if name and record.attempts[-1].number > 1:
-            if (
+        if (
+            name
+            and record.attempts[-1].number > 1
+            and (
                 environment is None
                 or environment.environment.state != "ready"
                 or (node is not None and environment.node_id != node.id)
-            ):
-                raise TPUError(
-                    f"{record.tpu} does not have the environment {name} yet.",
-                    Reason.UNAVAILABLE,
-                    "The job starts when the environment is ready.",
-                )
+            )
+        ):
+            raise TPUError(
+                f"{record.tpu} does not have the environment {name} yet.",
+                Reason.UNAVAILABLE,
+                "The job starts when the environment is ready.",
+            )
         return environment.host_python if environment is not None else ""
 
     def _update(self, id: str, attempt: int, host: int, **fields: Any) -> None:

@@ -10,8 +10,8 @@ from msgspec import structs
 
 from ...cloud import NodeName
 from ...concurrency import gather_or_cancel
-from ...environment.file_sync import default_mirrors
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.sync import default_mirrors
 from ...links import HostName
 from ...on_host.agent.protocol import requests
 from ..core.connections import ANSWER

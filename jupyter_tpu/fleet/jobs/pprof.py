@@ -19,7 +19,7 @@ from ..models import MemoryLine, MemoryProfile
 LARGEST = 256 << 20
 #: Folders of Python, of what is installed, and of our agent; the other lines are the user's.
 _LIBRARY = re.compile(
-    r"[/\\]((site|dist)-packages|lib[/\\]python3[^/\\]*|jupyter_tpu_agent)[/\\]|^<|^$"
+    r"[/\\]((site|dist)-packages|lib[/\\]python3[^/\\]*|jupyter_tpu_(agent|on_host))[/\\]|^<|^$"
 )
 #: Deepest tree: a recursive program's is cut.
 _DEPTH = 60

@@ -94,6 +94,11 @@ def _output(child):
             return
 
 
+def text_of(module):
+    """The text of a module of ours, for ``python -c``; on a host this program has brought it."""
+    return module.__loader__.get_source(module.__name__)
+
+
 def clean_environment():
     """Without what belongs to other Pythons; TCMalloc's LD_PRELOAD breaks some wheels."""
     env = {

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from jupyter_tpu.on_host.agent.protocol.chips import (
+from ..agent.protocol.chips import (
     LOCK,
     chip_devices,
     chips,
@@ -21,9 +21,7 @@ from jupyter_tpu.on_host.agent.protocol.chips import (
     lock_holders,
     user_name,
 )
-from jupyter_tpu.on_host.agent.protocol.processes import origin, signal_process, start_time
-
-from ..calls.processes import serve
+from ..agent.protocol.processes import origin, signal_process, start_time
 
 
 def lock_file(root="/"):
@@ -231,10 +229,6 @@ CALLS = {
     function.__name__: function
     for function in (all_holders, delete_lock_file, end_holders, visible_holders)
 }
-
-
-def main():
-    serve(CALLS)
 
 
 #: Variables of a login that change how JAX and libtpu start.

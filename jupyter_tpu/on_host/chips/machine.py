@@ -4,9 +4,7 @@ import contextlib
 import os
 import socket
 
-from jupyter_tpu.on_host.agent.protocol.chips import chips
-
-from ..calls.processes import serve
+from ..agent.protocol.chips import chips
 
 
 def describe_machine():
@@ -28,7 +26,3 @@ def own_address():
         probe.connect(("192.0.2.1", 9))  # an address for documentation: RFC 5737
         return probe.getsockname()[0]
     return ""
-
-
-def main():
-    serve({"describe_machine": describe_machine})

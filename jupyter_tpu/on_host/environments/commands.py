@@ -9,9 +9,11 @@ import shlex
 import subprocess
 import sys
 
-from ..calls import protocol
+from ..calls import paths, processes, protocol
 from ..calls.paths import environment_dir, exclusive_lock, write_file
-from . import notebook  # noqa: F401 - it is sent with this module
+from ..calls.processes import text_of
+from . import indexes, installs, notebook, packages, pip_arguments
+from . import uv as uv_program
 from .installs import Install, removed_by
 from .packages import PackageChange, check_removable, distributions, normalized, site_packages
 from .pip_arguments import as_uv, read
@@ -19,11 +21,10 @@ from .uv import find_uv, uv_environment
 
 #: This package's name in an environment.
 PACKAGE = "jupyter_tpu_packages"
-#: What it needs of `on_host`, without what only other programs need.
+#: What it needs, of this module itself and of others.
 _MODULES = (
-    "calls.paths", "calls.processes", "calls.protocol", "environments.commands",
-    "environments.indexes", "environments.installs", "environments.notebook",
-    "environments.packages", "environments.pip_arguments", "environments.uv",
+    paths, processes, protocol, indexes, installs, notebook, packages, pip_arguments, uv_program,
+    sys.modules[__name__],
 )  # fmt: skip
 #: As the launcher of kernels knows it.
 _NOTEBOOK = "from .environments.notebook import load\n"
@@ -56,11 +57,11 @@ _ELSEWHERE = (
 
 def install_commands(path):
     """Puts ``pip``, ``pip3`` and ``uv`` into the environment at *path*, unless they are there."""
-    site, sources = site_packages(path), sys.modules["__main__"].sources
-    top = __package__.rpartition(".")[0]
-    package = {"%s/__init__.py" % name.partition(".")[0]: "" for name in _MODULES}
-    for name in _MODULES:
-        package[name.replace(".", "/") + ".py"] = sources["%s.%s" % (top, name)]
+    site, package = site_packages(path), {}
+    for module in _MODULES:
+        folder, name = module.__name__.split(".")[-2:]
+        package["%s/__init__.py" % folder] = ""
+        package["%s/%s.py" % (folder, name)] = text_of(module)
     package["__init__.py"] = '"""Of jupyter-tpu: pip and uv."""\n'
     package["notebook.py"] = _NOTEBOOK
     for name, text in package.items():

@@ -10,7 +10,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 from ..calls.paths import HOME, exclusive_lock, private_dir
-from ..calls.processes import clean_environment, run
+from ..calls.processes import clean_environment, run, text_of
 from ..calls.protocol import HostError
 from .packages import uv_pip
 from .probe import environment_folders, installed_pythons, is_ours
@@ -18,28 +18,6 @@ from .probe import environment_folders, installed_pythons, is_ours
 #: More are not listed.
 _MOST = 100
 
-#: A Python's description of itself. It reads what is installed, and imports nothing of it.
-_DESCRIBE = r"""
-import json, os, sys
-sys.path[:] = [each for each in sys.path if each]
-import sysconfig
-def version(name):
-    try:
-        from importlib.metadata import version
-        return version(name) or ""
-    except ImportError:
-        return ""
-site = sysconfig.get_path("purelib")
-owned = os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED"))
-venv = sys.prefix != getattr(sys, "base_prefix", sys.prefix)
-conda = os.path.isdir(os.path.join(sys.prefix, "conda-meta"))
-kind = "venv" if venv else "conda" if conda else "uv" if "/uv/python/" in sys.prefix else "system"
-print("described " + json.dumps({
-    "prefix": sys.prefix, "kind": kind, "version": "%d.%d.%d" % sys.version_info[:3],
-    "ipykernel": version("ipykernel"), "jax": version("jax"),
-    "installable": bool(venv or not owned) and os.access(site, os.W_OK),
-}))
-"""
 #: What is installed, so that it stays as it is.
 _INSTALLED = r"""
 from importlib.metadata import distributions
@@ -73,7 +51,8 @@ def describe(path):
     description = {"path": path, "prefix": "", "kind": "", "version": "", "ipykernel": "",
                    "jax": "", "installable": False, "problem": ""}  # fmt: skip
     try:
-        status, lines = run([path, "-B", "-c", _DESCRIBE], env=clean_environment(), timeout=20)
+        command = [path, "-B", "-c", text_of(description)]
+        status, lines = run(command, env=clean_environment(), timeout=20)
     except OSError as error:
         return dict(description, problem=str(error.strerror))
     for line in lines:

@@ -14,8 +14,7 @@ import shutil
 import tempfile
 import time
 
-from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
-
+from ..agent.protocol.process_env import process_environment
 from ..calls.paths import HOME, MARKER, environment_dir, write_file
 from ..calls.processes import clean_environment, run
 from ..calls.protocol import HostError, disk_full, emit, unreachable

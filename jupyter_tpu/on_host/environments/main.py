@@ -2,9 +2,6 @@
 
 from ..calls.processes import serve
 from ..chips import holders as chip_holders
-from ..files.shares import change_sharing, examine_sharing
-from ..profiles.tensorboard import check_log_folder, start_tensorboard, stop_tensorboard
-from ..ray.state import clear_ray, examine_ray, ray_state
 from .doctor import examine, listen, reach
 from .existing_pythons import describe_python, found_pythons, install_ipykernel
 from .host_setup import apply_setup
@@ -15,7 +12,7 @@ from .uv import get_uv
 from .virtualenv import create_venv, install_packages, remove, verify, write_marker
 
 CALLS: dict = {
-    **chip_holders.CALLS,
+    **chip_holders.CALLS,  # root is asked by the same program
     "probe": probe,
     "get_uv": get_uv,
     "create_venv": create_venv,
@@ -36,14 +33,6 @@ CALLS: dict = {
     "found_pythons": found_pythons,
     "describe_python": describe_python,
     "install_ipykernel": install_ipykernel,
-    "check_log_folder": check_log_folder,
-    "start_tensorboard": start_tensorboard,
-    "stop_tensorboard": stop_tensorboard,
-    "examine_ray": examine_ray,
-    "ray_state": ray_state,
-    "clear_ray": clear_ray,
-    "examine_sharing": examine_sharing,
-    "change_sharing": change_sharing,
 }
 
 

@@ -4,25 +4,10 @@ import json
 import socket
 import time
 
-from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
-
-from ..calls.processes import run
+from ..agent.protocol.process_env import process_environment
+from ..calls.processes import run, text_of
 from ..calls.protocol import emit
-
-JOIN = r"""
-import json, sys
-index, hosts, coordinator, seconds = json.loads(sys.argv[1])
-import jax
-jax.distributed.initialize(
-    coordinator, hosts, index, initialization_timeout=seconds,
-    coordinator_bind_address=None if index else coordinator,
-)
-import numpy
-from jax.experimental.multihost_utils import process_allgather
-seen = process_allgather(numpy.int32(index)).tolist()
-print("joined " + json.dumps({"hosts": seen, "devices": jax.device_count()}), flush=True)
-jax.distributed.shutdown()
-"""
+from ..in_environment import join_pod as joining
 
 
 def join_pod(python, index, hosts, coordinator, reach_limit, join_limit):
@@ -35,7 +20,7 @@ def join_pod(python, index, hosts, coordinator, reach_limit, join_limit):
     if index and not _reaches(coordinator, reach_limit):
         return {"reached": False}
     status, lines = run(
-        [python, "-I", "-c", JOIN, json.dumps([index, hosts, coordinator, join_limit])],
+        [python, "-I", "-c", text_of(joining), json.dumps([index, hosts, coordinator, join_limit])],
         env=process_environment(python),
         timeout=2 * join_limit,
     )

@@ -8,8 +8,7 @@ import platform
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
-from jupyter_tpu.on_host.agent.protocol.chips import chips
-
+from ..agent.protocol.chips import chips
 from ..calls.paths import HOME, MARKER, ROOT, environment_dir
 from .host_setup import setup_states
 from .packages import summary

@@ -2,19 +2,17 @@
 
 import base64
 import contextlib
-import io
 import json
 import os
 import shutil
-import zipfile
-import zlib
 
-from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
-
+from ..agent.protocol.process_env import process_environment
+from ..calls.archive import opened
 from ..calls.paths import MARKER, environment_dir, exclusive_lock, write_file
-from ..calls.processes import run
+from ..calls.processes import run, text_of
 from ..calls.protocol import HostError, emit
 from ..chips.holders import hardware
+from ..in_environment import verify as verification
 from .commands import install_commands
 from .packages import drop_incomplete, own_indexes, record, site_packages, uv_pip
 from .probe import environment_python
@@ -82,42 +80,6 @@ class Counter:
             emit(part=1)
 
 
-VERIFY = r"""
-import json, sys
-sys.path[:] = [each for each in sys.path if each]
-from importlib.util import find_spec
-found = {"python": "%d.%d.%d" % sys.version_info[:3]}
-try:
-    from importlib.metadata import distributions, requires
-    found["packages"] = {d.metadata["Name"].lower(): d.version for d in distributions()}
-    import ipykernel, zmq
-    if find_spec("jax"):
-        import jax
-        found["jax"] = jax.__version__
-        try:
-            from packaging.requirements import Requirement
-            wanted = [Requirement(line) for line in requires("jax") or () if line[:6] == "libtpu"]
-            have = found["packages"].get("libtpu")
-            found["libtpu_wanted"] = next((str(each.specifier) for each in wanted), "")
-            found["libtpu_fits"] = have is None or all(have in each.specifier for each in wanted)
-        except ImportError:
-            pass
-        if sys.argv[1] == "start":
-            try:
-                found["platform"] = jax.default_backend()
-                found["devices"] = jax.local_device_count()
-            except RuntimeError as error:
-                found["backend_error"] = str(error)
-            else:
-                # JAX takes the CPU without an error if the TPU fails.
-                errors = getattr(sys.modules.get("jax._src.xla_bridge"), "_backend_errors", {})
-                found["backend_error"] = str(errors.get("tpu", "")) if errors else ""
-except Exception as error:
-    found["error"] = "%s: %s" % (type(error).__name__, error)
-print("verified " + json.dumps(found))
-"""
-
-
 def verify(name, variables, python=""):
     """What JAX sees in the environment's Python, and what there is to see; see `check_python`."""
     # No job that waits for the environment takes the chips meanwhile.
@@ -141,7 +103,7 @@ def check_python(name, variables, start_jax=True, python=""):
         options = ["-I", *(["-X", "pycache_prefix=" + bytecode] if bytecode else [])]
     env = process_environment(python, variables)
     status, lines = run(
-        [python, *options, "-c", VERIFY, "start" if start_jax else "look"],
+        [python, *options, "-c", text_of(verification), "start" if start_jax else "look"],
         env=env,
         timeout=300,
         on_line=lambda line: None if line.startswith("verified ") else emit(log=line),
@@ -190,8 +152,7 @@ def install_jaxkit(path, digest, archive):
     if not os.path.isdir(folder):
         part = folder + ".part"
         shutil.rmtree(part, ignore_errors=True)
-        packed = io.BytesIO(zlib.decompress(base64.b64decode(archive)))
-        with zipfile.ZipFile(packed) as sources:
+        with opened(base64.b64decode(archive)) as sources:
             for zip_info in sources.infolist():
                 # The same time everywhere, so that environments can share compiled modules.
                 os.utime(sources.extract(zip_info, part), (0, 0))

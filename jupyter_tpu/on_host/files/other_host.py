@@ -5,8 +5,7 @@ import json
 import os
 import sys
 
-from jupyter_tpu.on_host.agent.protocol.login_shell import skip_greeting
-
+from ..agent.protocol.login_shell import skip_greeting
 from .messages import Peer, TransferFailure
 
 #: Seconds in which its command has to begin, and in which ssh says why it failed. A connection that

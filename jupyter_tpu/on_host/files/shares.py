@@ -1,6 +1,6 @@
 """A folder that hosts share over NFS: what is there, and the steps that change it.
 
-The steps come from the caller (`environment.sharing`), which shows them before. Files that are ours
+The steps come from the caller (`files.sharing`), which shows them before. Files that are ours
 begin with a line that has ``jupyter-tpu`` and what the folder is, as JSON.
 """
 
@@ -11,7 +11,7 @@ import pwd
 import shutil
 
 from ..calls.paths import HOME
-from ..calls.processes import run
+from ..calls.processes import run, serve
 from ..calls.protocol import HostError, emit
 
 MARK = "# jupyter-tpu: "
@@ -216,3 +216,13 @@ def _read_header(path):
         return json.loads(first[len(MARK) :]) if first.startswith(MARK) else None
     except (OSError, ValueError):
         return None
+
+
+CALLS: dict = {
+    "examine_sharing": examine_sharing,
+    "change_sharing": change_sharing,
+}
+
+
+def main():
+    serve(CALLS)

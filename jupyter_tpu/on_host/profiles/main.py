@@ -5,7 +5,6 @@ import asyncio
 import base64
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -13,13 +12,14 @@ import tempfile
 import threading
 import time
 
-from jupyter_tpu.on_host.agent.metrics.grpc_calls import NotGRPC, call
-from jupyter_tpu.on_host.agent.metrics.protobuf import encode, encode_number
-from jupyter_tpu.on_host.agent.protocol.timeouts import with_timeout
-
-from ..calls.paths import HOME, ROOT, environment_dir, private_dir
-from ..calls.processes import clean_environment, run, serve
+from ..agent.metrics.grpc_calls import NotGRPC, call
+from ..agent.metrics.protobuf import encode, encode_number
+from ..agent.protocol.paths import kernel_folder, run_folder
+from ..agent.protocol.timeouts import with_timeout
+from ..calls.paths import HOME, environment_dir, private_dir
+from ..calls.processes import clean_environment, run, serve, text_of
 from ..calls.protocol import HostError, disk_full, emit
+from ..in_environment import ask_kernel
 
 #: Seconds that JAX may take to write a trace, and to answer otherwise.
 WRITE, ANSWER = 180, 60
@@ -69,58 +69,6 @@ MEMORY = (
     answer = {"state": "done", "cells": dict(cells)}
 """
 )
-#: Runs in the environment's Python: a client of the kernel.
-CLIENT = """
-import json, sys, time
-from queue import Empty
-from jupyter_client import BlockingKernelClient
-
-request = json.loads(%r)
-client = BlockingKernelClient(connection_file=request["connection"])
-client.load_connection_file()
-# No iopub: its messages are for the notebook.
-client.start_channels(shell=True, iopub=False, stdin=False, hb=False, control=True)
-
-def emit(**payload):
-    print("profiled " + json.dumps(payload), flush=True)
-
-def wait_for_reply(channel, request, timeout):
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        try:
-            message = channel.get_msg(timeout=max(0.05, deadline - time.monotonic()))
-        except Empty:
-            break
-        if message["parent_header"].get("msg_id") == request["header"]["msg_id"]:
-            return message["content"]
-    return None
-
-def send(channel, message_type, content, timeout, **header):
-    request = client.session.msg(message_type, content)
-    request["header"].update(header)
-    channel.send(request)
-    return wait_for_reply(channel, request, timeout)
-
-created = send(client.control_channel, "create_subshell_request", {}, 10)
-if not created or created.get("status") != "ok":
-    emit(problem="no subshells")
-    sys.exit()
-subshell = created["subshell_id"]
-try:
-    expression = "(lambda d: exec(%%r, d) or __import__('json').dumps(d['answer']))(%%r)" %% (
-        request["code"], request["variables"])
-    content = {"code": "", "silent": True, "store_history": False, "allow_stdin": False,
-               "stop_on_error": False, "user_expressions": {"it": expression}}
-    reply = send(client.shell_channel, "execute_request", content, request["timeout"],
-                 subshell_id=subshell)
-    result = (reply or {}).get("user_expressions", {}).get("it", {})
-    if result.get("status") == "ok":
-        emit(answer=result["data"]["text/plain"])
-    else:
-        emit(problem=result.get("evalue") or "the kernel did not answer")
-finally:
-    send(client.control_channel, "delete_subshell_request", {"subshell_id": subshell}, 10)
-"""
 
 
 def make_folder(folder):
@@ -252,8 +200,8 @@ def _ask(kernel, code, variables, timeout):
         environment_dir(kernel["environment"]), "bin", "python"
     )
     status, lines = run(
-        [python, "-"],
-        input=CLIENT % json.dumps(request),
+        [python, "-c", text_of(ask_kernel)],
+        input=json.dumps(request),
         env=clean_environment(),
         timeout=timeout + 30,
         on_line=lambda line: None if line.startswith("profiled ") else emit(log=line),
@@ -283,15 +231,9 @@ def _ask(kernel, code, variables, timeout):
 
 def _connection(kernel):
     """The connection file of a kernel of our agent."""
-    name = "k-" + hashlib.sha256(kernel.encode()).hexdigest()[:16]
-    short = hashlib.sha256(os.fsencode(os.path.join(ROOT, "run"))).hexdigest()[:16]
-    for run_folder in (
-        os.path.join(ROOT, "run"),
-        "/tmp/jupyter-tpu-%d-%s" % (os.getuid(), short),
-    ):
-        path = os.path.join(run_folder, name, "connection.json")
-        if os.path.isfile(path) and os.stat(path).st_uid == os.getuid():
-            return path
+    path = os.path.join(kernel_folder(run_folder(), kernel), "connection.json")
+    if os.path.isfile(path) and os.stat(path).st_uid == os.getuid():
+        return path
     raise HostError("NOT_FOUND", "The kernel has ended.")
 
 

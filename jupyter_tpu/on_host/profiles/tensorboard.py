@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 from ..calls.paths import HOME, environment_dir, exclusive_lock, private_dir, write_file
-from ..calls.processes import clean_environment
+from ..calls.processes import clean_environment, serve
 from ..calls.protocol import HostError, emit
 
 #: Seconds until it answers; its first start compiles a lot of Python.
@@ -176,3 +176,14 @@ def _answers(port):
     except OSError:
         return False
     return True
+
+
+CALLS: dict = {
+    "check_log_folder": check_log_folder,
+    "start_tensorboard": start_tensorboard,
+    "stop_tensorboard": stop_tensorboard,
+}
+
+
+def main():
+    serve(CALLS)

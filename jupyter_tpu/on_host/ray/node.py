@@ -19,9 +19,8 @@ import sys
 import time
 from importlib import metadata
 
-from jupyter_tpu.on_host.agent.keeper.owned_process import MARK
-from jupyter_tpu.on_host.agent.protocol.process_env import RAY_STATE
-
+from ..agent.keeper.owned_process import MARK
+from ..agent.protocol.process_env import RAY_STATE
 from ..calls.paths import private_dir, write_file
 
 #: Seconds for host 0 to start; its disk may be slow, or its system may still be starting.

@@ -6,10 +6,9 @@ import os
 import shutil
 import urllib.request
 
-from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
-
+from ..agent.protocol.process_env import process_environment
 from ..calls.paths import HOME
-from ..calls.processes import run
+from ..calls.processes import run, serve
 from . import node as ray_node
 
 _VERSION = """
@@ -87,3 +86,14 @@ def _nodes(port, token):
         }
         for node in listed
     ]
+
+
+CALLS: dict = {
+    "examine_ray": examine_ray,
+    "ray_state": ray_state,
+    "clear_ray": clear_ray,
+}
+
+
+def main():
+    serve(CALLS)

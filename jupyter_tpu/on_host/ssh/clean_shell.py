@@ -5,7 +5,7 @@ own argument is the shell's command, if there is one.
 import os
 import sys
 
-from jupyter_tpu.on_host.agent.protocol.process_env import login_environment
+from ..agent.protocol.process_env import login_environment
 
 
 def main():

@@ -1,15 +1,13 @@
 """Runs on a host: unpacks the agent's archive, which is its input, and starts the agent."""
 
 import filecmp
-import io
 import os
 import shutil
 import sys
 import tempfile
-import zipfile
-import zlib
 
 from ..agent.protocol.paths import base_folder
+from ..calls.archive import opened
 
 #: Of all files, so that what Python has compiled of them fits them on each host that shares it.
 TIME = 315532800  # 1980, as in the archive
@@ -28,7 +26,7 @@ def unpack(hash, data):
         goal = os.path.join(agents, hash)
         unpacked = tempfile.mkdtemp(dir=agents)
         try:
-            archive = zipfile.ZipFile(io.BytesIO(zlib.decompress(data)))
+            archive = opened(data)
             archive.extractall(unpacked)
             for name in archive.namelist():
                 os.utime(os.path.join(unpacked, name), (TIME, TIME))

@@ -8,8 +8,6 @@ the same id, which the agent starts once.
 
 import base64
 import contextlib
-import importlib
-import io
 import json
 import os
 import re
@@ -17,10 +15,10 @@ import socket
 import subprocess
 import sys
 import time
-import zipfile
-import zlib
 
+from ..agent.protocol import requests
 from ..calls import protocol
+from ..calls.archive import zipped
 from ..calls.paths import environment_dir, exclusive_lock, private_dir, write_file
 from ..calls.processes import clean_environment
 from ..calls.protocol import HostError, emit
@@ -69,7 +67,7 @@ def start(request, agent):
     """Starting the job"""
     python = request["python_path"] or prepare(**request["environment"])
     with exclusive_lock(request["environment"]["name"]):  # no one checks its chips now
-        job = agent.requests.StartJob(
+        job = requests.StartJob(
             id=request["job"] + "-1",
             argv=["sh", "-c", request["command"]],
             env={"JUPYTER_TPU_HOST": worker()},
@@ -83,10 +81,10 @@ def set_guard(request, agent):
     """Setting the guard"""
     number = int(worker())
     rule = dict(request["guard"]["others" if number else "first"] or {})
-    if rule and agent.request(agent.requests.GetGuard())["guard"] is None:
+    if rule and agent.request(requests.GetGuard())["guard"] is None:
         seconds = rule.pop("cost_seconds", None)
         rule["cost_until"] = None if seconds is None else time.time() + seconds
-        agent.request(agent.requests.SetGuard(**rule, worker=number))
+        agent.request(requests.SetGuard(**rule, worker=number))
 
 
 def prepare(name, python, usual, requirements, index, lock, packages, jaxkit, setup):
@@ -100,7 +98,7 @@ def prepare(name, python, usual, requirements, index, lock, packages, jaxkit, se
     if not environment_python(path):
         create_venv(uv, name, choose(python, usual))
     exact = resolve(uv, name, requirements, lock)["lock"]
-    archive = base64.b64encode(zipped(jaxkit["files"])).decode()
+    archive = base64.b64encode(zipped(jaxkit["files"], 1)).decode()
     install_packages(uv, name, "\n".join([*index, exact]), packages, (jaxkit["hash"], archive))
     apply(setup, ("oh_my_zsh", "script"), name)
     return os.path.join(path, "bin", "python")
@@ -154,15 +152,6 @@ def worker():
     return worker
 
 
-def zipped(files):
-    """As `Bundle.data`, of {name: text}."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(zipfile.ZipInfo(name), text)  # without a time, as those we send
-    return zlib.compress(packed.getvalue(), 1)
-
-
 class Agent:
     """The agent of this host; installed if it is not there.
 
@@ -170,13 +159,11 @@ class Agent:
     """
 
     def __init__(self, hash, files):
-        folder = unpack(hash, zipped(files))
+        folder = unpack(hash, zipped(files, 1))
         command = [sys.executable, folder, "up"]
         run = {"check": True, "env": clean_environment()}
         up = subprocess.run(command, stdout=subprocess.PIPE, **run)
         self._path = json.loads(up.stdout)["socket"]
-        sys.path.append(folder)
-        self.requests = importlib.import_module("jupyter_tpu_agent.protocol.requests")
 
     def request(self, request):
         """The agent's answer; raises HostError with its own words."""

@@ -61,7 +61,7 @@ def last_value() -> Reply | None:
     return Reply({"header": json.loads(header), "buffers": parts})
 
 
-def install() -> None:
+def main() -> None:
     """From now on the classes of a cell's error follow it, in a message of their own."""
     _shell().events.register("post_run_cell", _show_classes)
 

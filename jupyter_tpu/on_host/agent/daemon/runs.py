@@ -21,7 +21,7 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..protocol import requests, umask
-from ..protocol.paths import run_folder, run_socket
+from ..protocol.paths import agent_folder, run_folder, run_socket
 from ..protocol.records import RunEnd
 from ..protocol.run_client import LATE, Output, Refused, RunClient, SocketStream, encoded_order
 from ..protocol.timeouts import with_timeout
@@ -160,7 +160,7 @@ def _starter() -> socket.socket:
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", PROGRAM.format(_KEEPER), _top()],
+            [sys.executable, "-I", "-S", "-c", PROGRAM.format(_KEEPER), agent_folder()],
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -197,14 +197,6 @@ def _ids() -> List[str]:
     """The runs that have a keeper on this host."""
     names = os.listdir(run_folder())
     return [name[4:-5] for name in names if name.startswith("run-") and name.endswith(".sock")]
-
-
-def _top() -> str:
-    """The folder in which the agent's package is."""
-    folder = os.path.abspath(__file__)
-    for _ in range(len(__name__.split("."))):
-        folder = os.path.dirname(folder)
-    return folder
 
 
 def _no_folder(cwd: str) -> OperationError:

@@ -9,7 +9,7 @@ import os
 import socket
 import time
 
-from ..protocol.paths import run_folder
+from ..protocol.paths import agent_folder, run_folder
 from .daemon import ENDING, IDLE, Daemon
 from .keepers import last_line
 from .single_process import become_single, end_holder, living_holder, start_process
@@ -42,7 +42,7 @@ def start_daemon() -> int:
         if code == 0:  # another one is running, and may be about to end
             time.sleep(pause)
             pause = 0.25
-            daemon = start_process(_sources(), "daemon", log_path)
+            daemon = start_process(agent_folder(), "daemon", log_path)
         time.sleep(0.01)
     print(json.dumps({"socket": path, "run": run, "agent": version}))
     return 0
@@ -59,7 +59,7 @@ def run_daemon() -> int:
 
     async def serve() -> None:
         idle = float(os.environ.get("JUPYTER_TPU_AGENT_IDLE", IDLE))
-        await Daemon(run, version, _sources(), idle).run(path)
+        await Daemon(run, version, agent_folder(), idle).run(path)
 
     asyncio.run(serve())
     return 0
@@ -69,7 +69,7 @@ def run_guard_process() -> int:
     """The guard's main."""
     from .guard_process import run_guard
 
-    return run_guard(_sources())
+    return run_guard(agent_folder())
 
 
 def _answers(path: str) -> bool:
@@ -83,11 +83,6 @@ def _answers(path: str) -> bool:
             return False
 
 
-def _sources() -> str:
-    """The folder that Python runs as this agent."""
-    return os.path.abspath(os.path.join(os.path.dirname(__file__), os.pardir, os.pardir))
-
-
 def _version() -> str:
     """The folder's name: the hash of its contents."""
-    return os.path.basename(_sources())[:16]
+    return os.path.basename(agent_folder())[:16]

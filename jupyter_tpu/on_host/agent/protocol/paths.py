@@ -131,3 +131,11 @@ def private_folder(path: str) -> str:
     if stat.S_IMODE(info.st_mode) & 0o077:
         os.chmod(path, 0o700)
     return path
+
+
+def agent_folder() -> str:
+    """The folder that Python runs as this agent: in it is the package of this module."""
+    folder = os.path.abspath(__file__)
+    for _ in range(len(__name__.split("."))):
+        folder = os.path.dirname(folder)
+    return folder

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from ...errors import Reason, TPUError
-from ..models import ProgressReporter
+from ...progress import ProgressReporter
 from .bases import Bases
 from .ignore import is_notebook
 from .local import LocalProject

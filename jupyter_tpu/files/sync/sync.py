@@ -16,8 +16,8 @@ from ...errors import TPUError
 from ...on_host.files.changes import SENT_CHANGED, digest_of, has_content
 from ...on_host.files.contents import DELTA_FROM
 from ...on_host.files.tree import TreeEntry, is_safe
+from ...progress import ProgressReporter, StepPlan
 from ...ssh.host_program import COMMAND
-from ..models import ProgressReporter, StepPlan
 from ..relay import Relays
 from .bases import Base, Bases, Sent
 from .local import LocalProject, is_skipped, too_large

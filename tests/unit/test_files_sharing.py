@@ -13,9 +13,9 @@ import pytest
 from msgspec import convert
 from msgspec.structs import replace
 
-from jupyter_tpu.environment import sharing
-from jupyter_tpu.environment.sharing import Client, Share, ShareHeader, SharingHost
 from jupyter_tpu.errors import InvalidInput, TPUError
+from jupyter_tpu.files import sharing
+from jupyter_tpu.files.sharing import Client, Share, ShareHeader, SharingHost
 from jupyter_tpu.fleet.files.shares import _plans
 from jupyter_tpu.fleet.models import ShareFolder, ShareResult
 

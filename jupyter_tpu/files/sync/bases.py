@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 import msgspec
 
 from ...errors import Reason, TPUError
-from ...files import write_atomically
+from ...local_files import write_atomically
 from ...paths import private_dir
 
 

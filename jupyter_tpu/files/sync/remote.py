@@ -11,21 +11,22 @@ from msgspec import Meta, Struct
 
 from ...bounds import check_size, inflate
 from ...errors import Reason, TPUError
+from ...links.remote_host import RemoteHost
 from ...on_host.files.changes import digest_of, send_contents, send_list
 from ...on_host.files.contents import checked_signature
 from ...on_host.files.messages import Peer, TransferFailure
 from ...on_host.files.tree import TreeEntry
-from ...ssh.host_program import COMMAND, program
+from ...on_host.packing import program
+from ...ssh.host_program import COMMAND
 from ...ssh.host_values import InvalidAnswer, Line, Word, checked, decode
 from ...ssh.stream import CommandStream, decode_answer
+from ..errors import file_error
 from ..exchange import exchange
-from ..file_errors import file_error
-from ..models import RemoteHost
 
 if TYPE_CHECKING:
     from ...links import HostName
 
-_PROGRAM = "on_host.files.project"
+_PROGRAM = "files.project"
 #: Bytes of an answer; 20,000 files with long names have less.
 _LARGEST = 32 << 20
 #: The last second that a date of Python can have.

@@ -12,19 +12,19 @@ import contextlib
 import secrets
 from typing import Literal
 
-from ..cloud import Node, NodeName, is_emulated
-from ..concurrency import gather_or_cancel
-from ..environment import StepPlan, packages, ray
-from ..environment.host_answers import RayOnHost, RayState
-from ..errors import Reason, TPUError
-from ..links import HostName, Link
-from .core.core import Core
-from .core.known_operations import OperationProgress
-from .environments.environment import LINKS, connect_hosts
-from .environments.packages import EnvironmentService
-from .forwarding.apps import Apps
-from .jobs.jobs import JobService
-from .models import (
+from ...cloud import Node, NodeName, is_emulated
+from ...concurrency import gather_or_cancel
+from ...environment import packages
+from ...errors import Reason, TPUError
+from ...links import HostName, Link
+from ...progress import StepPlan
+from ..core.core import Core
+from ..core.known_operations import OperationProgress
+from ..environments.environment import LINKS, connect_hosts
+from ..environments.packages import EnvironmentService
+from ..forwarding.apps import Apps
+from ..jobs.jobs import JobService
+from ..models import (
     App,
     HostJob,
     Job,
@@ -38,7 +38,9 @@ from .models import (
     StartRay,
     StopJob,
 )
-from .models.core import known_type, validated
+from ..models.core import known_type, validated
+from . import hosts as ray
+from .hosts import RayOnHost, RayState
 
 LOOK = StepPlan("look", "Look for Ray", 3)
 START = StepPlan("start", "Start Ray", 30)

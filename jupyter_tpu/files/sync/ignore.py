@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ...files import decode_text
+from ...local_files import decode_text
 from ...on_host.files.tree import Rules, is_private
 
 #: Left out everywhere, before the rules of .gitignore; ``.git`` is, whatever these say.

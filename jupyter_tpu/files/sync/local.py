@@ -15,8 +15,8 @@ from ...on_host.files.messages import Peer, TransferFailure
 from ...on_host.files.tree import HashCache, TooLarge, TreeEntry, entries, look_up, walk
 from ...ssh.host_values import InvalidAnswer
 from ...wording import size_text
+from ..errors import file_error
 from ..exchange import Stream, exchange
-from ..file_errors import file_error
 from .bases import Bases, Hashes
 from .ignore import ProjectRules
 

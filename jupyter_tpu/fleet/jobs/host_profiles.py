@@ -4,30 +4,56 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from msgspec import Struct
 
-from ..errors import Reason, TPUError, error_for
-from ..on_host.profiles.main import COLLECTING
-from ..ssh.host_values import InvalidAnswer, checked
-from .host_answers import HostError
-from .models import RemoteHost
-from .remote_call import call
+from ...errors import Reason, TPUError, error_for
+from ...links.host_calls import HostError, HostProgram
+from ...links.remote_host import RemoteHost
+from ...on_host.profiles.main import COLLECTING, SUFFIX
+from ...ssh.host_values import Count, HostPath, InvalidAnswer, Seconds, checked
 
 T = TypeVar("T")
 
 #: Seconds for a host to answer, in addition to those of the trace.
 ANSWER = 240.0
 
-#: How a trace's file is called, as in `on_host.profiles.main`.
-SUFFIX = ".xplane.pb"
-
 __all__ = [
     "ANSWER", "COLLECTING", "KernelMemory", "TracedKernel", "WrittenTrace", "finish_run",
     "make_folder", "profile_memory", "trace",
 ]  # fmt: skip
-_PROGRAM: dict[str, Any] = {"main": "on_host.profiles.main"}
+
+
+class MemoryProfile(TypedDict):
+    """data: in pprof's format, as base64; cells: their numbers, by the names of files. Or the
+    error.
+    """
+
+    data: NotRequired[bytes]
+    cells: NotRequired[dict[str, int]]
+    error: NotRequired[HostError]
+
+
+class Trace(TypedDict):
+    """A trace that was written on a host, or why there is none."""
+
+    path: NotRequired[HostPath]
+    bytes: NotRequired[Count]
+    began: NotRequired[Seconds]  # since 1970, by the host's clock
+    ended: NotRequired[Seconds]
+    error: NotRequired[HostError]
+
+
+PROGRAM = HostProgram(
+    "profiles.main",
+    {
+        "make_folder": HostPath,
+        "finish_run": HostPath,
+        "trace": list[Trace],
+        "profile_memory": list[MemoryProfile],
+    },
+)
 
 
 class TracedKernel(Struct, frozen=True, kw_only=True):
@@ -60,13 +86,13 @@ def _ignore(line: str) -> None: ...
 
 async def make_folder(host: RemoteHost, folder: str) -> None:
     """Makes the folder for the traces of a run, where other hosts' are brought to."""
-    await call(host, "make_folder", log=_ignore, timeout=60, folder=folder, **_PROGRAM)
+    await PROGRAM.call(host, "make_folder", log=_ignore, timeout=60, folder=folder)
 
 
 async def finish_run(host: RemoteHost, folder: str, to: str) -> str:
     """Gives the folder with all traces of a run its name *to*, or one with a number; its path."""
-    path: str = await call(
-        host, "finish_run", log=_ignore, timeout=60, folder=folder, to=to, **_PROGRAM
+    path: str = await PROGRAM.call(
+        host, "finish_run", log=_ignore, timeout=60, folder=folder, to=to
     )
     return path
 
@@ -88,7 +114,7 @@ async def trace(
     if it is relative. start: when it begins, in seconds since 1970, but after at most *lead*
     seconds: clocks differ. An error is CONFLICT where nothing uses JAX. Raises what the host does.
     """
-    answers = await call(
+    answers = await PROGRAM.call(
         host,
         "trace",
         log=log,
@@ -99,7 +125,6 @@ async def trace(
         seconds=seconds,
         start=start,
         lead=lead,
-        **_PROGRAM,
     )
     names = [*(kernel.name for kernel in kernels), *([port[1]] if port else [])]
     paths = [posixpath.normpath(f"/{folder.removeprefix('~/')}/{name}{SUFFIX}") for name in names]
@@ -117,13 +142,12 @@ async def profile_memory(
     host: RemoteHost, kernels: Sequence[TracedKernel]
 ) -> list[KernelMemory | TPUError]:
     """What fills the devices of each kernel. Raises what the host does."""
-    answers = await call(
+    answers = await PROGRAM.call(
         host,
         "profile_memory",
         log=_ignore,
         timeout=ANSWER,
         kernels=[_payload(kernel) for kernel in kernels],
-        **_PROGRAM,
     )
     listed = _listed(answers, len(kernels))
     return [_outcome(answer, KernelMemory) for answer in listed]

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..errors import InvalidInput
+from ..links.host_calls import HostProgram, Nothing
 from ..on_host.files.shares import MARK
 from ..ssh.host_values import Address, Count, Line, Word
 from ..wording import phrase
@@ -62,6 +63,9 @@ class SharingHost(Struct, frozen=True, kw_only=True):
     state: Literal["missing", "folder", "empty", "other", "denied"]  # of the folder
     mounted: Line  # the kind of file system that is mounted there; "" if none
     shares: Annotated[list[ShareHeader], Meta(max_length=1024)]
+
+
+PROGRAM = HostProgram("files.shares", {"examine_sharing": SharingHost, "change_sharing": Nothing})
 
 
 class Client(Struct, frozen=True):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
-from ..concurrency import gather_or_cancel
-from ..errors import Reason, TPUError
-from ..on_host.ray.node import known_addresses
-from ..ssh.host_program import argument
-from ..wording import hosts_text, phrase
-from .host_answers import RayOnHost, RayState
-from .models import RemoteHost
-from .remote_call import call
+from msgspec import Meta, Struct
+
+from ...concurrency import gather_or_cancel
+from ...errors import Reason, TPUError
+from ...links.host_calls import HostProgram, Nothing, Port
+from ...links.remote_host import RemoteHost
+from ...on_host.packing import argument
+from ...on_host.ray.node import known_addresses
+from ...ssh.host_values import Address, Count, Token
+from ...wording import hosts_text, phrase
 
 __all__ = ["clear", "examine", "known_addresses", "missing_on", "require_ray", "require_space",
            "state", "variables"]  # fmt: skip
@@ -28,12 +31,48 @@ PROGRAM = "JUPYTER_TPU_RAY"
 COMMAND = ["python3", "-c", f"import os; exec(os.environ.pop({PROGRAM!r}))"]
 
 
+class RayOnHost(Struct, frozen=True, kw_only=True):
+    """Ray in an environment of a host; see ``on_host.ray.state``."""
+
+    version: Token  # "": it is not installed
+    free: Count  # bytes
+    ports: Annotated[list[Port], Meta(min_length=2, max_length=2)]
+    token: Token
+
+
+class RayNode(Struct, frozen=True, kw_only=True):
+    address: Address
+    alive: bool
+    chips: Count
+    processors: Count
+
+
+class RayState(Struct, frozen=True, kw_only=True):
+    """A cluster, as its head says it."""
+
+    head: Address
+    port: Annotated[int, Meta(ge=0, le=65535)]
+    dashboard: Annotated[int, Meta(ge=0, le=65535)]
+    version: Token
+    answers: bool
+    nodes: Annotated[list[RayNode], Meta(max_length=10_000)]
+    token: Token
+
+
+STATE_PROGRAM = HostProgram(
+    "ray.state", {"examine_ray": RayOnHost, "ray_state": RayState, "clear_ray": Nothing}
+)
+
+
 async def examine(
     hosts: Sequence[RemoteHost], python: str, log: Callable[[str], None]
 ) -> list[RayOnHost]:
     """Ray in the environment of *python* (its path) on each host. Raises as `call`."""
     answers: list[RayOnHost] = await gather_or_cancel(
-        [call(host, "examine_ray", log=log, timeout=90, python=python) for host in hosts]
+        [
+            STATE_PROGRAM.call(host, "examine_ray", log=log, timeout=90, python=python)
+            for host in hosts
+        ]
     )
     return answers
 
@@ -95,7 +134,7 @@ def variables(
     emulated_chips: of each host, if they are emulated; Ray finds real ones.
     """
     settings = {
-        PROGRAM: argument("on_host.ray.node"),
+        PROGRAM: argument("ray.node"),
         "JUPYTER_TPU_RAY_PORTS": ",".join(map(str, hosts[0].ports)),
         "RAY_AUTH_TOKEN": token,
     }
@@ -106,13 +145,13 @@ def variables(
 
 async def state(host: RemoteHost) -> RayState:
     """How the cluster is of which this host is the head."""
-    answer: RayState = await call(host, "ray_state", log=_ignore, timeout=60)
+    answer: RayState = await STATE_PROGRAM.call(host, "ray_state", log=_ignore, timeout=60)
     return answer
 
 
 async def clear(host: RemoteHost) -> None:
     """Removes what a cluster that was killed has left."""
-    await call(host, "clear_ray", log=_ignore, timeout=60)
+    await STATE_PROGRAM.call(host, "clear_ray", log=_ignore, timeout=60)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import hashlib
 
-from ..errors import Reason, TPUError
-from . import pythons
-from .creation import DISK_HINT
-from .host_answers import Probe, TensorBoardServer
-from .models import ProgressReporter, RemoteHost, StepPlan
-from .remote_call import NoSuchPython, call
+from msgspec import Struct
 
+from ...environment import pythons
+from ...environment.creation import DISK_HINT
+from ...environment.host_answers import ENVIRONMENTS, Probe
+from ...errors import Reason, TPUError
+from ...links.host_calls import HostProgram, NoSuchPython, Nothing, Port
+from ...links.remote_host import RemoteHost
+from ...progress import ProgressReporter, StepPlan
+
+
+class TensorBoardServer(Struct, frozen=True, kw_only=True):
+    """A TensorBoard that answers requests."""
+
+    port: Port  # on the host
+    logdir: str  # absolute
+    reused: bool  # it was running before
+
+
+PROGRAM = HostProgram(
+    "profiles.tensorboard",
+    {
+        "check_log_folder": Nothing | None,
+        "start_tensorboard": TensorBoardServer,
+        "stop_tensorboard": Nothing,
+    },
+)
 #: Its environment; a user's environment can't have such a name.
 ENVIRONMENT = "_tensorboard"
 #: xprof is the plug-in for traces; without TensorFlow, logs in a bucket are read by gcsfs.
@@ -33,7 +53,9 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
     runs on the host; the next call continues from there.
     """
     reporter.begin("look")
-    probe: Probe = await call(host, "probe", log=reporter.log, timeout=120, name=ENVIRONMENT)
+    probe: Probe = await ENVIRONMENTS.call(
+        host, "probe", log=reporter.log, timeout=120, name=ENVIRONMENT
+    )
     reporter.done("look")
     text = "\n".join([*REQUIREMENTS, ""])
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
@@ -49,12 +71,12 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
             DISK_HINT,
         )
     reporter.begin("uv")
-    uv = (await call(host, "get_uv", log=reporter.log, timeout=900))["uv"]
+    uv = (await ENVIRONMENTS.call(host, "get_uv", log=reporter.log, timeout=900))["uv"]
     reporter.done("uv")
     reporter.begin("venv")
     python = pythons.choose(None, [probe.pythons], [probe.environment], ENVIRONMENT)
     try:
-        await call(
+        await ENVIRONMENTS.call(
             host,
             "create_venv",
             log=reporter.log,
@@ -67,7 +89,7 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
         raise pythons.missing(python.version, [probe.pythons]) from None
     reporter.done("venv")
     reporter.begin("packages")
-    await call(
+    await ENVIRONMENTS.call(
         host,
         "install_packages",
         log=reporter.log,
@@ -78,7 +100,7 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
         requirements=text,
     )
     content = {"made of": fingerprint}
-    await call(
+    await ENVIRONMENTS.call(
         host, "write_marker", log=reporter.log, timeout=60, name=ENVIRONMENT, content=content
     )
     reporter.done("packages")
@@ -89,7 +111,7 @@ async def require_folder(host: RemoteHost, logdir: str, reporter: ProgressReport
 
     logdir: as for `start`. Buckets are not checked.
     """
-    await call(host, "check_log_folder", log=reporter.log, timeout=60, logdir=logdir)
+    await PROGRAM.call(host, "check_log_folder", log=reporter.log, timeout=60, logdir=logdir)
 
 
 async def start(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> TensorBoardServer:
@@ -97,7 +119,7 @@ async def start(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> Te
 
     logdir: below the home folder if it is relative; a bucket as ``gs://…``. `install` was called.
     """
-    answer: TensorBoardServer = await call(
+    answer: TensorBoardServer = await PROGRAM.call(
         host, "start_tensorboard", log=reporter.log, timeout=300, name=ENVIRONMENT, logdir=logdir
     )
     return answer
@@ -105,4 +127,4 @@ async def start(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> Te
 
 async def stop(host: RemoteHost, logdir: str | None = None) -> None:
     """Stops the TensorBoard of a folder, or all that we have started there."""
-    await call(host, "stop_tensorboard", timeout=60, logdir=logdir)
+    await PROGRAM.call(host, "stop_tensorboard", timeout=60, logdir=logdir)
