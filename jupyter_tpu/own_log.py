@@ -67,7 +67,7 @@ _LEVELS: tuple[tuple[int, Level], ...] = (
 )
 
 
-class LogLine(Struct, kw_only=True, omit_defaults=True):
+class LogLine(Struct, kw_only=True):
     """One thing that happened."""
 
     #: UTC, with milliseconds.
@@ -131,6 +131,11 @@ def read() -> tuple[list[LogLine], Iterator[LogLine]]:
     data = file.read() if file is not None else b""
     whole, _, rest = data.rpartition(b"\n")
     return kept + _parsed(whole), _following(path, file, rest)
+
+
+def chosen(lines: list[LogLine], search: str = "", tail: int = 0) -> list[LogLine]:
+    """Those with a text, in any case; the last *tail* of them, or all (0)."""
+    return [line for line in lines if search.lower() in str(line).lower()][-tail:]
 
 
 def _following(path: Path, file: BinaryIO | None, rest: bytes) -> Iterator[LogLine]:

@@ -60,12 +60,12 @@ def _own_log(*, follow: bool, tail: int, search: str, as_json: bool) -> None:
     from .. import own_log
 
     kept, coming = own_log.read()
-    kept = [line for line in kept if search.lower() in str(line).lower()][-tail:]
+    kept = own_log.chosen(kept, search, tail)
     if as_json and not follow:
         print_json(kept)
         return
     with contextlib.suppress(KeyboardInterrupt):
         for line in chain(kept, coming) if follow else kept:
-            if search.lower() in str(line).lower():
+            if own_log.chosen([line], search):
                 print_result(line, str(line), as_json)
                 sys.stdout.flush()

@@ -85,6 +85,9 @@ def test_the_log_has_a_line_for_each_transition_and_no_secret(run: Server, emula
     assert {line["level"] for line in creates} == {"info"}
     assert len({line["operation"] for line in creates}) == 1
     assert {line["level"] for line in of_tpu if line["text"].startswith("Link")} == {"debug"}
+    last = run.tpu("GET", f"log?tail=2&search={NAME.upper()}")["lines"]
+    assert len(last) == 2
+    assert {line["tpu"] for line in last} == {NAME}
     folder = Path(run.environment["JUPYTER_TPU_DATA_DIR"]) / "log"
     assert folder.stat().st_mode & 0o777 == 0o700
     for file in folder.glob("*.jsonl"):
