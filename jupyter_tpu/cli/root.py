@@ -71,6 +71,7 @@ GROUPS = {
         "prices": "What TPUs cost, and when that was read.",
     },
     "Setup and problems": {
+        "logs": "Show the output of jobs, or what jupyter-tpu has done.",
         "doctor": "Find out why JAX or a create fails.",
         "operation": "Show and cancel running operations.",
         "network": "Check and set up the network of TPUs.",
@@ -129,7 +130,7 @@ class LazyGroup(Group):
     invoke_without_command=True,
     context_settings=CONTEXT,
     # Where people look who come from other tools.
-    aliases={"cp": "copy", "exec": "run", "login": "ssh", "logs": "job logs", "scp": "copy"},
+    aliases={"cp": "copy", "exec": "run", "login": "ssh", "scp": "copy"},
     epilog="Each command has a --help of its own. `jupyter tpu completion` lets your shell "
     "complete commands and TPUs.",
 )

@@ -12,7 +12,7 @@ import click
 
 from ..errors import InvalidInput, Reason, TPUError
 from ..terminal.field_options import options_of
-from ..terminal.grammar import Group, argument, examples, program
+from ..terminal.grammar import Group, argument, examples, parameters, program
 from ..terminal.operations import wait_with_notes
 from ..terminal.parameters import command_argument, tpu_argument
 from ..terminal.printing import json_option, list_options, note, print_json, print_list
@@ -122,6 +122,23 @@ def list_jobs(name: str | None) -> None:
     print_list(listed, lambda jobs: job_table(jobs, of_one_tpu=name is not None))
 
 
+#: Which job, and what of its output is shown.
+log_options = parameters(
+    argument(
+        "id",
+        metavar="[JOB]",
+        required=False,
+        help="The job's ID; `job list` shows it.  [default: the newest job of the TPU]",
+    ),
+    click.option("--follow", "-f", is_flag=True, help="Continue until the job ends, or Ctrl-C."),
+    click.option("--from", "first", type=int, metavar="N", help="Begin with line N."),
+    click.option("--tail", type=int, metavar="N", help="Begin with the last N lines."),
+    options_of("JobLogQuery", "search", "host", "attempt", into="query"),
+    click.option("--numbers", "-n", is_flag=True, help="Print the number of each line."),
+    json_option,
+)
+
+
 @job.command(
     "logs",
     epilog=examples(
@@ -131,18 +148,7 @@ def list_jobs(name: str | None) -> None:
     ),
 )
 @tpu_argument()
-@argument(
-    "id",
-    metavar="[JOB]",
-    required=False,
-    help="The job's ID; `job list` shows it.  [default: the newest job of the TPU]",
-)
-@click.option("--follow", "-f", is_flag=True, help="Continue until the job ends, or Ctrl-C.")
-@click.option("--from", "first", type=int, metavar="N", help="Begin with line N.")
-@click.option("--tail", type=int, metavar="N", help="Begin with the last N lines.")
-@options_of("JobLogQuery", "search", "host", "attempt", into="query")
-@click.option("--numbers", "-n", is_flag=True, help="Print the number of each line.")
-@json_option
+@log_options
 def logs(
     name: str,
     id: str | None,

@@ -75,6 +75,7 @@ COMMANDS: Mapping[str, Access] = {
     "job start": _access(OPEN, "--tpu --worker --cwd --env --name --restart-with-tpu"),
     "job list": _access(),
     "job logs": _access(OPEN, "--follow --from --tail --search --worker --attempt --numbers"),
+    "logs": _access(OPEN, "--follow --from --tail --search --worker --attempt --numbers"),
     "job stop": _access(OWN, "--patience"),
     "job delete": _access(OWN),
     "tunnel list": _access(),
