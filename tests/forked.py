@@ -38,7 +38,10 @@ from typing import Any
 
 #: What commands, servers and emulators import, with all modules below.
 PACKAGES = (
-    *(f"jupyter_tpu.{name}" for name in ("cli", "commands", "fleet", "cloud", "links", "ssh")),
+    *(
+        f"jupyter_tpu.{name}"
+        for name in ("cli", "commands", "terminal", "fleet", "cloud", "links", "ssh")
+    ),
     *(f"jupyter_tpu.{name}" for name in ("emulator", "kernels", "server")),
     "jupyter_server.services",
 )
@@ -239,7 +242,7 @@ def _import_all() -> None:
     for name in LIBRARIES:
         importlib.import_module(name)
     # Packed for the first host that lacks it, which is 0.4 s in each process.
-    importlib.import_module("jupyter_tpu.ssh.agent_client").bundle().data  # noqa: B018
+    importlib.import_module("jupyter_tpu.on_host.packing").agent_bundle().data  # noqa: B018
 
 
 def _import_as_tests() -> None:

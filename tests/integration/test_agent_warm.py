@@ -21,9 +21,9 @@ from local_host import LocalHost
 from local_kernels import Notebook, local_host
 from waiting import eventually, until
 
-from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.links import core_thread
+from jupyter_tpu.on_host.agent.protocol import requests
 
 ENVIRONMENT = {"python": sys.executable, "imports": ["wave"], "env": {"A_VARIABLE": "1"}}
 

@@ -25,12 +25,12 @@ from local_host import LocalHost
 from pod_fleet import open_pod
 from waiting import eventually, until
 
-from jupyter_tpu.agent.guard import restart
-from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Guard, GuardStop, SetGuard, StartJob
+from jupyter_tpu.on_host.agent.guard import restart
+from jupyter_tpu.on_host.agent.protocol import requests
 
 
 @pytest.fixture(scope="module")

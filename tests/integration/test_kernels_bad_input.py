@@ -24,14 +24,14 @@ from test_kernels_outages import memory_of, relay_of
 from traitlets.config import Config
 from waiting import until
 
-from jupyter_tpu.agent.protocol import frames, messages, requests
-from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, JournalEvent, Message
-from jupyter_tpu.agent.protocol.journal import Journal
-from jupyter_tpu.agent.protocol.messages import MessageSigner
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.kernels import exit_cleanup, provisioner
 from jupyter_tpu.kernels.attachment import Attachment
 from jupyter_tpu.links import core_thread
+from jupyter_tpu.on_host.agent.protocol import frames, messages, requests
+from jupyter_tpu.on_host.agent.protocol.events import IOPUB, NORMAL, SHELL, JournalEvent, Message
+from jupyter_tpu.on_host.agent.protocol.journal import Journal
+from jupyter_tpu.on_host.agent.protocol.messages import MessageSigner
 
 Found = tuple[LocalHost, KernelManager, Notebook]
 

@@ -18,12 +18,12 @@ from local_host import LocalHost
 from local_kernels import Notebook, local_host, printed
 from waiting import until
 
-from jupyter_tpu.agent.protocol import requests
-from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels import ports
 from jupyter_tpu.kernels.relay import Relay
 from jupyter_tpu.links import core_thread
+from jupyter_tpu.on_host.agent.protocol import requests
+from jupyter_tpu.on_host.agent.protocol.processes import start_time
 
 Started = tuple[LocalHost, KernelManager, Notebook]
 
@@ -58,7 +58,7 @@ def shortlived() -> Iterator[tuple[LocalHost, Callable[[], KernelManager]]]:
     """A host with an agent that keeps last messages for a moment instead of weeks."""
     with local_host("shortlived") as (host, make):
         core_thread().wait(host.agent())
-        [source] = host.home.glob(".jupyter-tpu/agent/*/*/keeper/keeper.py")
+        [source] = host.home.glob(".jupyter-tpu/agent/*/*/agent/keeper/keeper.py")
         text = source.read_text()
         source.write_text(text.replace("LINGER = 28 * 24 * 3600.0", f"LINGER = {SHORT}", 1))
         assert source.read_text() != text

@@ -7,12 +7,12 @@ from typing import Any
 import click
 import pytest
 
-from jupyter_tpu.commands.field_options import options_of
-from jupyter_tpu.commands.grammar import CONTEXT, Command
 from jupyter_tpu.errors import InvalidInput
 from jupyter_tpu.fleet.models import NodeOptions, SetGuard, StartJob, SyncProject
 from jupyter_tpu.fleet.models.core import seconds_of
 from jupyter_tpu.server.openapi import document
+from jupyter_tpu.terminal.field_options import options_of
+from jupyter_tpu.terminal.grammar import CONTEXT, Command
 
 
 def command(model: str, *fields: str) -> click.Command:
