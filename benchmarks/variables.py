@@ -15,10 +15,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _results import spread, summaries, write
@@ -77,7 +79,18 @@ def scp(sshd: Sshd, port: int, file: Path) -> dict[str, Callable[[], Any]]:
     }
 
 
+class LocalKernel(LocalProvisioner):
+    """A kernel of this machine takes what is said to ours only."""
+
+    async def launch_kernel(self, cmd: list[str], **options: Any) -> Any:
+        options.pop("answers_when_dead", None)
+        return await super().launch_kernel(cmd, **options)
+
+
 def main() -> None:
+    KernelProvisionerFactory.instance().provisioners["local-provisioner"] = EntryPoint(
+        "local-provisioner", "__main__:LocalKernel", "jupyter_client.kernel_provisioners"
+    )
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=100, help="MB per transfer")
     parser.add_argument("--rounds", type=int, default=10)
