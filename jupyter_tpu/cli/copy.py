@@ -58,7 +58,7 @@ def copy(
     Files that are there already, with the same size and time, are not sent again. A copy that was
     interrupted continues where it stopped when you repeat it.
     """
-    from ..fleet.files.copying import failure_of, summary
+    from ..fleet.files.copy_requests import failure_of, summary
 
     parsed = parse(paths, zone)
     request = parsed.request(**fields)
@@ -101,7 +101,7 @@ def _copy_by_server(parsed: Copy, fields: dict[str, Any], as_json: bool) -> list
 
 def _copy(tpu: str, request: CopyFiles, progress: _CopyProgress) -> list[HostCopy]:
     """Asks before files are overwritten. Raises CANCELLED after Ctrl-C."""
-    from ..fleet.files.copying import FilesExist
+    from ..files.copy.copying import FilesExist
     from ..links import core_thread
 
     def attempt() -> list[HostCopy]:

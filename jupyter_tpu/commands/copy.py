@@ -90,7 +90,7 @@ async def copy_files(
     Raises `FilesExist`, and what `copying` raises.
     """
     from ..fleet.core.host_numbers import host_numbers
-    from ..fleet.files import spreading
+    from ..fleet.files.copy_requests import copy_files
     from ..links import default_links
 
     node, cloud = await find_node(tpu, target)
@@ -107,7 +107,7 @@ async def copy_files(
     links.use_one_connection()
     await links.prepare(node)
     try:
-        return await spreading.copy_files(links, node, hosts, request, report=report, ended=ended)
+        return await copy_files(links, node, hosts, request, report=report, ended=ended)
     finally:
         await links.close()
 
