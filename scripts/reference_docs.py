@@ -22,7 +22,6 @@ import click
 import msgspec
 
 from jupyter_tpu.cli.root import tpu
-from jupyter_tpu.commands import agent_access
 from jupyter_tpu.environment import host_answers
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.files import sharing
@@ -42,6 +41,7 @@ from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.routes import ALL_ROUTES
 from jupyter_tpu.ssh import host_values
 from jupyter_tpu.ssh.agent_answers import bounded
+from jupyter_tpu.terminal import agent_access
 
 #: The programs on hosts whose functions are called.
 PROGRAMS = (

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from fleet_world import others
 from local_host import LocalHost
 from waiting import eventually
 
@@ -86,7 +87,7 @@ async def test_one_that_is_told_to_end_while_something_changes_ends(host):
         await eventually(lambda: not host.processes(), 10)
 
 
-@pytest.mark.parametrize("socket", ["accepts", "is gone"])
+@pytest.mark.parametrize("socket", ["accepts", *others("is gone")])
 async def test_one_that_hangs_is_ended_by_the_next_start_which_goes_on(host, socket):
     pid = (await host.agent()).hello["pid"]
     with log(host).open("a") as file:

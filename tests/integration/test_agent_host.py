@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from fleet_world import others
 from local_host import LocalHost, fill_disk, umask_of
 from other_pythons import python_of
 from waiting import eventually
@@ -122,7 +123,7 @@ async def test_a_full_disk_on_the_host_is_reported(tmp_path):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
-@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("warm", [False, *others(True)])
 async def test_a_start_on_a_full_disk_says_that_it_is_full(host, warm):
     run = host.home / ".jupyter-tpu/run"
     run.mkdir(mode=0o700, parents=True)
@@ -427,7 +428,7 @@ async def test_a_keeper_goes_on_when_its_daemon_is_killed_and_the_next_one_finds
     assert (await host.agent()).hello["pid"] != agent.hello["pid"]
 
 
-@pytest.mark.parametrize("daemon", ["the same daemon", "the next daemon"])
+@pytest.mark.parametrize("daemon", ["the next daemon", *others("the same daemon")])
 async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host, daemon):
     started = await start(host)
     await kernel(host, "idle")

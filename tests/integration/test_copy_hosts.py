@@ -18,9 +18,9 @@ from forked import forks
 from sharing_hosts import REMOVE_STAND_INS, STAND_INS
 from stormy_host import line_to
 
-from jupyter_tpu.cli.description import description
 from jupyter_tpu.cloud import CloudTPU, Node, NodeName, Target
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
+from jupyter_tpu.commands.describe import description
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.files.copy.copying import download, upload
 from jupyter_tpu.files.copy.spreading import upload_to_hosts

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from cli_shell import COMMAND, LIMIT, Terminal
+from fleet_world import others
 from pod_fleet import Pod, open_pod
 from waiting import eventually, until
 
@@ -218,7 +219,7 @@ async def test_input_reaches_a_command_without_an_agent(pod):
 
 
 @in_pod
-@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("cut", [True, *others(False)])
 async def test_of_a_long_command_without_an_agent_no_line_is_lost_or_doubled(pod, cut):
     cut_links(pod)
     run = await pod.shell("for i in $(seq 300); do echo $i; sleep 0.01; done")

@@ -20,7 +20,7 @@ from jupyter_tpu.cloud import (
     NodeSpec,
     Target,
 )
-from jupyter_tpu.commands.attach_command import confirm_keys
+from jupyter_tpu.commands.attach import confirm_keys
 from jupyter_tpu.errors import InvalidInput, TPUError
 from jupyter_tpu.fleet.lifecycle.attached import require_one_slice
 from jupyter_tpu.fleet.models import MachineHost

@@ -9,6 +9,9 @@ import tempfile
 from ..agent.protocol.paths import base_folder
 from ..calls.archive import opened
 
+#: Of all files, so that what Python has compiled of them fits them on each host that shares it.
+TIME = 315532800  # 1980, as in the archive
+
 
 def unpack(hash, data):
     """The folder of the agent with that *hash*, unpacked from *data* (`Bundle.data`).
@@ -23,7 +26,10 @@ def unpack(hash, data):
         goal = os.path.join(agents, hash)
         unpacked = tempfile.mkdtemp(dir=agents)
         try:
-            opened(data).extractall(unpacked)
+            archive = opened(data)
+            archive.extractall(unpacked)
+            for name in archive.namelist():
+                os.utime(os.path.join(unpacked, name), (TIME, TIME))
             with open(os.path.join(unpacked, "python"), "w") as file:
                 file.write(sys.executable)
             put_in_place(unpacked, goal)

@@ -14,10 +14,11 @@ message has the number of the last one merged into it. Page and server also exch
 to the page: ``at``       its position: the messages after it follow
 ``server``                with ``at``: an id of this server
 ``requests``              with ``at``, to a new page: requests that run or have ended recently: id,
-                          cell id, and execution count (null while it runs)
+                          cell id, execution count (null while it runs), code, and the number of
+                          lines that it has printed
 ``lost``                  with ``at``: requests whose output another page now fills in
-``unwritten``             with ``at``, to a page of an earlier server: requests (as above) whose
-                          output a document may have lost that was shared on that server
+``unwritten``             with ``at``, to a page of an earlier server: requests (ids, cells and
+                          counts) whose output a document may have lost that was shared there
 ``fill``                  this page is to fill in this request's output
 ``replayed``              all output of this request up to the page's position was sent; with
                           ``missing`` if the request is unknown
@@ -158,9 +159,9 @@ class ClientFeed:
             fields["lost"] = lost
         if self._page_seen is None:
             shown = self._kernel.requests_to_show(self._client)
-            # With the code, for a page whose notebook was not saved with the cell.
+            # With more of each, for a page whose notebook was not saved with the cell.
             fields["requests"] = [
-                {**described, "code": request.code}
+                {**described, "code": request.code, "lines": request.lines}
                 for described, request in zip(_described(shown), shown, strict=True)
             ]
         if server != self._kernel.server:

@@ -9,7 +9,7 @@ import { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ITranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import { loadTranslation } from '../ui/translation';
+import { loadTranslation } from '../language/translation';
 import { OUT_OF_STEP, removeOnStart } from './restartOffers';
 
 /** Given by the conductor: jupyter_tpu/on_host/agent/pod. */
