@@ -242,7 +242,7 @@ def _import_all() -> None:
     for name in LIBRARIES:
         importlib.import_module(name)
     # Packed for the first host that lacks it, which is 0.4 s in each process.
-    importlib.import_module("jupyter_tpu.ssh.agent_client").bundle().data  # noqa: B018
+    importlib.import_module("jupyter_tpu.on_host.packing").agent_bundle().data  # noqa: B018
 
 
 def _import_as_tests() -> None:
