@@ -21,10 +21,11 @@ from typing import Literal, NamedTuple
 Group = Literal["sentence", "label", "help"]
 
 #: What no person reads in a face: the emulator speaks as Google does, jaxkit to programmers, agents
-#: read English, REST's document is a reference.
+#: read English, REST's document is a reference, `on_host/boot` to the log of startup scripts.
 SKIPPED = (
     "emulator/",
     "jaxkit/",
+    "on_host/boot/",
     "ssh/asyncssh_internals.py",
     "server/routes.py",
     "mcp/",
@@ -75,7 +76,7 @@ class _Collector(ast.NodeVisitor):
     def __init__(self, file: str) -> None:
         self.texts: list[tuple[str, Group]] = []
         self._group: Group | None = None  # of the string that is visited, where its place says it
-        self._face = file.startswith(("cli/", "commands/", "magics/"))
+        self._face = file.startswith(("cli/", "commands/", "terminal/", "magics/"))
 
     # ---- places ----------------------------------------------------------------------------------
 
@@ -136,9 +137,9 @@ class _Collector(ast.NodeVisitor):
         if self._face and names == ["GROUPS"] and isinstance(node.value, ast.Dict):
             for key, commands in zip(node.value.keys, node.value.values, strict=True):
                 self._add(_pattern(key) if key else [], "help")
-                for place in ast.walk(commands):
-                    if isinstance(place, ast.Tuple):
-                        self._add(_pattern(place.elts[1]), "help")
+                assert isinstance(commands, ast.Dict)
+                for summary in commands.values:
+                    self._add(_pattern(summary), "help")
             return
         self.generic_visit(node)
 

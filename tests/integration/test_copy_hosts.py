@@ -15,10 +15,10 @@ import pytest
 import pytest_asyncio
 from cli_shell import COMMAND
 from forked import forks
+from jupyter_tpu.commands.describe_text import description
 from sharing_hosts import REMOVE_STAND_INS, STAND_INS
 from stormy_host import line_to
 
-from jupyter_tpu.cli.description import description
 from jupyter_tpu.cloud import CloudTPU, Node, NodeName, Target
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.errors import Reason, TPUError

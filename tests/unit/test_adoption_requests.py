@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from jupyter_tpu.agent.protocol import messages
-from jupyter_tpu.agent.protocol.events import IOPUB
+from jupyter_tpu.on_host.agent.protocol import messages
+from jupyter_tpu.on_host.agent.protocol.events import IOPUB
 from jupyter_tpu.server.adoption.remembered_requests import ExecuteRequest, RememberedRequests
 
 

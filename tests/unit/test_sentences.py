@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.commands.sentences import Sentences, _template_of, _values_of
+from jupyter_tpu.terminal.sentences import Sentences, _template_of, _values_of
 
 TOP = Path(__file__).parents[2]
 sys.path.insert(0, str(TOP / "scripts"))

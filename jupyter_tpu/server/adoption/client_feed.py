@@ -54,10 +54,10 @@ from typing import Any
 
 import zmq
 
-from ...agent.protocol import messages
-from ...agent.protocol.coalescing import Coalescer
-from ...agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
-from ...agent.protocol.segments import NumberedMessage
+from ...on_host.agent.protocol import messages
+from ...on_host.agent.protocol.coalescing import Coalescer
+from ...on_host.agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
+from ...on_host.agent.protocol.segments import NumberedMessage
 from .client_message import V1, can_be_written_in_pieces, parse, signed, split, write_in_pieces
 from .journal_file import MESSAGE, ClosedError, JournalReader, JournalRecord, StoredContent
 from .persisted_kernel import ANSWERED, PersistedKernel

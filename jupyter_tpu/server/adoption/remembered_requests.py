@@ -10,9 +10,9 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from ...agent.protocol import messages
-from ...agent.protocol.activity import KernelActivity, Status
-from ...agent.protocol.events import IOPUB, SHELL
+from ...on_host.agent.protocol import messages
+from ...on_host.agent.protocol.activity import KernelActivity, Status
+from ...on_host.agent.protocol.events import IOPUB, SHELL
 
 
 class ExecuteRequest:

@@ -2,7 +2,7 @@
 // a catalogue are their templates: "{tpu} is not READY." A sentence is matched with the templates, and
 // what stands for a parameter is put into the translation: as it is, or translated, if it is a sentence
 // or a label itself. Several sentences are translated one by one. What nothing matches stays English.
-// jupyter_tpu/commands/sentences.py does the same for the command line.
+// jupyter_tpu/terminal/sentences.py does the same for the command line.
 
 import { isolated } from './isolated';
 

@@ -463,7 +463,7 @@ export interface ICreateTPU {
 /** A persistent disk that each host gets in addition to its boot disk. */
 export interface IDataDisk {
   source: string;
-  mode?: 'read-only' | 'read-write';
+  mode: 'read-only' | 'read-write';
 }
 
 /**
@@ -591,6 +591,7 @@ export interface IFinding {
   check:
     | 'agent'
     | 'api'
+    | 'asyncssh'
     | 'chips'
     | 'clock'
     | 'compute-api'
@@ -1051,6 +1052,16 @@ export interface ILoadSample {
   queue: number | null;
 }
 
+/** One thing that happened. */
+export interface ILogLine {
+  time: string;
+  level: 'debug' | 'error' | 'info' | 'warning';
+  process: string;
+  text: string;
+  tpu: string;
+  operation: string;
+}
+
 /**
  * One of the loops that keep TPUs as they should be. A failure ends none of
  * them.
@@ -1163,33 +1174,33 @@ export interface INodeOptions {
    * Shape of the slice, such as 2x2x4; the type may then be v4, v5litepod, v5p
    * or v6e.
    */
-  topology?: string;
+  topology: string;
   /**
    * No external addresses. Connecting then uses IAP, or a machine in the same
    * network.
    */
-  internal_ips?: boolean;
+  internal_ips: boolean;
   /**
    * Email of the account with which programs on the hosts call Google. By
    * default the project's.
    */
-  service_account?: string;
+  service_account: string;
   /**
    * What that account may do, such as storage-ro. By default cloud-platform.
    */
-  scopes?: string[];
+  scopes: string[];
   /** A persistent disk to attach. */
-  data_disks?: IDataDisk[];
+  data_disks: IDataDisk[];
   /** Network tags, for firewall rules. */
-  tags?: string[];
+  tags: string[];
   /** Metadata of the hosts. */
-  metadata?: { [key: string]: string };
+  metadata: { [key: string]: string };
   /** A script that each host runs as root at each start. */
-  startup_script?: string;
+  startup_script: string;
   /** A description, for people. */
-  description?: string;
+  description: string;
   /** Boot with Secure Boot. */
-  secure_boot?: boolean;
+  secure_boot: boolean;
 }
 
 /**
@@ -1309,6 +1320,11 @@ export interface IOutputPart {
   host: number;
   stream: 'stderr' | 'stdout';
   data: string;
+}
+
+/** What jupyter-tpu has done on this computer, the oldest line first. */
+export interface IOwnLog {
+  lines: ILogLine[];
 }
 
 /** What one owner has. */
@@ -2076,6 +2092,9 @@ export interface ITPU {
   labels: { [key: string]: string };
   queued: string;
   api: 'compute' | 'tpu';
+  network: string;
+  subnetwork: string;
+  options: INodeOptions;
   details: { [key: string]: unknown };
 }
 
