@@ -19,7 +19,13 @@ from ...environment import own_script
 from ...errors import Reason, TPUError, error_for
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
-from ..core.records import AwaitedTPU, Belongings, OperationRecord
+from ..core.operation_records import (
+    AwaitedTPU,
+    Belongings,
+    Deletion,
+    HuntRecord,
+    OperationRecord,
+)
 from ..jobs.guard import Guards
 from ..lifecycle.belongings import RunningWork, TPUBelongings
 from ..lifecycle.node_options import STARTUP_SCRIPT
@@ -58,14 +64,16 @@ class PreemptedTPUs:
         return AwaitedTPU(zone=nodes[0].name.zone, node_id=nodes[0].id)
 
     async def wait(
-        self, record: OperationRecord, progress: OperationProgress, stopped: asyncio.Event
+        self,
+        record: OperationRecord,
+        hunt: HuntRecord,
+        awaited: AwaitedTPU,
+        progress: OperationProgress,
+        stopped: asyncio.Event,
     ) -> bool:
         """Waits until its TPU was preempted, and deletes it. False: someone else has deleted it,
         or *stopped* is set.
         """
-        assert record.hunt is not None
-        awaited = record.hunt.awaited
-        assert awaited is not None
         name = structs.replace(record.name, zone=awaited.zone)
         while not stopped.is_set():
             try:
@@ -85,7 +93,7 @@ class PreemptedTPUs:
                     )
                     return False
                 if node.state.gone or awaited.replace:
-                    await self._remove(record, awaited, node, progress)
+                    await self._remove(record, hunt, awaited, node, progress)
                     continue
                 progress.block(None)
                 message = f"Waiting until Google preempts {name.node}"
@@ -99,7 +107,7 @@ class PreemptedTPUs:
     def _is_deleted_by_others(self, name: NodeName) -> bool:
         """Whether a user, or a guard, has its deletion running in some process."""
         return any(
-            record.operation.kind == "delete" and not record.for_hunt
+            isinstance(record.content, Deletion) and not record.content.for_hunt
             for record in self._runner.known.on(name)
         )
 
@@ -115,13 +123,17 @@ class PreemptedTPUs:
             raise
 
     async def _remove(
-        self, record: OperationRecord, awaited: AwaitedTPU, node: Node, progress: OperationProgress
+        self,
+        record: OperationRecord,
+        hunt: HuntRecord,
+        awaited: AwaitedTPU,
+        node: Node,
+        progress: OperationProgress,
     ) -> None:
         """Deletes what is left, after it is written down that it was preempted: a TPU that its
         user deletes is not hunted for again.
         """
-        hunt, name = record.hunt, node.name
-        assert hunt is not None
+        name = node.name
         if not awaited.taken:
             if not awaited.replace:
                 progress.log(f"Google ended {name.node} ({node.state})")

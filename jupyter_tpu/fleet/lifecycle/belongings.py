@@ -11,7 +11,12 @@ from ...cloud import Node, NodeName
 from ...errors import TPUError
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
-from ..core.records import Belongings, EnvironmentRecord, FolderShare, RestoredEnvironment
+from ..core.operation_records import (
+    Belongings,
+    FolderShare,
+    RestoredEnvironment,
+)
+from ..core.records import EnvironmentRecord
 from ..files.shares import ShareService
 from ..files.sync import SyncService
 from ..forwarding.tunnels import Tunnels
