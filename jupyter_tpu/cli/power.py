@@ -15,11 +15,12 @@ from ..commands.tables import type_text
 from ..errors import Reason, TPUError
 from .approval import approve_start
 from .console import complain, confirm, json_option, no_wait_option, note, print_json, yes_option
-from .losses import Running, losses, running_on
+from .losses import consequences_of, lost, may_end
 from .waiting import finish, leave, left_line, progress_stream
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU, Operation
+    from ..fleet.models import TPU, Consequences, Operation
+    from ..fleet.models.consequences import Act
 
 _SEVERAL = "jupyter tpu {0} my-tpu other-tpu --zone us-west4-a"
 
@@ -78,14 +79,12 @@ def stop(
 
     with open_session() as session:
         tpus = _find(session, names, "stopped")
-        running = running_on(session, tpus)
-        if not yes:
-            _confirm(running, "Stop")
+        ends = _agree(session, "stop", tpus, yes)
         typed = confirmed_names(tpus, confirmed)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             name = tpu.name if tpu.name in typed else ""
-            options = StopTPU(**running[tpu_ref(tpu)].may_end(yes), confirm_name=name)
+            options = StopTPU(**may_end(ends[tpu_ref(tpu)], yes), confirm_name=name)
             return session.fleet.stop(tpu_ref(tpu), options)
 
         _run(session, tpus, begin, "Stopped {}. Its disk is kept.", no_wait, as_json)
@@ -102,18 +101,16 @@ def disconnect(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) ->
 
     with open_session() as session:
         tpus = _find(session, names)
-        running = running_on(session, tpus)
-        if not yes:
-            _confirm(running, "Disconnect", jobs=False)
+        ends = _agree(session, "disconnect", tpus, yes)
         no_wait = no_wait and session.server is not None  # alone it takes no time worth leaving
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            options = DisconnectTPU(end_kernels=yes or running[tpu_ref(tpu)].kernel_count > 0)
+            options = DisconnectTPU(end_kernels=yes or bool(ends[tpu_ref(tpu)].kernels))
             return session.fleet.disconnect(tpu_ref(tpu), options)
 
-        for entry in running.values():
-            for job in entry.jobs:
-                note(f"The job {job.name} ({job.id}) continues on {entry.tpu.name}.")
+        for tpu in tpus:
+            for job in ends[tpu_ref(tpu)].jobs:
+                note(f"The job {job.name} ({job.id}) continues on {tpu.name}.")
         done = "Disconnected {}. Its environments stay on its hosts."
         _run(session, tpus, begin, done, no_wait, as_json)
 
@@ -129,12 +126,10 @@ def detach(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> Non
 
     with open_session() as session:
         tpus = _find(session, names)
-        running = running_on(session, tpus)
-        if not yes:
-            _confirm(running, "Detach")
+        ends = _agree(session, "detach", tpus, yes)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            options = DetachMachine(**running[tpu_ref(tpu)].may_end(yes))
+            options = DetachMachine(**may_end(ends[tpu_ref(tpu)], yes))
             return session.fleet.attached.detach(tpu_ref(tpu), options)
 
         _run(session, tpus, begin, "Detached {}. Its files stay.", no_wait, as_json, stays=False)
@@ -158,14 +153,9 @@ def delete(
     with open_session() as session:
         tpus = _find(session, names, "deleted")
         if not yes:
-            ends = losses([*running_on(session, tpus).values()])
+            ends = consequences_of(session, "delete", tpus)
             which = ", ".join(f"{tpu.name} ({type_text(tpu)}, in {tpu.zone})" for tpu in tpus)
-            one = len(tpus) == 1
-            confirm(
-                f"Delete {which} and everything on {'its disk' if one else 'their disks'}?{ends}"
-                f"{_queued(tpus)}",
-                "Add --yes to delete without asking.",
-            )
+            confirm(f"Delete {which}? {lost(ends)}", "Add --yes to delete without asking.")
         typed = confirmed_names(tpus, confirmed)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
@@ -174,17 +164,6 @@ def delete(
             return session.fleet.delete(tpu_ref(tpu), options)
 
         _run(session, tpus, begin, "Deleted {}.", no_wait, as_json, stays=False)
-
-
-def _queued(tpus: Sequence[TPU]) -> str:
-    """What else may be deleted at Google: "" or a sentence."""
-    names = {tpu.queued: None for tpu in tpus if tpu.queued and not tpu.not_yours}
-    if not names:
-        return ""
-    listed = ", ".join(names)
-    if len(names) == 1:
-        return f" This deletes the queued resource {listed}, too, if it is yours."
-    return f" This deletes the queued resources {listed}, too, if they are yours."
 
 
 def _find(session: Session, names: Sequence[str], act: str = "") -> list[TPU]:
@@ -201,11 +180,15 @@ def _find(session: Session, names: Sequence[str], act: str = "") -> list[TPU]:
     return list({tpu_ref(tpu): tpu for tpu in tpus}.values())
 
 
-def _confirm(running: dict[str, Running], verb: str, *, jobs: bool = True) -> None:
-    """Asks whether what runs there may end, if anything does."""
-    names = ", ".join(entry.tpu.name for entry in running.values())
-    if ends := losses([*running.values()], jobs=jobs):
-        confirm(f"{verb} {names}?{ends}", "Add --yes to end them without asking.")
+def _agree(session: Session, act: Act, tpus: Sequence[TPU], yes: bool) -> dict[str, Consequences]:
+    """What ends on each TPU; asks whether it may, if anything does, unless *yes* says so."""
+    ends = consequences_of(session, act, tpus)
+    jobs = act != "disconnect"
+    if not yes and any(entry.kernels or (jobs and entry.jobs) for entry in ends.values()):
+        names = ", ".join(tpu.name for tpu in tpus)
+        question = f"{act.capitalize()} {names}? {lost(ends)}"
+        confirm(question, "Add --yes to end them without asking.")
+    return ends
 
 
 def _run(

@@ -14,7 +14,7 @@ from ..commands.questions import confirm_name_option, confirmed_names
 from ..commands.session import open_session, tpu_ref
 from .console import confirm, json_option, no_wait_option, print_json, print_result, yes_option
 from .hunts import wait_for
-from .losses import losses, running_on
+from .losses import consequences_of, lost, may_end
 from .waiting import finish, leave, left_line, progress_stream, require_server
 
 if TYPE_CHECKING:
@@ -44,19 +44,17 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
         tpu = session.call(session.fleet.tpu(name))
         ref = tpu_ref(tpu)
         plan = session.call(session.fleet.hunts.replacement(ref))
-        running = running_on(session, [tpu])
         if not as_json or not yes:
             price = hourly(plan.cost, plan.request.tier)
             lines = [f"{price[:1].upper()}{price[1:]}.", *plan.restored, *plan.lost]
             print(*lines, sep="\n", file=sys.stderr if as_json else sys.stdout, flush=True)
         if not yes:
-            ends = losses([*running.values()])
             confirm(
-                f"Delete {tpu.name} and everything on its disks, and create it again?{ends}",
+                f"Delete {tpu.name} and everything on its disks, and create it again?",
                 "Add --yes to replace it without asking.",
             )
         options = ReplaceTPU(
-            **running[ref].may_end(yes),
+            **may_end(plan, yes),
             confirm_price=bool(plan.question),
             max_price=plan.cost.usd_per_hour,
         )
@@ -98,17 +96,16 @@ def report_fault(
     with open_session() as session:
         tpu: TPU = session.call(session.fleet.tpu(name))
         request = convert(report, ReportFault)
-        running = running_on(session, [tpu])
+        ends = consequences_of(session, "report-fault", [tpu])
         if not yes:
-            ends = losses([*running.values()])
             confirm(
-                f"Report host {request.host} of {tpu.name} to Google? It ends at once.{ends}",
+                f"Report host {request.host} of {tpu.name} to Google? {lost(ends)}",
                 "Add --yes to report it without asking.",
             )
         typed = confirmed_names([tpu], confirmed)
         request = structs.replace(
             request,
-            **running[tpu_ref(tpu)].may_end(yes),
+            **may_end(ends[tpu_ref(tpu)], yes),
             confirm_name=tpu.name if tpu.name in typed else "",
         )
         operation = session.call(session.fleet.report_fault(tpu_ref(tpu), request))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec import structs
@@ -30,7 +31,16 @@ from ..jobs.guard import Guards
 from ..lifecycle.belongings import RunningWork, TPUBelongings
 from ..lifecycle.node_options import STARTUP_SCRIPT
 from ..lifecycle.power import PowerService
-from ..models import ConnectTPU, CreateTPU, DeleteTPU, Guard, ReplaceTPU, SetGuard, StartHunt
+from ..models import (
+    ConnectTPU,
+    Consequences,
+    CreateTPU,
+    DeleteTPU,
+    Guard,
+    ReplaceTPU,
+    SetGuard,
+    StartHunt,
+)
 from ..models.core import seconds_of
 from ..money.owners import ONCE
 
@@ -214,6 +224,11 @@ class ReplacedTPUs:
             )
         return node
 
+    async def consequences(self, node: Node, known: KnownGuard) -> Consequences:
+        """What it ends, and what does not come back."""
+        consequences = await self._work.consequences("replace", node.name)
+        return structs.replace(consequences, lost=[*consequences.lost, *_not_restored(node, known)])
+
     async def require_confirmation(self, node: Node, options: ReplaceTPU) -> None:
         await self._work.require_confirmation(
             node.name,
@@ -262,21 +277,18 @@ class ReplacedTPUs:
             guard=_guard(known.guard),
         )
 
-    def lost(self, node: Node, known: KnownGuard) -> list[str]:
-        """What does not come back, in sentences."""
-        guard = known.guard
-        losses = ["All files on the disks of its hosts are lost. A synced project is copied again."]
-        if node.api == "compute" and not node.version:
-            losses.append("Google does not say which image it has: it gets the usual one.")
-        if known.problem:
-            losses.append(
-                f"Whether it has a guard is not known: {known.problem} The new one has none."
-            )
-        if guard is not None and _guard(guard) is None:
-            losses.append("Its guard is not set again: its end time has passed.")
-        elif guard is not None and guard.max_cost is not None:
-            losses.append("The cost limit of its guard counts from zero again.")
-        return losses
+
+def _not_restored(node: Node, known: KnownGuard) -> Iterator[str]:
+    """What the new TPU does not have as the old one had it, in sentences."""
+    guard = known.guard
+    if node.api == "compute" and not node.version:
+        yield "Google does not say which image it has: it gets the usual one."
+    if known.problem:
+        yield f"Whether it has a guard is not known: {known.problem} The new one has none."
+    if guard is not None and _guard(guard) is None:
+        yield "Its guard is not set again: its end time has passed."
+    elif guard is not None and guard.max_cost is not None:
+        yield "The cost limit of its guard counts from zero again."
 
 
 def shown(request: CreateTPU) -> CreateTPU:

@@ -104,12 +104,15 @@ class HuntService:
         belongings, lost = await self._replaced.belongings(node)
         request = self._replaced.request(node, guard, belongings)
         decision = await self._create.price(request, node.name)
+        consequences = await self._replaced.consequences(node, guard)
         return Replacement(
+            kernels=consequences.kernels,
+            jobs=consequences.jobs,
             request=shown(request),
             cost=decision.cost,
             question=decision.question,
             restored=words(belongings),
-            lost=[*self._replaced.lost(node, guard), *lost],
+            lost=[*consequences.lost, *lost],
         )
 
     async def replace(self, ref: str, options: ReplaceTPU | None = None) -> Hunt:

@@ -343,6 +343,13 @@ export type ConnectionState =
   | 'needs-attention'
   | 'reconnecting';
 
+/** What an act on a TPU would end and take away; nothing is changed yet. */
+export interface IConsequences {
+  kernels: IKernel[];
+  jobs: IJob[];
+  lost: string[];
+}
+
 /**
  * What to copy. Here is the computer that runs Jupyter, or the command.
  *
@@ -1587,11 +1594,13 @@ export interface IReplaceTPU {
 
 /** What replacing a TPU would do; nothing is changed yet. */
 export interface IReplacement {
+  kernels: IKernel[];
+  jobs: IJob[];
+  lost: string[];
   request: ICreateTPU;
   cost: ICost;
   question: string;
   restored: string[];
-  lost: string[];
 }
 
 /**
