@@ -214,7 +214,7 @@ def test_a_server_that_does_not_wait_for_kernels_to_start_adopts_them(server: Se
         ]
         assert client.run("print(x)") == "7\n"
         client.close()
-        pending.kill()
+        pending.stop()
 
 
 @pytest.mark.long  # without a restart: test_kernels_project.py
