@@ -21,10 +21,12 @@ from typing import Literal, NamedTuple
 Group = Literal["sentence", "label", "help"]
 
 #: What no person reads in a face: the emulator speaks as Google does, jaxkit to programmers, agents
-#: read English, REST's document is a reference.
+#: read English, REST's document and the traits of kernelspecs are references.
 SKIPPED = (
     "emulator/",
     "jaxkit/",
+    "kernel_place.py",
+    "kernels/config.py",
     "ssh/asyncssh_internals.py",
     "server/routes.py",
     "mcp/",

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     )
     from .models import (
         CreatedEnvironment,
+        EnvironmentContent,
+        EnvironmentName,
         EnvironmentSpec,
         ExpectedHardware,
         FoundPython,
@@ -56,9 +58,9 @@ __getattr__ = lazy_names(
             "HeldChips Machine delete_lock_file describe_machine end_holders examine held_chips"
         ),
         "models": (
-            "CreatedEnvironment EnvironmentSpec ExpectedHardware FoundPython FoundPythons "
-            "HostSetup InstalledPackage ProgressReporter RemoteHost Requested StepPlan "
-            "SyncedPackages"
+            "CreatedEnvironment EnvironmentContent EnvironmentName EnvironmentSpec "
+            "ExpectedHardware FoundPython FoundPythons HostSetup InstalledPackage "
+            "ProgressReporter RemoteHost Requested StepPlan SyncedPackages"
         ),
         "unattended": "GuardRules UnattendedStart is_unattended own_script startup_script",
         "verification": "single_host_variables",
