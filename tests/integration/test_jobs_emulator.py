@@ -262,7 +262,7 @@ def _ends_are_confirmed(name: str, id: str, jupyter: JupyterServer, commands: Co
     for act in ("stop", "delete", "disconnect"):
         status, ends = jupyter.call("GET", f"tpus/{name}/consequences?act={act}")
         assert (status, [job["id"] for job in ends["jobs"]]) == (200, [id])
-        continues = f"1 job continues on {name}: sleep ({id}, running)."
+        continues = f"This does not end 1 job on {name}: sleep ({id}, running)."
         assert (continues in ends["lost"]) == (act == "disconnect")
     for verb in ("stop", "delete"):
         complaint = commands.complaint(verb, name)

@@ -16,7 +16,7 @@ JOB = Job(id="j1", name="train", command=["train"], state="running", attempts=[]
 def test_what_runs_there_and_what_else_goes_is_said_in_sentences() -> None:
     other = structs.replace(KERNEL, id="k2", notebook="")
     assert consequences("delete", ONE, [KERNEL, other], [JOB]).lost == [
-        "This shuts down 2 kernels on my-tpu: a.ipynb (idle, default), k2 (idle, default). "
+        "This shuts down 2 kernels on my-tpu: a.ipynb (idle, default), k2 (idle, default).",
         "Their variables will be lost.",
         "This ends 1 job on my-tpu: train (j1, running).",
         "This permanently deletes my-tpu, its disk and everything on it.",
@@ -26,7 +26,7 @@ def test_what_runs_there_and_what_else_goes_is_said_in_sentences() -> None:
         "The disk of my-tpu with all environments and files is kept."
     ]
     kept = consequences("disconnect", ONE, [], [JOB]).lost
-    assert kept[0] == "1 job continues on my-tpu: train (j1, running)."
+    assert kept[0] == "This does not end 1 job on my-tpu: train (j1, running)."
 
 
 def test_another_persons_queued_resource_stays() -> None:

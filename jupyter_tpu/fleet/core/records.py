@@ -22,6 +22,18 @@ from ..models import (
 from .operation_records import OperationRecord, OperationRequest
 
 
+class RecordOfTPU(Struct, kw_only=True):
+    """What is stored of a TPU, or about it."""
+
+    project: str
+    zone: str
+    tpu: str
+
+    @property
+    def name(self) -> NodeName:
+        return NodeName(self.project, self.zone, self.tpu)
+
+
 class EnvironmentRecord(Struct, kw_only=True):
     """An environment, and how it was asked for."""
 
@@ -45,16 +57,13 @@ class EnvironmentRecord(Struct, kw_only=True):
         return self.environment.python_path or f"{self.environment.path}/bin/python"
 
 
-class SpendRecord(Struct, kw_only=True):
+class SpendRecord(RecordOfTPU, kw_only=True):
     """A TPU in the ledger. Times: seconds since the epoch. Amounts: USD."""
 
     #: The value of our label on the node.
     id: str
     who: str
     plan: str = ""
-    project: str
-    zone: str
-    tpu: str
     type: str
     tier: Tier = "on-demand"
     usd_per_hour: float
@@ -74,32 +83,18 @@ class SpendRecord(Struct, kw_only=True):
     days: dict[str, float] = {}
     ended: bool = False
 
-    @property
-    def name(self) -> NodeName:
-        return NodeName(self.project, self.zone, self.tpu)
 
-
-class AgentTPURecord(Struct, kw_only=True, frozen=True):
+class AgentTPURecord(RecordOfTPU, kw_only=True):
     """A TPU of a person on which coding agents may run commands."""
 
-    project: str
-    zone: str
-    tpu: str
     #: Google's id of the node: a later one of the same name is another TPU.
     node_id: str
 
-    @property
-    def name(self) -> NodeName:
-        return NodeName(self.project, self.zone, self.tpu)
 
-
-class TunnelRecord(Struct, kw_only=True, frozen=True):
+class TunnelRecord(RecordOfTPU, kw_only=True):
     """A tunnel that should be there, and the process that runs it."""
 
     id: str
-    project: str
-    zone: str
-    tpu: str
     node_id: str  # of the TPU that was meant
     host: int
     port: int
@@ -109,18 +104,11 @@ class TunnelRecord(Struct, kw_only=True, frozen=True):
     owner: str
     keep: bool = True  # False: it ends with that process
 
-    @property
-    def name(self) -> NodeName:
-        return NodeName(self.project, self.zone, self.tpu)
 
-
-class JobRecord(Struct, kw_only=True):
+class JobRecord(RecordOfTPU, kw_only=True):
     """A job, as it was asked for and as its hosts last reported it."""
 
     id: str
-    project: str
-    zone: str
-    tpu: str
     created: str
     hosts: list[int]
     #: With its environment filled in. The values of its variables are kept only while they are
@@ -133,10 +121,6 @@ class JobRecord(Struct, kw_only=True):
     patience: float = 10.0
     #: Its TPU was preempted, or terminated by Google.
     taken: bool = False
-
-    @property
-    def name(self) -> NodeName:
-        return NodeName(self.project, self.zone, self.tpu)
 
 
 class RunRecord(Struct, kw_only=True, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...wording import count
 from ..models import TPU, Consequences, Job, Kernel
 from ..models.consequences import Act
 
@@ -12,33 +13,23 @@ def consequences(
     act: Act, tpu: TPU, kernels: Sequence[Kernel], jobs: Sequence[Job]
 ) -> Consequences:
     """kernels, jobs: those that run there."""
-    lost = [*_kernels(tpu.name, kernels), *_jobs(act, tpu.name, jobs), *_rest(act, tpu)]
+    lost = [*_ends(act, tpu.name, kernels, jobs), *_rest(act, tpu)]
     return Consequences(kernels=[*kernels], jobs=[*jobs], lost=lost)
 
 
-def _kernels(name: str, kernels: Sequence[Kernel]) -> Iterator[str]:
-    shown = ", ".join(f"{k.notebook or k.id} ({k.state}, {k.environment})" for k in kernels)
-    number = len(kernels)
-    if number == 1:
-        yield f"This shuts down 1 kernel on {name}: {shown}. Its variables will be lost."
-    elif kernels:
-        yield f"This shuts down {number} kernels on {name}: {shown}. Their variables will be lost."
-
-
-def _jobs(act: Act, name: str, jobs: Sequence[Job]) -> Iterator[str]:
-    shown = ", ".join(f"{job.name} ({job.id}, {job.state})" for job in jobs)
-    number, one = len(jobs), len(jobs) == 1
-    if act == "disconnect" and jobs:
+def _ends(act: Act, name: str, kernels: Sequence[Kernel], jobs: Sequence[Job]) -> Iterator[str]:
+    if kernels:
+        shown = ", ".join(f"{k.notebook or k.id} ({k.state}, {k.environment})" for k in kernels)
+        yield f"This shuts down {count(len(kernels), 'kernel')} on {name}: {shown}."
+        one = len(kernels) == 1
+        yield "Its variables will be lost." if one else "Their variables will be lost."
+    if jobs:
+        shown = ", ".join(f"{job.name} ({job.id}, {job.state})" for job in jobs)
+        number = count(len(jobs), "job")
         yield (
-            f"1 job continues on {name}: {shown}."
-            if one
-            else f"{number} jobs continue on {name}: {shown}."
-        )
-    elif jobs:
-        yield (
-            f"This ends 1 job on {name}: {shown}."
-            if one
-            else f"This ends {number} jobs on {name}: {shown}."
+            f"This does not end {number} on {name}: {shown}."
+            if act == "disconnect"
+            else f"This ends {number} on {name}: {shown}."
         )
 
 
