@@ -38,7 +38,7 @@ def test_a_forwarded_port_and_a_job_are_in_the_tree(
     window.act("long", "Follow Job")
     until(lambda: "from-the-job" in window.terminal_text(), 120, window.terminal_text)
     # A reload of the window keeps what is open, and what the job has printed.
-    window.page.reload()
+    window.reload()
     expect(window.row(tpu).first).to_have_attribute("aria-expanded", "true")
     expect(window.row(tpu).first).to_contain_text("emulated")
     until(lambda: "from-the-job" in window.terminal_text(), 120, window.terminal_text)
