@@ -46,7 +46,15 @@ _COMMAND = re.compile(
     re.DOTALL,
 )
 #: Calls whose strings no person sees, or that are examples of commands.
-_NOT_SHOWN = {"AssertionError", "NotImplementedError", "compile", "Meta", "examples", "execute"}
+_NOT_SHOWN = {
+    "AssertionError",
+    "NotImplementedError",
+    "compile",
+    "Meta",
+    "examples",
+    "execute",
+    "happened",
+}
 _LOGS = {"debug", "info", "warning", "error", "exception", "critical"}
 #: A name of a TPU in the titles of operation kinds.
 _KIND_FIELDS = {"running", "done", "cancelled", "failed", "present"}

@@ -122,6 +122,7 @@ def test_a_log_that_cant_be_written_disturbs_nothing(own_data: Path) -> None:
     (own_data / "log").write_text("no folder")
     own_log.happened("up")
     own_log.flush()
+    assert (own_data / "log").read_text() == "no folder"
 
 
 def test_a_link_in_the_place_of_the_file_is_not_followed(own_data: Path) -> None:
