@@ -117,12 +117,12 @@ def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
     required = requirements(spec, emulated=emulated)
     python, usual = pythons.usual(spec.python)
     return {
-        "name": spec.name,
+        "name": spec.environment,
         "python": python,
         "usual": usual,
         "requirements": required,
         "index": index_options(required),
-        "lock": without_libtpu(spec.lock) if emulated else spec.lock,
+        "lock": without_libtpu(spec.lock or "") if emulated else spec.lock or "",
         "packages": spec.packages,
         "jaxkit": _packed(jaxkit_bundle()),
         "setup": spec.setup.requested,
