@@ -23,6 +23,8 @@ Group = Literal["sentence", "label", "help"]
 #: What no person reads in a face: the emulator speaks as Google does, jaxkit to programmers, agents
 #: read English, REST's document is a reference, `on_host/boot` to the log of startup scripts.
 SKIPPED = (
+    "kernel_place.py",
+    "kernels/config.py",
     "emulator/",
     "jaxkit/",
     "on_host/boot/",
