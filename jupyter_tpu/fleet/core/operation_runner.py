@@ -27,11 +27,7 @@ from .known_operations import (
     Save,
     Work,
 )
-from .operation_records import (
-    OperationContent,
-    OperationRecord,
-    OperationRequest,
-)
+from .operation_records import OperationContent, OperationRecord, OperationRequest
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,7 @@ from ...errors import Reason, TPUError
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
-from ..core.operation_records import (
-    Belongings,
-    OperationRecord,
-    TPUConnection,
-)
+from ..core.operation_records import Belongings, OperationRecord, TPUConnection
 from ..environments.environment import (
     create_environment,
     earlier_lock,
