@@ -254,7 +254,7 @@ def _rotate(path: Path) -> None:
     lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         with contextlib.suppress(ImportError):  # Windows
-            from .files import try_lock
+            from .local_files import try_lock
 
             if not try_lock(lock):
                 return

@@ -212,9 +212,9 @@ class _Runner:
 
 
 def _call(requested_tpu: OnceTPU, call: tuple[Any, ...]) -> Any:
+    from .magics import stream
     from .magics.cells import CellOutput
     from .magics.failures import remote_error
-    from .magics.transfer import stream
 
     with _lock():
         runner = _runners().get(requested_tpu.key)

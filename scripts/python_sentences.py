@@ -21,10 +21,11 @@ from typing import Literal, NamedTuple
 Group = Literal["sentence", "label", "help"]
 
 #: What no person reads in a face: the emulator speaks as Google does, jaxkit to programmers, agents
-#: read English, REST's document is a reference.
+#: read English, REST's document is a reference, `on_host/boot` to the log of startup scripts.
 SKIPPED = (
     "emulator/",
     "jaxkit/",
+    "on_host/boot/",
     "ssh/asyncssh_internals.py",
     "server/routes.py",
     "mcp/",

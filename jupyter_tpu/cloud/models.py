@@ -139,6 +139,8 @@ class Node(Struct, frozen=True, kw_only=True):
     problem: TPUError | None = None
     #: When its cloud deletes it; RFC 3339, "" for never.
     ends: str = ""
+    #: What asks for the same again, as far as its cloud says it; None for what is not of a cloud.
+    request: NodeSpec | None = None
     #: All else that the cloud says of it, by the names and in the JSON of its API.
     details: dict[str, Any] = {}
 

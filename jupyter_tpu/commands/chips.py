@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..agent.protocol.chosen_chips import named, numbers
 from ..errors import Reason, TPUError
+from ..on_host.agent.protocol.chosen_chips import named, numbers
 from ..terminal.field_options import options_of
 from ..terminal.grammar import Group, command, examples
 from ..terminal.parameters import environment_option, hosts_option, tpu_argument

@@ -142,23 +142,21 @@ def _reached_by(tpu: TPU) -> str:
 
 def _details(tpu: TPU) -> Iterator[tuple[str, str]]:
     """What else Google says of it, as far as it fits a line; ``--json`` has all."""
+    options = tpu.options
     yield "labels", ", ".join(f"{key}={value}" for key, value in sorted(tpu.labels.items()))
-    details = tpu.details
-    network = details.get("networkConfig", {})
-    for key in ("network", "subnetwork"):
-        yield key, str(network.get(key, "")).rpartition("/")[2]
-    yield "tags", ", ".join(details.get("tags", ()))
-    yield "account", details.get("serviceAccount", {}).get("email", "")
+    yield "network", tpu.network.rpartition("/")[2]
+    yield "subnetwork", tpu.subnetwork.rpartition("/")[2]
+    yield "tags", ", ".join(options.tags)
+    yield "account", options.service_account
     yield (
         "disks",
         ", ".join(
-            disk.get("sourceDisk", "").rpartition("/")[2]
-            + (" (read-only)" if disk.get("mode") == "READ_ONLY" else "")
-            for disk in details.get("dataDisks", ())
+            disk.source.rpartition("/")[2] + (" (read-only)" if disk.mode == "read-only" else "")
+            for disk in options.data_disks
         ),
     )
     yield "queued as", tpu.queued
-    yield "description", details.get("description", "")
+    yield "description", options.description
 
 
 def _state_details(tpu: TPU) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidInput
-from ..files import write_atomically
+from ..local_files import write_atomically
 from ..terminal.field_options import options_of
 from ..terminal.grammar import command, examples, section
 from ..terminal.parameters import tpu_argument

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import InvalidInput, Reason, TPUError
-from ..files import write_atomically
+from ..local_files import write_atomically
 from ..terminal.environment_options import Content, content_options
 from ..terminal.grammar import Group, argument, examples
 from ..terminal.parameters import environment_option, tpu_argument

@@ -66,10 +66,10 @@ def folder() -> Path:
 
 def lock_file(path: Path) -> int | None:
     """The descriptor of a locked file, made if needed; None if another process has the lock."""
-    from .. import files
+    from .. import local_files
 
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    if files.try_lock(descriptor):
+    if local_files.try_lock(descriptor):
         return descriptor
     os.close(descriptor)
     return None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..agent.protocol.chosen_chips import numbers
 from ..errors import Reason, TPUError
+from ..on_host.agent.protocol.chosen_chips import numbers
 from ..terminal.field_options import options_of
 from ..terminal.grammar import Group, argument, examples
 from ..terminal.parameters import environment_option, tpu_argument

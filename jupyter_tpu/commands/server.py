@@ -111,7 +111,7 @@ def _start() -> Server:
 @contextmanager
 def _only_one() -> Iterator[None]:
     """Waits for another process that starts a server: then there is one to find."""
-    from ..files import try_lock
+    from ..local_files import try_lock
     from ..paths import data_dir
 
     with open(data_dir() / "server.lock", "a") as lock:

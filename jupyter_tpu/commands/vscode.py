@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ..errors import InvalidInput, Reason, TPUError
-from ..files import write_atomically
+from ..local_files import write_atomically
 from ..python_command import RUN_MODULE
 from ..terminal.grammar import argument, command, examples
 from ..terminal.parameters import worker_option

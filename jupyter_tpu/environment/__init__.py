@@ -34,10 +34,7 @@ if TYPE_CHECKING:
         FoundPythons,
         HostSetup,
         InstalledPackage,
-        ProgressReporter,
-        RemoteHost,
         Requested,
-        StepPlan,
         SyncedPackages,
     )
     from .unattended import GuardRules, UnattendedStart, is_unattended, own_script, startup_script
@@ -57,8 +54,7 @@ __getattr__ = lazy_names(
         ),
         "models": (
             "CreatedEnvironment EnvironmentSpec ExpectedHardware FoundPython FoundPythons "
-            "HostSetup InstalledPackage ProgressReporter RemoteHost Requested StepPlan "
-            "SyncedPackages"
+            "HostSetup InstalledPackage Requested SyncedPackages"
         ),
         "unattended": "GuardRules UnattendedStart is_unattended own_script startup_script",
         "verification": "single_host_variables",

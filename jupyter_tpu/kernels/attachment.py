@@ -19,8 +19,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..agent.protocol.declarations import Request
-from ..agent.protocol.events import (
+from ..backoff import Backoff
+from ..errors import ConnectionLost, Reason, TPUError
+from ..links import HostGone
+from ..on_host.agent.protocol.declarations import Request
+from ..on_host.agent.protocol.events import (
     KEEPER,
     Failed,
     Gap,
@@ -30,13 +33,10 @@ from ..agent.protocol.events import (
     Opened,
     Rejected,
 )
-from ..agent.protocol.journal import Journal
-from ..agent.protocol.pump import JournalDisconnected, Pump
-from ..agent.protocol.records import KeeperEvent, KeeperHello, Notice, Rejection
-from ..agent.protocol.requests import GetKernelFate
-from ..backoff import Backoff
-from ..errors import ConnectionLost, Reason, TPUError
-from ..links import HostGone
+from ..on_host.agent.protocol.journal import Journal
+from ..on_host.agent.protocol.pump import JournalDisconnected, Pump
+from ..on_host.agent.protocol.records import KeeperEvent, KeeperHello, Notice, Rejection
+from ..on_host.agent.protocol.requests import GetKernelFate
 from ..own_log import happened
 from ..ssh.agent_answers import checked_record
 from ..ssh.host_values import InvalidAnswer, decoded

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..agent.protocol.chosen_chips import named
-from ..files import write_atomically
+from ..local_files import write_atomically
+from ..on_host.agent.protocol.chosen_chips import named
 from ..python_command import module_command
 
 LOGOS = Path(__file__).parent / "logos"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .. import files
+from .. import local_files
 from ..errors import InvalidInput
 from .grammar import LazyOptions, mark
 from .parameters import complete_environment, complete_type, complete_version, complete_zone
@@ -200,7 +200,7 @@ _HINTS = {
 
 def read_text(path: str) -> str:
     """The text of a file; raises INVALID where it can't be read."""
-    return _read(path, lambda path: files.read_text(Path(path).expanduser()))
+    return _read(path, lambda path: local_files.read_text(Path(path).expanduser()))
 
 
 def read_requirements_file(path: str) -> str:

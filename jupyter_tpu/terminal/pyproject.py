@@ -14,11 +14,11 @@ from typing import Any
 from msgspec import Struct
 from packaging.markers import InvalidMarker, Marker
 
-from ..environment.on_host.indexes import noted
-from ..environment.on_host.packages import name_of, normalized
 from ..environment.pythons import bounds
 from ..environment.requirement_lines import is_local
 from ..errors import InvalidInput
+from ..on_host.environments.indexes import noted
+from ..on_host.environments.packages import name_of, normalized
 from .field_options import read_text
 
 _EXPORT = (

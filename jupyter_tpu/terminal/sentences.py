@@ -2,8 +2,8 @@
 
 A sentence is matched with the templates, and what stands for a parameter is put into the
 translation: as it is, or translated, if it is a sentence or a label itself. Several sentences are
-translated one by one. What nothing matches stays English. labextension/src/ui/sentences.ts does the
-same in the panel; a test compares the two.
+translated one by one. What nothing matches stays English.
+labextension/src/language/sentences.ts does the same in the panel; a test compares the two.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ import asyncssh
 import msgspec
 import pytest
 import pytest_asyncio
+from fleet_world import others
 from own_sshd import needs_sshd, running_sshd
 from ports import free_port
 from waiting import eventually
@@ -303,8 +304,7 @@ async def test_a_path_that_cannot_be_written_is_an_error(connection, tmp_path):
     [
         ("AllowTcpForwarding no", "", False),
         ("AllowStreamLocalForwarding no", "", True),
-        ("DisableForwarding yes", "", False),
-        ("PrintMotd no", "restrict ", False),
+        *others(("DisableForwarding yes", "", False), ("PrintMotd no", "restrict ", False)),
     ],
 )
 async def test_unix_sockets_are_reached_where_sshd_forbids_forwarding(

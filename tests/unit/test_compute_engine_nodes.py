@@ -137,7 +137,8 @@ def test_what_does_not_run_says_what_it_was() -> None:
         instance("TERMINATED", networkInterfaces=[{"accessConfigs": [{"name": "External NAT"}]}])
     )
     assert not stopped.endpoints[0].external
-    assert stopped.details["networkConfig"]["enableExternalIps"]
+    assert stopped.request is not None
+    assert not stopped.request.options.internal_ips
     scheduling = {"provisioningModel": "FLEX_START"}
     properties = {
         "machineType": "ct6e-standard-4t",
@@ -147,8 +148,9 @@ def test_what_does_not_run_says_what_it_was() -> None:
     }
     over = parse_group(group(size=0, stable=True), [], ZONE, {"properties": properties})
     assert (over.tier, over.run_for, over.metadata) == ("flex-start", 60.0, {"team": "vision"})
-    network = {"network": "n", "subnetwork": "", "enableExternalIps": False}
-    assert over.details["networkConfig"] == network
+    assert over.request is not None
+    assert (over.request.network, over.request.subnetwork) == ("n", "")
+    assert over.request.options.internal_ips
 
 
 def test_why_a_group_is_not_made_is_a_problem_unless_it_waits_for_that() -> None:

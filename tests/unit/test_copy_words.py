@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_tpu.environment.file_sync import HostOutcome, SyncOutcome
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.files.sync import HostOutcome, SyncOutcome
 from jupyter_tpu.fleet.files import copying, sync
 from jupyter_tpu.fleet.files.copying import FilesExist
 from jupyter_tpu.fleet.models import CopyFiles, HostCopy, Problem

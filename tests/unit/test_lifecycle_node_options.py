@@ -91,6 +91,24 @@ def test_a_topology_that_its_type_does_not_have_is_refused(type: str, topology: 
         )
 
 
+@pytest.mark.parametrize(
+    ("type", "topology", "kept"),
+    [("v4-32", "1x4x4", "1x4x4"), ("v4-32", "2x2x4", ""), ("v99-8", "2x2", "")],
+)
+def test_a_topology_is_asked_for_again_where_the_type_alone_means_another_one(
+    type: str, topology: str, kept: str
+) -> None:
+    node = parse_node(
+        {
+            "name": "projects/p/locations/z/nodes/my-tpu",
+            "acceleratorType": type,
+            "acceleratorConfig": {"type": "V4", "topology": topology},
+        }
+    )
+    assert node.request is not None
+    assert node.request.options.topology == kept
+
+
 def test_our_key_stands_beside_those_of_the_user() -> None:
     options = NodeOptions(metadata={"ssh-keys": "a:ssh-rsa A a\n"}, startup_script="echo 1\n")
     assert node_options.metadata(options, {"ssh-keys": "b:ssh-rsa B b"}) == {

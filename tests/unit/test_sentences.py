@@ -158,7 +158,7 @@ def test_the_panel_and_the_command_line_translate_alike(texts, tmp_path):
     module = tmp_path / "sentences.mjs"
     build = [
         "node_modules/.bin/esbuild",
-        "labextension/src/ui/sentences.ts",
+        "labextension/src/language/sentences.ts",
         "--format=esm",
         "--bundle",
     ]

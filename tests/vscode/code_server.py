@@ -250,6 +250,11 @@ class Window:
         self.picker.locator("input").first.fill(f">{name}")
         self.picker.get_by_role("option", name=name).first.click()
 
+    def reload(self) -> None:
+        """Reloads it as VS Code does, which stores before what is open: the browser would not."""
+        with self.page.expect_event("domcontentloaded"):
+            self.command("Developer: Reload Window")
+
     def asked(self, title: str) -> None:
         """Waits for the question *title*: VS Code uses one field for all, also for the next one."""
         expect(self.picker.locator(".quick-input-title")).to_contain_text(title)

@@ -38,7 +38,7 @@ def test_a_forwarded_port_and_a_job_are_in_the_tree(
     window.act("long", "Follow Job")
     until(lambda: "from-the-job" in window.terminal_text(), 120, window.terminal_text)
     # A reload of the window keeps what is open, and what the job has printed.
-    window.page.reload()
+    window.reload()
     expect(window.row(tpu).first).to_have_attribute("aria-expanded", "true")
     expect(window.row(tpu).first).to_contain_text("emulated")
     until(lambda: "from-the-job" in window.terminal_text(), 120, window.terminal_text)
@@ -115,7 +115,7 @@ def test_tensorboard_of_a_host_opens_in_the_browser(
     window.expand(tpu)
     expect(window.row("TensorBoard")).to_contain_text("open")
     window.act("TensorBoard", "Close")
-    expect(window.dialog).to_contain_text("TensorBoard is ended on the host.")
+    expect(window.dialog).to_contain_text("TensorBoard stops on the host.")
     window.dialog.get_by_role("button", name="Close", exact=True).click()
     expect(window.row("TensorBoard")).to_have_count(0)
 

@@ -1,8 +1,8 @@
 // The Pythons of this computer that a user may mean: of this folder, conda, pyenv, uv, and of PATH. Files
 // are looked at and no program is run, but `py` on Windows, which alone knows what is installed there.
 
-import { readdir, readFile, stat } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { readdir, readFile, realpath, stat } from 'node:fs/promises';
+import { basename, delimiter, dirname, join } from 'node:path';
 
 export interface IInterpreter {
   path: string;
@@ -21,6 +21,9 @@ export interface IPlaces {
   launcher: () => Promise<string>;
 }
 
+/** A folder of a version that jupyter-tpu does not run on, as pyenv and uv name it. */
+const TOO_OLD = /^(cpython-)?(2|3\.(\d|10))\b/;
+
 /** Each once, those of the workspace first. */
 export async function interpreters(places: IPlaces): Promise<IInterpreter[]> {
   const { environment, folders, home, launcher, windows } = places;
@@ -31,7 +34,7 @@ export async function interpreters(places: IPlaces): Promise<IInterpreter[]> {
     const names = (await readdir(folder).catch(() => [])).sort().reverse();
     return inside(
       from,
-      names.map(name => join(folder, name))
+      names.filter(name => !TOO_OLD.test(name)).map(name => join(folder, name))
     );
   };
   const data = environment.XDG_DATA_HOME || join(home, '.local', 'share');
@@ -69,9 +72,14 @@ export async function interpreters(places: IPlaces): Promise<IInterpreter[]> {
   const known = new Set<string>();
   const there: IInterpreter[] = [];
   for (const one of found) {
-    if (!known.has(one.path) && (await isFile(one.path))) {
-      known.add(one.path);
-      there.push(one);
+    if (await isFile(one.path)) {
+      // /bin is a link to /usr/bin. The file itself may be one to the Python of an environment.
+      const folder = await realpath(dirname(one.path));
+      const file = join(folder, basename(one.path));
+      if (!known.has(file)) {
+        known.add(file);
+        there.push(one);
+      }
     }
   }
   return there;

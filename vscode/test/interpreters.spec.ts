@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
@@ -16,7 +16,7 @@ function make(path: string, text = ''): string {
   return file;
 }
 
-it('lists the Pythons of the folder, conda, pyenv, uv and PATH, each once', async () => {
+it('lists the Pythons of the folder, conda, pyenv, uv and PATH that are new enough, each once', async () => {
   const venv = make('work/.venv/bin/python');
   const conda = make('miniconda/envs/tpu/bin/python');
   make(
@@ -25,12 +25,17 @@ it('lists the Pythons of the folder, conda, pyenv, uv and PATH, each once', asyn
   );
   const pyenv = make('.pyenv/versions/3.12.1/bin/python');
   const uv = make('.local/share/uv/python/cpython-3.13/bin/python');
+  make('.pyenv/versions/3.10.13/bin/python');
+  make('.local/share/uv/python/cpython-3.9-linux/bin/python');
   const system = make('usr/bin/python3');
   const bin = join(home, 'usr/bin');
+  symlinkSync(bin, join(home, 'bin'));
   const found = await interpreters({
     home,
     folders: [join(home, 'work')],
-    environment: { PATH: `${bin}:${bin}:${join(home, 'nothing')}` },
+    environment: {
+      PATH: `${bin}:${join(home, 'bin')}:${join(home, 'nothing')}`
+    },
     windows: false,
     launcher: async () => ''
   });

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ... import catalog
 from ...errors import InvalidInput
-from ..models import END_LABEL, LONGEST_WAIT, NodeName, NodeSpec, Tier
+from ..models import (
+    DISK_GB,
+    END_LABEL,
+    LONGEST_WAIT,
+    DataDisk,
+    Node,
+    NodeName,
+    NodeOptions,
+    NodeSpec,
+    Tier,
+)
 
 Body = dict[str, Any]
 
@@ -111,6 +122,50 @@ def _properties(name: NodeName, spec: NodeSpec, disk_types: str) -> Body:
     if affinity := _affinity(spec):
         body["reservationAffinity"] = affinity
     return body
+
+
+def request_of(node: Node, host: Mapping[str, Any]) -> NodeSpec:
+    """`_properties`, read backwards. host: an instance, or a template of some."""
+    interface: Body = next(iter(host.get("networkInterfaces", ())), {})
+    account: Body = next(iter(host.get("serviceAccounts", ())), {})
+    disks = host.get("disks", ())
+    boot: Body = next((disk for disk in disks if disk.get("boot")), {})
+    size = boot.get("diskSizeGb") or boot.get("initializeParams", {}).get("diskSizeGb")
+    reservations = host.get("reservationAffinity", {}).get("values", ())
+    return NodeSpec(
+        type=node.type,
+        version=node.version,
+        tier=node.tier,
+        api="compute",
+        network=_path(interface.get("network", "")),
+        subnetwork=_path(interface.get("subnetwork", "")),
+        labels=node.labels,
+        metadata=node.metadata,
+        disk_gb=int(size) if size else DISK_GB,
+        reservation=str(next(iter(reservations), "")),
+        run_for=node.run_for or 0.0,
+        options=NodeOptions(
+            internal_ips=bool(interface) and not interface.get("accessConfigs"),
+            service_account=account.get("email", ""),
+            scopes=account.get("scopes", []),
+            data_disks=[
+                DataDisk(
+                    source=_path(disk["source"]),
+                    mode="read-only" if disk.get("mode") == "READ_ONLY" else "read-write",
+                )
+                for disk in disks
+                if disk.get("source") and not disk.get("boot")
+            ],
+            tags=host.get("tags", {}).get("items", []),
+            description=node.details.get("description", ""),
+            secure_boot=bool(host.get("shieldedInstanceConfig", {}).get("enableSecureBoot")),
+        ),
+    )
+
+
+def _path(url: str) -> str:
+    """projects/P/…, of a URL or such a path."""
+    return url[url.find("/projects/") + 1 :] if "/projects/" in url else url
 
 
 def _labels(spec: NodeSpec) -> dict[str, str]:

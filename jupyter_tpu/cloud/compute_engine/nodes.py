@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import structs
+
 from ...errors import Reason, TPUError
 from ..models import (
     END_LABEL,
@@ -24,7 +26,7 @@ from ..models import (
     Tier,
 )
 from .errors import first_error
-from .machines import MODELS, type_of
+from .machines import MODELS, request_of, type_of
 
 Body = Mapping[str, Any]
 
@@ -38,7 +40,10 @@ _MARKS = (TYPE, TIER, END_LABEL)
 _CREATED_BY = "created-by"
 _GROUP = re.compile(r"projects/[^/]+/((?:zones|regions)/[^/]+/instanceGroupManagers/[^/]+)$")
 #: What is the same for all instances of a group.
-_OF_ALL = ("scheduling", "disks", "reservationAffinity", "shieldedInstanceConfig")
+_OF_ALL = (
+    *("scheduling", "disks", "reservationAffinity", "shieldedInstanceConfig", "serviceAccounts"),
+    "tags",
+)
 #: The label of GKE's nodes.
 _OF_GKE = "goog-gke-node"
 #: For how long a group may have some of its hosts only, before it counts as failed; seconds.
@@ -99,7 +104,7 @@ def parse_instance(data: Body) -> Node:
     elif state is NodeState.CREATING and data.get("lastStopTimestamp"):
         state = NodeState.STARTING
     scheduling = data.get("scheduling", {})
-    return Node(
+    node = Node(
         name=NodeName(_project(data), str(data["zone"]).rpartition("/")[2], data["name"]),
         id=str(data["id"]),
         type=type_of(_last(data["machineType"])),
@@ -116,8 +121,9 @@ def parse_instance(data: Body) -> Node:
         api="compute",
         waiting=word == "PENDING",
         ends=_ends(data),
-        details={key: value for key, value in data.items() if key not in _PARSED} | _shown(data),
+        details={key: value for key, value in data.items() if key not in _PARSED},
     )
+    return structs.replace(node, request=request_of(node, data))
 
 
 def parse_group(
@@ -138,7 +144,7 @@ def parse_group(
     error = _making_error(group, _project(group)) if making else None
     waiting = state is NodeState.CREATING and tier == "flex-start" and not members
     waits = waiting and (error is None or error.reason in _WAITED_FOR)
-    return Node(
+    node = Node(
         name=NodeName(_project(group), zone, group["name"]),
         id=labels.get(OPERATION_LABEL) or str(group["id"]),
         type=labels.get(TYPE) or (type_of(machine, topology.get("acceleratorTopology", ""))),
@@ -160,40 +166,17 @@ def parse_group(
             "group": group.get("selfLink", ""),
             "description": group.get("description", ""),
             "status": group.get("status", {}),
-            **({key: pattern.get(key, {}) for key in _OF_ALL} if pattern else {}),
-            **(_shown(pattern) if pattern else {}),
+            **{key: pattern[key] for key in _OF_ALL if key in pattern},
         },
     )
-
-
-def _shown(instance: Body) -> dict[str, Any]:
-    """What is shown of every TPU, by the names that the Cloud TPU API has for it."""
-    interface: Body = next(iter(instance.get("networkInterfaces", ())), {})
-    account: Body = next(iter(instance.get("serviceAccounts", ())), {})
-    return {
-        "networkConfig": {
-            **{key: interface.get(key, "") for key in ("network", "subnetwork")},
-            # While it does not run, it has none, but is to get one.
-            "enableExternalIps": bool(interface.get("accessConfigs")),
-        },
-        "serviceAccount": {
-            "email": account.get("email", ""),
-            "scope": list(account.get("scopes", ())),
-        },
-        "tags": list(instance.get("tags", {}).get("items", ())),
-        "dataDisks": [
-            {"sourceDisk": disk.get("source", ""), "mode": disk.get("mode", "")}
-            for disk in instance.get("disks", ())
-            if not disk.get("boot")
-        ],
-    }
+    return structs.replace(node, request=request_of(node, pattern))
 
 
 def parse_template(template: Body, name: NodeName) -> Node:
     """A slice that has no group: not yet, or no more."""
     properties = template["properties"]
     labels = dict(properties.get("labels", {}))
-    return Node(
+    node = Node(
         name=name,
         id=labels.get(OPERATION_LABEL) or str(template["id"]),
         type=labels.get(TYPE, properties["machineType"]),
@@ -205,6 +188,7 @@ def parse_template(template: Body, name: NodeName) -> Node:
         api="compute",
         unfinished=True,
     )
+    return structs.replace(node, request=request_of(node, properties))
 
 
 def is_slice(group: Body, members: Sequence[Body]) -> bool:

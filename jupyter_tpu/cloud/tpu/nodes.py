@@ -10,8 +10,18 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...catalog import accelerator_type
-from ..models import Endpoint, GuestAttributes, Node, NodeName, NodeSpec, NodeState, Tier
+from ...catalog import UnknownType, accelerator_type
+from ..models import (
+    DataDisk,
+    Endpoint,
+    GuestAttributes,
+    Node,
+    NodeName,
+    NodeOptions,
+    NodeSpec,
+    NodeState,
+    Tier,
+)
 
 if TYPE_CHECKING:
     from google.cloud import tpu_v2
@@ -86,6 +96,7 @@ def parse_node(data: Mapping[str, Any]) -> Node:
         labels=dict(data.get("labels", {})),
         queued=data.get("queuedResource", "").rpartition("/")[2],
         retired=data.get("apiVersion") in _RETIRED,
+        request=_request(data),
         details={key: value for key, value in data.items() if key not in _PARSED},
     )
 
@@ -166,6 +177,53 @@ def node_message(spec: NodeSpec) -> tpu_v2.Node:
     if options.secure_boot:
         node.shielded_instance_config = tpu_v2.ShieldedInstanceConfig(enable_secure_boot=True)
     return node
+
+
+def _request(data: Mapping[str, Any]) -> NodeSpec:
+    """`node_message`, read backwards from a node's JSON."""
+    network: Mapping[str, Any] = data.get("networkConfig") or next(
+        iter(data.get("networkConfigs", ())), {}
+    )
+    account = data.get("serviceAccount", {})
+    endpoints = _endpoints(data)
+    # One that does not run has no external addresses now.
+    external = network.get("enableExternalIps") or any(host.external for host in endpoints)
+    return NodeSpec(
+        type=data.get("acceleratorType", ""),
+        version=data.get("runtimeVersion", ""),
+        tier=parse_tier(data)[0],
+        network=network.get("network"),
+        subnetwork=network.get("subnetwork"),
+        labels=data.get("labels", {}),
+        metadata=data.get("metadata", {}),
+        options=NodeOptions(
+            topology=_unusual_topology(data),
+            internal_ips=bool(network or endpoints) and not external,
+            service_account=account.get("email", ""),
+            scopes=account.get("scope", []),
+            data_disks=[
+                DataDisk(
+                    source=disk["sourceDisk"],
+                    mode="read-only" if "ONLY" in str(disk.get("mode")) else "read-write",
+                )
+                for disk in data.get("dataDisks", ())
+                if disk.get("sourceDisk")
+            ],
+            tags=data.get("tags", []),
+            description=data.get("description", ""),
+            secure_boot=bool(data.get("shieldedInstanceConfig", {}).get("enableSecureBoot")),
+        ),
+    )
+
+
+def _unusual_topology(data: Mapping[str, Any]) -> str:
+    """Its topology, if its type alone would not ask for the same."""
+    topology = str(data.get("acceleratorConfig", {}).get("topology", ""))
+    try:
+        usual = accelerator_type(data.get("acceleratorType", "")).topology
+    except UnknownType:
+        return ""
+    return "" if topology == usual else topology
 
 
 def uses_os_login(metadata: Mapping[str, str]) -> bool | None:

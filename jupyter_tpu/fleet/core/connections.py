@@ -7,11 +7,11 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from ...agent.protocol.declarations import Answer, Request
 from ...cloud import Cloud, NodeName, is_emulated
 from ...environment import single_host_variables
 from ...errors import Reason, TPUError
 from ...links import HostName, Link, Links, LinkState
+from ...on_host.agent.protocol.declarations import Answer, Request
 from ...subscribers import Subscribers
 from ..kernelspecs import KernelSpecRegistry
 from .desired import DesiredState

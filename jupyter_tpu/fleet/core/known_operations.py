@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from ...cloud import NodeName
 from ...cloud.models import Tier
-from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ...own_log import happened
+from ...progress import StepPlan
 from ..models import CreateTPU, Operation, Problem, Step
 from ..models.core import known_type, timestamp
 from ..models.operation_kinds import KINDS
@@ -24,7 +24,7 @@ LOG_LINES = 1000
 class OperationProgress:
     """Writes into an :class:`Operation`; *changed* is called after each change.
 
-    It is what ``environment.ProgressReporter`` asks for, too.
+    It is what ``progress.ProgressReporter`` asks for, too.
     """
 
     def __init__(self, operation: Operation, changed: Callable[[], None]) -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...environment.file_sync.ignore import ProjectRules
-from ...environment.on_host.tree import is_private
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.sync.ignore import ProjectRules
+from ...on_host.files.tree import is_private
 
 
 def check_folder(folder: Path) -> Path:

@@ -8,8 +8,8 @@ import os
 import msgspec
 
 from ...cloud import Node
-from ...environment import StepPlan
 from ...errors import InvalidInput
+from ...progress import StepPlan
 from ...wording import size_text
 from ..core.core import Core
 from ..core.host_numbers import host_numbers

@@ -1,6 +1,6 @@
 """Copies files and folders from this computer to a host, and from a host to this computer.
 
-Both ends run `copy_on_host`: on a host over the connection for bulk data, here in a thread. A
+Both ends run `on_host.files.copy`: on a host over the connection for bulk data, here in a thread. A
 copy whose connection is lost continues where it was when the link is up again. `summary` and
 `failure_of` describe the result.
 """
@@ -17,19 +17,20 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ...environment.exchange import exchange
-from ...environment.file_errors import file_error
-from ...environment.on_host.tree import is_inside
-from ...environment.transfer.messages import NAMED, Peer, Reports, TransferFailure, message_of
 from ...errors import InvalidInput, Reason, TPUError, error_for
+from ...files.errors import file_error
+from ...files.exchange import exchange
 from ...links import Link
-from ...ssh.host_program import COMMAND, program
+from ...on_host.files.copy.receiver import Receiver
+from ...on_host.files.copy.sender import Listing, send
+from ...on_host.files.messages import NAMED, Peer, Reports, TransferFailure, message_of
+from ...on_host.files.tree import is_inside
+from ...on_host.packing import program
+from ...ssh.host_program import COMMAND
 from ...ssh.host_values import checked
 from ...wording import count, size_text
 from ..models import CopyFiles, FileProblem, HostCopy
 from .agent_files import AgentSource, is_open
-from .copy_on_host.receiver import Receiver
-from .copy_on_host.sender import Listing, send
 
 #: Called with the bytes that are there and all bytes, from any thread.
 Report = Callable[[int, int], None]
@@ -41,7 +42,7 @@ HERE = "this computer"
 #: Between two attempts; seconds.
 PAUSE = 1.0
 
-_PROGRAM = "fleet.files.copy_on_host.main"
+_PROGRAM = "files.copy.main"
 
 
 class FilesExist(TPUError):

@@ -14,8 +14,8 @@ from msgspec import structs
 
 from ...cloud import Node
 from ...concurrency import gather_or_cancel
-from ...environment.relay import Relay
 from ...errors import ConnectionLost, Reason, TPUError
+from ...files.relay import Relay
 from ...links import HostName, Link, Links, LinkState
 from ...links.pod_ssh import authorize_hosts
 from ...ssh.host_program import COMMAND

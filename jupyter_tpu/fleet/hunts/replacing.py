@@ -10,22 +10,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import structs
 
-from ...cloud import OWN_LABELS, DataDisk, Node, NodeName, NodeOptions, check_ours
+from ...cloud import OWN_LABELS, Node, NodeName, check_ours
 from ...environment import own_script
 from ...errors import Reason, TPUError, error_for
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
 from ..core.records import AwaitedTPU, Belongings, OperationRecord
 from ..jobs.guard import Guards
+from ..jobs.jobs import JobService
 from ..lifecycle.belongings import RunningWork, TPUBelongings
 from ..lifecycle.node_options import STARTUP_SCRIPT
 from ..lifecycle.power import PowerService
 from ..models import ConnectTPU, CreateTPU, DeleteTPU, Guard, ReplaceTPU, SetGuard, StartHunt
 from ..models.core import seconds_of
+from ..money.owners import ONCE
 
 #: Seconds between two looks at what the observer knows.
 LOOK = 5.0
@@ -34,7 +36,9 @@ LOOK = 5.0
 class PreemptedTPUs:
     """The TPUs that hunts wait for."""
 
-    def __init__(self, core: Core, power: PowerService) -> None:
+    def __init__(self, core: Core, power: PowerService, jobs: JobService) -> None:
+        self.take_over_jobs = jobs.take_over
+        self._jobs = jobs
         self._cloud = core.cloud
         self._observer = core.observer
         self._desired = core.desired
@@ -124,6 +128,7 @@ class PreemptedTPUs:
         if not awaited.taken:
             if not awaited.replace:
                 progress.log(f"Google ended {name.node} ({node.state})")
+                self._jobs.await_successor(name)
             if hunt.request.tpu.connect is None and name in self._desired.connected:
                 tpu = structs.replace(hunt.request.tpu, connect=self._connection(name))
                 hunt.request = structs.replace(hunt.request, tpu=tpu)
@@ -221,44 +226,29 @@ class ReplacedTPUs:
 
     def request(self, node: Node, known: KnownGuard, belongings: Belongings) -> CreateTPU:
         """*node* as a TPU to create, with its guard and its first environment."""
-        first = next(iter(belongings.environments), None)
-        details, network = node.details, node.details.get("networkConfig", {})
-        account = details.get("serviceAccount", {})
-        metadata = {key: text for key, text in node.metadata.items() if key not in _NOT_COPIED}
-        script = node.metadata.get(STARTUP_SCRIPT, "")
-        compute = node.api == "compute"
+        spec, first = node.request, next(iter(belongings.environments), None)
+        assert spec is not None  # it is not attached
+        compute = spec.api == "compute"
         return CreateTPU(
             name=node.name.node.partition("@")[0],
-            type=node.type,
+            type=spec.type,
             zone=node.name.zone,
-            version=node.version or None,
-            tier=node.tier,
-            api=node.api,
-            run_for=node.run_for if node.tier == "flex-start" else None,
-            disk_gb=_disk_gb(details) if compute else None,
-            reservation=_reservation(details) if compute else "",
-            network=_network(network.get("network")),
-            subnetwork=_network(network.get("subnetwork")),
+            version=spec.version or None,
+            tier=spec.tier,
+            api=spec.api,
+            run_for=spec.run_for if spec.tier == "flex-start" else None,
+            disk_gb=spec.disk_gb if compute else None,
+            reservation=spec.reservation,
+            network=_network(spec.network),
+            subnetwork=_network(spec.subnetwork),
             labels={
-                key: text for key, text in node.labels.items() if not key.startswith(OWN_LABELS)
+                key: text for key, text in spec.labels.items() if not key.startswith(OWN_LABELS)
             },
-            options=NodeOptions(
-                internal_ips=_internal(node),
-                service_account=str(account.get("email", "")),
-                scopes=[*account.get("scope", ())],
-                data_disks=[
-                    DataDisk(
-                        source=_path(disk["sourceDisk"]),
-                        mode="read-only" if "ONLY" in str(disk.get("mode")) else "read-write",
-                    )
-                    for disk in details.get("dataDisks", ())
-                    if disk.get("sourceDisk")
-                ],
-                tags=[*details.get("tags", ())],
-                metadata=metadata,
-                startup_script=own_script(script),
-                description=str(details.get("description", "")),
-                secure_boot=bool(details.get("shieldedInstanceConfig", {}).get("enableSecureBoot")),
+            once=spec.labels.get(ONCE, ""),
+            options=structs.replace(
+                spec.options,
+                metadata={k: text for k, text in spec.metadata.items() if k not in _NOT_COPIED},
+                startup_script=own_script(spec.metadata.get(STARTUP_SCRIPT, "")),
             ),
             connect=first.connect if first else None,
             guard=_guard(known.guard),
@@ -303,30 +293,6 @@ def _guard(guard: Guard | None) -> SetGuard | None:
     )
 
 
-def _internal(node: Node) -> bool:
-    """Whether its hosts have no external addresses; one that does not run has none now."""
-    now = any(host.external for host in node.endpoints)
-    network = node.details.get("networkConfig", {})
-    return bool(network or node.endpoints) and not now and not network.get("enableExternalIps")
-
-
-def _disk_gb(details: dict[str, Any]) -> int | None:
-    boot: dict[str, Any] = next((disk for disk in details.get("disks", ()) if disk.get("boot")), {})
-    size = boot.get("diskSizeGb") or boot.get("initializeParams", {}).get("diskSizeGb")
-    return int(size) if size else None
-
-
-def _reservation(details: dict[str, Any]) -> str:
-    return str(next(iter(details.get("reservationAffinity", {}).get("values") or ()), ""))
-
-
-def _path(url: object) -> str:
-    """projects/P/…, of a URL or such a path."""
-    text = str(url)
-    return "projects/" + text.partition("/projects/")[2] if "/projects/" in text else text
-
-
-def _network(url: object) -> str | None:
+def _network(path: str | None) -> str | None:
     """A network or subnetwork; None for the default one."""
-    path = _path(url or "")
-    return None if path.rpartition("/")[2] in ("", "default") else path
+    return None if not path or path.rpartition("/")[2] == "default" else path

@@ -139,6 +139,7 @@ class HuntRun:
         assert record.create is not None
         assert provisioner is not None
         await self._create.warn_of_twin(name, record.create.api or "tpu", progress)
+        self._preempted.take_over_jobs(name)
         if hunt.belongings is not None:
             await self._restore_safely(name, hunt.belongings, progress)
         self._create.follow_up(

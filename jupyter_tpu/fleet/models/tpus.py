@@ -283,8 +283,13 @@ class TPU(Struct, kw_only=True):
     queued: str = ""
     #: Which of Google's control planes made it.
     api: API = "tpu"
-    #: All else that Google says of it, by the names of its API: networks, disks, tags, symptoms,
-    #: and what this program does not know.
+    #: Their paths; "" where Google does not say it.
+    network: str = ""
+    subnetwork: str = ""
+    #: As it was created. Metadata and scripts are left out.
+    options: NodeOptions = NodeOptions()
+    #: All else that Google says of it, by the names of its API: disks, symptoms, and what this
+    #: program does not know.
     details: dict[str, Any] = {}
 
 

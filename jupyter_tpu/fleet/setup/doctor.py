@@ -129,8 +129,8 @@ async def _changed_numbers(node: Node, links: Sequence[Link]) -> list[environmen
 
 def _network(node: Node) -> str:
     """The name of the VPC network that its hosts are in."""
-    network = node.details.get("networkConfig", {}).get("network", "")
-    return str(network).rpartition("/")[2] or "default"
+    network = node.request.network if node.request is not None else None
+    return (network or "").rpartition("/")[2] or "default"
 
 
 def _image(

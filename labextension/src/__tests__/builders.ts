@@ -130,6 +130,20 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     operations: [],
     labels: {},
     queued: '',
+    network: '',
+    subnetwork: '',
+    options: {
+      topology: '',
+      internal_ips: false,
+      service_account: '',
+      scopes: [],
+      data_disks: [],
+      tags: [],
+      metadata: {},
+      startup_script: '',
+      description: '',
+      secure_boot: false
+    },
     details: {},
     ...more
   };

@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 
 import { StatusItem } from '../panel/statusBar';
 import { IOperation, Reason } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import {
   aCost,
   aKernel,
@@ -61,6 +62,23 @@ describe('an empty panel says what to do', () => {
 });
 
 describe('a TPU in the list', () => {
+  it('has its zone beside its name while another one has the same name', async () => {
+    const [here, there] = [aTPU(), aTPU({ zone: 'us-west4-a', id: '2' })];
+    const { changes, model, node } = await openPanel(
+      listOf(here, there, aTPU({ name: 'other', id: '3' }))
+    );
+    const names = () =>
+      [...node.querySelectorAll('.jp-tpu-TPU-name')].map(
+        one => one.textContent
+      );
+    await expect
+      .poll(names)
+      .toEqual(['my-tpu · us-central1-a', 'my-tpu · us-west4-a', 'other']);
+    changes.gone('tpu', keyOf(there));
+    await expect.poll(() => model.tpus.length).toBe(2);
+    await expect.poll(names).toEqual(['my-tpu', 'other']);
+  });
+
   it('says in words what it is and how it is', async () => {
     const { node } = await openPanel(
       listOf(

@@ -463,7 +463,7 @@ export interface ICreateTPU {
 /** A persistent disk that each host gets in addition to its boot disk. */
 export interface IDataDisk {
   source: string;
-  mode?: 'read-only' | 'read-write';
+  mode: 'read-only' | 'read-write';
 }
 
 /**
@@ -1174,33 +1174,33 @@ export interface INodeOptions {
    * Shape of the slice, such as 2x2x4; the type may then be v4, v5litepod, v5p
    * or v6e.
    */
-  topology?: string;
+  topology: string;
   /**
    * No external addresses. Connecting then uses IAP, or a machine in the same
    * network.
    */
-  internal_ips?: boolean;
+  internal_ips: boolean;
   /**
    * Email of the account with which programs on the hosts call Google. By
    * default the project's.
    */
-  service_account?: string;
+  service_account: string;
   /**
    * What that account may do, such as storage-ro. By default cloud-platform.
    */
-  scopes?: string[];
+  scopes: string[];
   /** A persistent disk to attach. */
-  data_disks?: IDataDisk[];
+  data_disks: IDataDisk[];
   /** Network tags, for firewall rules. */
-  tags?: string[];
+  tags: string[];
   /** Metadata of the hosts. */
-  metadata?: { [key: string]: string };
+  metadata: { [key: string]: string };
   /** A script that each host runs as root at each start. */
-  startup_script?: string;
+  startup_script: string;
   /** A description, for people. */
-  description?: string;
+  description: string;
   /** Boot with Secure Boot. */
-  secure_boot?: boolean;
+  secure_boot: boolean;
 }
 
 /**
@@ -2092,6 +2092,9 @@ export interface ITPU {
   labels: { [key: string]: string };
   queued: string;
   api: 'compute' | 'tpu';
+  network: string;
+  subnetwork: string;
+  options: INodeOptions;
   details: { [key: string]: unknown };
 }
 
