@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from cli_shell import COMMAND
 from forked import forks
-from jupyter_tpu.commands.describe_text import description
+from jupyter_tpu.commands.describe import description
 from sharing_hosts import REMOVE_STAND_INS, STAND_INS
 from stormy_host import line_to
 
