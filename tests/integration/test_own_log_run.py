@@ -100,16 +100,7 @@ def test_the_log_has_a_line_for_each_transition_and_no_secret(run: Server, emula
 
 
 def test_who_follows_the_log_sees_the_end_of_a_tpu(run: Server) -> None:
-    words = [
-        "logs",
-        "--of",
-        "jupyter-tpu",
-        "--follow",
-        "--tail",
-        "1",
-        "--search",
-        "OPERATION DELETE",
-    ]
+    words = ["logs", "--of", "jupyter-tpu", "--follow", "--tail", "1", "--search"]
     with subprocess.Popen(
         [sys.executable, "-m", "jupyter_tpu.cli", *words, "OPERATION DELETE"],
         env=run.environment,
