@@ -138,7 +138,7 @@ test-vscode: setup
 	$(if $(CODE_SERVER),,scripts/code-server)
 	$(PYTEST) tests/vscode
 
-test-long: setup .venv/compiled
+test-long: setup .venv/compiled .venv/bench
 	$(PYTEST) $(IN_PARALLEL) -m long --timeout 1800
 
 # The unit tests, and one connection to a real sshd, with the oldest versions that pyproject.toml

@@ -111,6 +111,11 @@ class Emulator:
         self.state_file = self._process.stdout.readline().strip()
         self._state = json.loads(Path(self.state_file).read_text())
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that point jupyter-tpu at it."""
+        return {"JUPYTER_TPU_EMULATOR": self.state_file}
+
     def call(self, method: str, path: str, body: Any = None) -> Any:
         token = Path(self._state["token_file"]).read_text()
         request = urllib.request.Request(

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-OUT = Path(__file__).resolve().parent / "out"
+HERE = Path(__file__).resolve().parent
+OUT = Path(os.environ.get("BENCHMARKS_OUT") or HERE / "out")
 
 
 def spread(values: Sequence[float]) -> float:
@@ -37,7 +38,7 @@ def summaries(by_way: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, 
 def write(name: str, **figures: Any) -> None:
     """Writes them to benchmarks/out/NAME.json, with the commit and the load of this machine."""
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=OUT.parent, capture_output=True, text=True
+        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True
     )
     result = {"benchmark": name, "commit": commit.stdout.strip(), "load": os.getloadavg()[0]}
     OUT.mkdir(exist_ok=True)

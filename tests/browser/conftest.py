@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import shutil
 import subprocess
@@ -80,21 +81,61 @@ def kept_lab(
         yield lab
 
 
-# Playwright keeps an event loop running in this thread, so other tests must not see it.
+#: Closes what the tests of this folder share.
+SHARED = contextlib.ExitStack()
+
+
+@functools.cache
+def shared_page() -> tuple[Playwright, Page]:
+    """One page for all tests here: what it opens next loads in half the time."""
+    playwright = SHARED.enter_context(sync_playwright())
+    browser = SHARED.enter_context(
+        playwright.chromium.launch(
+            executable_path=chromium(),
+            # Chromium's sandbox does not work for root, as whom containers run. A second tab finds
+            # in its process what the first one has compiled.
+            args=["--no-sandbox", "--process-per-site"],
+        )
+    )
+    context = browser.new_context(**WINDOW)
+    context.set_default_timeout(120_000)  # ms, for clicks and pictures; see expect
+    return playwright, context.new_page()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Playwright keeps an event loop running in this thread, which others' tests must not see."""
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        shared_page.cache_clear()
+        SHARED.close()
+
+
 @pytest.fixture(scope="module")
-def playwright() -> Iterator[Playwright]:
+def playwright() -> Playwright:
     if chromium() is None:
         pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
-    with sync_playwright() as playwright:
-        yield playwright
+    return shared_page()[0]
 
 
 @pytest.fixture(scope="module")
-def browser(playwright: Playwright) -> Iterator[Browser]:
-    # Chromium's sandbox does not work for root, as whom containers run.
-    browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-    yield browser
-    browser.close()
+def page(playwright: Playwright) -> Iterator[Page]:
+    """The page of all tests. What one file's have chosen is not remembered in the next one."""
+    page = shared_page()[1]
+    yield page
+    if page.url.startswith("http"):
+        page.evaluate("() => [localStorage, sessionStorage].forEach(storage => storage.clear())")
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Playwright) -> Browser:
+    browser = shared_page()[1].context.browser
+    assert browser is not None
+    return browser
+
+
+@pytest.fixture(scope="module")
+def context(page: Page) -> BrowserContext:
+    return page.context
 
 
 @contextlib.contextmanager
@@ -143,36 +184,23 @@ def strict_browser(
         yield browser
 
 
-@pytest.fixture(scope="module")
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """The pages of all tests of a file: what they open next loads in half the time."""
-    context = browser.new_context(**WINDOW)
-    context.set_default_timeout(120_000)  # ms, for clicks and pictures; see expect
-    yield context
-    context.close()
-
-
-@pytest.fixture(scope="module")
-def page(context: BrowserContext) -> Page:
-    """A page for all tests of a file."""
-    return context.new_page()
-
-
 @pytest.fixture
 def unopened_lab(
     page: Page, lab_server: LabServer, request: pytest.FixtureRequest
 ) -> Iterator[LabPage]:
-    """Where a test opens JupyterLab itself. A picture is taken at the end."""
+    """Where a test opens JupyterLab itself. A picture is taken at the end of one that failed."""
     errors: list[str] = []
+    failed = request.session.testsfailed
 
     def note(error: Error) -> None:
         errors.append(error.stack or str(error))
 
     page.on("pageerror", note)
     yield LabPage(page, lab_server)
-    OUT.mkdir(exist_ok=True)
-    name = re.sub(r"\W+", "-", request.node.name).strip("-")
-    page.screenshot(path=OUT / f"{name}.png")
+    if request.session.testsfailed > failed:
+        OUT.mkdir(exist_ok=True)
+        name = re.sub(r"\W+", "-", request.node.name).strip("-")
+        page.screenshot(path=OUT / f"{name}.png")
     page.remove_listener("pageerror", note)
     page.unroute_all()
     # JupyterLab's own are not ours to judge.

@@ -94,14 +94,6 @@ def opened_in(browser: Browser, server: LabServer) -> Iterator[LabPage]:
     context.close()
 
 
-def take_pictures(lab: LabPage, name: str) -> None:
-    """In both themes."""
-    OUT.mkdir(exist_ok=True)
-    for theme in ("Dark", "Light"):
-        lab.set_theme(f"JupyterLab {theme}")
-        lab.page.screenshot(path=OUT / f"{name}-{theme.lower()}.png")
-
-
 def show_app(lab: LabPage, tpu: dict[str, Any], **target: Any) -> None:
     """As the dialogs of the panel do."""
     target = {"tpu": f"{tpu['zone']}/{tpu['name']}", **target}
@@ -176,7 +168,6 @@ def test_a_page_of_a_host_opens_in_a_tab_and_again_after_a_reload(
     dialog.get_by_role("button", name="Open").click()
     tunnels = details.get_by_role("list", name=f"Tunnels to {name}")
     expect(tunnels).to_contain_text(f"to port {host.port}")
-    take_pictures(lab, "apps")
     tunnels.get_by_role("button", name=re.compile("Close the tunnel")).click()
     expect(tunnels).to_have_count(0)
 
@@ -371,7 +362,6 @@ def test_where_the_browser_blocks_storage_a_tab_says_so_and_opens_a_window(
     expect(frame_of(page).get_by_text("No storage")).to_be_visible()
     notice = page.get_by_role("note").filter(has_text="Your browser blocks storage")
     expect(notice).to_be_visible()
-    take_pictures(strict_lab, "apps-storage")
     with page.context.expect_page() as opened:
         notice.get_by_role("button", name="Open in a New Window").click()
     expect(opened.value.get_by_text("Stored")).to_be_visible()
@@ -385,7 +375,6 @@ def test_a_log_folder_that_does_not_exist_is_said_in_the_tab(
     lab: LabPage, tpu: dict[str, Any]
 ) -> None:
     tab = open_missing_folder(lab, tpu)
-    take_pictures(lab, "tensorboard-no-folder")
     expect(tab.get_by_role("button", name="Open Anyway")).to_be_visible()
     # The panel does not say it again.
     expect(lab.panel).not_to_contain_text("could not be opened")
@@ -411,7 +400,6 @@ def test_where_the_browser_blocks_storage_tensorboard_opens_in_a_window(
     tab = open_missing_folder(strict_lab, tpu)
     tab.get_by_role("button", name="Open Anyway").click()
     expect(tab).to_contain_text("TensorBoard does not work in this tab", timeout=240_000)
-    take_pictures(strict_lab, "tensorboard-storage")
     with page.context.expect_page() as opened:
         tab.get_by_role("button", name="Open in a New Window").click()
     # It has loaded its data: there is none.

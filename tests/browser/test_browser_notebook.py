@@ -111,6 +111,7 @@ def test_the_kernel_is_picked_runs_a_cell_and_reconnects_after_a_cut(
     page.screenshot(path=OUT / "notebook-7.png")
 
 
+@pytest.mark.long  # what is shown: runs.spec.ts; this is where Notebook 7 shows it
 def test_the_output_of_a_command_is_shown_below_the_notebook(
     tpu: dict[str, Any], lab_server: LabServer, context: BrowserContext
 ) -> None:

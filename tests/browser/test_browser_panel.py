@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lab_server import WINDOW, LabPage, LabServer
 from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
@@ -85,6 +86,7 @@ def test_a_file_is_copied_from_the_menu_of_the_file_browser(
     done.get_by_role("button", name="Dismiss").click()
 
 
+@pytest.mark.long  # without the page: changeFeed.spec.ts
 def test_there_is_one_socket_for_events_and_none_is_said_where_it_is_blocked(
     browser: Browser, lab_server: LabServer
 ) -> None:
@@ -106,23 +108,17 @@ def test_there_is_one_socket_for_events_and_none_is_said_where_it_is_blocked(
     context.close()
 
 
-def test_a_page_from_before_an_update_asks_to_be_loaded_again(
-    browser: Browser, lab_server: LabServer
-) -> None:
-    context = browser.new_context(**WINDOW)
-    page = context.new_page()
-    status = lab_server.call("GET", "status")
+def test_a_page_from_before_an_update_asks_to_be_loaded_again(lab: LabPage) -> None:
+    status = lab.server.call("GET", "status")
     assert isinstance(status, dict)
-    page.route(
+    lab.page.route(
         "**/jupyter-tpu/v1/status*",
         lambda route: route.fulfill(json={**status, "version": "999.0.0"}),
     )
-    lab = LabPage(page, lab_server)
     lab.open()
     notice = lab.panel.get_by_role("note").filter(has_text="the server runs 999.0.0")
     expect(notice).to_contain_text("Save your work, then reload the page.")
-    page.unroute("**/jupyter-tpu/v1/status*")
-    with page.expect_navigation():
+    lab.page.unroute("**/jupyter-tpu/v1/status*")
+    with lab.page.expect_navigation():
         notice.get_by_role("button", name="Reload").click()
     expect(lab.panel.get_by_text("the server runs")).to_have_count(0)
-    context.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from lab_server import CONNECT, LabPage
 from playwright.sync_api import Locator, expect
 
 NAME = "story"
-OUT = Path(__file__).parent / "out"
 KERNEL = re.compile(rf"Python 3\.\d+ · {NAME}\b")
 
 
@@ -47,8 +45,6 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     expect(running).to_contain_text("running")
     expect(operation.get_by_role("log")).to_contain_text(re.compile(r"\w+"))
     expect(page.get_by_role("button", name=re.compile(rf"Connecting {NAME}"))).to_be_visible()
-    OUT.mkdir(exist_ok=True)
-    page.screenshot(path=OUT / "connecting.png")
     lab.state(NAME, "Connected", timeout=CONNECT)
     # Other tests' TPU may be connected, too.
     connected = re.compile(rf"TPU: ({NAME}|2 TPUs) connected")
@@ -63,24 +59,23 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     output = lab.run_cell("len(jax.devices())")
     expect(output.last).to_have_text("8")
     expect(tpu).to_contain_text("1 kernel")
-    pictures(lab)
 
     # What the kernel has on the chips is drawn while it is shown.
     details = lab.open_page(NAME)
+    expect(details).to_contain_text("Environments")
+    expect(details).to_contain_text("Costs nothing")
     expect(details).to_contain_text("8 chips · 1 host · 128 GB HBM")
     expect(details).to_contain_text(re.compile(r"\d+ % · 0\.0 of 128\.0 GiB"))
     map_ = details.get_by_role("img", name=f"{NAME}: 8 chips as 2x4, 1 of 1 hosts connected")
     expect(map_.locator(".jp-tpu-Map-chip")).to_have_count(8)
     plot = details.get_by_role("img", name=re.compile("Duty cycle and memory of host 0: "))
     expect(plot.locator("path").first).to_have_attribute("d", re.compile("M.+L"))
-    page.screenshot(path=OUT / "load.png")
     details.get_by_role("button", name="Memory and load", exact=True).click()
     expect(plot).to_have_count(0)
 
     # The example needs the chips that this notebook has: one question, in words.
     question = open_example(lab, NAME)
     expect(question).to_contain_text(f"{NAME}’s chips are used by Untitled.ipynb (idle since ")
-    page.screenshot(path=OUT / "chips-in-use.png")
     question.get_by_role("button", name="Shut It Down and Start Here").click()
     expect(page.locator("#jp-main-statusbar")).to_contain_text("first-steps.ipynb")
     expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle")
@@ -97,7 +92,6 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     expect(dialog).to_contain_text(f"Delete {NAME}?")
     expect(dialog).to_contain_text("This shuts down 1 kernel. Its variables will be lost")
     expect(dialog).to_contain_text("permanently deletes the TPU")
-    page.screenshot(path=OUT / "delete.png")
     dialog.get_by_role("button", name="Cancel").click()
     lab.state(NAME, "Connected")
     lab.act(NAME, "Delete…")
@@ -152,16 +146,3 @@ def open_example(lab: LabPage, name: str) -> Locator:
     question = lab.page.get_by_role("dialog").filter(has_text="chips are used by")
     expect(question).to_be_visible()
     return question
-
-
-def pictures(lab: LabPage) -> None:
-    """The panel and the page of the TPU, light and dark, as narrow and as wide as it is made."""
-    details = lab.open_page(NAME)
-    expect(details).to_contain_text("Environments")
-    expect(details).to_contain_text("Costs nothing")
-    for theme in ("Light", "Dark"):
-        lab.set_theme(f"JupyterLab {theme}")
-        for width in (240, 320, 500):
-            lab.resize(width)
-            lab.page.screenshot(path=OUT / f"notebook-{theme.lower()}-{width}.png")
-    lab.set_theme("JupyterLab Light")
