@@ -191,9 +191,9 @@ async def keep_warm(emulator: Emulator, on: bool) -> None:
     """Has the host keep a kernel warm, or not; returns when that is so."""
     import asyncio
 
-    from jupyter_tpu.agent.protocol.requests import KeepWarm, WarmEnvironment
     from jupyter_tpu.cloud import CloudTPU, NodeName, Target
     from jupyter_tpu.links import HostName, default_links
+    from jupyter_tpu.on_host.agent.protocol.requests import KeepWarm, WarmEnvironment
 
     target = Target(emulator=emulator.state_file)
     node = NodeName(CloudTPU(target).project, ZONE, TPU)

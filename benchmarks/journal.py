@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from _results import summaries, write
 
-from jupyter_tpu.agent.protocol import frames
+from jupyter_tpu.on_host.agent.protocol import frames
 from jupyter_tpu.server.adoption.journal_file import MESSAGE, JournalFile, JournalRecord
 
 SIZES = (200, 5_000)  # bytes of a message

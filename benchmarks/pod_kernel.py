@@ -99,7 +99,7 @@ class Pod:
 
     async def keep_warm(self) -> None:
         """Returns when a pod kernel is warm."""
-        from jupyter_tpu.agent.protocol.requests import KeepWarm, WarmEnvironment
+        from jupyter_tpu.on_host.agent.protocol.requests import KeepWarm, WarmEnvironment
 
         link = self._links.get(self._host)
         addresses = await link.pod_addresses()
@@ -116,7 +116,7 @@ class Pod:
             await asyncio.sleep(0.1)
 
     async def keep_none(self) -> None:
-        from jupyter_tpu.agent.protocol.requests import KeepWarm
+        from jupyter_tpu.on_host.agent.protocol.requests import KeepWarm
 
         agent = await self._links.get(self._host).agent()
         await agent.request(KeepWarm(environments=[]))

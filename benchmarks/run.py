@@ -35,8 +35,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _hosts import NAME, Hosts, connections, hosts
 from _results import summary, write
 
-from jupyter_tpu.commands.runs import FoldedOutput
-from jupyter_tpu.commands.runs import summary as summary_lines
+from jupyter_tpu.commands.run_output import FoldedOutput
+from jupyter_tpu.commands.run_output import summary as summary_lines
 from jupyter_tpu.fleet.jobs.runs import RunService
 from jupyter_tpu.fleet.models import StartRun
 

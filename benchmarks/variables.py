@@ -26,8 +26,8 @@ from _slow_line import slow_line
 from tunnel import ROUND_TRIP, Sshd
 
 from jupyter_tpu.links import core_thread
+from jupyter_tpu.magics import stream
 from jupyter_tpu.magics.remote import RemoteKernel
-from jupyter_tpu.magics.transfer import stream
 from jupyter_tpu.ssh import HostAddress, connect
 
 OURS, PEER = "jupyter-tpu", "scp (gcm)"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .errors import InvalidInput, Reason, TPUError
-from .files import read_text, write_atomically
+from .local_files import read_text, write_atomically
 from .paths import data_dir
 
 #: Variables that a host must keep as it has them.

@@ -31,9 +31,9 @@ from .errors import InvalidInput, Reason, TPUError
 from .per_process import per_process
 
 if TYPE_CHECKING:
-    from .commands.once import HeldTPU, OnceTPU
-    from .commands.session import Session
+    from .commands.once_tpu import HeldTPU, OnceTPU
     from .fleet.models import Operation, Plan
+    from .terminal.session import Session
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,7 +81,7 @@ def run(
     with the number of the host. Its value is made
     of plain values, arrays and data frames; of another one InvalidInput is raised.
     """
-    from .commands.once import OnceTPU
+    from .commands.once_tpu import OnceTPU
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         requested_tpu = OnceTPU(
@@ -125,11 +125,11 @@ class _Runner:
     """A TPU with a kernel, for all calls that want the same one."""
 
     def __init__(self, requested_tpu: OnceTPU) -> None:
-        from .commands import once
-        from .commands.session import open_session
+        from .commands import once_tpu as once
         from .magics.comms import Comms
         from .magics.kernels import kernelspec_of
         from .magics.remote import RemoteKernel
+        from .terminal.session import open_session
 
         self._requested_tpu = requested_tpu
         with contextlib.ExitStack() as stack:
@@ -157,8 +157,8 @@ class _Runner:
         """What another TPU may cost, in the place of one whose kernel has ended. Raises INTERRUPTED
         where somebody has ended the TPU, and not Google.
         """
-        from .commands import once
-        from .commands.session import open_session
+        from .commands import once_tpu as once
+        from .terminal.session import open_session
 
         if once.how_ended(self._session, self._held) in ("ended", "gone"):
             error = once.ended_error(self._held)
@@ -206,15 +206,15 @@ class _Runner:
         return ended
 
     def _release(self) -> None:
-        from .commands import once
+        from .commands import once_tpu as once
 
         once.release(self._session, self._held, self._requested_tpu, self._finish, _say)
 
 
 def _call(requested_tpu: OnceTPU, call: tuple[Any, ...]) -> Any:
+    from .magics import stream
     from .magics.cells import CellOutput
     from .magics.failures import remote_error
-    from .magics.transfer import stream
 
     with _lock():
         runner = _runners().get(requested_tpu.key)

@@ -35,7 +35,7 @@ CATALOGUES = TOP / "jupyter_tpu" / "locale"
 #: "label": what the panel and the command line show; "terminal": what only the command line and
 #: the magics show; "help": of their --help; "vscode": what only the extension for VS Code has.
 GROUPS = ("frontend", "sentence", "label", "terminal", "help", "vscode")
-_TERMINAL = ("jupyter_tpu/cli/", "jupyter_tpu/commands/", "jupyter_tpu/magics/")
+_TERMINAL = tuple(f"jupyter_tpu/{room}/" for room in ("cli", "commands", "terminal", "magics"))
 LANGUAGES = ("zh_CN", "ko_KR", "ja_JP")
 MANIFEST_TEXTS = TOP / "vscode" / "package.nls.json"
 _SHOWN = {

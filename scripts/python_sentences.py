@@ -21,12 +21,13 @@ from typing import Literal, NamedTuple
 Group = Literal["sentence", "label", "help"]
 
 #: What no person reads in a face: the emulator speaks as Google does, jaxkit to programmers, agents
-#: read English, REST's document and the traits of kernelspecs are references.
+#: read English, REST's document is a reference, `on_host/boot` to the log of startup scripts.
 SKIPPED = (
-    "emulator/",
-    "jaxkit/",
     "kernel_place.py",
     "kernels/config.py",
+    "emulator/",
+    "jaxkit/",
+    "on_host/boot/",
     "ssh/asyncssh_internals.py",
     "server/routes.py",
     "mcp/",
@@ -45,7 +46,15 @@ _COMMAND = re.compile(
     re.DOTALL,
 )
 #: Calls whose strings no person sees, or that are examples of commands.
-_NOT_SHOWN = {"AssertionError", "NotImplementedError", "compile", "Meta", "examples", "execute"}
+_NOT_SHOWN = {
+    "AssertionError",
+    "NotImplementedError",
+    "compile",
+    "Meta",
+    "examples",
+    "execute",
+    "happened",
+}
 _LOGS = {"debug", "info", "warning", "error", "exception", "critical"}
 #: A name of a TPU in the titles of operation kinds.
 _KIND_FIELDS = {"running", "done", "cancelled", "failed", "present"}
@@ -77,7 +86,7 @@ class _Collector(ast.NodeVisitor):
     def __init__(self, file: str) -> None:
         self.texts: list[tuple[str, Group]] = []
         self._group: Group | None = None  # of the string that is visited, where its place says it
-        self._face = file.startswith(("cli/", "commands/", "magics/"))
+        self._face = file.startswith(("cli/", "commands/", "terminal/", "magics/"))
 
     # ---- places ----------------------------------------------------------------------------------
 
@@ -138,9 +147,9 @@ class _Collector(ast.NodeVisitor):
         if self._face and names == ["GROUPS"] and isinstance(node.value, ast.Dict):
             for key, commands in zip(node.value.keys, node.value.values, strict=True):
                 self._add(_pattern(key) if key else [], "help")
-                for place in ast.walk(commands):
-                    if isinstance(place, ast.Tuple):
-                        self._add(_pattern(place.elts[1]), "help")
+                assert isinstance(commands, ast.Dict)
+                for summary in commands.values:
+                    self._add(_pattern(summary), "help")
             return
         self.generic_visit(node)
 

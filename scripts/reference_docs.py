@@ -21,23 +21,37 @@ from typing import Any
 import click
 import msgspec
 
-from jupyter_tpu.agent.protocol import records
-from jupyter_tpu.agent.protocol.requests import REQUESTS
 from jupyter_tpu.cli.root import tpu
-from jupyter_tpu.commands import agent_access
-from jupyter_tpu.environment import host_answers, sharing
+from jupyter_tpu.environment import host_answers
 from jupyter_tpu.errors import Reason
+from jupyter_tpu.files import sharing
 from jupyter_tpu.fleet.files import contents, files
+from jupyter_tpu.fleet.forwarding import tensorboard
+from jupyter_tpu.fleet.jobs import host_profiles
+from jupyter_tpu.fleet.ray import hosts as ray
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
+from jupyter_tpu.links import host_calls
 from jupyter_tpu.magics import grammar as magics
 from jupyter_tpu.magics import kernel_grammar
 from jupyter_tpu.mcp.tools import tools
+from jupyter_tpu.on_host.agent.protocol import records
+from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
 from jupyter_tpu.server.app import JupyterTPU
 from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.routes import ALL_ROUTES
 from jupyter_tpu.ssh import host_values
 from jupyter_tpu.ssh.agent_answers import bounded
+from jupyter_tpu.terminal import agent_access
 
+#: The programs on hosts whose functions are called.
+PROGRAMS = (
+    host_answers.ENVIRONMENTS,
+    host_answers.CHIPS,
+    sharing.PROGRAM,
+    host_profiles.PROGRAM,
+    tensorboard.PROGRAM,
+    ray.STATE_PROGRAM,
+)
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- made by `make types`: {} -->", "<!-- end -->"
 
@@ -168,9 +182,13 @@ def _messages_of_hosts() -> str:
         "a rejection by the keeper": bounded(records.Rejection),
         "a notice of the keeper": bounded(records.Notice),
         "an event of the keeper": bounded(records.KeeperEvent),
-        "a line of a program": host_answers.Said,
-        "an error of a program": host_answers.Failed,
-        **{f"`{name}`, by a program": kind for name, kind in host_answers.ANSWERS.items()},
+        "a line of a program": host_calls.Said,
+        "an error of a program": host_calls.Failed,
+        **{
+            f"`{name}`, by a program": kind
+            for program in PROGRAMS
+            for name, kind in program.answers.items()
+        },
         "before a file's content": files.FileAnswer,
         "before the file browser's": contents.ContentsAnswer,
         "in a folder of the file browser": contents.FoundFile,

@@ -79,7 +79,7 @@ export abstract class FleetRequests {{
 
 KINDS_FILE = """\
 {head}
-import {{ trans }} from '../ui/translation';
+import {{ trans }} from '../language/translation';
 import {{ IOperation }} from './api';
 
 /** Kinds during which other operations can be started. */

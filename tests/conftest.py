@@ -25,6 +25,7 @@ import pytest
 from emulator_error import EmulatorError
 from forked import forks
 from hypothesis import HealthCheck, settings
+from memory_files import use_memory
 from shared_packages import MAKE_ENVIRONMENT, share_packages
 from waiting import until
 
@@ -42,6 +43,7 @@ POINTING_AWAY = (
     "GOOGLE_CLOUD_PROJECT",
     "GCLOUD_PROJECT",
 )
+use_memory()
 # How long an example takes says nothing on a machine that is busy.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")

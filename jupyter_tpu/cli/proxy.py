@@ -128,7 +128,7 @@ async def _find(args: argparse.Namespace) -> HostAddress:
 
 def _carry(address: HostAddress) -> NoReturn:
     """Connects, and becomes the program that carries bytes."""
-    from ..ssh import stdio
+    from ..on_host.ssh import stdio
 
     try:
         connection = socket.create_connection((address.address, address.port), CONNECT_LIMIT)

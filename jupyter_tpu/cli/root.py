@@ -14,92 +14,82 @@ from importlib import import_module
 
 import click
 
-from ..commands.grammar import CONTEXT, Group, usage_line
-from ..commands.language import choose_from, in_language
-from ..commands.translated_help import help_text
 from ..errors import TPUError
+from ..terminal.grammar import CONTEXT, Group, usage_line
+from ..terminal.language import choose_from, in_language
+from ..terminal.translated_help import help_text
 
-#: The commands in the parts of `--help`, most used first. Of each, where it is (a module of this
-#: folder, or of `commands`, which magics have, too, and the command's name there), and what the
-#: help says of it, so that no command is imported for that.
+#: The commands in the parts of `--help`, most used first, and what the help says of each. So no
+#: command is imported for that.
 GROUPS = {
     "TPUs": {
-        "create": ("tpus:create", "Create a TPU; shows the price first."),
-        "list": (".commands.tpu_list:list_tpus", "List the project's TPUs."),
-        "connect": ("tpus:connect", "Prepare a TPU for notebooks: JAX and a kernel."),
-        "describe": ("tpus:describe", "Show a TPU's hosts, environments and kernels."),
-        "start": ("power:start", "Start stopped TPUs."),
-        "stop": ("power:stop", "Stop TPUs. Their disks are kept."),
-        "delete": ("power:delete", "Delete TPUs and everything on their disks."),
-        "replace": ("repairs:replace", "Create a TPU again, the same, on other hardware."),
-        "report-fault": ("repairs:report_fault", "Tell Google that a host is broken."),
-        "disconnect": ("power:disconnect", "Remove the kernels of TPUs from Jupyter."),
-        "attach": (
-            ".commands.attach_command:attach",
-            "Use machines that you reach by SSH.",
-        ),
-        "detach": ("power:detach", "Stop what runs on attached machines, forget them."),
-        "adopt": ("repairs:adopt", "Become the owner of somebody else's TPU."),
+        "create": "Create a TPU; shows the price first.",
+        "list": "List the project's TPUs.",
+        "connect": "Prepare a TPU for notebooks: JAX and a kernel.",
+        "describe": "Show a TPU's hosts, environments and kernels.",
+        "start": "Start stopped TPUs.",
+        "stop": "Stop TPUs. Their disks are kept.",
+        "delete": "Delete TPUs and everything on their disks.",
+        "replace": "Create a TPU again, the same, on other hardware.",
+        "report-fault": "Tell Google that a host is broken.",
+        "disconnect": "Remove the kernels of TPUs from Jupyter.",
+        "attach": "Use machines that you reach by SSH.",
+        "detach": "Stop what runs on attached machines, forget them.",
+        "adopt": "Become the owner of somebody else's TPU.",
     },
     "Capacity": {
-        "hunt": ("hunts:hunt", "Try zones, types and tiers until a TPU is available."),
-        "reservation": (
-            "reservations:reservation",
-            "Reserved TPUs: list them, reserve some days.",
-        ),
-        "queued": ("queued:queued", "Request TPUs that wait in Google's own queue."),
-        "plan": ("step_plan:plan", "Find the cheapest type for a JAX function."),
+        "hunt": "Try zones, types and tiers until a TPU is available.",
+        "reservation": "Reserved TPUs: list them, reserve some days.",
+        "queued": "Request TPUs that wait in Google's own queue.",
+        "plan": "Find the cheapest type for a JAX function.",
     },
     "Work on hosts": {
-        "run": ("run:run", "Run a command on all hosts, and see its output."),
-        "ssh": ("ssh:ssh", "Log in to a host, or run a command there."),
-        "copy": ("copy:copy", "Copy files and folders to hosts, or back (scp)."),
-        "sync": ("sync:sync", "Copy what has changed in a folder; or watch it."),
-        "job": (".commands.job_group:job", "Run commands that continue without this computer."),
-        "ray": ("apps:ray", "Run Ray on all hosts, and scripts that use it."),
-        "tunnel": ("tunnels:tunnel", "Forward local ports to ports of a host."),
-        "top": ("top:top", "Show memory and load of the chips."),
-        "chips": (".commands.chips:chips", "See what uses the chips, free or split them."),
-        "tensorboard": ("apps:tensorboard", "Open TensorBoard for a folder of a host."),
-        "profile": ("profile:profile", "Trace programs, and see the trace in TensorBoard."),
-        "app": ("apps:app", "Open web apps of a host in the browser."),
-        "share": ("share:share", "Share a folder of host 0 with the other hosts."),
+        "run": "Run a command on all hosts, and see its output.",
+        "ssh": "Log in to a host, or run a command there.",
+        "copy": "Copy files and folders to hosts, or back (scp).",
+        "sync": "Copy what has changed in a folder; or watch it.",
+        "job": "Run commands that continue without this computer.",
+        "ray": "Run Ray on all hosts, and scripts that use it.",
+        "tunnel": "Forward local ports to ports of a host.",
+        "top": "Show memory and load of the chips.",
+        "chips": "See what uses the chips, free or split them.",
+        "tensorboard": "Open TensorBoard for a folder of a host.",
+        "profile": "Trace programs, and see the trace in TensorBoard.",
+        "app": "Open web apps of a host in the browser.",
+        "share": "Share a folder of host 0 with the other hosts.",
     },
     "Kernels and environments": {
-        "env": ("environments:env", "Python environments of a TPU, and their packages."),
-        "kernel": ("kernels:kernel", "Kernels of TPUs: list, stop, take over."),
-        "token": (".commands.tokens:token", "Choose which tokens, such as HF_TOKEN, TPUs get."),
+        "env": "Python environments of a TPU, and their packages.",
+        "kernel": "Kernels of TPUs: list, stop, take over.",
+        "token": "Choose which tokens, such as HF_TOKEN, TPUs get.",
     },
     "Money": {
-        "usage": (".commands.usage:usage", "Who has which TPUs, and what they cost."),
-        "guard": (
-            ".commands.guard:guard",
-            "Stop a TPU when idle, at a cost or time.",
-        ),
-        "budget": (".commands.budgets:budget", "What agents may spend, and have spent."),
-        "grant": (".commands.grant_group:grant", "Say which TPUs you may use at no charge."),
-        "prices": (".commands.grant_group:prices", "What TPUs cost, and when that was read."),
+        "usage": "Who has which TPUs, and what they cost.",
+        "guard": "Stop a TPU when idle, at a cost or time.",
+        "budget": "What agents may spend, and have spent.",
+        "grant": "Say which TPUs you may use at no charge.",
+        "prices": "What TPUs cost, and when that was read.",
     },
     "Setup and problems": {
-        "doctor": (
-            ".commands.doctor:doctor",
-            "Find out why JAX or a create fails.",
-        ),
-        "operation": ("operations:operation", "Show and cancel running operations."),
-        "network": ("networks:network", "Check and set up the network of TPUs."),
-        "ssh-config": ("ssh:ssh_config", "Let ssh, scp, git and VS Code find TPUs by name."),
-        "ssh-key": ("ssh_keys:ssh_key", "Manage the SSH key that logs in to TPUs."),
-        "logging": ("logs:logging", "Choose whether Google stores the logs of hosts."),
-        "server": ("server:server", "Show the Jupyter server in use, or start one."),
-        "vscode": ("vscode:vscode", "Write tasks for VS Code that create TPUs."),
-        "completion": ("completion:completion", "Let your shell complete commands and TPUs."),
-        "api": ("api:api", "Call the REST interface of your Jupyter server."),
-        "skill": ("skill:skill", "Print a SKILL.md for coding agents."),
-        "mcp": (".mcp.command:mcp", "Tools for coding agents (MCP), on stdin and stdout."),
-        "emulator": ("emulator:emulator", "Run an emulator of Cloud TPU on this computer."),
+        "logs": "Show the output of jobs, or what jupyter-tpu has done.",
+        "doctor": "Find out why JAX or a create fails.",
+        "operation": "Show and cancel running operations.",
+        "network": "Check and set up the network of TPUs.",
+        "ssh-config": "Let ssh, scp, git and VS Code find TPUs by name.",
+        "ssh-key": "Manage the SSH key that logs in to TPUs.",
+        "logging": "Choose whether Google stores the logs of hosts.",
+        "server": "Show the Jupyter server in use, or start one.",
+        "vscode": "Write tasks for VS Code that create TPUs.",
+        "completion": "Let your shell complete commands and TPUs.",
+        "api": "Call the REST interface of your Jupyter server.",
+        "skill": "Print a SKILL.md for coding agents.",
+        "mcp": "Tools for coding agents (MCP), on stdin and stdout.",
+        "emulator": "Run an emulator of Cloud TPU on this computer.",
     },
 }
-COMMANDS = {name: place for group in GROUPS.values() for name, (place, _) in group.items()}
+COMMANDS = [name for group in GROUPS.values() for name in group]
+#: Where a command is, if not in the file of its name in `commands`, under that name.
+_ELSEWHERE = {"list": ("commands.list", "list_tpus"), "mcp": ("mcp.command", "mcp")}
 
 
 class LazyGroup(Group):
@@ -111,19 +101,17 @@ class LazyGroup(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(f".{module}", __package__), name)
+        name = cmd_name.replace("-", "_")
+        module, name = _ELSEWHERE.get(cmd_name, (f"commands.{name}", name))
+        command: click.Command = getattr(import_module(f"...{module}", __name__), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
-        for title, commands in GROUPS.items():
+        for title, group in GROUPS.items():
             with formatter.section(in_language(title)):
                 formatter.write_dl(
-                    [
-                        (name.ljust(width), help_text(summary))
-                        for name, (_, summary) in commands.items()
-                    ]
+                    [(name.ljust(width), help_text(summary)) for name, summary in group.items()]
                 )
 
     def resolve_command(
@@ -142,7 +130,7 @@ class LazyGroup(Group):
     invoke_without_command=True,
     context_settings=CONTEXT,
     # Where people look who come from other tools.
-    aliases={"cp": "copy", "exec": "run", "login": "ssh", "logs": "job logs", "scp": "copy"},
+    aliases={"cp": "copy", "exec": "run", "login": "ssh", "scp": "copy"},
     epilog="Each command has a --help of its own. `jupyter tpu completion` lets your shell "
     "complete commands and TPUs.",
 )
@@ -172,11 +160,11 @@ def tpu(ctx: click.Context, version: bool) -> None:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    from .completion import VARIABLE, complete
+    from ..commands.completion import VARIABLE, complete
 
     if VARIABLE in os.environ:
         return complete(tpu)
-    from ..commands.terminal import OutputError, clean_output, open_standard_streams
+    from ..terminal.streams import OutputError, clean_output, open_standard_streams
 
     open_standard_streams()
     words = list(sys.argv[1:] if argv is None else argv)
@@ -186,7 +174,7 @@ def run(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return code
     except (BrokenPipeError, OutputError) as error:
-        from .console import complain
+        from ..terminal.printing import complain
 
         with contextlib.suppress(BrokenPipeError, OutputError), clean_output():
             if isinstance(error, OutputError):
@@ -202,8 +190,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     """Runs one command; an error is a line on stderr. Returns the exit code."""
-    from ..commands.terminal import OutputError
-    from .console import complain
+    from ..terminal.printing import complain
+    from ..terminal.streams import OutputError
 
     choose_from(words)
     try:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from ..files import write_atomically
+from ..local_files import write_atomically
 from ..paths import data_dir
 from .models import Node
 

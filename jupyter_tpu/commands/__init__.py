@@ -1,1 +1,1 @@
-"""What ``jupyter tpu`` and ``%tpu`` share: a session with the fleet, tables and wording."""
+"""A file for each command of ``jupyter tpu``, named as it is typed; ``%tpu`` shares some."""

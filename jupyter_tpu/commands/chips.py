@@ -11,17 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..agent.protocol.chosen_chips import named, numbers
 from ..errors import Reason, TPUError
+from ..on_host.agent.protocol.chosen_chips import named, numbers
+from ..terminal.field_options import options_of
+from ..terminal.grammar import Group, command, examples
+from ..terminal.parameters import environment_option, hosts_option, tpu_argument
+from ..terminal.printing import (
+    json_option,
+    list_options,
+    note,
+    print_json,
+    print_list,
+    print_result,
+)
+from ..terminal.questions import confirm, yes_option
+from ..terminal.session import fleet_call, open_session
+from ..terminal.tables import table
 from ..wording import container_text, phrase
 from .doctor import numbered
-from .field_options import options_of
-from .grammar import Group, command, examples
-from .parameters import environment_option, hosts_option, tpu_argument
-from .printing import json_option, list_options, note, print_json, print_list, print_result
-from .questions import confirm, yes_option
-from .session import fleet_call, open_session
-from .tables import table
 
 if TYPE_CHECKING:
     from ..fleet.models import (
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
         HostChips,
         Problem,
     )
-    from .session import Session
+    from ..terminal.session import Session
 
 _HEADS = "HOST", "USED BY", "PROCESS", "USER", "SINCE", "COMMAND"
 _LOCKS = {

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import InvalidInput
-from .field_options import options_of
-from .grammar import command, examples, section
-from .parameters import tpu_argument
-from .printing import json_option, note, print_result
-from .session import open_session
+from ..local_files import write_atomically
+from ..terminal.field_options import options_of
+from ..terminal.grammar import command, examples, section
+from ..terminal.parameters import tpu_argument
+from ..terminal.printing import json_option, note, print_result
+from ..terminal.questions import confirm, yes_option
+from ..terminal.session import open_session
 
 if TYPE_CHECKING:
     from ..fleet.models import Diagnosis, Finding
@@ -65,12 +69,27 @@ def _count(findings: list[Finding], state: str) -> int:
     return sum(finding.state == state for finding in findings)
 
 
+def write_report(text: str, *, yes: bool) -> None:
+    """Shows it, and writes it into the current folder if the user agrees."""
+    path = Path(time.strftime("jupyter-tpu-report-%Y%m%d-%H%M%S.txt"))
+    print(text, flush=True)
+    if not yes:
+        question = f"Nothing of this is sent anywhere. Write it to {path}?"
+        confirm(question, "Add --yes to write it without asking.")
+    try:
+        write_atomically(path, text)
+    except OSError as error:
+        raise InvalidInput(f"Can't write {path}: {error.strerror}.") from None
+    note(f"Wrote {path}. Read it before you attach it to a bug report.")
+
+
 @command(
     "doctor",
     epilog=examples(
         "jupyter tpu doctor",
         "jupyter tpu doctor --type v5litepod-8 --zone us-west4-a --spot",
         "jupyter tpu doctor my-tpu",
+        "jupyter tpu doctor my-tpu --report",
     ),
 )
 @tpu_argument(required=False, zone_alone=True)
@@ -79,6 +98,13 @@ def _count(findings: list[Finding], state: str) -> int:
     options_of("CheckSetup", "type", "version", "network"),
     click.option("--spot", is_flag=True, help="With --type: as a spot TPU."),
 )
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Write a text to attach to a bug report, without names, addresses and secrets. It is "
+    "shown before.",
+)
+@yes_option("With --report: write it without asking.")
 @json_option
 @click.pass_context
 def doctor(
@@ -86,6 +112,8 @@ def doctor(
     name: str | None,
     fields: dict[str, Any],
     spot: bool,
+    report: bool,
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Check what keeps JAX from the chips of a TPU, or a TPU from being created.
@@ -109,6 +137,11 @@ def doctor(
                 zone=ctx.meta.get("zone"), tier="spot" if spot else "on-demand", **fields
             )
             diagnosis = session.call(session.fleet.doctor.preflight(check_setup))
+        if report:
+            from .bug_report import bug_report
+
+            write_report(bug_report(session, describe(diagnosis)), yes=yes)
+            return
     print_result(diagnosis, describe(diagnosis), as_json)
     if not diagnosis.healthy:
         raise click.exceptions.Exit(1)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidInput
+from ..terminal.field_options import options_of
+from ..terminal.grammar import Group, examples
+from ..terminal.parameters import tpu_argument
+from ..terminal.printing import json_option, note, print_result
+from ..terminal.questions import confirm_name_option, confirmed_names
+from ..terminal.session import Session, fleet_call, open_session, tpu_ref
+from ..terminal.times import local_time
 from ..wording import phrase
-from .field_options import options_of
-from .grammar import Group, examples
-from .parameters import tpu_argument
-from .printing import json_option, note, print_result
-from .questions import confirm_name_option, confirmed_names
-from .session import Session, fleet_call, open_session, tpu_ref
-from .times import local_time
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ..environment.on_host.indexes import split
 from ..errors import InvalidInput, Reason, TPUError
+from ..on_host.environments.indexes import split
 from ..python_command import SAFE_PATH
 from ..wording import count
 

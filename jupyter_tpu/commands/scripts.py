@@ -13,7 +13,7 @@ from ..errors import InvalidInput, Reason, TPUError
 
 if TYPE_CHECKING:
     from ..fleet.models import Operation
-    from .session import Session
+    from ..terminal.session import Session
 
 
 #: What names the TPU where SCRIPT.py stands in its place.

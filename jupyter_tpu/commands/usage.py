@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..terminal.grammar import command, examples
+from ..terminal.parameters import project_option
+from ..terminal.printing import list_options, note, print_list
+from ..terminal.session import fleet_call
+from ..terminal.tables import Styled, problem_text, state_text, table
+from ..terminal.times import age
 from ..wording import count, phrase
-from .grammar import command, examples
-from .parameters import project_option
-from .printing import list_options, note, print_list
-from .session import fleet_call
-from .tables import Styled, problem_text, state_text, table
-from .times import age
 
 if TYPE_CHECKING:
     from ..fleet.models import OwnerUsage, Usage, UsedTPU

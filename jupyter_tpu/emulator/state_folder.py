@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import InvalidInput, Reason, TPUError
-from ..files import try_lock, write_atomically
+from ..local_files import try_lock, write_atomically
 from ..paths import data_dir, private_dir
 from .model.snapshot import EmulatorSnapshot
 

@@ -36,10 +36,7 @@ if TYPE_CHECKING:
         FoundPythons,
         HostSetup,
         InstalledPackage,
-        ProgressReporter,
-        RemoteHost,
         Requested,
-        StepPlan,
         SyncedPackages,
     )
     from .unattended import GuardRules, UnattendedStart, is_unattended, own_script, startup_script
@@ -60,7 +57,7 @@ __getattr__ = lazy_names(
         "models": (
             "CreatedEnvironment EnvironmentContent EnvironmentName EnvironmentSpec "
             "ExpectedHardware FoundPython FoundPythons HostSetup InstalledPackage "
-            "ProgressReporter RemoteHost Requested StepPlan SyncedPackages"
+            "Requested SyncedPackages"
         ),
         "unattended": "GuardRules UnattendedStart is_unattended own_script startup_script",
         "verification": "single_host_variables",

@@ -12,18 +12,13 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from ..errors import Reason, TPUError
+from ..links.remote_host import RemoteHost
+from ..progress import ProgressReporter, StepPlan
 from ..wording import hosts_text
 from . import pythons
 from .host_answers import Probe
 from .host_work import HostWork
-from .models import (
-    CreatedEnvironment,
-    EnvironmentSpec,
-    ExpectedHardware,
-    ProgressReporter,
-    RemoteHost,
-    StepPlan,
-)
+from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware
 from .steps import SetupStep, steps_of
 from .verification import chips_in_use
 

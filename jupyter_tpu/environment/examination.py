@@ -8,15 +8,14 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..agent.protocol.records import Owner
-from ..agent.protocol.requests import GetProcessOwners, GetTime
 from ..errors import Reason, TPUError
+from ..links.remote_host import RemoteHost
+from ..on_host.agent.protocol.records import Owner
+from ..on_host.agent.protocol.requests import GetProcessOwners, GetTime
 from ..ssh.agent_answers import owners_by_pid
 from ..ssh.host_values import InvalidAnswer
 from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts
-from .host_answers import HeldChips, LockOutcome, Machine, Outcome
-from .models import RemoteHost
-from .remote_call import call
+from .host_answers import CHIPS, ENVIRONMENTS, HeldChips, LockOutcome, Machine, Outcome
 from .verification import single_host_variables
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ async def _examine(
     worker = host.host.worker
     try:
         await host.wait_up(timeout=CONNECT)
-        facts = await call(
+        facts = await ENVIRONMENTS.call(
             host,
             "examine",
             timeout=FACTS + len(environments) * PER_ENVIRONMENT,
@@ -127,7 +126,7 @@ async def _check_ports(
     async def reach(examined: ExaminedHost) -> None:
         async with limit:
             try:
-                examined.ports = await call(
+                examined.ports = await ENVIRONMENTS.call(
                     hosts[examined.host], "reach", timeout=LISTEN, **_ports(internal)
                 )
             except TPUError as error:
@@ -149,7 +148,7 @@ async def _listening(host: ExaminableHost, address: str) -> AsyncIterator[None]:
     """While host 0 listens on the ports that programs of a pod use."""
     ready = asyncio.Event()
     listening = asyncio.ensure_future(
-        call(
+        ENVIRONMENTS.call(
             host,
             "listen",
             timeout=2 * LISTEN,
@@ -177,12 +176,10 @@ def _ports(address: str) -> dict[str, Any]:
 #: Seconds for a host to look, and to end processes in addition to the patience with them.
 LOOK, END = 30.0, 60.0
 
-_PROGRAM = "environment.on_host.chip_holders"
-
 
 async def held_chips(host: RemoteHost) -> HeldChips:
     """Asks a host. Raises TPUError."""
-    held: HeldChips = await call(host, "all_holders", timeout=LOOK, main=_PROGRAM)
+    held: HeldChips = await CHIPS.call(host, "all_holders", timeout=LOOK)
     return held
 
 
@@ -193,11 +190,10 @@ async def end_holders(
 
     patience: seconds between SIGTERM and SIGKILL. Raises TPUError.
     """
-    outcomes: list[Outcome] = await call(
+    outcomes: list[Outcome] = await CHIPS.call(
         host,
         "end_holders",
         timeout=END + 2 * patience,
-        main=_PROGRAM,
         processes=list(processes),
         patience=patience,
     )
@@ -208,7 +204,7 @@ async def end_holders(
 
 async def delete_lock_file(host: RemoteHost) -> LockOutcome:
     """Deletes libtpu's lock file on a host while no process holds the lock. Raises TPUError."""
-    outcome: LockOutcome = await call(host, "delete_lock_file", timeout=LOOK, main=_PROGRAM)
+    outcome: LockOutcome = await CHIPS.call(host, "delete_lock_file", timeout=LOOK)
     return outcome
 
 
@@ -216,7 +212,5 @@ async def describe_machine(host: RemoteHost) -> Machine:
     """What a machine says before it is attached. Raises NO_PYTHON, ENVIRONMENT, UNREACHABLE,
     TIMEOUT.
     """
-    machine: Machine = await call(
-        host, "describe_machine", timeout=FACTS, main="environment.on_host.machine"
-    )
+    machine: Machine = await CHIPS.call(host, "describe_machine", timeout=FACTS)
     return machine

@@ -9,22 +9,14 @@ from msgspec import UNSET, structs
 
 from ..concurrency import gather_or_cancel
 from ..errors import Reason, TPUError
+from ..links.remote_host import RemoteHost
+from ..progress import ProgressReporter, StepPlan
 from ..wording import hosts_text
-from .host_answers import OnHost
-from .models import (
-    CreatedEnvironment,
-    ExpectedHardware,
-    FoundPython,
-    FoundPythons,
-    ProgressReporter,
-    RemoteHost,
-    Requested,
-    StepPlan,
-)
+from .host_answers import ENVIRONMENTS, OnHost
+from .models import CreatedEnvironment, ExpectedHardware, FoundPython, FoundPythons, Requested
 from .packages import uv_path
 from .pod import require_pod
 from .pythons import is_older
-from .remote_call import call
 from .verification import HostCheck, require_usable_found, single_host_variables
 
 STEPS = (
@@ -38,7 +30,7 @@ OLDEST = (3, 8)
 
 async def on_host(host: RemoteHost, path: str = "") -> OnHost:
     """The Pythons on a host, and the one at *path* if it is not ""; without those we created."""
-    answer: OnHost = await call(host, "found_pythons", timeout=60, path=path)
+    answer: OnHost = await ENVIRONMENTS.call(host, "found_pythons", timeout=60, path=path)
     return answer
 
 
@@ -122,7 +114,9 @@ async def use(
 
     async def on_all(step: str, function: str, timeout: float, **arguments: Any) -> list[Any]:
         async def on_host(host: RemoteHost) -> Any:
-            answer = await call(host, function, log=reporter.log, timeout=timeout, **arguments)
+            answer = await ENVIRONMENTS.call(
+                host, function, log=reporter.log, timeout=timeout, **arguments
+            )
             reporter.host_done(step)
             return answer
 
@@ -149,7 +143,7 @@ async def use(
     async def install(index: int) -> None:
         if index in lacking:
             uv = await uv_path(hosts[index], reporter.log)
-            await call(
+            await ENVIRONMENTS.call(
                 hosts[index], "install_ipykernel", log=reporter.log, timeout=1200,
                 uv=uv, python=described[index].path,
             )  # fmt: skip

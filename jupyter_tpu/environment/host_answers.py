@@ -1,46 +1,19 @@
-"""What the programs that we run on a host may answer: the type of each function's result.
-
-`remote_call` checks each result before anyone sees it. Text is bounded by the size of an answer.
-docs/reference/security.md has this as a table.
-"""
+"""The programs for environments and chips on a host, and what their functions may answer."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from msgspec import Meta, Struct
 
-from ..ssh.host_values import Address, Count, HostPath, Lines, Seconds, Text, Token, Word
+from ..links.host_calls import HostProgram, Nothing, Port
+from ..ssh.host_values import Address, Count, HostPath, Lines, Text, Word
 from .diagnosis.facts import HostFacts
 from .models import FoundPython, InstalledPackage, Locked, Requested
-from .sharing import SharingHost
 from .verification import HoldingProcess, HostCheck, LockFile
 
 #: "3.12" or "3.12.4"; "" for none.
 Version = Annotated[str, Meta(pattern=r"\A([0-9]{1,3}(\.[0-9]{1,3}){1,2})?\Z")]
-
-Port = Annotated[int, Meta(ge=1, le=65535)]
-
-#: Why a function failed: a reason, a message and a hint.
-HostError = tuple[Word, Text, Text]
-
-
-class Said(TypedDict):
-    """A line of a program's output: a log line, its progress, or how its function ended."""
-
-    log: NotRequired[Text]
-    part: NotRequired[Annotated[float, Meta(ge=0, le=1)]]
-    result: NotRequired[Any]
-    error: NotRequired[Any]
-
-
-class Failed(TypedDict):
-    error: HostError
-
-
-class Nothing(TypedDict):
-    """Functions that only do something."""
-
 
 #: What jupyter-tpu itself has written on the host when the environment was complete.
 Marker = TypedDict(
@@ -51,7 +24,7 @@ Marker = TypedDict(
 
 
 class Probe(Struct, frozen=True, kw_only=True):
-    """What one host is and has; see ``on_host.probe``."""
+    """What one host is and has; see ``on_host.environments.probe``."""
 
     free: Count
     chips: Count
@@ -59,7 +32,7 @@ class Probe(Struct, frozen=True, kw_only=True):
     path: HostPath
     environment: Version  # the version of its Python; "" if there is none that works
     marker: Marker
-    requested: Requested  # see ``on_host.packages``
+    requested: Requested  # see ``on_host.environments.packages``
     setup: dict[Word, Literal["done", "needed", "skipped"]]
     pythons: dict[Version, HostPath]
     folders: Lines  # of environments that are not ours
@@ -74,14 +47,14 @@ class Lock(TypedDict):
 
 
 class OnHost(Struct, frozen=True, kw_only=True):
-    """The Pythons on one host; see ``on_host.existing_pythons``."""
+    """The Pythons on one host; see ``on_host.environments.existing_pythons``."""
 
     asked: str
     pythons: list[FoundPython]
 
 
 class Joined(Struct, frozen=True, kw_only=True):
-    """See ``on_host.pod.join_pod``."""
+    """See ``on_host.environments.pod.join_pod``."""
 
     reached: bool = True
     error: str = ""
@@ -115,98 +88,37 @@ class Machine(Struct, frozen=True, kw_only=True):
     address: Address
 
 
-class TensorBoardServer(Struct, frozen=True, kw_only=True):
-    """A TensorBoard that answers requests."""
-
-    port: Port  # on the host
-    logdir: str  # absolute
-    reused: bool  # it was running before
-
-
-class RayOnHost(Struct, frozen=True, kw_only=True):
-    """Ray in an environment of a host; see ``on_host.ray``."""
-
-    version: Token  # "": it is not installed
-    free: Count  # bytes
-    ports: Annotated[list[Port], Meta(min_length=2, max_length=2)]
-    token: Token
-
-
-class RayNode(Struct, frozen=True, kw_only=True):
-    address: Address
-    alive: bool
-    chips: Count
-    processors: Count
-
-
-class RayState(Struct, frozen=True, kw_only=True):
-    """A cluster, as its head says it."""
-
-    head: Address
-    port: Annotated[int, Meta(ge=0, le=65535)]
-    dashboard: Annotated[int, Meta(ge=0, le=65535)]
-    version: Token
-    answers: bool
-    nodes: Annotated[list[RayNode], Meta(max_length=10_000)]
-    token: Token
-
-
-class MemoryProfile(TypedDict):
-    """data: in pprof's format, as base64; cells: their numbers, by the names of files. Or the
-    error.
-    """
-
-    data: NotRequired[bytes]
-    cells: NotRequired[dict[str, int]]
-    error: NotRequired[HostError]
-
-
-class Trace(TypedDict):
-    """A trace that was written on a host, or why there is none."""
-
-    path: NotRequired[HostPath]
-    bytes: NotRequired[Count]
-    began: NotRequired[Seconds]  # since 1970, by the host's clock
-    ended: NotRequired[Seconds]
-    error: NotRequired[HostError]
-
-
-#: By function.
-ANSWERS: dict[str, Any] = {
-    "probe": Probe,
-    "get_uv": UV,
-    "create_venv": Nothing,
-    "install_packages": Requested,
-    "list_packages": list[InstalledPackage],
-    "change_packages": Nothing,
-    "lock_packages": Locked,
-    "resolve": Lock,
-    "sync_packages": Nothing,
-    "apply_setup": Nothing,
-    "verify": HostCheck,
-    "join_pod": Joined,
-    "examine": HostFacts,
-    "listen": Nothing,
-    "reach": list[Port],
-    "write_marker": Nothing,
-    "remove": Nothing,
-    "found_pythons": OnHost,
-    "describe_python": FoundPython,
-    "install_ipykernel": Nothing,
-    "check_log_folder": Nothing | None,
-    "start_tensorboard": TensorBoardServer,
-    "stop_tensorboard": Nothing,
-    "examine_ray": RayOnHost,
-    "ray_state": RayState,
-    "clear_ray": Nothing,
-    "examine_sharing": SharingHost,
-    "change_sharing": Nothing,
-    "all_holders": HeldChips,
-    "end_holders": list[Outcome],
-    "delete_lock_file": LockOutcome,
-    "describe_machine": Machine,
-    "make_folder": HostPath,
-    "finish_run": HostPath,
-    "trace": list[Trace],
-    "profile_memory": list[MemoryProfile],
-}
+ENVIRONMENTS = HostProgram(
+    "environments.main",
+    {
+        "probe": Probe,
+        "get_uv": UV,
+        "create_venv": Nothing,
+        "install_packages": Requested,
+        "list_packages": list[InstalledPackage],
+        "change_packages": Nothing,
+        "lock_packages": Locked,
+        "resolve": Lock,
+        "sync_packages": Nothing,
+        "apply_setup": Nothing,
+        "verify": HostCheck,
+        "join_pod": Joined,
+        "examine": HostFacts,
+        "listen": Nothing,
+        "reach": list[Port],
+        "write_marker": Nothing,
+        "remove": Nothing,
+        "found_pythons": OnHost,
+        "describe_python": FoundPython,
+        "install_ipykernel": Nothing,
+    },
+)
+CHIPS = HostProgram(
+    "chips.main",
+    {
+        "all_holders": HeldChips,
+        "end_holders": list[Outcome],
+        "delete_lock_file": LockOutcome,
+        "describe_machine": Machine,
+    },
+)

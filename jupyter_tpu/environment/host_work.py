@@ -11,10 +11,12 @@ from msgspec import structs
 
 from ..concurrency import finish_on_hosts, gather_or_cancel
 from ..errors import TPUError
-from .host_answers import Probe
-from .models import EnvironmentSpec, ExpectedHardware, ProgressReporter, RemoteHost, Requested
+from ..links.host_calls import ATTEMPTS
+from ..links.remote_host import RemoteHost
+from ..progress import ProgressReporter
+from .host_answers import ENVIRONMENTS, Probe
+from .models import EnvironmentSpec, ExpectedHardware, Requested
 from .pythons import Choice
-from .remote_call import ATTEMPTS, call
 from .requirements import jaxkit_sources, requirements
 from .verification import HostCheck
 
@@ -135,7 +137,7 @@ class HostWork:
         part: Callable[[float], None] = lambda part: None,
         **arguments: Any,
     ) -> Any:
-        return await call(
+        return await ENVIRONMENTS.call(
             self.hosts[index],
             function,
             log=self.reporter.log,

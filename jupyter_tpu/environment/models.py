@@ -1,10 +1,9 @@
-"""What an environment should be, what was created, and how that reports its progress."""
+"""What an environment should be, and what was created."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
 
@@ -12,12 +11,8 @@ from ..errors import TPUError
 from ..options import option
 from ..ssh.host_values import Requirement
 
-if TYPE_CHECKING:
-    from ..links import HostName
-    from ..ssh import CompletedCommand
-
-
-#: NAME==VERSION or NAME @ ADDRESS, with extras, markers and an index (see `on_host.indexes`).
+#: NAME==VERSION or NAME @ ADDRESS, with extras, markers and an index (see
+#: `on_host.environments.indexes`).
 _LOCKED = re.compile(
     r"[A-Za-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*(===?\s*[\w.!+*-]+|@\s*[a-z+]+://\S+)"
     r"(\s*;[^\x00-\x1f\x7f]*)?(\s+# --index-url https?://[^\x00-\x20\x7f]+)?\s*"
@@ -206,52 +201,3 @@ class CreatedEnvironment(Struct, frozen=True, kw_only=True):
     platform: str  # "tpu"; "cpu" if emulated
     devices: int  # on one host
     warning: TPUError | None = None  # of an optional step that failed
-
-
-class RemoteHost(Protocol):
-    """A host to work on; ``links.Link`` is one."""
-
-    host: HostName
-
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input: bytes = ...,
-        env: Mapping[str, str] | None = ...,
-        cwd: str | None = ...,
-        timeout: float | None = ...,
-        on_line: Callable[[str], None] | None = ...,
-        check: bool = ...,
-    ) -> CompletedCommand: ...
-
-
-class StepPlan(Struct, frozen=True):
-    """A step before it runs.
-
-    weight: its usual share of the time, in any unit. all_hosts: it runs on each host.
-    """
-
-    key: str
-    title: str
-    weight: float
-    all_hosts: bool = True
-
-
-class ProgressReporter(Protocol):
-    """Called on the core thread's loop, never for two hosts at once."""
-
-    def begin(self, key: str) -> None:
-        """A step begins, on all hosts."""
-
-    def part(self, key: str, part: float) -> None:
-        """The finished part of a step, 0 to 1."""
-
-    def host_done(self, key: str) -> None:
-        """One more host has finished the step."""
-
-    def done(self, key: str, state: Literal["done", "skipped", "failed"] = "done") -> None:
-        """All hosts have finished the step; "failed": the environment can be used without it."""
-
-    def log(self, line: str) -> None:
-        """A line for people."""

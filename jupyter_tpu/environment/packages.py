@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..concurrency import finish_on_hosts
-from .models import InstalledPackage, Locked, ProgressReporter, RemoteHost, StepPlan, SyncedPackages
-from .on_host.packages import REQUIRED, merge, name_of
-from .remote_call import call
+from ..links.remote_host import RemoteHost
+from ..on_host.environments.packages import REQUIRED, merge, name_of
+from ..progress import ProgressReporter, StepPlan
+from .host_answers import ENVIRONMENTS
+from .models import InstalledPackage, Locked, SyncedPackages
 
 CHANGE = StepPlan("change", "Install and remove packages", 10, all_hosts=False)
 SYNC = StepPlan("sync", "Install the same on all hosts", 10)
@@ -30,7 +32,7 @@ _LONGEST = 7300
 
 async def installed(host: RemoteHost, name: str) -> list[InstalledPackage]:
     """What is installed in an environment, by name."""
-    installed_packages: list[InstalledPackage] = await call(
+    installed_packages: list[InstalledPackage] = await ENVIRONMENTS.call(
         host, "list_packages", log=_ignore, timeout=60, name=name
     )
     return installed_packages
@@ -39,7 +41,9 @@ async def installed(host: RemoteHost, name: str) -> list[InstalledPackage]:
 async def lock(host: RemoteHost, name: str) -> str:
     """The exact versions of what is installed, as a requirements file."""
     uv = await uv_path(host, _ignore)
-    answer: Locked = await call(host, "lock_packages", log=_ignore, timeout=60, uv=uv, name=name)
+    answer: Locked = await ENVIRONMENTS.call(
+        host, "lock_packages", log=_ignore, timeout=60, uv=uv, name=name
+    )
     return answer.lock
 
 
@@ -57,7 +61,7 @@ async def change(
     """
     reporter.begin("change")
     uv = await uv_path(hosts[0], reporter.log)
-    await call(
+    await ENVIRONMENTS.call(
         hosts[0], "change_packages", log=reporter.log, timeout=_LONGEST,
         uv=uv, name=name, add=add, remove=remove,
     )  # fmt: skip
@@ -71,14 +75,14 @@ async def sync(
     """Gives the other hosts what is installed on host 0, which is returned."""
     reporter.begin("sync")
     uv = await uv_path(hosts[0], reporter.log)
-    answer: Locked = await call(
+    answer: Locked = await ENVIRONMENTS.call(
         hosts[0], "lock_packages", log=reporter.log, timeout=_LONGEST, uv=uv, name=name
     )
     reporter.host_done("sync")  # host 0 itself
     lock, requested = answer.lock, answer.requested
 
     async def on_host(host: RemoteHost) -> None:
-        await call(
+        await ENVIRONMENTS.call(
             host, "sync_packages", log=reporter.log, timeout=_LONGEST,
             uv=await uv_path(host, reporter.log), name=name, lock=lock, packages=requested.packages,
         )  # fmt: skip
@@ -95,7 +99,7 @@ async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressRepor
     reporter.begin("remove")
 
     async def on_host(host: RemoteHost) -> None:
-        await call(host, "remove", log=reporter.log, timeout=300, name=name)
+        await ENVIRONMENTS.call(host, "remove", log=reporter.log, timeout=300, name=name)
         reporter.host_done("remove")
 
     await finish_on_hosts({host.host.worker: on_host(host) for host in hosts}, len(hosts))
@@ -104,7 +108,7 @@ async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressRepor
 
 async def uv_path(host: RemoteHost, log: Callable[[str], None]) -> str:
     """uv's path on a host, where it is downloaded if need be."""
-    answer = await call(host, "get_uv", log=log, timeout=900)
+    answer = await ENVIRONMENTS.call(host, "get_uv", log=log, timeout=900)
     return str(answer["uv"])
 
 

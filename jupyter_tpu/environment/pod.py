@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import Reason, TPUError
+from ..links.host_calls import ATTEMPTS
+from ..links.remote_host import RemoteHost
 from ..wording import count, hosts_text
-from .host_answers import Joined
-from .models import ExpectedHardware, RemoteHost
-from .remote_call import ATTEMPTS, call
+from .host_answers import ENVIRONMENTS, Joined
+from .models import ExpectedHardware
 
 #: The ports on which `jax.distributed` may listen on host 0; those that Cloud TPU's programs use.
 COORDINATOR_PORTS = range(8470, 8483)
@@ -60,7 +61,7 @@ async def _join_all(
 ) -> None:
 
     async def join(index: int, host: RemoteHost) -> Any:
-        return await call(
+        return await ENVIRONMENTS.call(
             host,
             "join_pod",
             log=lambda line: log(f"host {index}: {line}"),

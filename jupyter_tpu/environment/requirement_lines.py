@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import InvalidInput
-from ..files import read_text
+from ..local_files import read_text
 
 _OPTION = r"(?:{short}\s*|(?:{long})(?:\s*=\s*|\s+))(?P<value>\S.*)"
 _INCLUDED = re.compile(_OPTION.format(short="-r", long="--requirements?"))

@@ -9,9 +9,9 @@ import re
 from functools import cache
 from pathlib import Path
 
-from ..agent.bundle import Bundle
+from ..on_host.environments.indexes import OPTIONS
+from ..on_host.packing import Bundle
 from .models import EnvironmentSpec
-from .on_host.indexes import OPTIONS
 
 
 def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
@@ -44,7 +44,7 @@ _SOURCES = (
     "version.py",
     "errors.py",
     "wording.py",
-    "files.py",
+    "local_files.py",
     "lazy.py",
     "python_command.py",
     "catalog/*.py",

@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
+from ..links.host_calls import NoSuchPython
+from ..progress import StepPlan
 from . import pythons
 from .host_answers import Probe
 from .host_work import HostWork
-from .models import EnvironmentSpec, StepPlan
+from .models import EnvironmentSpec
 from .pod import require_pod
-from .remote_call import NoSuchPython
 from .requirements import index_options, jaxkit_sources, without_libtpu
 from .verification import chips_in_use, require_usable, single_host_variables
 
@@ -125,7 +126,9 @@ async def _align_versions(work: HostWork) -> None:
 
 
 def _setup(key: str, title: str, weight: float, *, optional: bool = False) -> SetupStep:
-    """A step of ``on_host.host_setup``; what fails on one host does not stop the others."""
+    """A step of ``on_host.environments.host_setup``; what fails on one host does not stop the
+    others.
+    """
 
     async def apply(work: HostWork, missing: Sequence[int]) -> None:
         value = work.spec.setup.requested[key]

@@ -17,9 +17,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ..agent.bundle import Bundle, bundle
 from ..errors import InvalidInput
-from ..ssh.host_program import BOOT, SHELL, program
+from ..on_host.packing import Bundle, agent_bundle, program, startup_boot
+from ..ssh.host_program import SHELL
 from . import pythons
 from .models import EnvironmentSpec
 from .requirements import index_options, jaxkit_bundle, requirements, without_libtpu
@@ -34,39 +34,6 @@ OWN
 code=$?; rm -f "$own"; wait; exit $code
 """
 _HEAD = "#!/bin/sh\n# Made by jupyter-tpu: prepares this host and starts a job, once.\n"
-#: Seconds to wait until Google's guest agent has made the user.
-_USER = 900
-#: Becomes the user, with the variables of a login, and then runs what is on standard input, as
-#: `host_program` does.
-_BOOT = rf"""
-import base64, io, lzma, os, pwd, sys, time
-name, deadline = sys.argv[1], time.time() + {_USER}
-while True:
-    try:
-        user = pwd.getpwnam(name)
-        if os.stat(user.pw_dir).st_uid == user.pw_uid:
-            break
-    except (KeyError, OSError):
-        pass
-    if time.time() > deadline:
-        sys.exit("The user %s does not exist on this host." % name)
-    time.sleep(1)
-if os.getuid() != user.pw_uid:
-    os.initgroups(name, user.pw_gid)
-    os.setgid(user.pw_gid)
-    os.setuid(user.pw_uid)
-os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-if os.path.exists("/etc/environment"):
-    with open("/etc/environment", errors="replace") as file:
-        for line in file:
-            key, equals, value = line.strip().partition("=")
-            if equals and not key.startswith("#"):
-                os.environ[key] = value.strip("\"'")
-os.environ.update(HOME=user.pw_dir, USER=name, LOGNAME=name, SHELL=user.pw_shell)
-os.chdir(user.pw_dir)
-os.umask(0o022)
-sys.stdin = io.TextIOWrapper(io.BytesIO(lzma.decompress(base64.b64decode(sys.stdin.read()))))
-"""
 
 
 class GuardRules(Struct, frozen=True, kw_only=True):
@@ -106,12 +73,12 @@ def startup_script(start: UnattendedStart) -> str:
         "command": start.command,
         "python_path": start.python_path,
         "environment": _environment(start.environment, emulated=start.emulated),
-        "agent": _packed(bundle()),
+        "agent": _packed(agent_bundle()),
         "guard": None if start.guard is None else structs.asdict(start.guard),
     }
-    data = program("environment.on_host.unattended", level=0) + json.dumps(request).encode()
+    data = program("unattended.main", level=0) + json.dumps(request).encode()
     text = base64.b64encode(lzma.compress(data, preset=9)).decode()
-    command = shlex.join(("sh", "-c", SHELL, "sh", _BOOT + BOOT, start.user))
+    command = shlex.join(("sh", "-c", SHELL, "sh", startup_boot(), start.user))
     background = " &" if start.own else ""
     script = f"{_HEAD}{command} <<'END'{background}\n{textwrap.fill(text, 4000)}\nEND\n"
     if start.own:
@@ -140,13 +107,13 @@ def own_script(script: str) -> str:
 
 
 def _packed(files: Bundle) -> dict[str, Any]:
-    """What `on_host.unattended.zipped` gets; all is compressed together."""
+    """What `calls.archive.zipped` gets there; all is compressed together."""
     contents = {name: content.decode() for name, content in files.contents.items()}
     return {"hash": files.hash, "files": contents}
 
 
 def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
-    """The arguments of ``on_host.unattended.prepare``."""
+    """The arguments of ``on_host.unattended.main.prepare``."""
     required = requirements(spec, emulated=emulated)
     python, usual = pythons.usual(spec.python)
     return {

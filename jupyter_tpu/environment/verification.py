@@ -67,7 +67,7 @@ class LockFile(Struct, frozen=True, kw_only=True):
 
 
 class Hardware(Struct, frozen=True, kw_only=True):
-    """What decides whether JAX can use a host's chips; see ``on_host.chip_holders.hardware``."""
+    """What decides whether JAX can use a host's chips; see ``on_host.chips.holders.hardware``."""
 
     chips: list[str] = []  # the generation of each on the PCI bus
     device_files: list[str] = []
@@ -81,7 +81,9 @@ class Hardware(Struct, frozen=True, kw_only=True):
 
 
 class HostCheck(Struct, frozen=True, kw_only=True):
-    """What the environment's Python found on one host; see ``on_host.virtualenv.check_python``."""
+    """What the environment's Python found on one host; see
+    ``on_host.environments.virtualenv.check_python``.
+    """
 
     python: str = ""
     packages: dict[str, str] = {}

@@ -16,7 +16,7 @@ from .core.store import Store
 from .kernels.kernels import KernelService
 from .kernelspecs import KernelSpecRegistry
 from .lifecycle.defaults import EnvironmentDefaults
-from .ray import RayService
+from .ray.service import RayService
 from .subjects import (
     Agents,
     Environments,

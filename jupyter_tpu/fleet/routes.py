@@ -141,6 +141,8 @@ ROUTES = (
     _fleet("POST tpus/{tpu}/environments/{environment}/warm", "environments.keep_warm",
            "Decide whether it has a warm kernel"),
     _fleet("POST tpus/{tpu}/doctor", "doctor.check", "Check what keeps JAX from its chips"),
+    _fleet("GET log", "doctor.log", "What jupyter-tpu itself has done",
+           query={"tail": "how many of the last lines", "search": "only lines with this text"}),
     _fleet("POST doctor", "doctor.preflight", "Check what keeps a TPU from being created"),
     _fleet("GET tpus/{tpu}/pythons", "pythons.list", "The Pythons found on its hosts",
            query={"path": "also the Python or virtual environment at this path"}),

@@ -59,7 +59,7 @@ def write_certificate(certfile: str, folder: Path | None = None) -> Path:
     """Called in a server: says which certificate it shows, the first of *certfile*; returns the
     file, which is to be deleted when the server ends. Raises OSError.
     """
-    from ..files import write_atomically
+    from ..local_files import write_atomically
 
     certificate = _CERTIFICATE.search(Path(certfile).read_text("ascii", "replace"))
     path = _certificate_file(folder or _runtime_dir(), os.getpid())

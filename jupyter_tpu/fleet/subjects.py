@@ -242,7 +242,7 @@ class Hunts:
             core,
             lifecycle.create,
             money.grants,
-            PreemptedTPUs(core, power),
+            PreemptedTPUs(core, power, jobs.service),
             ReplacedTPUs(core, power, lifecycle.work, jobs.guards, lifecycle.belongings),
         )
         core.runner.changed.add(lambda changed: core.changes.mark_changed("hunt", changed.id))

@@ -15,7 +15,8 @@ from ..lazy import lazy_names
 if TYPE_CHECKING:
     from .compile.compiler import cheapest_type, compile_for
     from .compile.models import CompileLimits
-    from .compile.plan_table import PlanRow, TypePlan
+    from .compile.plan_row import PlanRow
+    from .compile.plan_table import TypePlan
     from .compile.planner import plan
     from .compile.report import CompileReport
     from .convert import from_torch, linear_from_torch, linear_to_torch, to_torch
@@ -62,7 +63,8 @@ _load = lazy_names(
     {
         "compile.compiler": "cheapest_type compile_for",
         "compile.models": "CompileLimits",
-        "compile.plan_table": "PlanRow TypePlan",
+        "compile.plan_row": "PlanRow",
+        "compile.plan_table": "TypePlan",
         "compile.planner": "plan",
         "compile.report": "CompileReport",
         "convert": "from_torch linear_from_torch linear_to_torch to_torch",

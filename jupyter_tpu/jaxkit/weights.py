@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import AbstractMesh
 
 from ..errors import InvalidInput
-from ..files import write_atomically
+from ..local_files import write_atomically
 from .convert import fitting, to_numpy
 from .keys import implementation, put, typed
 from .trees import path_name

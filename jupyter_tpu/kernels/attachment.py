@@ -19,8 +19,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..agent.protocol.declarations import Request
-from ..agent.protocol.events import (
+from ..backoff import Backoff
+from ..errors import ConnectionLost, Reason, TPUError
+from ..links import HostGone
+from ..on_host.agent.protocol.declarations import Request
+from ..on_host.agent.protocol.events import (
     KEEPER,
     Failed,
     Gap,
@@ -30,13 +33,11 @@ from ..agent.protocol.events import (
     Opened,
     Rejected,
 )
-from ..agent.protocol.journal import Journal
-from ..agent.protocol.pump import JournalDisconnected, Pump
-from ..agent.protocol.records import KeeperEvent, KeeperHello, Notice, Rejection
-from ..agent.protocol.requests import GetKernelFate
-from ..backoff import Backoff
-from ..errors import ConnectionLost, Reason, TPUError
-from ..links import HostGone
+from ..on_host.agent.protocol.journal import Journal
+from ..on_host.agent.protocol.pump import JournalDisconnected, Pump
+from ..on_host.agent.protocol.records import KeeperEvent, KeeperHello, Notice, Rejection
+from ..on_host.agent.protocol.requests import GetKernelFate
+from ..own_log import happened
 from ..ssh.agent_answers import checked_record
 from ..ssh.host_values import InvalidAnswer, decoded
 from .end_errors import LeaseLost, ProtocolMismatch, gone_error, host_rebooted_error
@@ -171,6 +172,7 @@ class Attachment:
     async def close(self, release: bool = False) -> None:
         """Detaches from the kernel, which continues. *release*: also gives up the lease at once."""
         if release and self._pump is not None:
+            self._note("released")
             self._journal.send_notice({"leave": True})
             self._pump.flush()
         self._task.cancel()
@@ -186,6 +188,7 @@ class Attachment:
                     return
                 self.problem = self.problem or ConnectionLost("the kernel", str(error))
             except LeaseLost as lost:
+                self._note(f"lost. {lost.message}")
                 self._on_gone(lost)
                 return
             except TPUError as error:
@@ -203,6 +206,11 @@ class Attachment:
             await asyncio.sleep(self._pause)
             self._pause = PAUSES.next(self._pause)
 
+    def _note(self, state: str) -> None:
+        """A transition, for the log."""
+        tpu = "".join(self._host.host_id.split("/")[-2:-1])  # …/my-tpu/0
+        happened(f"Lease of kernel {self.kernel_id}: {state}", tpu=tpu)
+
     async def _connect(self) -> None:
         """One connection, from finding the agent to the end of the stream."""
         agent = await self._host.agent()
@@ -214,6 +222,8 @@ class Attachment:
             await self._pump.run()
         finally:
             self._pump = None
+            if self.attached.is_set():
+                self._note("not renewed: the stream has ended")
             self.attached.clear()
             self._journal.disconnected()
 
@@ -242,6 +252,7 @@ class Attachment:
             self.problem, self._pause, self._steal = None, PAUSES.first, False
             self._boot = str((event.fields.get("status") or {}).get("boot") or self._boot)
             self.attached.set()
+            self._note("held")
             self._on_event(event)
         else:
             if isinstance(event, Message):

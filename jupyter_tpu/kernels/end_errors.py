@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..agent.protocol import messages
-from ..agent.protocol.events import SHELL, Message
 from ..errors import Reason, TPUError
+from ..on_host.agent.protocol import messages
+from ..on_host.agent.protocol.events import SHELL, Message
 
 
 class LeaseLost(TPUError):

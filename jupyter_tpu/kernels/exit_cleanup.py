@@ -15,9 +15,9 @@ import logging
 from contextlib import suppress
 from typing import Protocol
 
-from ..agent.protocol.requests import EndKernel
 from ..errors import TPUError
 from ..links import HostGone, OwnedKernel, core_thread, register_owned
+from ..on_host.agent.protocol.requests import EndKernel
 from ..per_process import per_process
 from .attachment import KernelLink
 

@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ..agent.protocol.requests import KernelStart, StartKernel
-from ..environment.file_sync import MirrorHost
 from ..errors import Reason, TPUError, error_for
+from ..files.sync import MirrorHost
 from ..links import OwnedKernel, end_orphans, register_owned
+from ..on_host.agent.protocol.requests import KernelStart, StartKernel
 from .attachment import KernelLink
 from .exit_cleanup import shutdown_in_background
 

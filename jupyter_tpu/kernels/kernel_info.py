@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..agent.protocol import messages
-from ..agent.protocol.activity import KernelActivity
-from ..agent.protocol.events import IOPUB, SHELL, Gap, Message
-from ..agent.protocol.eviction import format_bytes, parse_losses
+from ..on_host.agent.protocol import messages
+from ..on_host.agent.protocol.activity import KernelActivity
+from ..on_host.agent.protocol.events import IOPUB, SHELL, Gap, Message
+from ..on_host.agent.protocol.eviction import format_bytes, parse_losses
 
 log = logging.getLogger(__name__)
 

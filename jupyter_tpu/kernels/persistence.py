@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from ..agent.protocol.events import Message
 from ..errors import TPUError
+from ..on_host.agent.protocol.events import Message
 
 
 class KernelPersistence(Protocol):

@@ -15,8 +15,8 @@ from typing import Any
 import zmq
 import zmq.asyncio
 
-from ..agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ..errors import Reason, TPUError
+from ..on_host.agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ..per_process import per_process
 from .heartbeat import Heartbeat
 

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..agent.protocol import messages
-from ..agent.protocol.events import SHELL
-from ..environment.file_sync import (
+from ..errors import TPUError
+from ..files.sync import (
     Mirror,
     MirrorHost,
     MirrorNews,
@@ -22,7 +21,8 @@ from ..environment.file_sync import (
     find_project,
     project_at,
 )
-from ..errors import TPUError
+from ..on_host.agent.protocol import messages
+from ..on_host.agent.protocol.events import SHELL
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from signal import SIGINT
 from typing import Any
 
-from ..agent.protocol import messages
-from ..agent.protocol.events import (
+from ..errors import TPUError
+from ..links import core_thread
+from ..on_host.agent.protocol import messages
+from ..on_host.agent.protocol.events import (
     CONTROL,
     IOPUB,
     KEEPER,
@@ -26,10 +28,8 @@ from ..agent.protocol.events import (
     Message,
     Opened,
 )
-from ..agent.protocol.keeper_requests import EndKernel, RenameNotebook, SignalKernel
-from ..agent.protocol.requests import KernelStart
-from ..errors import TPUError
-from ..links import core_thread
+from ..on_host.agent.protocol.keeper_requests import EndKernel, RenameNotebook, SignalKernel
+from ..on_host.agent.protocol.requests import KernelStart
 from ..ssh.host_values import InvalidAnswer
 from ..wording import printable
 from . import exit_cleanup

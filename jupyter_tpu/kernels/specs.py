@@ -13,10 +13,10 @@ from typing import Any
 
 from msgspec import Struct, convert, structs
 
-from ..agent.protocol.chosen_chips import named
 from ..cloud import NodeName
-from ..files import write_atomically
 from ..kernel_place import KernelPlace
+from ..local_files import write_atomically
+from ..on_host.agent.protocol.chosen_chips import named
 from ..python_command import module_command
 from .config import OPTIONS
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backoff import Backoff
 from ..errors import ConnectionLost, Reason, TPUError
+from ..own_log import happened
 from ..ssh import Connection, HostAddress, Keepalive, connect
 from .life import LinkAction, LinkCommand, LinkEvent, LinkLife, LinkState
 from .lookup import HostName, Lookup, ResolvedHost
@@ -150,7 +151,15 @@ class LinkDriver:
 
     def on(self, event: LinkEvent) -> None:
         """Does what there is to do about *event*."""
-        for action in self._life.on(event):
+        before = self.state
+        actions = self._life.on(event)
+        if self.state is not before:
+            why = f": {self.problem.message}" if self.problem is not None else ""
+            happened(
+                f"Link to host {self._host.worker}: {before} → {self.state} ({event.value}){why}",
+                tpu=self._host.node.node,
+            )
+        for action in actions:
             self._do(action)
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..cloud import Node, uses_os_login
 from ..errors import Reason, TPUError
-from ..files import write_atomically
+from ..local_files import write_atomically
 from ..paths import data_dir, private_dir
 from ..ssh.keys import USER_VARIABLE, user_name
 

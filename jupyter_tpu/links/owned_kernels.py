@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct, field
 
-from ..agent.protocol.requests import EndKernel
 from ..errors import TPUError
-from ..files import try_lock
+from ..local_files import try_lock
+from ..on_host.agent.protocol.requests import EndKernel
 from ..paths import data_dir, private_dir
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ from typing import NamedTuple, Protocol
 
 from ..concurrency import gather_failures
 from ..errors import Reason, TPUError
+from ..on_host.packing import program
+from ..on_host.ssh.pod_keys import FOLDER, KEY
 from ..ssh import CommandFailed, CompletedCommand, HostAddress
-from ..ssh.host_program import COMMAND, NO_PYTHON, no_python, program
+from ..ssh.host_program import COMMAND, NO_PYTHON, no_python
 from ..ssh.login_shell import marked_line
 from .lookup import HostName
-from .pod_ssh_on_host import FOLDER, KEY
 
 _SSH = (
     "ssh", "-T", "-o", "BatchMode=yes", "-o", "RemoteCommand=none",
@@ -30,7 +31,7 @@ _SSH = (
 #: Seconds for one step on all hosts.
 _LIMIT = 60.0
 
-_PROGRAM = "links.pod_ssh_on_host"
+_PROGRAM = "ssh.pod_keys"
 _PUBLIC_KEY = re.compile(r"(ssh-ed25519 [A-Za-z0-9+/=]{1,200})(?: [^\n]*)?")
 
 
@@ -160,7 +161,7 @@ async def _configure(link: PodLink, pod: Sequence[_PodHost], group: HostGroup) -
 
 
 async def _set_up(link: PodLink, request: Mapping[str, object]) -> str:
-    """Does what `pod_ssh_on_host` is asked; returns the public half of the host's key."""
+    """Does what `on_host.ssh.pod_keys` is asked; returns the public half of the host's key."""
     data = program(_PROGRAM) + json.dumps(request).encode()
     try:
         done = await link.run(COMMAND, input=data, timeout=_LIMIT)

@@ -12,12 +12,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..commands.terminal import write_plain
+from ..on_host.variables.codec import CodecError, decode
+from ..on_host.variables.kernel import CLASSES, VALUE
+from ..terminal.streams import write_plain
 from .failures import COLOURS, FromHost, MagicError, plain_errors, remote_error
+from .installation import host_call
 from .remote import ALIVE_EVERY, wait_for_turn
-from .transfer.codec import CodecError, decode
-from .transfer.on_host import CLASSES, VALUE
-from .transfer.stream import host_call
 from .variables import pull_value
 
 if TYPE_CHECKING:

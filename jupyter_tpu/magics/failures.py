@@ -70,7 +70,7 @@ class MagicError(Exception):
     """A failure shown as one sentence, without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
-        from ..commands.language import in_language
+        from ..terminal.language import in_language
 
         return [printable(in_language(str(self)))]
 

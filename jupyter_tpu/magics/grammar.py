@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..commands.attach_command import attach
-from ..commands.budgets import budget
+from ..commands.attach import attach
+from ..commands.budget import budget
 from ..commands.chips import chips
 from ..commands.doctor import doctor
-from ..commands.field_options import options_of
-from ..commands.grammar import CONTEXT, Group, argument, command, examples
-from ..commands.grant_group import grant
+from ..commands.grant import grant
 from ..commands.guard import guard
-from ..commands.hunts import (
+from ..commands.hunt import (
     QUEUED,
     agreed,
     candidate_table,
@@ -26,18 +24,20 @@ from ..commands.hunts import (
     hunt_options,
     left_to_server,
 )
-from ..commands.job_group import job
-from ..commands.parameters import copied_paths, hosts_option, ports_argument, tpu_argument
-from ..commands.profiles import memory_text, profile_options, traced_line, untraced_lines
-from ..commands.ray_group import ray
-from ..commands.session import open_session
-from ..commands.tables import opened_tunnel
-from ..commands.terminal import write_plain
-from ..commands.tokens import token
-from ..commands.tpu_list import list_tpus
-from ..commands.tunnels import close, list_tunnels
+from ..commands.job import job
+from ..commands.list import list_tpus
+from ..commands.profile import memory_text, profile_options, traced_line, untraced_lines
+from ..commands.ray import ray
+from ..commands.token import token
+from ..commands.tunnel import close, list_tunnels
 from ..commands.usage import usage
 from ..errors import Reason, TPUError
+from ..terminal.field_options import options_of
+from ..terminal.grammar import CONTEXT, Group, argument, command, examples
+from ..terminal.parameters import copied_paths, hosts_option, ports_argument, tpu_argument
+from ..terminal.session import open_session
+from ..terminal.streams import write_plain
+from ..terminal.tables import opened_tunnel
 from .failures import MagicError
 from .kernel_grammar import (
     auto,
@@ -119,6 +119,11 @@ def line(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+# Without `dashboard`, which opens the browser of a terminal: the panel has it.
+_ray = Group("ray", help=ray.help, aliases={"up": "start", "down": "stop"})
+for _command in (ray.commands[_name] for _name in ("start", "status", "submit", "stop")):
+    _ray.add_command(_command)
+
 for _command in (connect, status, disconnect, memory, checkpoint, push, pull, auto):
     line.add_command(_command)
 for _shared in (
@@ -129,7 +134,7 @@ for _shared in (
     guard,
     doctor,
     job,
-    ray,
+    _ray,
     usage,
     attach,
     token,
@@ -143,7 +148,7 @@ for _shared in (
 @hosts_option
 def top(name: str | None, hosts: str) -> None:
     """Show memory and load of the chips of a TPU, or of all connected TPUs, now."""
-    from ..commands.load import Loads, load_text
+    from ..commands.top import Loads, load_text
 
     with open_session() as session:
         print(load_text(Loads(session, name, hosts).look()))
@@ -224,7 +229,7 @@ def run(
 
     Its output is shown while it runs. To stop it on all hosts, interrupt the cell.
     """
-    from ..commands import runs
+    from ..commands import run_output as runs
     from ..commands.scripts import only_tpu
     from ..fleet.models import StartRun
 
@@ -258,7 +263,7 @@ def tunnel() -> None:
 @options_of("OpenTunnel", "local_port", "host")
 def open_tunnel(name: str, ports: list[tuple[int, int | None]], fields: dict[str, Any]) -> None:
     """Forward local ports to ports of a host."""
-    from ..commands.tunnels import requests
+    from ..commands.tunnel import requests
 
     open_tunnels = requests(ports, **fields)
     with open_session() as session:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from ..commands.connection import Content, content_options
-from ..commands.grammar import CONTEXT, Command, argument, examples
-from ..commands.parameters import environment_option, tpu_argument
-from ..commands.questions import confirm, yes_option
-from ..commands.session import open_session
-from ..commands.tables import table
 from ..errors import Reason, TPUError
+from ..terminal.environment_options import Content, content_options
+from ..terminal.grammar import CONTEXT, Command, argument, examples
+from ..terminal.parameters import environment_option, tpu_argument
+from ..terminal.questions import confirm, yes_option
+from ..terminal.session import open_session
+from ..terminal.tables import table
 from ..wording import phrase
 from .kernels import Key, kernelspec_of
 from .show import wait_for

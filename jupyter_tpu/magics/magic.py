@@ -112,7 +112,7 @@ class TPUMagics:
         word, _, rest = line.strip().partition(" ")
         with plain_errors():
             if word == "compile":  # a TPU of that name is ZONE/compile
-                from ..commands.agent_access import require_cell
+                from ..terminal.agent_access import require_cell
                 from .compiling import compile_cell
 
                 require_cell(word)
@@ -188,9 +188,9 @@ def _run(command: click.Command, line: str, kernels: NotebookKernels) -> Any:
     """Parses and runs a line; returns what its command returns, or None after --help."""
     import click
 
-    from ..commands.grammar import usage_line
-    from ..commands.language import choose_from
-    from ..commands.terminal import clean_output
+    from ..terminal.grammar import usage_line
+    from ..terminal.language import choose_from
+    from ..terminal.streams import clean_output
     from .failures import MagicError
 
     assert command.name is not None

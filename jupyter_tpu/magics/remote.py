@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from ..errors import InvalidInput, Reason, TPUError
 from ..links import Link, core_thread
 from .failures import MagicError
-from .transfer.stream import installation
+from .installation import installation
 
 T = TypeVar("T")
 

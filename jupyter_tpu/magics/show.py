@@ -10,7 +10,7 @@ from ..fleet.models import Operation
 from .failures import MagicError
 
 if TYPE_CHECKING:
-    from ..commands.session import Session
+    from ..terminal.session import Session
 
 
 class ProgressDisplay:
@@ -24,7 +24,7 @@ class ProgressDisplay:
         """*progress*: from 0 to 1, None: not known."""
         if self._shown == (line, progress):
             return
-        from ..commands.language import in_language
+        from ..terminal.language import in_language
 
         self._shown = (line, progress)
         line = in_language(line)
@@ -52,7 +52,7 @@ def _line_of(operation: Operation) -> tuple[Operation, str]:
     """What is shown of it: its step, and in the end only how it ended."""
     from msgspec import structs
 
-    from ..commands.operations import activity, progress_line
+    from ..terminal.operations import activity, progress_line
 
     if operation.state == "running":
         return operation, progress_line(operation)
@@ -64,9 +64,9 @@ def wait_for(session: Session, operation: Operation) -> None:
     """Waits for an operation, shown as one display that is updated; prints the log of a hunt.
     Raises what it failed with.
     """
-    from ..commands.operations import LogReader, left_running, raise_failure
     from ..fleet.client import wait_for_end
     from ..links import core_thread
+    from ..terminal.operations import LogReader, left_running, raise_failure
 
     states: queue.SimpleQueue[tuple[Operation, str] | None] = queue.SimpleQueue()
 

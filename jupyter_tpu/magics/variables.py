@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
+from . import stream
 from .failures import MagicError, plain_errors
 from .remote import wait_for_turn
 from .show import ProgressDisplay
-from .transfer import stream
 
 if TYPE_CHECKING:
     from .remote import RemoteKernel

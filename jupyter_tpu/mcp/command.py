@@ -8,8 +8,8 @@ import os
 import click
 
 from ..agent_token import AGENT_VARIABLE
-from ..commands.grammar import command, examples
 from ..python_command import module_command
+from ..terminal.grammar import command, examples
 
 
 @command("mcp", epilog=examples("jupyter tpu mcp", "jupyter tpu mcp --config"))

@@ -57,7 +57,7 @@ async def find() -> FleetClient:
 
     Raises CONFLICT if there is none.
     """
-    from ..commands.session import current_target, find_server
+    from ..terminal.session import current_target, find_server
 
     running_server = await find_server(current_target(), [], agent=True)
     if running_server is None:

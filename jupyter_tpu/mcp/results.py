@@ -10,8 +10,8 @@ from typing import Any, Literal, ParamSpec
 
 import msgspec
 
-from ..commands.agent_access import TOOLS as OPEN_TOOLS
 from ..errors import TPUError
+from ..terminal.agent_access import TOOLS as OPEN_TOOLS
 from ..wording import printable
 
 P = ParamSpec("P")

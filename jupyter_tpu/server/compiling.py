@@ -19,7 +19,7 @@ from .handlers import Handler
 if TYPE_CHECKING:
     from ..fleet.core.known_operations import OperationProgress
     from ..jaxkit.compile.models import CompileRequest, CompileTrial, PlanRequest
-    from ..jaxkit.compile.plan_table import PlanRow
+    from ..jaxkit.compile.plan_row import PlanRow
     from ..jaxkit.compile.planner import Planning
     from .fleet_handle import FleetHandle
 
@@ -95,8 +95,8 @@ class Compilations:
     async def _plan(
         self, request: PlanRequest, planning: Planning, progress: OperationProgress
     ) -> None:
-        from ..environment import StepPlan
         from ..jaxkit.compile.planner import plan_code
+        from ..progress import StepPlan
 
         keys = planning.keys
         progress.plan(
@@ -116,8 +116,8 @@ class Compilations:
     async def _compile(
         self, request: CompileRequest, names: list[str], progress: OperationProgress
     ) -> None:
-        from ..environment import StepPlan
         from ..jaxkit.compile.compiler import compile_code
+        from ..progress import StepPlan
 
         several = len(names) > 1
         title = "Try {}" if several else "Compile for {}"

@@ -11,8 +11,8 @@ import signal
 import time
 from pathlib import Path
 
-from ..agent.protocol.processes import signal_process, start_time
 from ..errors import Reason, TPUError
+from ..on_host.agent.protocol.processes import signal_process, start_time
 from ..paths import data_dir
 from ..python_command import module_command
 

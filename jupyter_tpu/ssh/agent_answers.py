@@ -13,10 +13,10 @@ from typing import Any, TypedDict
 
 from msgspec import Meta
 
-from ..agent.protocol.declarations import declared_records
-from ..agent.protocol.records import Owner
-from ..agent.protocol.requests import OwnerList
 from ..errors import Reason
+from ..on_host.agent.protocol.declarations import declared_records
+from ..on_host.agent.protocol.records import Owner
+from ..on_host.agent.protocol.requests import OwnerList
 from . import host_values
 from .host_values import InvalidAnswer, checked
 

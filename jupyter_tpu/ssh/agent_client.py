@@ -13,15 +13,15 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..agent.bundle import Bundle, bundle
-from ..agent.protocol.declarations import Answer, Request
-from ..agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
-from ..agent.protocol.paths import keeper_socket
-from ..agent.protocol.records import Hello, Problem, Started
-from ..agent.protocol.requests import EndAgent
 from ..errors import ConnectionLost, Reason, TPUError, error_for
+from ..on_host.agent.protocol.declarations import Answer, Request
+from ..on_host.agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
+from ..on_host.agent.protocol.paths import keeper_socket
+from ..on_host.agent.protocol.records import Hello, Problem, Started
+from ..on_host.agent.protocol.requests import EndAgent
+from ..on_host.packing import Bundle, agent_bundle, program
 from .agent_answers import checked_record
-from .host_program import COMMAND, NO_PYTHON, no_python, program
+from .host_program import COMMAND, NO_PYTHON, no_python
 from .host_values import InvalidAnswer, decoded
 
 #: Seconds to install and start the agent, and for an answer that takes no work.
@@ -41,7 +41,7 @@ fi
 echo missing
 """
 
-_INSTALL = "ssh.install_agent_on_host"
+_INSTALL = "ssh.install_agent"
 
 
 async def ensure_agent(
@@ -59,7 +59,7 @@ async def ensure_agent(
     ------
     TPUError: NO_PYTHON if the host has none that is new enough, DISK_FULL, INTERNAL.
     """
-    packed = bundle()
+    packed = agent_bundle()
     for attempt in (1, 2):
         where = await _up(run, packed)
         try:

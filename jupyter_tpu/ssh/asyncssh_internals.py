@@ -1,17 +1,27 @@
 """The private parts of asyncssh that are used here: a list of all, and the code that uses the few.
 
-pyproject.toml bounds asyncssh because of them. tests/unit/test_ssh_asyncssh_internals.py fails for
-each part that an asyncssh does not have, and names it. To allow a newer asyncssh: install it, run
-that file and tests/integration/test_ssh_connection.py, and move the bound.
+Any of them may be gone, or have another shape, in the next asyncssh. So each is looked at before it
+is used, once in a process. Where one is missing, the plain way is taken, and the log and `jupyter
+tpu doctor` say what that costs: nobody has to wait for us to get a security release of asyncssh.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import logging
+import re
+import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection, SSHClientConnectionOptions
+
+log = logging.getLogger(__name__)
+
+#: Seconds for a connection of asyncssh to itself.
+LIMIT = 20.0
 
 
 class Internal(NamedTuple):
@@ -19,107 +29,205 @@ class Internal(NamedTuple):
 
     Attributes
     ----------
+    use: what they are for, a word.
     owner: the class or module, below `asyncssh`.
-    names: of the parts.
-    use: what they are used for, and where.
-    without: what happens, or has to be done, if they are gone.
+    parts: "name", "name: type", or "name(arguments, keyword=)" for what can be called like this.
+    without: what is different without them.
     """
 
-    owner: str
-    names: tuple[str, ...]
     use: str
+    owner: str
+    parts: tuple[str, ...]
     without: str
 
 
-_NO_PACKETS = (
-    "No connection opens. Remove `gcm_packets`: a download then takes 1.7 times the CPU time, "
-    "an upload 1.3 times (benchmarks/tunnel.py)."
-)
+CONNECTION = "connection.SSHClientConnection"
+OPTIONS = "connection.SSHClientConnectionOptions"
+CHANNEL = "channel.SSHChannel"
+ENCRYPTION = "encryption.GCMEncryption"
+CIPHER = "crypto.cipher.GCMCipher"
+_SLOWER = "Downloads take 1.7 times the processor time, and uploads 1.3 times."
 
 INTERNALS = (
+    Internal("silence", CONNECTION, ("_keepalive_count: int",), "No link is shown as silent."),
+    Internal("channels", CONNECTION, ("_channels: dict",), "Idle connections stay open."),
     Internal(
-        "connection.SSHClientConnection",
-        ("_keepalive_count",),
-        "keepalives sent since the last answer: `Connection.silent`",
-        "No link is shown as silent. A lost one is still noticed.",
-    ),
-    Internal(
-        "connection.SSHClientConnection",
-        ("_channels",),
-        "the open channels: `Connection.in_use`, and to find a packet's channel in `gcm_packets`",
-        "No connection counts as idle, so those for bulk data stay open. " + _NO_PACKETS,
-    ),
-    Internal(
-        "connection.SSHClientConnection",
-        ("connection_lost",),
-        "ends all channels with an error, unlike `abort`: `Connection.abort`",
-        "Close the connection's socket: its end is noticed a little later.",
-    ),
-    Internal(
-        "connection.SSHClientConnectionOptions",
+        "route",
+        OPTIONS,
         ("tunnel", "proxy_command"),
-        "what the user's configuration sets: `proxies.resolve_route`",
-        "Read ProxyJump and ProxyCommand from `ssh -G`.",
+        "ProxyJump and ProxyCommand are read with `ssh -G`.",
     ),
     Internal(
+        "exec",
         "config",
-        ("_exec",),
-        "replaced, to limit the commands of `Match exec`: `proxies`",
-        "A command that does not end is left running at each attempt to connect.",
+        ("_exec(command)",),
+        "A command of `Match exec` in ~/.ssh/config has no time limit.",
     ),
     Internal(
-        "connection.SSHClientConnection",
+        "packets",
+        CONNECTION,
         (
-            *("_recv_data", "_inpbuf", "_recv_handler", "_recv_pkthdr", "_recv_packet"),
-            *("_packet", "_pktlen", "_recv_blocksize", "_max_recv_pktlen", "_recv_seq"),
-            *("_recv_encryption", "_send_encryption", "_decompressor", "send_packet"),
-            *("_transport", "_reset_keepalive_timer", "_send_disconnect", "_force_close"),
-            "internal_error",
+            *("_recv_data()", "_recv_handler()", "_recv_pkthdr()", "_recv_packet()"),
+            *("_inpbuf: bytes", "_packet: bytes", "_pktlen: int", "_channels: dict"),
+            *("_recv_blocksize: int", "_max_recv_pktlen: int", "_recv_seq: int"),
+            *("_recv_encryption", "_send_encryption", "_decompressor", "_transport"),
+            *("send_packet(kind, data, handler=)", "_reset_keepalive_timer()"),
+            *("_send_disconnect(code, reason, language)", "_force_close(error)"),
+            "internal_error()",
         ),
-        "reading and writing packets in `gcm_packets`",
-        _NO_PACKETS,
+        _SLOWER,
     ),
     Internal(
-        "channel.SSHChannel",
-        ("_recv_state", "_recv_window", "_accept_data"),
-        "handing data to their channel in `gcm_packets`",
-        _NO_PACKETS,
+        "packets",
+        CHANNEL,
+        ("_recv_state: str", "_recv_window: int", "_accept_data(data)"),
+        _SLOWER,
     ),
+    Internal("packets", ENCRYPTION, ("_cipher",), _SLOWER),
     Internal(
-        "encryption.GCMEncryption",
-        ("_cipher",),
-        "replaced by `gcm_packets` with its own",
-        _NO_PACKETS,
-    ),
-    Internal(
-        "crypto.cipher.GCMCipher",
-        ("_key", "_iv", "encrypt_and_sign", "verify_and_decrypt"),
-        "the base of the cipher in `gcm_packets`",
-        _NO_PACKETS,
-    ),
-    Internal(
-        "constants",
-        ("MSG_CHANNEL_DATA", "MSG_IGNORE"),
-        "the kinds of packets that `gcm_packets` handles itself",
-        "Write their numbers (94 and 2) from RFC 4250.",
+        "packets",
+        CIPHER,
+        (
+            *("_key: bytes", "_iv: bytes", "encrypt_and_sign(header, data)"),
+            "verify_and_decrypt(header, data, mac)",
+        ),
+        _SLOWER,
     ),
 )
 
 # Besides these names, some behavior that asyncssh's documentation does not promise:
 #
+# - `connection_lost`, which asyncio calls, ends all channels with an error (`drop`).
 # - An error for a key with a passphrase has that word in its text (`keys.load_key`).
 # - A channel whose reading is paused keeps its data, and opens its whole window again as soon as it
 #   hands on one packet (`transport.ChannelTransport`).
 
+#: By use and owner, what was found in this process.
+_usable: dict[tuple[str, str], bool] = {}
+
+
+def usable(use: str, owner: str, thing: object) -> bool:
+    """Whether *thing*, an *owner*, has the parts for this use. The log says it if it has not."""
+    known = _usable.get((use, owner))
+    if known is None:
+        (internal,) = (one for one in INTERNALS if (one.use, one.owner) == (use, owner))
+        missing = _missing(internal, thing)
+        known = _usable[use, owner] = not missing
+        if missing:
+            log.warning("%s %s", lacks(missing), internal.without)
+    return known
+
+
+def lacks(names: list[str]) -> str:
+    """A sentence: "asyncssh 3.0 has no channel.SSHChannel._recv_window as it is used here."."""
+    import asyncssh
+
+    listed = ", ".join(names)
+    return f"asyncssh {asyncssh.__version__} has no {listed} as it is used here."
+
+
+def _missing(internal: Internal, thing: object) -> list[str]:
+    """The parts that *thing* does not have, or has in another shape."""
+    return [
+        f"{internal.owner}.{re.split(r'[:(]', part)[0]}"
+        for part in internal.parts
+        if not _has(thing, part)
+    ]
+
+
+def _has(thing: object, part: str) -> bool:
+    name, colon, kind = part.partition(": ")
+    name, bracket, arguments = name.partition("(")
+    if not hasattr(thing, name):
+        return False
+    value = getattr(thing, name)
+    if colon:
+        return kind in {parent.__name__ for parent in type(value).__mro__}
+    if not bracket:
+        return True
+    words = [word for word in arguments.removesuffix(")").split(", ") if word]
+    keywords = [word.removesuffix("=") for word in words if word.endswith("=")]
+    try:
+        inspect.signature(value).bind(
+            *words[: len(words) - len(keywords)], **dict.fromkeys(keywords)
+        )
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+async def missing_parts() -> dict[str, list[str]]:
+    """What the installed asyncssh does not have, by what is different without it; {} is usual.
+
+    It opens a connection of asyncssh to itself, since many parts are of open connections.
+    """
+    import asyncssh
+
+    class Session(asyncssh.SSHTCPSession[bytes]):
+        pass
+
+    class Server(asyncssh.SSHServer):
+        def begin_auth(self, username: str) -> bool:
+            return False
+
+        def connection_requested(self, *_: Any) -> Any:
+            return Session()
+
+    ours, theirs = _socket_pair()
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    async with asyncio.timeout(LIMIT):
+        serving = asyncssh.run_server(
+            theirs, config=None, server_factory=Server, server_host_keys=[key]
+        )
+        opening = asyncssh.run_client(
+            ours,
+            config=None,
+            username="nobody",
+            known_hosts=None,
+            client_keys=None,
+            agent_path=None,
+            encryption_algs=["aes128-gcm@openssh.com"],
+        )
+        server, ssh = await asyncio.gather(serving, opening)
+        try:
+            channel, _ = await ssh.create_connection(Session, "nowhere", 1)
+            encryption = getattr(ssh, "_send_encryption", None)
+            owners: dict[str, object] = {
+                CONNECTION: ssh,
+                OPTIONS: asyncssh.SSHClientConnectionOptions(config=None),
+                CHANNEL: channel,
+                ENCRYPTION: encryption,
+                CIPHER: getattr(encryption, "_cipher", None),
+                "config": asyncssh.config,
+            }
+            found: dict[str, list[str]] = {}
+            for internal in INTERNALS:
+                if missing := _missing(internal, owners[internal.owner]):
+                    found.setdefault(internal.without, []).extend(missing)
+            return found
+        finally:
+            ssh.abort()
+            server.abort()
+
+
+def _socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a TCP connection, since asyncssh wants their addresses."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        ours = socket.create_connection(listening.getsockname(), LIMIT)
+        theirs, address = listening.accept()
+    if address != ours.getsockname():
+        raise ConnectionError("another program has connected")
+    return ours, theirs
+
 
 def unanswered_keepalives(ssh: SSHClientConnection) -> int:
     """How many keepalives were sent since the host's last answer."""
-    return getattr(ssh, "_keepalive_count", 0)
+    return ssh._keepalive_count if usable("silence", CONNECTION, ssh) else 0
 
 
 def has_channels(ssh: SSHClientConnection) -> bool:
     """Whether a channel is open, or being opened."""
-    return bool(getattr(ssh, "_channels", True))
+    return bool(ssh._channels) if usable("channels", CONNECTION, ssh) else True
 
 
 def drop(ssh: SSHClientConnection) -> None:
@@ -129,8 +237,12 @@ def drop(ssh: SSHClientConnection) -> None:
 
 def route_options(
     options: SSHClientConnectionOptions,
-) -> tuple[object, str | tuple[str, ...]]:
-    """ProxyJump and ProxyCommand, as asyncssh has read them from a configuration."""
+) -> tuple[object, str | tuple[str, ...]] | None:
+    """ProxyJump and ProxyCommand, as asyncssh has read them from a configuration; None: it does
+    not say.
+    """
+    if not usable("route", OPTIONS, options):
+        return None
     command = options.proxy_command
     return options.tunnel, command if isinstance(command, str) else tuple(command or ())
 
@@ -139,4 +251,5 @@ def replace_exec(succeeds: Callable[[str], bool]) -> None:
     """From now on *succeeds* runs the commands of `Match exec`."""
     import asyncssh.config
 
-    asyncssh.config._exec = succeeds  # type: ignore[assignment]
+    if usable("exec", "config", asyncssh.config):
+        asyncssh.config._exec = succeeds  # type: ignore[assignment]

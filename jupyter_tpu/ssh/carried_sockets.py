@@ -11,14 +11,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 
 from ..errors import Reason, TPUError
-from .host_program import SHELL, argument
+from ..on_host.packing import argument
+from ..on_host.ssh.unix_socket import CONNECTED
+from .host_program import SHELL
 from .stream import CommandStream
-from .unix_on_host import CONNECTED
 
 #: So many at a time. One is the agent's, and some sessions are left for commands.
 _LIMIT = 6
 
-_PROGRAM = "ssh.unix_on_host"
+_PROGRAM = "ssh.unix_socket"
 
 
 class CarriedSockets:

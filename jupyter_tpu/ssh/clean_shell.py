@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 
-from .host_program import argument
+from ..on_host.packing import argument
 from .login_shell import shell_line
 
 #: A line of `sh`: a TERM that the host lacks becomes what such terminals are like. Programs such as
@@ -20,7 +20,7 @@ KNOWN_TERMINAL = """if [ -n "$TERM" ] && command -v infocmp >/dev/null 2>&1 &&
   export TERM=xterm-256color
 fi"""
 
-_PROGRAM = "ssh.clean_shell_on_host"
+_PROGRAM = "ssh.clean_shell"
 #: $1 is the program; $2 the user's command, if there is one.
 _SCRIPT = f"""{KNOWN_TERMINAL}
 shell=${{SHELL:-/bin/sh}}

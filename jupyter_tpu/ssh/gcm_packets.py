@@ -3,7 +3,8 @@
 asyncssh copies each packet a dozen times, makes a cipher object for it, and sends an empty packet
 before it (that protects CBC ciphers from chosen plain text; GCM does not chain blocks). So a
 download takes three times OpenSSH's CPU time. Here data packets take a short way, and all others
-asyncssh's own. `asyncssh_internals` lists what this uses of asyncssh.
+asyncssh's own. `asyncssh_internals` lists what this uses of asyncssh; with another one than that
+list describes, all packets take asyncssh's way.
 """
 
 from __future__ import annotations
@@ -12,25 +13,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from asyncssh import DisconnectError, MACError, ProtocolError
-from asyncssh.constants import MSG_CHANNEL_DATA, MSG_IGNORE
-from asyncssh.crypto.cipher import GCMCipher
-from asyncssh.encryption import GCMEncryption
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from .asyncssh_internals import CHANNEL, CIPHER, CONNECTION, ENCRYPTION, usable
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
 
+#: Kinds of packets: RFC 4253 section 12, RFC 4254 section 9.
+MSG_IGNORE, MSG_CHANNEL_DATA = 2, 94
 _TAG = 16
 
 
-class _Cipher(GCMCipher):
+class _Cipher:
     """GCM with its cipher object made once.
 
     opened: a packet that is decrypted already, for asyncssh, which asks for it next.
     """
 
-    def __init__(self, cipher: GCMCipher) -> None:
+    def __init__(self, cipher: Any) -> None:
         self._aes = AESGCM(cipher._key)
         self._prefix = cipher._iv[:4]
         self._counter = int.from_bytes(cipher._iv[4:], "big")
@@ -63,17 +65,27 @@ class _Cipher(GCMCipher):
 
 
 def _cipher(encryption: Any) -> _Cipher | None:
-    """The cipher of one direction, which asyncssh renews with the keys; None if it is not GCM."""
-    if type(encryption) is not GCMEncryption:
+    """The cipher of one direction, which asyncssh renews with the keys; None if it is not GCM, or
+    has not the parts that this needs.
+    """
+    if type(encryption).__name__ != "GCMEncryption":
+        return None
+    if not usable("packets", ENCRYPTION, encryption):
         return None
     if type(encryption._cipher) is not _Cipher:
+        if not usable("packets", CIPHER, encryption._cipher):
+            return None
         encryption._cipher = _Cipher(encryption._cipher)
     return encryption._cipher
 
 
 def speed_up(ssh: SSHClientConnection) -> None:
     """Gives a connection the short way, if it uses AES-GCM both ways. Call it once."""
-    if _cipher(ssh._send_encryption) is not None and _cipher(ssh._recv_encryption) is not None:
+    if (
+        usable("packets", CONNECTION, ssh)
+        and _cipher(ssh._send_encryption) is not None
+        and _cipher(ssh._recv_encryption) is not None
+    ):
         ssh._recv_data = _Reader(ssh).read  # type: ignore[method-assign]
         ssh.send_packet = _sender(ssh)  # type: ignore[method-assign]
 
@@ -146,6 +158,7 @@ class _Reader:
         length = int.from_bytes(packet[6:10], "big")
         if (
             channel is None
+            or not usable("packets", CHANNEL, channel)
             or channel._recv_state != "open"
             or length > channel._recv_window
             or 10 + length + packet[0] != len(packet)

@@ -3,7 +3,7 @@
 A host is not trusted: whoever is root there can send anything. A message is declared as a
 `TypedDict` or a `Struct` of these types, and `checked` is the one function that compares. Text is
 only bounded here: it may have any characters, and is cleaned where it is shown. What the agent
-says is declared in `agent.protocol`, what programs say in `environment.host_answers`.
+says is declared in `agent.protocol`, what programs say where they are called (`links.host_calls`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
-from ..files import write_atomically
+from ..local_files import write_atomically
 from ..paths import data_dir, private_dir
 
 if TYPE_CHECKING:

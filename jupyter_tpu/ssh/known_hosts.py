@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ..files import write_atomically
+from ..local_files import write_atomically
 from ..paths import data_dir, private_dir
 
 #: The types of host keys that are used, the preferred one first.

@@ -12,8 +12,8 @@ import asyncio
 import re
 from functools import lru_cache
 
-from ..agent.protocol.login_shell import ERRORS_MARK, GREETING_LIMIT, OUTPUT_MARK
 from ..errors import Reason, TPUError
+from ..on_host.agent.protocol.login_shell import ERRORS_MARK, GREETING_LIMIT, OUTPUT_MARK
 from .address import HostAddress
 
 #: Seconds in which a command has to begin.

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..errors import InvalidInput, Reason, TPUError
-from ..files import write_atomically
+from ..local_files import write_atomically
 from ..paths import data_dir, private_dir
 
 _HEAD = "# Written by jupyter-tpu whenever TPUs change. Your changes here will be lost.\n"

@@ -11,6 +11,8 @@ import asyncio
 import ipaddress
 import logging
 import os
+import re
+import shlex
 import signal
 import subprocess
 from contextlib import AsyncExitStack, suppress
@@ -77,12 +79,33 @@ def _configured(host: HostAddress, path: Path) -> ProxyRoute | None:
         return None
     except subprocess.TimeoutExpired as error:
         raise _exec_error(error) from error
-    jumps, command = route_options(options)
+    jumps, command = route_options(options) or _openssh_route(host, path)
     if isinstance(jumps, str) and jumps:
         return ProxyRoute(jumps=tuple(jumps.split(",")))
     if command:
         return ProxyRoute(command=("sh", "-c", command) if isinstance(command, str) else command)
     return None
+
+
+def _openssh_route(host: HostAddress, path: Path) -> tuple[str, tuple[str, ...]]:
+    """ProxyJump and ProxyCommand as `ssh` itself reads them. Raises subprocess.TimeoutExpired."""
+    command = ["ssh", "-G", "-F", str(path), "-p", str(host.port), f"{host.user}@{host.address}"]
+    tokens = {"h": host.address, "n": host.address, "p": str(host.port), "r": host.user, "%": "%"}
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=EXEC_LIMIT
+        )
+        lines = done.stdout.decode(errors="replace").splitlines()
+        settings = dict(line.partition(" ")[::2] for line in lines)
+        jumps, proxy = (
+            "" if settings.get(name) == "none" else settings.get(name, "")
+            for name in ("proxyjump", "proxycommand")
+        )
+        words = shlex.split(proxy)
+    except (OSError, ValueError) as error:
+        log.warning("Ignored the proxies of %s, which `ssh -G` can't tell: %s", path, error)
+        return "", ()
+    return jumps, tuple(re.sub("%(.)", lambda m: tokens.get(m[1], m[0]), word) for word in words)
 
 
 def _exec(cmd: str) -> bool:

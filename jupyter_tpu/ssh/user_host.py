@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..errors import InvalidInput, Reason, TPUError
-from ..files import write_atomically
+from ..local_files import write_atomically
 from .address import HostAddress
 from .keys import fingerprint, public_line
 from .login_shell import ENDED, OUTPUT_MARK, login_shell_error, marked_line

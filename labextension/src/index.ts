@@ -1,15 +1,15 @@
 // The plugins of the extension, one for each part. A part that is disabled is missing, and the others
 // go on without it; what they share is in tokens.ts.
 
-import actions from './actions';
-import compatibility from './compatibility';
+import actions from './app';
+import compatibility from './app/compatibility';
+import model from './app/modelPlugin';
+import panel from './app/panelPlugin';
 import drive from './files';
 import apps from './forwarding';
 import jobs from './jobs';
 import kernels from './kernels';
-import model from './model';
 import notifications from './operations/notifications';
-import panel from './panel';
 import running from './panel/running';
 import statusBar from './panel/statusBar';
 import podOutput from './pod';

@@ -3,7 +3,7 @@
 
 import { Token } from '@lumino/coreutils';
 
-import type { Actions } from './actions/actions';
+import { IPanelActions } from './actions/panelActions';
 import type { TPUModel } from './model/model';
 
 export const ITPUModel = new Token<TPUModel>(
@@ -11,7 +11,7 @@ export const ITPUModel = new Token<TPUModel>(
   'The TPUs, operations and kernels that the server has.'
 );
 
-export const ITPUActions = new Token<Actions>(
+export const ITPUActions = new Token<IPanelActions>(
   'jupyter-tpu:ITPUActions',
   'Actions on TPUs, with their dialogs.'
 );

@@ -26,6 +26,7 @@ from typing import Any
 
 import pytest
 from adoption_server import Client, CountingClient, Server
+from fleet_world import others
 from pod_fleet import host_processes, silent_ssh
 from waiting import until
 from websocket import create_connection
@@ -469,7 +470,7 @@ class NamingClient(Client):
         return f"&jupyter_tpu_last={','.join(ids)}"
 
 
-@pytest.mark.parametrize("damaged", [False, True])
+@pytest.mark.parametrize("damaged", [False, *others(True)])
 def test_a_client_that_names_the_last_messages_it_has_gets_each_message_once(
     server: Server, session: dict[str, Any], damaged: bool
 ) -> None:
@@ -637,7 +638,9 @@ def test_two_servers_of_one_data_folder_that_start_together_each_have_their_own_
         other.stop()
 
 
-@pytest.mark.parametrize("damaged", [["record.json"], ["record.json", "record.copy.json"]])
+@pytest.mark.parametrize(
+    "damaged", [["record.json", "record.copy.json"], *others((["record.json"],))]
+)
 def test_a_kernel_whose_record_is_damaged_is_listed_from_the_start_with_its_output(
     server: Server, session: dict[str, Any], damaged: list[str]
 ) -> None:

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from fleet_world import others
 from local_host import LocalHost
 from waiting import eventually
 
-from jupyter_tpu.agent.bundle import PACKAGE, bundle
-from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.errors import TPUError
+from jupyter_tpu.on_host.agent.protocol import requests
+from jupyter_tpu.on_host.packing import PACKAGE, agent_bundle
 
 pytestmark = pytest.mark.asyncio
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.asyncio
 UP = f"""
 import sys
 sys.path.insert(0, sys.argv[1])
-from {PACKAGE}.daemon import start
+from {PACKAGE}.agent.daemon import start
 start.HELLO, start.SILENT = 0.5, 1.0
 sys.exit(start.start_daemon())
 """
@@ -35,7 +36,7 @@ sys.exit(start.start_daemon())
 STUBBORN = f"""
 import asyncio, sys
 sys.path.insert(0, sys.argv[1])
-from {PACKAGE}.daemon import daemon, start
+from {PACKAGE}.agent.daemon import daemon, start
 
 async def hold_on(*_):
     while True:
@@ -63,11 +64,11 @@ async def host() -> AsyncIterator[LocalHost]:
 
 
 def sources(host: LocalHost) -> str:
-    return str(host.home / ".jupyter-tpu/agent" / bundle().hash)
+    return str(host.home / ".jupyter-tpu/agent" / agent_bundle().hash)
 
 
 def log(host: LocalHost) -> Path:
-    return host.home / ".jupyter-tpu/run" / f"{bundle().hash}.log"
+    return host.home / ".jupyter-tpu/run" / f"{agent_bundle().hash}.log"
 
 
 async def up(host: LocalHost) -> dict:
@@ -86,7 +87,7 @@ async def test_one_that_is_told_to_end_while_something_changes_ends(host):
         await eventually(lambda: not host.processes(), 10)
 
 
-@pytest.mark.parametrize("socket", ["accepts", "is gone"])
+@pytest.mark.parametrize("socket", ["accepts", *others("is gone")])
 async def test_one_that_hangs_is_ended_by_the_next_start_which_goes_on(host, socket):
     pid = (await host.agent()).hello["pid"]
     with log(host).open("a") as file:

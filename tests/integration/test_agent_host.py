@@ -16,19 +16,28 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from fleet_world import others
 from local_host import LocalHost, fill_disk, umask_of
+from other_pythons import python_of
 from waiting import eventually
 
-from jupyter_tpu.agent.bundle import bundle
-from jupyter_tpu.agent.daemon import keepers as daemon_keepers
-from jupyter_tpu.agent.protocol import frames, messages, requests
-from jupyter_tpu.agent.protocol.declarations import Request
-from jupyter_tpu.agent.protocol.events import IOPUB, KEEPER, SHELL, Message, Opened, Rejected
-from jupyter_tpu.agent.protocol.journal import Journal, State
-from jupyter_tpu.agent.protocol.paths import keeper_socket
-from jupyter_tpu.agent.protocol.processes import start_time
-from jupyter_tpu.agent.protocol.pump import JournalDisconnected, Pump
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.on_host.agent.daemon import keepers as daemon_keepers
+from jupyter_tpu.on_host.agent.protocol import frames, messages, requests
+from jupyter_tpu.on_host.agent.protocol.declarations import Request
+from jupyter_tpu.on_host.agent.protocol.events import (
+    IOPUB,
+    KEEPER,
+    SHELL,
+    Message,
+    Opened,
+    Rejected,
+)
+from jupyter_tpu.on_host.agent.protocol.journal import Journal, State
+from jupyter_tpu.on_host.agent.protocol.paths import keeper_socket
+from jupyter_tpu.on_host.agent.protocol.processes import start_time
+from jupyter_tpu.on_host.agent.protocol.pump import JournalDisconnected, Pump
+from jupyter_tpu.on_host.packing import agent_bundle
 
 pytestmark = pytest.mark.asyncio
 
@@ -71,10 +80,10 @@ async def kernel(host: LocalHost, state: str) -> dict:
 
 async def test_it_is_uploaded_once_and_then_found(host):
     agent = await host.agent()
-    assert agent.hello["agent"] == bundle().hash
+    assert agent.hello["agent"] == agent_bundle().hash
     assert host.commands == 2
     first = host.uploaded
-    assert len(bundle().data) < first < len(bundle().data) + 5000
+    assert len(agent_bundle().data) < first < len(agent_bundle().data) + 5000
     await agent.close()
     await host.agent()
     assert host.commands == 3
@@ -114,7 +123,7 @@ async def test_a_full_disk_on_the_host_is_reported(tmp_path):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
-@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("warm", [False, *others(True)])
 async def test_a_start_on_a_full_disk_says_that_it_is_full(host, warm):
     run = host.home / ".jupyter-tpu/run"
     run.mkdir(mode=0o700, parents=True)
@@ -148,7 +157,7 @@ async def test_two_that_come_at_once_share_one_daemon(host):
     ours, theirs = await asyncio.gather(host.agent(), other.agent())
     assert ours.hello["pid"] == theirs.hello["pid"]
     await other.close()
-    assert ours.hello["agent"] == bundle().hash
+    assert ours.hello["agent"] == agent_bundle().hash
 
 
 async def test_a_daemon_that_is_about_to_end_is_followed_by_another(host):
@@ -163,13 +172,13 @@ async def test_a_daemon_that_is_about_to_end_is_followed_by_another(host):
         await eventually(lambda: [line for line in host.processes() if "daemon" in line])
         await eventually(lambda: not [line for line in host.processes() if "daemon" in line])
         assert not coming.done()
-    assert (await coming).hello["agent"] == bundle().hash
+    assert (await coming).hello["agent"] == agent_bundle().hash
 
 
 async def test_a_daemon_that_can_not_start_says_why(host):
     await (await host.agent()).close()
     await eventually(lambda: not host.processes())
-    path = host.home / ".jupyter-tpu" / "run" / f"{bundle().hash}.sock"
+    path = host.home / ".jupyter-tpu" / "run" / f"{agent_bundle().hash}.sock"
     path.mkdir()
     with pytest.raises(TPUError, match=r"could not be started on the host: .*directory") as caught:
         await host.agent()
@@ -179,15 +188,12 @@ async def test_a_daemon_that_can_not_start_says_why(host):
 
 @pytest.mark.parametrize("version", ["3.8", "3.13"])
 async def test_it_runs_on_the_hosts_own_python(host, version):
-    pythons = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"))
-    pythons += [path for name in [f"python{version}"] if (path := shutil.which(name))]
-    if not pythons:
-        pytest.skip(f"SKIPPED FOR WANT OF Python {version}")
+    python = python_of(version)
     (host.home / "bin").mkdir()
-    (host.home / "bin" / "python3").symlink_to(pythons[0])
+    (host.home / "bin" / "python3").symlink_to(python)
     host.environment["PATH"] = f"{host.home}/bin:{os.environ['PATH']}"
     agent = await host.agent()
-    assert os.path.samefile(agent.hello["python"], pythons[0])
+    assert os.path.samefile(agent.hello["python"], python)
     # The keeper runs in the environment's Python, the daemon in this one.
     await start(host)
     await kernel(host, "idle")
@@ -207,7 +213,7 @@ async def test_an_agent_that_cannot_be_run_any_more_is_installed_again(host, dam
     os.kill(agent.hello["pid"], signal.SIGKILL)
     await eventually(lambda: agent.closed and not host.processes())
     if damage == "file lost":
-        [lost] = folder.glob("*/daemon/load.py")
+        [lost] = folder.glob("*/agent/daemon/load.py")
         lost.unlink()
     elif damage == "python moved":
         (folder / "python").write_text("/nowhere/python3")
@@ -422,7 +428,7 @@ async def test_a_keeper_goes_on_when_its_daemon_is_killed_and_the_next_one_finds
     assert (await host.agent()).hello["pid"] != agent.hello["pid"]
 
 
-@pytest.mark.parametrize("daemon", ["the same daemon", "the next daemon"])
+@pytest.mark.parametrize("daemon", ["the next daemon", *others("the same daemon")])
 async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host, daemon):
     started = await start(host)
     await kernel(host, "idle")
@@ -444,7 +450,7 @@ async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_a
     host,
 ):
     agent = await host.agent()
-    [source] = host.home.glob(".jupyter-tpu/agent/*/*/daemon/keepers.py")
+    [source] = host.home.glob(".jupyter-tpu/agent/*/*/agent/daemon/keepers.py")
     text = source.read_text()
     source.write_text(text.replace("DEAD_KERNELS = 2 << 30, 32", "DEAD_KERNELS = 2 << 30, 1", 1))
     assert source.read_text() != text

@@ -18,11 +18,6 @@ import pytest_asyncio
 from local_host import LocalHost, fill_disk, umask_of
 from waiting import eventually
 
-from jupyter_tpu.agent.daemon import jobs as daemon_jobs
-from jupyter_tpu.agent.daemon.jobs import Jobs
-from jupyter_tpu.agent.protocol import requests
-from jupyter_tpu.agent.protocol.declarations import Request
-from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.desired import DesiredState
@@ -33,6 +28,11 @@ from jupyter_tpu.fleet.jobs.job_follower import JobFollower
 from jupyter_tpu.fleet.jobs.job_records import JobRecords, begin_attempt
 from jupyter_tpu.fleet.models import HostJob, StartJob
 from jupyter_tpu.links import HostName
+from jupyter_tpu.on_host.agent.daemon import jobs as daemon_jobs
+from jupyter_tpu.on_host.agent.daemon.jobs import Jobs
+from jupyter_tpu.on_host.agent.protocol import requests
+from jupyter_tpu.on_host.agent.protocol.declarations import Request
+from jupyter_tpu.on_host.agent.protocol.processes import start_time
 
 pytestmark = pytest.mark.asyncio
 

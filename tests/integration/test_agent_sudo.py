@@ -17,7 +17,7 @@ import pytest
 from waiting import until
 
 import jupyter_tpu
-from jupyter_tpu.agent.protocol.processes import start_time
+from jupyter_tpu.on_host.agent.protocol.processes import start_time
 
 #: A Python that every user of this machine may run.
 PYTHON = "/usr/bin/python3"
@@ -38,8 +38,8 @@ os.execvp(words[0], words)
 """
 RUN = """
 import asyncio, json, sys
-from jupyter_tpu.agent.daemon import runs
-from jupyter_tpu.agent.protocol import paths, requests, run_client
+from jupyter_tpu.on_host.agent.daemon import runs
+from jupyter_tpu.on_host.agent.protocol import paths, requests, run_client
 shorter = "run_keeper.GRACE = 0.3; run_keeper.fork_keepers()"
 runs.PROGRAM = runs.PROGRAM.replace("run_keeper.fork_keepers()", shorter)
 
@@ -84,10 +84,11 @@ class User:
 @pytest.fixture
 def user() -> Iterator[User]:
     home = Path(tempfile.mkdtemp(prefix="s-"))
-    (home / "jupyter_tpu").mkdir()
-    (home / "jupyter_tpu/__init__.py").touch()
-    agent = Path(jupyter_tpu.__file__).parent / "agent"
-    shutil.copytree(agent, home / "jupyter_tpu/agent")
+    (home / "jupyter_tpu/on_host").mkdir(parents=True)
+    for package in ("jupyter_tpu", "jupyter_tpu/on_host"):
+        (home / package / "__init__.py").touch()
+    agent = Path(jupyter_tpu.__file__).parent / "on_host/agent"
+    shutil.copytree(agent, home / "jupyter_tpu/on_host/agent")
     for name in (".jupyter-tpu", ".jupyter-tpu/jobs", ".jupyter-tpu/jobs/j-1", ".jupyter-tpu/run"):
         (home / name).mkdir(mode=0o700)
     python, sudo = home / "root-python", home / "bin/sudo"
@@ -110,7 +111,7 @@ def user() -> Iterator[User]:
 @contextlib.contextmanager
 def job(user: User, argv: list[str], may_kill: bool = True) -> Iterator[subprocess.Popen[bytes]]:
     """The keeper of a job of this user, until it has ended."""
-    words = PYTHON, "-c", "import sys; from jupyter_tpu.agent.__main__ import main; main()"
+    words = PYTHON, "-c", "import sys; from jupyter_tpu.on_host.agent.__main__ import main; main()"
     keeper = subprocess.Popen(
         user.command(*words, "job", may_kill=may_kill),
         stdin=subprocess.PIPE,

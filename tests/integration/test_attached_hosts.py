@@ -16,7 +16,6 @@ import pytest_asyncio
 from own_sshd import needs_sshd, new_key, path_with_ssh, running_sshd
 from waiting import eventually, until
 
-from jupyter_tpu.agent.protocol.processes import start_time
 from jupyter_tpu.cloud import (
     AttachedMachines,
     CloudTPU,
@@ -31,6 +30,7 @@ from jupyter_tpu.fleet.models import AttachMachine, DetachMachine, StartJob, Sta
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Links
 from jupyter_tpu.links.lookup import Lookup
+from jupyter_tpu.on_host.agent.protocol.processes import start_time
 from jupyter_tpu.ssh import fingerprint, user_host
 
 pytestmark = [pytest.mark.asyncio, needs_sshd]

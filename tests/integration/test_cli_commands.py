@@ -21,9 +21,9 @@ from cli_shell import COMMAND, LIMIT, Shell, Terminal, nodes, running_server, st
 from waiting import until
 
 from jupyter_tpu.cli import main
-from jupyter_tpu.commands.times import local_time
 from jupyter_tpu.fleet.money import pricing
 from jupyter_tpu.fleet.money.owners import OWNER, own_name
+from jupyter_tpu.terminal.times import local_time
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 import pytest
 import pytest_asyncio
+from fleet_world import others
 from waiting import eventually
 
 from jupyter_tpu.cloud import CloudTPU, Target
@@ -197,7 +198,7 @@ def fill(path: Path) -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("fate", ["lives", "is killed", "hangs, and is killed"])
+@pytest.mark.parametrize("fate", ["is killed", *others("lives", "hangs, and is killed")])
 async def test_what_another_server_creates_is_shown_and_cancelled_whatever_becomes_of_that(
     server: Server, faults: Any, fate: str
 ) -> None:

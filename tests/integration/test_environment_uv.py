@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.environment.on_host import paths, probe, uv
-from jupyter_tpu.environment.on_host.protocol import HostError
+from jupyter_tpu.on_host.calls import paths
+from jupyter_tpu.on_host.calls.protocol import HostError
+from jupyter_tpu.on_host.environments import probe, uv
 
 NEWEST = "uv-0.99.2-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
 OTHERS = (

@@ -13,7 +13,6 @@ import pytest
 from compute_world import ZONE, ComputeWorld
 from waiting import eventually
 
-from jupyter_tpu.agent.guard import google
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.commands.guard import guard_text
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
@@ -21,6 +20,7 @@ from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet.jobs.guard_stops import SERVER_SIDE_GRACE
 from jupyter_tpu.fleet.models import Guard, KeepTPU, ListQuery, SetGuard
+from jupyter_tpu.on_host.agent.guard import google
 
 WORLD = ComputeWorld
 REFUSED = "Invalid value for field 'resource': the instance is not stopped."

@@ -20,16 +20,17 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from cli_shell import COMMAND, Shell, running_server, state_of
+from fleet_world import others
 from local_host import LocalHost
 from pod_fleet import open_pod
 from waiting import eventually, until
 
-from jupyter_tpu.agent.guard import restart
-from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Guard, GuardStop, SetGuard, StartJob
+from jupyter_tpu.on_host.agent.guard import restart
+from jupyter_tpu.on_host.agent.protocol import requests
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +185,9 @@ async def test_cron_starts_a_guard_again_that_was_killed_or_hangs(
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(("action", "due"), [("stop", False), ("delete", False), ("delete", True)])
+@pytest.mark.parametrize(
+    ("action", "due"), [("stop", False), ("delete", True), *others(("delete", False))]
+)
 async def test_what_was_refused_is_due_again_after_a_restart_of_the_host(
     host: LocalHost, node: dict[str, Any], action: str, due: bool
 ) -> None:

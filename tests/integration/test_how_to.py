@@ -118,7 +118,8 @@ def test_a_job_starts_again_on_the_tpu_that_a_hunt_finds_after_a_preemption(
 ) -> None:
     options = ("--type", "v5litepod-8", "--zone", "us-west4-a", "--spot", "--connect")
     type_command(user, ("create", "my-tpu", *options))
-    clone = '{ mkdir project; echo "import jax, time; print(jax); time.sleep(3600)" >project/train.py; }'
+    script = "import jax, time; print(jax, flush=True); time.sleep(3600)"
+    clone = f'{{ mkdir project; echo "{script}" >project/train.py; }}'
     typed = list(own_commands("survive-preemption.md", clone))
     assert [words[:2] for words in typed] == [["job", "start"], ["hunt", "start"]]
     for words in typed:

@@ -26,6 +26,7 @@ from jupyter_tpu.fleet.models import (
     Hunt,
     SetGuard,
     StartHunt,
+    StartJob,
 )
 
 ZONES = ["us-west4-a", "us-central1-a", "us-west1-c"]
@@ -328,6 +329,34 @@ async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_
     over = await ended(server, hunt)
     assert (over.state, over.waiting) == ("stopped", False)
     assert nodes(world, name) == []
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_a_job_that_starts_again_follows_to_the_next_tpu_in_another_zone(
+    world: World, faults: Any, name: str
+) -> None:
+    server = await world.server()
+    await server.end(await server.create(name))
+    first = world.node(name)
+    assert first is not None
+    command = StartJob(command=["sleep", "600"], restart_with_tpu=True)
+    job = await server.fleet.jobs.start(name, command)
+    await eventually(lambda: running(server, name, job.id, 1), LIMIT)
+    await server.fleet.hunts.start(request(name, ZONES[1], when_preempted=True))
+    faults(kind="preempt", node=first["name"])
+    again = await eventually(lambda: running(server, name, job.id, 2), LIMIT)
+    assert (again.zone, again.state) == (ZONES[1], "running")
+
+
+async def running(server: Server, name: str, id: str, attempt: int) -> Any:
+    """The job, while this attempt of it runs."""
+    try:
+        jobs = await server.fleet.jobs.list(name)
+    except TPUError:  # there is no such TPU now
+        return None
+    found = [job for job in jobs if job.id == id and job.state == "running"]
+    return next((job for job in found if job.attempts[-1].number == attempt), None)
 
 
 @pytest.mark.long

@@ -14,12 +14,12 @@ from local_kernels import Notebook, local_host, printed
 from pod_fleet import open_pod
 from waiting import eventually
 
-from jupyter_tpu.agent.protocol import requests
-from jupyter_tpu.agent.protocol.declarations import Request
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.fleet.models import TPU, StartJob
 from jupyter_tpu.links import core_thread
+from jupyter_tpu.on_host.agent.protocol import requests
+from jupyter_tpu.on_host.agent.protocol.declarations import Request
 
 Remote = tuple[LocalHost, Callable[..., KernelManager]]
 

@@ -13,9 +13,9 @@ from local_host import LocalHost
 from local_kernels import Notebook, local_host, printed
 from ports import free_port
 
-from jupyter_tpu.environment import profiles
-from jupyter_tpu.environment.profiles import TracedKernel
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.jobs import host_profiles as profiles
+from jupyter_tpu.fleet.jobs.host_profiles import TracedKernel
 from jupyter_tpu.fleet.jobs.pprof import read_memory_profile
 from jupyter_tpu.links import core_thread
 

@@ -14,7 +14,7 @@ from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, local_host, printed
 from waiting import until
 
-from jupyter_tpu.environment.file_sync import default_mirrors
+from jupyter_tpu.files.sync import default_mirrors
 
 Start = Callable[..., Notebook]
 

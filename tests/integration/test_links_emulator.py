@@ -14,13 +14,13 @@ from cloud_operations import completed, create_node
 from fault_proxy import FaultProxy
 from waiting import eventually
 
-from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.cloud import CloudTPU, NodeName, NodeSpec, Target
 from jupyter_tpu.cloud.tpu.nodes import node_path, parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.connections import HostConnections
 from jupyter_tpu.fleet.setup.networks import client_address
 from jupyter_tpu.links import HostName, Link, Links, LinkState
+from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.ssh import Keepalive, KnownHosts, ensure_key, fingerprint, public_key
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("own_data")]

@@ -21,10 +21,10 @@ from pod_kernels import error_of, in_step, pids, pod_kernel, restart, shown, std
 from traitlets.config import Config
 from waiting import eventually, until
 
-from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.links import HostName, Links, core_thread, default_links
+from jupyter_tpu.on_host.agent.protocol import requests
 
 ZONE, HOSTS = "us-central2-b", 2
 #: Host 1 waits for nobody, and host 0 waits for it.

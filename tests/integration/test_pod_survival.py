@@ -24,12 +24,12 @@ from pod_environment import pod_with_jax, register_pod_kernel
 from pod_kernels import ZONE, error_of, in_step, pids, pod_kernel, restart, shown, stderr
 from waiting import until
 
-from jupyter_tpu.agent import bundle as bundles
-from jupyter_tpu.agent.protocol import requests
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Links, core_thread
+from jupyter_tpu.on_host import packing
+from jupyter_tpu.on_host.agent.protocol import requests
 
 pytestmark = pytest.mark.long
 
@@ -129,11 +129,11 @@ def test_a_cell_goes_on_while_a_newer_agent_comes_to_host_0(
 ) -> None:
     request = notebook.client.execute(LINES.format(n=100, pause=0.05))
     notebook.until_output(request, "line 0\n")
-    before = bundles.bundle().hash
-    monkeypatch.setattr(bundles, "_MAIN", bundles._MAIN + "\nNEWER = True\n")
-    bundles.bundle.cache_clear()
+    before = packing.agent_bundle().hash
+    monkeypatch.setattr(packing, "_AGENT_MAIN", packing._AGENT_MAIN + "\nNEWER = True\n")
+    packing.agent_bundle.cache_clear()
     try:
-        assert bundles.bundle().hash != before
+        assert packing.agent_bundle().hash != before
 
         async def newer() -> tuple[str, list[Any]]:
             links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
@@ -149,7 +149,7 @@ def test_a_cell_goes_on_while_a_newer_agent_comes_to_host_0(
         version, kernels = core_thread().wait(newer())
     finally:
         monkeypatch.undo()
-        bundles.bundle.cache_clear()
+        packing.agent_bundle.cache_clear()
     assert version != before
     assert [kernel["id"] for kernel in kernels] == [notebook.manager.kernel_id]
     numbers = re.findall(r"line (\d+)\n", printed(read(notebook, request)))

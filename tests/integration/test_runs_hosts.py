@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from cli_shell import COMMAND, LIMIT, Terminal
+from fleet_world import others
 from pod_fleet import Pod, open_pod
 from waiting import eventually, until
 
 from jupyter_tpu.cli.root import run as main
 from jupyter_tpu.cloud import NodeName
-from jupyter_tpu.environment.file_sync import ProjectLocation, default_mirrors
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.files.sync import ProjectLocation, default_mirrors
 from jupyter_tpu.fleet.core.host_numbers import host_numbers
 from jupyter_tpu.fleet.jobs import host_run, runs
 from jupyter_tpu.fleet.jobs.runs import KEPT_OUTPUT, RunService
@@ -218,7 +219,7 @@ async def test_input_reaches_a_command_without_an_agent(pod):
 
 
 @in_pod
-@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("cut", [True, *others(False)])
 async def test_of_a_long_command_without_an_agent_no_line_is_lost_or_doubled(pod, cut):
     cut_links(pod)
     run = await pod.shell("for i in $(seq 300); do echo $i; sleep 0.01; done")
@@ -351,7 +352,7 @@ def test_one_host_has_no_numbers_and_its_bytes_are_exact(shell, tpu):
 async def test_a_run_on_all_hosts_begins_with_what_was_just_saved_in_a_notebooks_project(
     pod, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("jupyter_tpu.environment.file_sync.mirrors.HOLD", 120)
+    monkeypatch.setattr("jupyter_tpu.files.sync.mirrors.HOLD", 120)
     folder = tmp_path / "pod project"
     folder.mkdir()
     (folder / "part.py").write_text("WORD = 'old'\n")

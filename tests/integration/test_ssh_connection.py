@@ -19,6 +19,7 @@ import asyncssh
 import msgspec
 import pytest
 import pytest_asyncio
+from fleet_world import others
 from own_sshd import needs_sshd, running_sshd
 from ports import free_port
 from waiting import eventually
@@ -31,12 +32,14 @@ from jupyter_tpu.ssh import (
     Forwarder,
     HostAddress,
     Keepalive,
+    asyncssh_internals,
     connect,
     ensure_key,
     fingerprint,
     proxies,
     public_key,
 )
+from jupyter_tpu.ssh.asyncssh_internals import OPTIONS
 from jupyter_tpu.ssh.proxies import ProxyRoute, open_jumps, resolve_route
 
 pytestmark = [pytest.mark.asyncio, needs_sshd]
@@ -301,8 +304,7 @@ async def test_a_path_that_cannot_be_written_is_an_error(connection, tmp_path):
     [
         ("AllowTcpForwarding no", "", False),
         ("AllowStreamLocalForwarding no", "", True),
-        ("DisableForwarding yes", "", False),
-        ("PrintMotd no", "restrict ", False),
+        *others(("DisableForwarding yes", "", False), ("PrintMotd no", "restrict ", False)),
     ],
 )
 async def test_unix_sockets_are_reached_where_sshd_forbids_forwarding(
@@ -554,7 +556,12 @@ async def test_a_proxy_command_leads_to_the_host(host):
     await made.close()
 
 
-async def test_the_ssh_configs_way_is_taken_by_address_and_never_to_this_machine(host, tmp_path):
+@pytest.mark.parametrize("reader", ["asyncssh", "ssh -G"])
+async def test_the_ssh_configs_way_is_taken_by_address_and_never_to_this_machine(
+    reader, host, tmp_path, monkeypatch
+):
+    if reader == "ssh -G":
+        monkeypatch.setitem(asyncssh_internals._usable, ("route", OPTIONS), False)
     config = tmp_path / "config"
     config.write_text(
         "Host 192.0.2.*\n  ProxyJump ann@bastion:2222,inner\n"

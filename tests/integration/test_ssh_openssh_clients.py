@@ -24,7 +24,7 @@ from cli_shell import Shell, Terminal
 from own_sshd import path_with_ssh
 from waiting import until
 
-from jupyter_tpu.cli import persistent_shell
+from jupyter_tpu.commands import persistent_shell
 from jupyter_tpu.python_command import module_command
 from jupyter_tpu.ssh import KnownHosts, ensure_key, public_key
 

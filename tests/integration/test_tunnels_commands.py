@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from bare_server import BARE
 from cli_shell import COMMAND, LIMIT, Shell
+from fleet_world import others
 from forked import forks
 from ports import free_port, listens
 from waiting import until
@@ -124,7 +125,7 @@ def received_eventually(port: int) -> bytes:
     return until(heard, LIMIT)
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("end", [signal.SIGINT, *others(signal.SIGKILL)])
 def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(
     shell: Shell, tpu: dict[str, Any], behind: int, end: signal.Signals
 ) -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 from waiting import eventually
 
-from jupyter_tpu.agent.protocol import messages
+from jupyter_tpu.on_host.agent.protocol import messages
 from jupyter_tpu.server.adoption import fillers
 from jupyter_tpu.server.adoption.fillers import Fillers
 from jupyter_tpu.server.adoption.remembered_requests import ExecuteRequest

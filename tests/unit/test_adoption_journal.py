@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.agent.protocol import messages
-from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, STDIN, Message
+from jupyter_tpu.on_host.agent.protocol import messages
+from jupyter_tpu.on_host.agent.protocol.events import IOPUB, NORMAL, SHELL, STDIN, Message
 from jupyter_tpu.server.adoption import (
     fillers,
     journal_file,

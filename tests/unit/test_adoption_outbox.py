@@ -15,9 +15,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from jupyter_tpu.agent.protocol import deduplication, messages
-from jupyter_tpu.agent.protocol.deduplication import Deduplicator
-from jupyter_tpu.agent.protocol.events import SHELL, STDIN
+from jupyter_tpu.on_host.agent.protocol import deduplication, messages
+from jupyter_tpu.on_host.agent.protocol.deduplication import Deduplicator
+from jupyter_tpu.on_host.agent.protocol.events import SHELL, STDIN
 from jupyter_tpu.server.adoption import outbox as outbox_module
 from jupyter_tpu.server.adoption.outbox import Outbox
 

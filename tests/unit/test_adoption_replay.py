@@ -30,8 +30,8 @@ from hypothesis.stateful import (
 from jupyter_client.session import Session
 from jupyter_server.services.kernels.connection.base import serialize_msg_to_ws_v1
 
-from jupyter_tpu.agent.protocol import messages
-from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, Message
+from jupyter_tpu.on_host.agent.protocol import messages
+from jupyter_tpu.on_host.agent.protocol.events import IOPUB, NORMAL, SHELL, Message
 from jupyter_tpu.server.adoption import fillers, persisted_kernel
 from jupyter_tpu.server.adoption.client_feed import V1, ClientFeed
 from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, KernelRecord, SessionRow

@@ -10,13 +10,13 @@ import pytest
 
 from jupyter_tpu.agent_token import AGENT_VARIABLE
 from jupyter_tpu.cli import root
-from jupyter_tpu.commands import agent_access
-from jupyter_tpu.commands.agent_access import CELLS, COMMANDS, MAGICS, TOOLS
-from jupyter_tpu.commands.grammar import Command, Group, command
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.magics import grammar, kernel_grammar
 from jupyter_tpu.mcp import results, tools
 from jupyter_tpu.mcp.results import tool
+from jupyter_tpu.terminal import agent_access
+from jupyter_tpu.terminal.agent_access import CELLS, COMMANDS, MAGICS, TOOLS
+from jupyter_tpu.terminal.grammar import Command, Group, command
 
 GRAMMARS = (
     (root.tpu, "jupyter tpu", COMMANDS),

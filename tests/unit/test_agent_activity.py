@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from jupyter_tpu.agent.keeper.requests import Requests
-from jupyter_tpu.agent.protocol import messages
-from jupyter_tpu.agent.protocol.activity import KernelActivity
-from jupyter_tpu.agent.protocol.events import SHELL
+from jupyter_tpu.on_host.agent.keeper.requests import Requests
+from jupyter_tpu.on_host.agent.protocol import messages
+from jupyter_tpu.on_host.agent.protocol.activity import KernelActivity
+from jupyter_tpu.on_host.agent.protocol.events import SHELL
 
 SIGNER = messages.MessageSigner("", "kernel")
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import ast
 import io
+import subprocess
 import sys
 import zipfile
 import zlib
 from pathlib import Path
 
-import jupyter_tpu.agent
-from jupyter_tpu.agent.bundle import bundle, without_comments
+from other_pythons import python_of
 
-AGENT = Path(jupyter_tpu.agent.__file__).parent
+import jupyter_tpu.on_host.agent
+from jupyter_tpu.on_host.packing import PACKAGE, agent_bundle, without_comments
+
+AGENT = Path(jupyter_tpu.on_host.agent.__file__).parent
+ON_HOST = AGENT.parent
 SOURCES = sorted(AGENT.rglob("*.py"))
 
 
 def test_the_bundle_is_smaller_than_a_picture():
     # With the pod kernel it is 101 kB; below 120 kB a thin line (1 Mbit/s) carries it in a second.
-    assert len(bundle().data) < 120_000, "it is sent over thin lines"
+    assert len(agent_bundle().data) < 120_000, "it is sent over thin lines"
 
 
 def test_only_comments_and_types_are_left_out_and_lines_keep_their_numbers():
@@ -54,36 +58,75 @@ def _numbers(tree):
 
 
 def test_text_that_only_looks_like_a_comment_stays():
-    source = 'x = "# no comment"  # one\n\n\ndef f():\n    """What\n    it does."""\n'
-    assert without_comments(source) == 'x = "# no comment"\n\n\ndef f():\n ""\n\n'
+    text = 'x = "# no comment"\ny = """\n# none\n"""\n'
+    assert without_comments(text) == text
+    source = 'x = 1  # one\n\n\ndef f():\n    """What\n    it does."""\n'
+    assert without_comments(source) == 'x = 1\n\n\ndef f():\n ""\n\n'
 
 
 def test_the_bundle_is_the_same_for_the_same_sources():
-    first = bundle()
-    bundle.cache_clear()
-    assert (bundle().hash, bundle().data) == (first.hash, first.data)
+    first = agent_bundle()
+    agent_bundle.cache_clear()
+    assert (agent_bundle().hash, agent_bundle().data) == (first.hash, first.data)
 
 
 def test_the_bundle_has_all_the_agent_under_a_name_of_its_own():
-    packed = io.BytesIO(zlib.decompress(bundle().data))
+    packed = io.BytesIO(zlib.decompress(agent_bundle().data))
     names = set(zipfile.ZipFile(packed).namelist())
-    modules = {path.relative_to(AGENT).as_posix() for path in SOURCES} - {"bundle.py"}
-    assert names == {"__main__.py", *(f"jupyter_tpu_agent/{name}" for name in modules)}
+    modules = {path.relative_to(AGENT).as_posix() for path in SOURCES}
+    assert names == {
+        "__main__.py",
+        f"{PACKAGE}/__init__.py",
+        *(f"{PACKAGE}/agent/{name}" for name in modules),
+    }
 
 
-def test_the_agent_is_python_3_8_and_imports_the_standard_library_and_zmq_alone():
-    #: What is the environment's.
-    more = {"ipython_kernel.py": {"ipykernel"}, "pod_member.py": {"jax", "numpy"}}
-    for path in SOURCES:
+#: What an environment's Python has; the host's own needs none of it.
+OTHERS = {
+    "agent/keeper/channels.py": {"zmq"},
+    "agent/keeper/ipython_kernel.py": {"ipykernel", "zmq"},
+    "agent/keeper/pod_member.py": {"jax", "numpy"},
+    "agent/pod/sockets.py": {"zmq"},
+    "environments/notebook.py": {"IPython"},
+    "in_environment/ask_kernel.py": {"jupyter_client"},
+    "in_environment/join_pod.py": {"jax", "numpy"},
+    "in_environment/verify.py": {"ipykernel", "jax", "packaging", "zmq"},
+    "variables/codec.py": {"cloudpickle", "jax", "ml_dtypes", "numpy"},
+    "variables/frames.py": {"pandas"},
+    "variables/kernel.py": {"IPython", "jax", "numpy"},
+}
+
+
+def test_what_runs_on_hosts_is_python_3_8_and_imports_the_standard_library_alone():
+    for path in sorted(ON_HOST.rglob("*.py")):
         tree = ast.parse(path.read_text(), feature_version=(3, 8))
-        allowed = {*sys.stdlib_module_names, "zmq", *more.get(path.name, ())}
+        imported = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.level == 0:
-                assert node.module.split(".")[0] in allowed, path
+                imported.add(node.module.split(".")[0])
             elif isinstance(node, ast.Import):
-                assert {alias.name.split(".")[0] for alias in node.names} <= allowed, path
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+        others = imported - sys.stdlib_module_names
+        assert others == OTHERS.get(path.relative_to(ON_HOST).as_posix(), set()), path
 
 
-def test_only_keepers_need_more_than_the_standard_library():
-    users = {path.name for path in SOURCES if "import zmq" in path.read_text()}
-    assert users == {"channels.py", "ipython_kernel.py", "sockets.py"}
+def test_the_oldest_python_imports_all_of_it():
+    code = f"""
+import importlib, sys
+sys.path.insert(0, {str(ON_HOST.parent)!r})
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != "zmq":
+            raise
+"""
+    names = [
+        ".".join(["on_host", *path.relative_to(ON_HOST).with_suffix("").parts])
+        for path in sorted(ON_HOST.rglob("*.py"))
+        if path.name[:2] != "__"
+    ]
+    done = subprocess.run(
+        [python_of("3.8"), "-I", "-S", "-c", code, *names], capture_output=True, text=True
+    )
+    assert (done.stderr, done.returncode) == ("", 0)

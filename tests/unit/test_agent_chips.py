@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.daemon import chip_checks
-from jupyter_tpu.agent.daemon.chip_checks import held_by
-from jupyter_tpu.agent.daemon.daemon import Daemon, OperationError
-from jupyter_tpu.agent.protocol import requests
+from jupyter_tpu.on_host.agent.daemon import chip_checks
+from jupyter_tpu.on_host.agent.daemon.chip_checks import held_by
+from jupyter_tpu.on_host.agent.daemon.daemon import Daemon, OperationError
+from jupyter_tpu.on_host.agent.protocol import requests
 
 
 @pytest.mark.asyncio

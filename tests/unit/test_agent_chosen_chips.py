@@ -17,10 +17,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from jupyter_tpu.agent.daemon.chip_checks import booked_by, require_unbooked
-from jupyter_tpu.agent.daemon.handlers import OperationError
-from jupyter_tpu.agent.keeper import booking
-from jupyter_tpu.agent.protocol.chosen_chips import (
+from jupyter_tpu.on_host.agent.daemon.chip_checks import booked_by, require_unbooked
+from jupyter_tpu.on_host.agent.daemon.handlers import OperationError
+from jupyter_tpu.on_host.agent.keeper import booking
+from jupyter_tpu.on_host.agent.protocol.chosen_chips import (
     chip_variables,
     devices_by_chip,
     group_sizes,

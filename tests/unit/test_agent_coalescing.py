@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.protocol import coalescing, messages
-from jupyter_tpu.agent.protocol.coalescing import Coalescer, collapse_overwritten
-from jupyter_tpu.agent.protocol.events import IOPUB, SHELL
-from jupyter_tpu.agent.protocol.frames import join_parts
-from jupyter_tpu.agent.protocol.lanes import COALESCE, OutgoingLane
-from jupyter_tpu.agent.protocol.segments import NumberedMessage, SegmentStore
+from jupyter_tpu.on_host.agent.protocol import coalescing, messages
+from jupyter_tpu.on_host.agent.protocol.coalescing import Coalescer, collapse_overwritten
+from jupyter_tpu.on_host.agent.protocol.events import IOPUB, SHELL
+from jupyter_tpu.on_host.agent.protocol.frames import join_parts
+from jupyter_tpu.on_host.agent.protocol.lanes import COALESCE, OutgoingLane
+from jupyter_tpu.on_host.agent.protocol.segments import NumberedMessage, SegmentStore
 
 KERNEL = messages.MessageSigner("key", "kernel")
 COALESCER = Coalescer(messages.MessageSigner("key", "keeper"))

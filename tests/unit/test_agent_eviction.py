@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.protocol import messages
-from jupyter_tpu.agent.protocol.coalescing import Coalescer
-from jupyter_tpu.agent.protocol.events import IOPUB, SHELL, Gap, Message
-from jupyter_tpu.agent.protocol.eviction import (
+from jupyter_tpu.kernels.kernel_info import describe_gap
+from jupyter_tpu.on_host.agent.protocol import messages
+from jupyter_tpu.on_host.agent.protocol.coalescing import Coalescer
+from jupyter_tpu.on_host.agent.protocol.events import IOPUB, SHELL, Gap, Message
+from jupyter_tpu.on_host.agent.protocol.eviction import (
     NOTE,
     Evictor,
     Loss,
@@ -21,11 +22,10 @@ from jupyter_tpu.agent.protocol.eviction import (
     format_bytes,
     parse_losses,
 )
-from jupyter_tpu.agent.protocol.frames import join_parts, split_parts
-from jupyter_tpu.agent.protocol.journal import HelloReader, Journal
-from jupyter_tpu.agent.protocol.messages import MessageSigner
-from jupyter_tpu.agent.protocol.segments import SegmentStore
-from jupyter_tpu.kernels.kernel_info import describe_gap
+from jupyter_tpu.on_host.agent.protocol.frames import join_parts, split_parts
+from jupyter_tpu.on_host.agent.protocol.journal import HelloReader, Journal
+from jupyter_tpu.on_host.agent.protocol.messages import MessageSigner
+from jupyter_tpu.on_host.agent.protocol.segments import SegmentStore
 
 SIGNER = MessageSigner("a key", "kernel")
 NEVER = ["status", "execute_input", "input_request", "error", "comm_open", "comm_msg",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.keeper import exit_cause
-from jupyter_tpu.agent.keeper.exit_cause import HostWatch, describe_exit
+from jupyter_tpu.on_host.agent.keeper import exit_cause
+from jupyter_tpu.on_host.agent.keeper.exit_cause import HostWatch, describe_exit
 
 
 @pytest.mark.parametrize(

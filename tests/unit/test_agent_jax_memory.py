@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jupyter_tpu.agent.keeper import jax_memory
+from jupyter_tpu.on_host.agent.keeper import jax_memory
 
 State = collections.namedtuple("State", "params step")  # as those of optax
 

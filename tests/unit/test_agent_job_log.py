@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.daemon import jobs as daemon_jobs
-from jupyter_tpu.agent.keeper import job_log
-from jupyter_tpu.agent.keeper.job_log import JobLogWriter, last_number, read_log
+from jupyter_tpu.on_host.agent.daemon import jobs as daemon_jobs
+from jupyter_tpu.on_host.agent.keeper import job_log
+from jupyter_tpu.on_host.agent.keeper.job_log import JobLogWriter, last_number, read_log
 
 COUNT = 20_000
 

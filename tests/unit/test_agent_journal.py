@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from waiting import eventually
 
-from jupyter_tpu.agent.protocol import frames, lanes
-from jupyter_tpu.agent.protocol.events import (
+from jupyter_tpu.on_host.agent.protocol import frames, lanes
+from jupyter_tpu.on_host.agent.protocol.events import (
     NORMAL,
     URGENT,
     Acknowledged,
@@ -33,16 +33,16 @@ from jupyter_tpu.agent.protocol.events import (
     Rejected,
     Skipped,
 )
-from jupyter_tpu.agent.protocol.frames import ProtocolError
-from jupyter_tpu.agent.protocol.journal import (
+from jupyter_tpu.on_host.agent.protocol.frames import ProtocolError
+from jupyter_tpu.on_host.agent.protocol.journal import (
     TRANSITIONS,
     HelloReader,
     Journal,
     State,
     encode_rejection,
 )
-from jupyter_tpu.agent.protocol.pump import Pump
-from jupyter_tpu.agent.protocol.segments import GapRange, NumberedMessage, SegmentStore
+from jupyter_tpu.on_host.agent.protocol.pump import Pump
+from jupyter_tpu.on_host.agent.protocol.segments import GapRange, NumberedMessage, SegmentStore
 
 
 def join(client: Journal, keeper: Journal, words: dict | None = None) -> list:

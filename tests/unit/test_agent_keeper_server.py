@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from waiting import eventually
 
-from jupyter_tpu.agent.keeper.server import KeeperServer
-from jupyter_tpu.agent.protocol.events import JournalEvent, Message, Opened
-from jupyter_tpu.agent.protocol.journal import Journal
-from jupyter_tpu.agent.protocol.pump import JournalDisconnected, Pump
+from jupyter_tpu.on_host.agent.keeper.server import KeeperServer
+from jupyter_tpu.on_host.agent.protocol.events import JournalEvent, Message, Opened
+from jupyter_tpu.on_host.agent.protocol.journal import Journal
+from jupyter_tpu.on_host.agent.protocol.pump import JournalDisconnected, Pump
 
 
 class Handler:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.daemon.keepers import START, Keepers
-from jupyter_tpu.agent.protocol.paths import kernel_folder
+from jupyter_tpu.on_host.agent.daemon.keepers import START, Keepers
+from jupyter_tpu.on_host.agent.protocol.paths import kernel_folder
 
 
 @pytest.mark.asyncio

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.keeper.lease import Denied, Granted, KernelLease
+from jupyter_tpu.on_host.agent.keeper.lease import Denied, Granted, KernelLease
 
 
 def test_whoever_started_the_kernel_gets_its_lease_at_once():

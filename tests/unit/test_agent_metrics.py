@@ -14,9 +14,9 @@ import grpc
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from jupyter_tpu.agent.daemon import load
-from jupyter_tpu.agent.metrics import libtpu
-from jupyter_tpu.agent.metrics.protobuf import decode
+from jupyter_tpu.on_host.agent.daemon import load
+from jupyter_tpu.on_host.agent.metrics import libtpu
+from jupyter_tpu.on_host.agent.metrics.protobuf import decode
 
 GIB = 2**30
 #: Fields of the messages in tpu_info/proto that are used: name, number, and type; a capital letter

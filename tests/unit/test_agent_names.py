@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.protocol import frames
-from jupyter_tpu.agent.protocol.chips import holders
-from jupyter_tpu.agent.protocol.processes import origin
-from jupyter_tpu.environment.on_host import chip_holders, protocol
+from jupyter_tpu.on_host.agent.protocol import frames
+from jupyter_tpu.on_host.agent.protocol.chips import holders
+from jupyter_tpu.on_host.agent.protocol.processes import origin
+from jupyter_tpu.on_host.calls import protocol
+from jupyter_tpu.on_host.chips import holders as chip_holders
 
 NAME = b"dat\xe4.csv"
 

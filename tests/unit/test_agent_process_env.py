@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.guard.files import guard_path
-from jupyter_tpu.agent.keeper import run_keeper
-from jupyter_tpu.agent.protocol import messages, mounts, paths
-from jupyter_tpu.agent.protocol.paths import (
+from jupyter_tpu.on_host.agent.guard.files import guard_path
+from jupyter_tpu.on_host.agent.keeper import run_keeper
+from jupyter_tpu.on_host.agent.protocol import messages, mounts, paths
+from jupyter_tpu.on_host.agent.protocol.paths import (
     keeper_socket,
     kernel_folder,
     private_folder,
     run_folder,
 )
-from jupyter_tpu.agent.protocol.process_env import (
+from jupyter_tpu.on_host.agent.protocol.process_env import (
     complete_variables,
     login_environment,
     process_environment,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.protocol.processes import origin, signal_process, start_time
+from jupyter_tpu.on_host.agent.protocol.processes import origin, signal_process, start_time
 
 
 def test_only_the_process_that_was_meant_gets_a_signal():

@@ -18,14 +18,14 @@ import pytest
 import pytest_asyncio
 from waiting import eventually, until
 
-from jupyter_tpu.agent.daemon import runs as module
-from jupyter_tpu.agent.daemon.handlers import OperationError, handlers
-from jupyter_tpu.agent.daemon.runs import Runs
-from jupyter_tpu.agent.keeper.run_command import BUFFER
-from jupyter_tpu.agent.protocol.paths import run_folder, run_socket
-from jupyter_tpu.agent.protocol.processes import start_time
-from jupyter_tpu.agent.protocol.requests import REQUESTS
-from jupyter_tpu.agent.protocol.run_client import RunClient, SocketStream
+from jupyter_tpu.on_host.agent.daemon import runs as module
+from jupyter_tpu.on_host.agent.daemon.handlers import OperationError, handlers
+from jupyter_tpu.on_host.agent.daemon.runs import Runs
+from jupyter_tpu.on_host.agent.keeper.run_command import BUFFER
+from jupyter_tpu.on_host.agent.protocol.paths import run_folder, run_socket
+from jupyter_tpu.on_host.agent.protocol.processes import start_time
+from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
+from jupyter_tpu.on_host.agent.protocol.run_client import RunClient, SocketStream
 
 pytestmark = pytest.mark.asyncio
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.protocol import segments
-from jupyter_tpu.agent.protocol.frames import join_parts, split_parts
-from jupyter_tpu.agent.protocol.segments import GapRange, SegmentStore
+from jupyter_tpu.on_host.agent.protocol import segments
+from jupyter_tpu.on_host.agent.protocol.frames import join_parts, split_parts
+from jupyter_tpu.on_host.agent.protocol.segments import GapRange, SegmentStore
 
 
 def content(store: SegmentStore) -> list[tuple[int, bytes]]:

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from jupyter_tpu.agent.daemon.warm_kernels import WarmKernels
-from jupyter_tpu.agent.protocol.timeouts import cancel_all, is_set_within, with_timeout
+from jupyter_tpu.on_host.agent.daemon.warm_kernels import WarmKernels
+from jupyter_tpu.on_host.agent.protocol.timeouts import cancel_all, is_set_within, with_timeout
 
 pytestmark = pytest.mark.asyncio
 

@@ -10,8 +10,8 @@ import pytest
 
 from jupyter_tpu.agent_token import AGENT_VARIABLE
 from jupyter_tpu.cloud import NodeOptions
-from jupyter_tpu.commands import once
-from jupyter_tpu.commands.once import OnceTPU
+from jupyter_tpu.commands import once_tpu as once
+from jupyter_tpu.commands.once_tpu import OnceTPU
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.agents.access import require_open_plan
 from jupyter_tpu.fleet.models import TPU, ConnectTPU, CreateTPU, PlanTPU

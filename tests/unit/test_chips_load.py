@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from jupyter_tpu.commands.load import load_text, load_view, render
+from jupyter_tpu.commands.top import load_text, load_view, render
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.models import ChipBooking, ChipLoad, HostLoad, LoadSample, Problem, TPULoad
 from jupyter_tpu.server.prometheus import STALE, exposition

@@ -17,20 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.cli import main
-from jupyter_tpu.cli.completion import VARIABLE
-from jupyter_tpu.cli.console import complain, confirm
 from jupyter_tpu.cli.root import COMMANDS, tpu
-from jupyter_tpu.cli.waiting import ProgressPrinter
-from jupyter_tpu.commands.grammar import Argument
-from jupyter_tpu.commands.operations import progress_line, raise_failure
-from jupyter_tpu.commands.tables import (
-    problem_text,
-    state_text,
-    status_problems,
-    table,
-    tpu_table,
-    tunnel_table,
-)
+from jupyter_tpu.commands.completion import VARIABLE
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import (
     TPU,
@@ -43,6 +31,19 @@ from jupyter_tpu.fleet.models import (
     TPUList,
     Tunnel,
 )
+from jupyter_tpu.terminal.grammar import Argument
+from jupyter_tpu.terminal.operations import progress_line, raise_failure
+from jupyter_tpu.terminal.printing import complain
+from jupyter_tpu.terminal.questions import confirm
+from jupyter_tpu.terminal.tables import (
+    problem_text,
+    state_text,
+    status_problems,
+    table,
+    tpu_table,
+    tunnel_table,
+)
+from jupyter_tpu.terminal.waiting import ProgressPrinter
 
 
 class Terminal(io.StringIO):

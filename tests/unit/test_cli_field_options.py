@@ -7,21 +7,21 @@ from typing import Any
 import click
 import pytest
 
-from jupyter_tpu.commands.field_options import options_of
-from jupyter_tpu.commands.grammar import CONTEXT, Command
 from jupyter_tpu.errors import InvalidInput
 from jupyter_tpu.fleet.models import NodeOptions, SetGuard, StartJob, SyncProject
 from jupyter_tpu.fleet.models.core import seconds_of
 from jupyter_tpu.server.openapi import document
+from jupyter_tpu.terminal.field_options import options_of
+from jupyter_tpu.terminal.grammar import CONTEXT, Command
 
 
 def command(model: str, *fields: str) -> click.Command:
     @click.command("test", cls=Command, context_settings=CONTEXT)
     @options_of(model, *fields)
-    def test(fields: dict[str, Any]) -> None:
-        pass
+    def options(fields: dict[str, Any]) -> None:
+        """Its options are looked at; it is not called."""
 
-    return test
+    return options
 
 
 def parsed(model: str, *words: str) -> dict[str, Any]:
@@ -30,8 +30,8 @@ def parsed(model: str, *words: str) -> dict[str, Any]:
 
 
 def help_of(model: str, *fields: str) -> str:
-    test = command(model, *fields)
-    return " ".join(test.get_help(click.Context(test, **CONTEXT)).split())
+    options = command(model, *fields)
+    return " ".join(options.get_help(click.Context(options, **CONTEXT)).split())
 
 
 def test_options_are_fields_of_the_request_in_the_form_that_it_has() -> None:

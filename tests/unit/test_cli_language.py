@@ -7,7 +7,7 @@ import json
 import pytest
 
 from jupyter_tpu.cli.root import run
-from jupyter_tpu.commands import language
+from jupyter_tpu.terminal import language
 
 CATALOGUE = {
     "No Google Cloud project is set.": ["未设置 Google Cloud 项目。"],
@@ -83,9 +83,9 @@ def test_an_unknown_language_is_refused(capsys):
 def test_tables_have_translated_heads_and_states_and_what_programs_read_does_not(
     capsys, monkeypatch
 ):
-    from jupyter_tpu.commands.printing import print_json
-    from jupyter_tpu.commands.tables import state_text, table
-    from jupyter_tpu.commands.terminal import clean_output
+    from jupyter_tpu.terminal.printing import print_json
+    from jupyter_tpu.terminal.streams import clean_output
+    from jupyter_tpu.terminal.tables import state_text, table
 
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     with clean_output():

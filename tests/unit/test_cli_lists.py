@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.cli.root import tpu
-from jupyter_tpu.commands.grammar import CONTEXT, Command
-from jupyter_tpu.commands.printing import list_options, print_list
-from jupyter_tpu.commands.selection import parse_filter, path, sorted_by
 from jupyter_tpu.errors import InvalidInput
 from jupyter_tpu.fleet.models import TPU, Cost, Host, TPUList
 from jupyter_tpu.magics.grammar import line as magics
+from jupyter_tpu.terminal.grammar import CONTEXT, Command
+from jupyter_tpu.terminal.printing import list_options, print_list
+from jupyter_tpu.terminal.selection import parse_filter, path, sorted_by
 
 
 def node(name: str, **facts: Any) -> TPU:

@@ -10,8 +10,8 @@ import pytest
 
 from jupyter_tpu import tokens
 from jupyter_tpu.agent_token import AGENT_VARIABLE
-from jupyter_tpu.commands import terminal
-from jupyter_tpu.commands.terminal import CleanStream, write_plain
+from jupyter_tpu.terminal import streams as terminal
+from jupyter_tpu.terminal.streams import CleanStream, write_plain
 
 
 @pytest.fixture(autouse=True)

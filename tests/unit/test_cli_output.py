@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.commands.printing import note, print_json
-from jupyter_tpu.commands.questions import ask
 from jupyter_tpu.commands.scripts import as_text
-from jupyter_tpu.commands.tables import state_text, table
-from jupyter_tpu.commands.terminal import clean_console, clean_output, write_plain
 from jupyter_tpu.errors import TPUError
+from jupyter_tpu.terminal.printing import note, print_json
+from jupyter_tpu.terminal.questions import ask
+from jupyter_tpu.terminal.streams import clean_console, clean_output, write_plain
+from jupyter_tpu.terminal.tables import state_text, table
 from jupyter_tpu.wording import printable
 
 #: What a terminal obeys: colours, a title, the clipboard, other lines, text that is turned around.

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu import catalog
-from jupyter_tpu.cli import jsonc, main
-from jupyter_tpu.cli.vscode import inputs, merge, tasks
+from jupyter_tpu.cli import main
+from jupyter_tpu.commands import jsonc
+from jupyter_tpu.commands.vscode import inputs, merge, tasks
 
 TASKS = tasks()
 INPUTS = inputs()

@@ -10,11 +10,11 @@ from unittest.mock import AsyncMock
 import pytest
 from msgspec import structs
 
-from jupyter_tpu.commands import once
-from jupyter_tpu.commands.once import HeldTPU, OnceTPU, Wish
-from jupyter_tpu.commands.session import Session
+from jupyter_tpu.commands import once_tpu as once
+from jupyter_tpu.commands.once_tpu import HeldTPU, OnceTPU, Wish
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import TPU, Guard, Operation
+from jupyter_tpu.terminal.session import Session
 
 MADE = TPU(name="once-run", zone="us-west4-a", project="p", id="7", state="READY")  # type: ignore[arg-type]
 OPERATION = Operation(id="op", kind="create", tpu="once-run", zone="us-west4-a", state="done")

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.environment.exchange import peer_over
-from jupyter_tpu.environment.transfer import contents, part_file
-from jupyter_tpu.environment.transfer.messages import TransferFailure, failure
-from jupyter_tpu.environment.transfer.part_file import part_name
-from jupyter_tpu.fleet.files.copy_on_host import sender
-from jupyter_tpu.fleet.files.copy_on_host.receiver import Receiver
-from jupyter_tpu.fleet.files.copy_on_host.sender import Listing, send_file
+from jupyter_tpu.files.exchange import peer_over
+from jupyter_tpu.on_host.files import contents, part_file
+from jupyter_tpu.on_host.files.copy import sender
+from jupyter_tpu.on_host.files.copy.receiver import Receiver
+from jupyter_tpu.on_host.files.copy.sender import Listing, send_file
+from jupyter_tpu.on_host.files.messages import TransferFailure, failure
+from jupyter_tpu.on_host.files.part_file import part_name
 
 MIB = 1 << 20
 Copy = Callable[..., dict[str, Any]]

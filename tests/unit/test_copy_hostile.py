@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.environment.exchange import _work
-from jupyter_tpu.environment.on_host.tree import is_inside
-from jupyter_tpu.environment.transfer import messages
-from jupyter_tpu.environment.transfer.messages import Peer, Reports, TransferFailure
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.files.copy_on_host import receiver, sender
-from jupyter_tpu.fleet.files.copy_on_host.receiver import Receiver
-from jupyter_tpu.fleet.files.copy_on_host.sender import Listing
-from jupyter_tpu.fleet.files.copying import _error, copy_of, name_of
+from jupyter_tpu.files.copy.copying import _error, copy_of, name_of
+from jupyter_tpu.files.exchange import _work
+from jupyter_tpu.on_host.files import messages
+from jupyter_tpu.on_host.files.copy import receiver, sender
+from jupyter_tpu.on_host.files.copy.receiver import Receiver
+from jupyter_tpu.on_host.files.copy.sender import Listing
+from jupyter_tpu.on_host.files.messages import Peer, Reports, TransferFailure
+from jupyter_tpu.on_host.files.tree import is_inside
 
 FOLDER = [0, "", "dir", 0o755, 0, 0, ""]
 FILE = [0, "", "file", 0o644, 10**18, 2, ""]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from test_copy_both_ends import MIB, copy, tree
 
-from jupyter_tpu.environment.transfer import messages
-from jupyter_tpu.environment.transfer.messages import Peer
-from jupyter_tpu.fleet.files.copy_on_host import sender
+from jupyter_tpu.on_host.files import messages
+from jupyter_tpu.on_host.files.copy import sender
+from jupyter_tpu.on_host.files.messages import Peer
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from jupyter_tpu.environment import StepPlan
 from jupyter_tpu.fleet.core.changes import ChangeFeed
 from jupyter_tpu.fleet.core.known_operations import LOG_LINES, OperationProgress
 from jupyter_tpu.fleet.models import Change, Operation
+from jupyter_tpu.progress import StepPlan
 
 STEPS = [StepPlan("a", "First", 1), StepPlan("b", "Second", 3)]
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.cloud import NodeName
+from jupyter_tpu.environment.host_answers import ENVIRONMENTS
 from jupyter_tpu.environment.packages import uv_path
-from jupyter_tpu.environment.remote_call import ATTEMPTS, call
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
 from jupyter_tpu.links import HostName
+from jupyter_tpu.links.host_calls import ATTEMPTS
 from jupyter_tpu.ssh import CompletedCommand
 
 
@@ -42,7 +43,7 @@ class CutHost:
 
 async def reach(host: CutHost, attempts: int) -> tuple[Any, list[str]]:
     lines: list[str] = []
-    answer = await call(
+    answer = await ENVIRONMENTS.call(
         host,  # type: ignore[arg-type]
         "reach",
         log=lines.append,

@@ -20,9 +20,9 @@ from jupyter_tpu.environment.diagnosis import (
     ServiceAccount,
     diagnose,
 )
-from jupyter_tpu.environment.on_host.doctor import service_account
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Diagnosis
+from jupyter_tpu.on_host.environments.doctor import service_account
 
 EXPECTED = ExpectedTPU(
     name="my-tpu", zone="z", network="lab", emulated=False, chips_per_host=4, devices_per_host=4

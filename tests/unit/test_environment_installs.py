@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.environment.models import Locked
-from jupyter_tpu.environment.on_host import commands, packages, paths
+from jupyter_tpu.on_host.calls import paths
+from jupyter_tpu.on_host.environments import commands, packages
 
 NOTE = "  # --index-url "
 
@@ -120,10 +121,6 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path, indexes: str, monkeypatch: pytest.MonkeyPatch) -> Host:
-    folder = Path(commands.__file__).parent
-    package = commands.__package__
-    sources = {f"{package}.{file.stem}": file.read_text() for file in folder.glob("*.py")}
-    monkeypatch.setattr(sys.modules["__main__"], "sources", sources, raising=False)
     monkeypatch.setattr(paths, "ROOT", str(tmp_path / ".jupyter-tpu"))
     host = Host(tmp_path, indexes)
     for name in [name for name in os.environ if name.startswith(("UV_", "PIP_"))]:

@@ -15,8 +15,8 @@ import zlib
 from pathlib import Path
 
 import jupyter_tpu
-from jupyter_tpu.environment.on_host.virtualenv import install_jaxkit
 from jupyter_tpu.environment.requirements import jaxkit_sources
+from jupyter_tpu.on_host.environments.virtualenv import install_jaxkit
 
 VERSION = "from jupyter_tpu import jaxkit, __version__; print(__version__)"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.environment.on_host import chip_holders as module
-from jupyter_tpu.environment.on_host.chip_holders import delete_left_over, lock_file
+from jupyter_tpu.on_host.chips import holders as module
+from jupyter_tpu.on_host.chips.holders import delete_left_over, lock_file
 
 OTHER = 54321
 only_root = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to other users")

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
-from jupyter_tpu.environment.on_host.packages import (
+from jupyter_tpu.on_host.calls.protocol import HostError
+from jupyter_tpu.on_host.environments.packages import (
     REQUESTED,
     distributions,
     drop_incomplete,
     uv_pip,
 )
-from jupyter_tpu.environment.on_host.protocol import HostError
 
 
 def install(site: Path, name: str, *missing: str) -> Path:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.environment import EnvironmentSpec
-from jupyter_tpu.environment.on_host import paths
-from jupyter_tpu.environment.on_host.probe import pythons
-from jupyter_tpu.environment.on_host.virtualenv import create_venv
 from jupyter_tpu.environment.pythons import DOWNLOADED, choose, missing
 from jupyter_tpu.environment.requirements import requirements
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.on_host.calls import paths
+from jupyter_tpu.on_host.environments.probe import pythons
+from jupyter_tpu.on_host.environments.virtualenv import create_venv
 
 HOST = {"3.10.12": "/usr/bin/python3", "3.12.4": "/opt/12", "3.13.1": "/opt/13"}
 

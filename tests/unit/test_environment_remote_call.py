@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from project_host import ProjectHost
 
-from jupyter_tpu.environment import profiles
-from jupyter_tpu.environment.profiles import TracedKernel
-from jupyter_tpu.environment.remote_call import call
+from jupyter_tpu.environment.host_answers import ENVIRONMENTS
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.jobs import host_profiles as profiles
+from jupyter_tpu.fleet.jobs.host_profiles import TracedKernel
 from jupyter_tpu.ssh.command import CompletedCommand
 
 pytestmark = pytest.mark.asyncio
@@ -50,7 +50,7 @@ async def test_an_answer_that_is_none_is_one_clear_error(
     parts: list[float] = []
     host: Any = SayingHost(tmp_path / "h", answer)
     with pytest.raises(TPUError) as failed:
-        await call(host, "probe", log=lambda line: None, part=parts.append, timeout=5)
+        await ENVIRONMENTS.call(host, "probe", log=lambda line: None, part=parts.append, timeout=5)
     assert failed.value.reason is reason
     assert parts == []
 
@@ -98,7 +98,7 @@ async def test_a_memory_profile_that_is_none_is_one_clear_error(tmp_path: Path) 
 
 async def locked(folder: Path, answer: Any) -> Any:
     host: Any = SayingHost(folder / "h", json.dumps({"result": answer}))
-    return await call(host, "lock_packages", log=lambda line: None, timeout=5)
+    return await ENVIRONMENTS.call(host, "lock_packages", log=lambda line: None, timeout=5)
 
 
 async def test_versions_of_a_host_are_names_with_versions_or_addresses(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.environment import EnvironmentSpec, ExpectedHardware, HostSetup, plan
 from jupyter_tpu.environment.creation import take
 from jupyter_tpu.environment.host_work import HostWork, Probe
-from jupyter_tpu.environment.on_host.host_setup import _apt_error, setup_states
 from jupyter_tpu.environment.steps import steps_of
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet import EnvironmentDefaults
@@ -28,6 +27,7 @@ from jupyter_tpu.fleet.core.records import EnvironmentRecord
 from jupyter_tpu.fleet.environments.environment import merge_request
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
 from jupyter_tpu.links import HostName
+from jupyter_tpu.on_host.environments.host_setup import _apt_error, setup_states
 from jupyter_tpu.server.app import JupyterTPU
 from jupyter_tpu.ssh import CompletedCommand
 

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_tpu.agent.protocol.chips import chips
 from jupyter_tpu.environment.models import ExpectedHardware
-from jupyter_tpu.environment.on_host.chip_holders import hardware
 from jupyter_tpu.environment.verification import HostCheck, require_usable
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.on_host.agent.protocol.chips import chips
+from jupyter_tpu.on_host.chips.holders import hardware
 
 Host = Callable[..., HostCheck]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.files import write_atomically
+from jupyter_tpu.local_files import write_atomically
 
 
 def test_a_file_is_replaced_with_the_permissions_asked_for(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from project_host import ProjectHost
 
 from jupyter_tpu.bounds import inflate
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.files import contents_on_host
 from jupyter_tpu.fleet.files.contents import HostContents
 from jupyter_tpu.fleet.files.files import HostFiles
+from jupyter_tpu.on_host.files import requests
 from jupyter_tpu.ssh.address import HostAddress
 from jupyter_tpu.ssh.login_shell import CommandStart
 from jupyter_tpu.ssh.stream import CommandStream
@@ -142,7 +142,7 @@ async def test_an_upload_in_parts_does_not_write_what_others_put_in_its_place(
 
     def save(chunk: int) -> None:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=BytesIO(b"abc")))
-        contents_on_host.save(os.fsencode(shared / "file"), 3, chunk)
+        requests.save(os.fsencode(shared / "file"), 3, chunk)
 
     save(1)
     (part,) = shared.iterdir()

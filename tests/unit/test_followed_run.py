@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from waiting import eventually, until
 
-from jupyter_tpu.agent.protocol.run_client import SocketStream
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
 from jupyter_tpu.fleet.jobs import host_run
 from jupyter_tpu.fleet.jobs.host_run import FollowedRun
 from jupyter_tpu.links import HostName
+from jupyter_tpu.on_host.agent.protocol.run_client import SocketStream
 from jupyter_tpu.ssh.command import NotListening
 
 pytestmark = pytest.mark.asyncio

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.guard.activity import chips_compute
-from jupyter_tpu.agent.guard.decision import LONGEST_STEP, GuardDecision, GuardRule, Verdict
+from jupyter_tpu.on_host.agent.guard.activity import chips_compute
+from jupyter_tpu.on_host.agent.guard.decision import LONGEST_STEP, GuardDecision, GuardRule, Verdict
 
 HOUR = 3600.0
 START = 1_800_000_000.0

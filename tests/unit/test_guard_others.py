@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.guard.others import FRESH, Listener, Speaker
+from jupyter_tpu.on_host.agent.guard.others import FRESH, Listener, Speaker
 
 NO_REPORT = "host 1 (no report)"
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.daemon.guard_operations import GuardOperations
-from jupyter_tpu.agent.daemon.guard_process import GuardProcess
-from jupyter_tpu.agent.daemon.handlers import handlers
-from jupyter_tpu.agent.guard import files
-from jupyter_tpu.agent.guard.decision import Verdict
-from jupyter_tpu.agent.protocol.requests import NoteClientStop
+from jupyter_tpu.on_host.agent.daemon.guard_operations import GuardOperations
+from jupyter_tpu.on_host.agent.daemon.guard_process import GuardProcess
+from jupyter_tpu.on_host.agent.daemon.handlers import handlers
+from jupyter_tpu.on_host.agent.guard import files
+from jupyter_tpu.on_host.agent.guard.decision import Verdict
+from jupyter_tpu.on_host.agent.protocol.requests import NoteClientStop
 
 
 @pytest.mark.asyncio

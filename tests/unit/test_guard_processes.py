@@ -20,7 +20,7 @@ import pytest
 from ports import free_port
 from waiting import until
 
-from jupyter_tpu.agent.guard.processes import (
+from jupyter_tpu.on_host.agent.guard.processes import (
     Servers,
     Table,
     background_programs,

@@ -12,8 +12,6 @@ from unittest.mock import AsyncMock, MagicMock
 import pytest
 from core_parts import core_of
 
-from jupyter_tpu.agent.protocol import requests
-from jupyter_tpu.agent.protocol.declarations import Request
 from jupyter_tpu.cloud import Node, NodeName, NodeState, attached_name
 from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
@@ -23,6 +21,8 @@ from jupyter_tpu.fleet.jobs.guard_stops import GoogleEnds
 from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, Problem, RemoveGuard, SetGuard
 from jupyter_tpu.fleet.money.owners import TPUOwners
 from jupyter_tpu.links import HostName
+from jupyter_tpu.on_host.agent.protocol import requests
+from jupyter_tpu.on_host.agent.protocol.declarations import Request
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 DAY = "2099-01-01T00:00:00Z"

@@ -12,13 +12,13 @@ from core_parts import core_of
 from msgspec import structs
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState
-from jupyter_tpu.commands.tables import tpu_table
 from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.core.view import advice
 from jupyter_tpu.fleet.jobs.guard_stops import GuardStops
 from jupyter_tpu.fleet.models import TPU, Guard, GuardStop, TPUList
 from jupyter_tpu.fleet.models.core import timestamp
+from jupyter_tpu.terminal.tables import tpu_table
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 NODE = Node(name=NAME, id="7", type="v5litepod-8", state=NodeState.READY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,26 +12,36 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.agent.daemon.daemon import Daemon
-from jupyter_tpu.agent.protocol import requests
-from jupyter_tpu.agent.protocol.records import KeeperHello
-from jupyter_tpu.agent.protocol.requests import REQUESTS
+from jupyter_tpu import on_host
 from jupyter_tpu.cloud import NodeName
-from jupyter_tpu.environment import host_answers
-from jupyter_tpu.environment.on_host import chip_holders, profiles
-from jupyter_tpu.environment.on_host.main import CALLS
-from jupyter_tpu.environment.remote_call import call
+from jupyter_tpu.environment.host_answers import CHIPS, ENVIRONMENTS
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.files import sharing
 from jupyter_tpu.fleet.core.changes import ChangeFeed
+from jupyter_tpu.fleet.forwarding import tensorboard
+from jupyter_tpu.fleet.jobs import host_profiles
 from jupyter_tpu.fleet.models import Change, Kernel
+from jupyter_tpu.fleet.ray import hosts as ray
 from jupyter_tpu.kernels.attachment import keeper_event, kernel_info
 from jupyter_tpu.links import HostName
+from jupyter_tpu.on_host.agent.daemon.daemon import Daemon
+from jupyter_tpu.on_host.agent.protocol import requests
+from jupyter_tpu.on_host.agent.protocol.records import KeeperHello
+from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
 from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, kernels_dir
 from jupyter_tpu.ssh import CompletedCommand
 from jupyter_tpu.ssh.agent_answers import bounded, checked_record
 from jupyter_tpu.ssh.agent_client import AgentClient, AgentStream
 from jupyter_tpu.ssh.host_values import InvalidAnswer
 
+ON_HOST = Path(on_host.__file__).parent
+PROGRAMS = {
+    program.main: program
+    for program in (
+        ENVIRONMENTS, CHIPS, sharing.PROGRAM, host_profiles.PROGRAM, tensorboard.PROGRAM,
+        ray.STATE_PROGRAM,
+    )
+}  # fmt: skip
 HELLO = {"agent": "0123", "pid": 1, "run": "/home/u/.jupyter-tpu/run", "python": "3", "boot": "b"}
 JOB = {
     "id": "1a2b-1", "state": "running", "version": 1, "code": None, "cause": "", "paused": "",
@@ -90,9 +101,20 @@ def test_each_request_to_the_agent_is_handled_and_each_answer_has_bounds(tmp_pat
 
 
 def test_each_function_on_hosts_has_a_declared_answer() -> None:
-    functions = {*CALLS, *chip_holders.CALLS, *profiles.CALLS, "describe_machine"}
-    # The host asks itself for one, as root.
-    assert functions - {"visible_holders"} == set(host_answers.ANSWERS)
+    #: The host asks itself for one, as root, by the program that runs there already.
+    own = {"visible_holders"}
+    for main, program in PROGRAMS.items():
+        functions = set(importlib.import_module(f"jupyter_tpu.on_host.{main}").CALLS) - own
+        assert functions - set(CHIPS.answers) == set(program.answers) - set(CHIPS.answers)
+    assert own | set(CHIPS.answers) == set(
+        importlib.import_module("jupyter_tpu.on_host.chips.main").CALLS
+    )
+    serving = {
+        ".".join(path.relative_to(ON_HOST).with_suffix("").parts)
+        for path in ON_HOST.rglob("*.py")
+        if "serve(CALLS)" in path.read_text()
+    }
+    assert serving == set(PROGRAMS)
 
 
 # ---- the agent ----------------------------------------------------------------------------------
@@ -216,7 +238,8 @@ class AnsweringHost:
 
 async def answer_of(function: str, **payload: Any) -> Any:
     host: Any = AnsweringHost(json.dumps(payload))
-    return await call(host, function, log=lambda line: None, timeout=1)
+    [program] = [program for program in PROGRAMS.values() if function in program.answers]
+    return await program.call(host, function, log=lambda line: None, timeout=1)
 
 
 @pytest.mark.asyncio
@@ -255,7 +278,7 @@ async def test_progress_that_is_none_is_a_line_of_the_log(payload: Any) -> None:
     lines: list[str] = []
     host: Any = AnsweringHost(json.dumps(payload))
     with pytest.raises(TPUError, match="ended with status 0"):
-        await call(host, "get_uv", log=lines.append, timeout=1)
+        await ENVIRONMENTS.call(host, "get_uv", log=lines.append, timeout=1)
     assert lines == [f"host 0: {json.dumps(payload)}"]
 
 

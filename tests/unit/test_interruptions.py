@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.daemon.metadata import Announced
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.fleet.core.observer import ObservedState
 from jupyter_tpu.fleet.kernels.kernels import Interruptions
 from jupyter_tpu.links import HostName
+from jupyter_tpu.on_host.agent.daemon.metadata import Announced
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 

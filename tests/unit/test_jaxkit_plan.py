@@ -26,7 +26,8 @@ from jupyter_tpu.jaxkit.compile.layouts import (
     weight_spec,
 )
 from jupyter_tpu.jaxkit.compile.plan_plot import draw_plan
-from jupyter_tpu.jaxkit.compile.plan_table import PlanRow, TypePlan
+from jupyter_tpu.jaxkit.compile.plan_row import PlanRow
+from jupyter_tpu.jaxkit.compile.plan_table import TypePlan
 from jupyter_tpu.jaxkit.compile.planner import row_of
 from jupyter_tpu.jaxkit.compile.report import Collective, CompileReport
 from jupyter_tpu.jaxkit.compile.roofline import StepTime, StepWork, step_time

@@ -13,13 +13,12 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.metrics import protobuf
-from jupyter_tpu.cli.profile import profile
-from jupyter_tpu.commands.profiles import profile_text, untraced_lines
-from jupyter_tpu.environment.on_host import profiles as on_host
+from jupyter_tpu.commands.profile import profile, profile_text, untraced_lines
 from jupyter_tpu.errors import InvalidInput, Reason
 from jupyter_tpu.fleet.jobs.pprof import read_memory_profile
 from jupyter_tpu.fleet.models import MemoryLine, MemoryProfile, Problem, Profile, Trace
+from jupyter_tpu.on_host.agent.metrics import protobuf
+from jupyter_tpu.on_host.profiles import main as on_host
 
 CELL = "/tmp/ipykernel_1/7.py"
 CODE = """\

@@ -10,7 +10,7 @@ _PROGRAM = """
 import logging
 logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
 logging.getLogger("watchfiles").setLevel(logging.INFO)
-import jupyter_tpu.environment.file_sync, jupyter_tpu.kernels.provisioner
+import jupyter_tpu.files.sync, jupyter_tpu.kernels.provisioner
 import asyncssh.logging
 asyncssh.logging.logger.info("Requesting new SSH session")
 asyncssh.logging.logger.warning("a warning")

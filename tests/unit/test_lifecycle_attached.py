@@ -20,11 +20,11 @@ from jupyter_tpu.cloud import (
     NodeSpec,
     Target,
 )
-from jupyter_tpu.commands.attach_command import confirm_keys
-from jupyter_tpu.environment.on_host.machine import own_address
+from jupyter_tpu.commands.attach import confirm_keys
 from jupyter_tpu.errors import InvalidInput, TPUError
 from jupyter_tpu.fleet.lifecycle.attached import require_one_slice
 from jupyter_tpu.fleet.models import MachineHost
+from jupyter_tpu.on_host.chips.machine import own_address
 
 TIME = "2026-01-02T03:04:05Z"
 

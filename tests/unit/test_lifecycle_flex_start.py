@@ -10,12 +10,12 @@ from msgspec import structs
 
 from jupyter_tpu.cloud.errors import never_sent
 from jupyter_tpu.cloud.tpu.nodes import FLEX_START, parse_node
-from jupyter_tpu.commands.tables import tpu_table
-from jupyter_tpu.commands.times import local_time, run_text
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.checks import check_run
 from jupyter_tpu.fleet.models import TPU, CreateTPU, TPUList
 from jupyter_tpu.fleet.models.money import cost_of
+from jupyter_tpu.terminal.tables import tpu_table
+from jupyter_tpu.terminal.times import local_time, run_text
 
 
 def request(**options: Any) -> CreateTPU:

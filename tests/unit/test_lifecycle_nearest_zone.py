@@ -9,8 +9,8 @@ import pytest
 from test_money_interleavings import World, use_clock
 
 from jupyter_tpu import catalog
-from jupyter_tpu.cli import vscode
-from jupyter_tpu.cli.approval import approve_cost
+from jupyter_tpu.commands import vscode
+from jupyter_tpu.commands.approval import approve_cost
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.lifecycle.availability import Availability
 from jupyter_tpu.fleet.lifecycle.choices import another_zone

@@ -9,7 +9,6 @@ import pytest
 
 from jupyter_tpu.cloud.attached import attached_name
 from jupyter_tpu.cloud.models import Endpoint, Node, NodeName, NodeState, QueuedTPUs
-from jupyter_tpu.commands.tables import type_text
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.core.operation_records import OperationRecord
 from jupyter_tpu.fleet.core.view import TPUFacts, advice, connection, view_tpu
@@ -18,6 +17,7 @@ from jupyter_tpu.fleet.models import TPU, ConnectionState, Operation, Problem
 from jupyter_tpu.fleet.models.money import cost_of
 from jupyter_tpu.fleet.money.owners import UNKNOWN
 from jupyter_tpu.links import LinkState
+from jupyter_tpu.terminal.tables import type_text
 
 
 def shown(**changes: object) -> ConnectionState:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from waiting import until
 
-from jupyter_tpu.agent.protocol.requests import EndKernel
 from jupyter_tpu.errors import ConnectionLost
 from jupyter_tpu.links import end_orphans, register_owned
+from jupyter_tpu.on_host.agent.protocol.requests import EndKernel
 
 OWNER = """
 import sys

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.ssh.host_program import COMMAND, program
+from jupyter_tpu.on_host.packing import program
+from jupyter_tpu.ssh.host_program import COMMAND
 
 
 def set_up(home: Path, request: dict[str, Any]) -> str:
@@ -20,7 +21,7 @@ def set_up(home: Path, request: dict[str, Any]) -> str:
     done = subprocess.run(
         COMMAND,
         env={**os.environ, "HOME": str(home)},
-        input=program("links.pod_ssh_on_host") + json.dumps(request).encode(),
+        input=program("ssh.pod_keys") + json.dumps(request).encode(),
         capture_output=True,
         timeout=60,
         check=True,

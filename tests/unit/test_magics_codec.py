@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.magics.transfer import codec
+from jupyter_tpu.on_host.variables import codec
 
 Point = namedtuple("Point", "x y")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.commands.sentences import Sentences
+from jupyter_tpu.terminal.sentences import Sentences
 
 LOCALE = Path(__file__).parents[2] / "jupyter_tpu" / "locale"
 CELL = "%load_ext jupyter_tpu\n%tpu auto off\n%tpu run --help\n%tpu delet my-tpu"

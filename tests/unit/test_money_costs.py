@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from jupyter_tpu.cli.approval import approve_start
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState, Tier
-from jupyter_tpu.commands.costs import hourly, so_far
+from jupyter_tpu.commands.approval import approve_start
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.models import TPU, Cost
 from jupyter_tpu.fleet.models.money import cost_of, running_cost
 from jupyter_tpu.fleet.money.owners import RunTimes
+from jupyter_tpu.terminal.costs import hourly, so_far
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 CREATED = 1_800_000_000.0  # 2027-01-15T08:00:00Z

@@ -12,8 +12,7 @@ import pytest_asyncio
 from core_parts import core_of, nothing
 
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
-from jupyter_tpu.commands.costs import hourly
-from jupyter_tpu.commands.grant_group import grant_table
+from jupyter_tpu.commands.grant import grant_table
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.known_operations import Demand
 from jupyter_tpu.fleet.core.observer import ObservedState
@@ -23,6 +22,7 @@ from jupyter_tpu.fleet.money import pricing
 from jupyter_tpu.fleet.money.grants import Grants
 from jupyter_tpu.fleet.money.prices import Prices
 from jupyter_tpu.fleet.money.pricing import PriceDecision
+from jupyter_tpu.terminal.costs import hourly
 
 ZONE = "us-west4-a"
 TODAY = "2026-11-22"

@@ -173,6 +173,7 @@ class Server:
             EnvironmentDefaults(),
         )
         work: Any = SimpleNamespace(require_confirmation=nothing, shut_down_kernels=nothing)
+        jobs: Any = SimpleNamespace(take_over=lambda _: None, await_successor=lambda _: None)
         owners = TPUOwners()
         self.power = PowerService(core, work, grants, owners, GuardStops(core))
         self.operations = OperationService(core, grants)
@@ -180,7 +181,7 @@ class Server:
             with_parts(idle, shared=SimpleNamespace(reload=self._reload)),
             self.create,
             grants,
-            PreemptedTPUs(idle, self.power),
+            PreemptedTPUs(idle, self.power, jobs),
             SimpleNamespace(restore=nothing),  # type: ignore[arg-type]  # no TPU is replaced here
         )
         self.queued = QueuedService(core, self.create, owners)

@@ -14,7 +14,7 @@ SOURCES = Path(__file__).parents[2] / "labextension" / "src"
 @pytest.mark.parametrize(
     ("file", "constant", "rule"),
     [
-        ("lifecycle/names.ts", "NAME_PATTERN", models.TPUName),
+        ("model/names.ts", "NAME_PATTERN", models.TPUName),
         ("lifecycle/connectForm.ts", "ENVIRONMENT_PATTERN", models.EnvironmentName),
     ],
 )

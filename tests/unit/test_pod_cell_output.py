@@ -7,15 +7,15 @@ import re
 import tracemalloc
 from typing import Any
 
-from jupyter_tpu.agent.pod.cell_output import RESTART, CellOutput, Request
-from jupyter_tpu.agent.pod.clients import Clients
-from jupyter_tpu.agent.pod.direct_requests import DirectRequests
-from jupyter_tpu.agent.pod.folding import TABS
-from jupyter_tpu.agent.pod.pod_actions import Cell, Finish, Result
-from jupyter_tpu.agent.pod.positions import STILL_LOOKS
-from jupyter_tpu.agent.pod.relaying import Relay, parse
-from jupyter_tpu.agent.protocol.events import CONTROL, IOPUB
-from jupyter_tpu.agent.protocol.messages import MessageSigner
+from jupyter_tpu.on_host.agent.pod.cell_output import RESTART, CellOutput, Request
+from jupyter_tpu.on_host.agent.pod.clients import Clients
+from jupyter_tpu.on_host.agent.pod.direct_requests import DirectRequests
+from jupyter_tpu.on_host.agent.pod.folding import TABS
+from jupyter_tpu.on_host.agent.pod.pod_actions import Cell, Finish, Result
+from jupyter_tpu.on_host.agent.pod.positions import STILL_LOOKS
+from jupyter_tpu.on_host.agent.pod.relaying import Relay, parse
+from jupyter_tpu.on_host.agent.protocol.events import CONTROL, IOPUB
+from jupyter_tpu.on_host.agent.protocol.messages import MessageSigner
 
 
 class Shown:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from jupyter_tpu.agent.pod.host_names import Slices, host_ranges, parse_hosts
-from jupyter_tpu.agent.pod.pod_commands import command_of, parse_code
-from jupyter_tpu.agent.pod.slices import for_host, use_slices
+from jupyter_tpu.on_host.agent.pod.host_names import Slices, host_ranges, parse_hosts
+from jupyter_tpu.on_host.agent.pod.pod_commands import command_of, parse_code
+from jupyter_tpu.on_host.agent.pod.slices import for_host, use_slices
 
 MEMBER = {"python": "python", "env": {"A": "1"}, "cwd": "~"}
 

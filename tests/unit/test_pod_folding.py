@@ -8,8 +8,8 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.pod import folding
-from jupyter_tpu.agent.pod.folding import HEAD, TAIL, Transcript, bundle, differences
+from jupyter_tpu.on_host.agent.pod import folding
+from jupyter_tpu.on_host.agent.pod.folding import HEAD, TAIL, Transcript, bundle, differences
 
 
 def transcript(*pieces: str, name: str = "stdout") -> Transcript:

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from jupyter_tpu.agent.pod.hosts import Asked
-from jupyter_tpu.agent.pod.looks import Looks
+from jupyter_tpu.on_host.agent.pod.hosts import Asked
+from jupyter_tpu.on_host.agent.pod.looks import Looks
 
 
 class Hosts:

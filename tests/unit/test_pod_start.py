@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.keeper import pod_member
-from jupyter_tpu.agent.pod.pod_start import LIMITS, PodStart
+from jupyter_tpu.on_host.agent.keeper import pod_member
+from jupyter_tpu.on_host.agent.pod.pod_start import LIMITS, PodStart
 
 JOINED = {"jax": "0.10", "devices": 12, "local": 4, "processes": 3, "kind": "TPU v5"}
 REPORT = {"versions": {"Python": "3.11.2"}, "folder": "/home/me", "files": {}}

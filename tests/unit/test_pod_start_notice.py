@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_tpu.agent.pod.start_notice import StartNotice
+from jupyter_tpu.on_host.agent.pod.start_notice import StartNotice
 
 
 def test_cells_that_wait_show_what_for_and_nothing_is_left_of_it_when_the_hosts_run():

@@ -14,8 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from jupyter_tpu.agent.pod.host_names import host_ranges, parse_hosts
-from jupyter_tpu.agent.pod.pod_actions import (
+from jupyter_tpu.on_host.agent.pod.host_names import host_ranges, parse_hosts
+from jupyter_tpu.on_host.agent.pod.pod_actions import (
     Abort,
     Cell,
     Check,
@@ -27,7 +27,7 @@ from jupyter_tpu.agent.pod.pod_actions import (
     Result,
     Run,
 )
-from jupyter_tpu.agent.pod.pod_state import (
+from jupyter_tpu.on_host.agent.pod.pod_state import (
     CHECKING,
     GLANCE,
     GRACE,

@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "jupyter_tpu"
 
 #: Files that name this Python themselves: those that run on hosts, and those that say why.
-ON_HOSTS = ("agent/", "emulator/hosts/", "environment/on_host/", "ssh/install_agent_on_host.py")
+ON_HOSTS = ("on_host/", "emulator/hosts/")
 OTHERS = {
     "python_command.py": "makes the commands",
     "cli/proxy.py": "-I -S, for a program of the standard library only",

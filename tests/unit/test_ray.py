@@ -19,12 +19,12 @@ from waiting import until
 from jupyter_tpu.apps.mounts import Origin
 from jupyter_tpu.apps.reverse_proxy import ReverseProxy
 from jupyter_tpu.cloud import Endpoint, NodeName
-from jupyter_tpu.environment import ray
-from jupyter_tpu.environment.host_answers import RayNode, RayOnHost, RayState
-from jupyter_tpu.environment.on_host import ray_node
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet import ray as fleet_ray
 from jupyter_tpu.fleet.models import HostJob, Job, JobAttempt, Ray
+from jupyter_tpu.fleet.ray import hosts as ray
+from jupyter_tpu.fleet.ray import service as fleet_ray
+from jupyter_tpu.fleet.ray.hosts import RayNode, RayOnHost, RayState
+from jupyter_tpu.on_host.ray import node as ray_node
 
 #: Stands for Ray: says how it was started, writes the address file as Ray does, and waits.
 FAKE = """
@@ -41,7 +41,7 @@ time.sleep(1000)
 """
 PROGRAM = """
 import sys
-from jupyter_tpu.environment.on_host import ray_node
+from jupyter_tpu.on_host.ray import node as ray_node
 ray_node.ADDRESS_FILE = sys.argv[1]
 ray_node.PAUSE = 0
 ray_node.metadata.version = lambda name: "2.60.0"
@@ -292,7 +292,7 @@ def test_leftovers_of_a_failed_start_are_ended(tmp_path: Path, monkeypatch: Any)
     other = subprocess.Popen(["sleep", "1000"], env={"JUPYTER_TPU_KERNEL_FOLDER": "/other"})
     try:
         # In a child: this process has the mark only in its own copy of the environment.
-        code = "from jupyter_tpu.environment.on_host import ray_node; ray_node._end_leftovers()"
+        code = "from jupyter_tpu.on_host.ray import node; node._end_leftovers()"
         subprocess.run([sys.executable, "-c", code], check=True)
         assert left.wait(60) == -signal.SIGKILL
         assert other.poll() is None

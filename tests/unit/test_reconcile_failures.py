@@ -12,7 +12,6 @@ import pytest
 from core_parts import core_of
 from waiting import eventually
 
-from jupyter_tpu.agent.protocol.requests import GetStatus
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.changes import ChangeFeed
@@ -23,6 +22,7 @@ from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.reconcile import poller
 from jupyter_tpu.fleet.reconcile.poller import HostPoller
 from jupyter_tpu.links import HostName, LinkState
+from jupyter_tpu.on_host.agent.protocol.requests import GetStatus
 from jupyter_tpu.subscribers import Subscribers
 
 BAD, GOOD = NodeName("p", "us-west4-a", "bad"), NodeName("p", "us-west4-a", "good")

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from jupyter_tpu.agent.protocol.run_client import LONGEST, Refused, RunClient, SocketStream
+from jupyter_tpu.on_host.agent.protocol.run_client import LONGEST, Refused, RunClient, SocketStream
 
 pytestmark = pytest.mark.asyncio
 

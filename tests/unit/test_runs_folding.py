@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.commands.runs import HOLD, LONGEST, FoldedLines, summary
+from jupyter_tpu.commands.run_output import HOLD, LONGEST, FoldedLines, summary
 from jupyter_tpu.errors import InvalidInput, Reason
 from jupyter_tpu.fleet.core.host_numbers import host_numbers, host_ranges
 from jupyter_tpu.fleet.models import HostRun, Problem, Run

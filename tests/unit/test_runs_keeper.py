@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import eventually, until
 
-from jupyter_tpu.agent.daemon.handlers import OperationError, handlers
-from jupyter_tpu.agent.daemon.runs import Runs
-from jupyter_tpu.agent.protocol.paths import run_folder, run_socket
-from jupyter_tpu.agent.protocol.process_env import process_environment
-from jupyter_tpu.agent.protocol.processes import start_time
-from jupyter_tpu.agent.protocol.requests import REQUESTS
-from jupyter_tpu.agent.protocol.run_client import RunClient, SocketStream, encoded_order
-from jupyter_tpu.ssh.host_program import argument
+from jupyter_tpu.on_host.agent.daemon.handlers import OperationError, handlers
+from jupyter_tpu.on_host.agent.daemon.runs import Runs
+from jupyter_tpu.on_host.agent.protocol.paths import run_folder, run_socket
+from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
+from jupyter_tpu.on_host.agent.protocol.processes import start_time
+from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
+from jupyter_tpu.on_host.agent.protocol.run_client import RunClient, SocketStream, encoded_order
+from jupyter_tpu.on_host.packing import argument
 
 KEEPER = "agent.keeper.run_keeper"
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"

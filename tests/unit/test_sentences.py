@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.commands.sentences import Sentences, _template_of, _values_of
+from jupyter_tpu.terminal.sentences import Sentences, _template_of, _values_of
 
 TOP = Path(__file__).parents[2]
 sys.path.insert(0, str(TOP / "scripts"))
@@ -158,7 +158,7 @@ def test_the_panel_and_the_command_line_translate_alike(texts, tmp_path):
     module = tmp_path / "sentences.mjs"
     build = [
         "node_modules/.bin/esbuild",
-        "labextension/src/ui/sentences.ts",
+        "labextension/src/language/sentences.ts",
         "--format=esm",
         "--bundle",
     ]

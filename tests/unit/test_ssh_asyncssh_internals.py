@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from jupyter_tpu.ssh import asyncssh_internals, gcm_packets
 from jupyter_tpu.ssh.asyncssh_internals import INTERNALS
 from jupyter_tpu.ssh.transport import ChannelTransport
 
-PARTS = [(internal.owner, name) for internal in INTERNALS for name in internal.names]
+NAMES = {re.split(r"[:(]", part)[0] for internal in INTERNALS for part in internal.parts}
 SSH = Path(asyncssh_internals.__file__).parent
 
 
@@ -63,45 +63,36 @@ async def server():
         yield server
 
 
-@pytest.fixture(scope="module")
-def owners() -> dict[str, Any]:
-    """An object of each class of the list, from an open connection, and each module."""
-
-    async def collect() -> dict[str, Any]:
-        key = asyncssh.generate_private_key("ssh-ed25519")
-        listening = asyncssh.listen("127.0.0.1", 0, server_factory=Server, server_host_keys=[key])
-        async with listening as server, await connection(server) as ssh:
-            channel, _ = await ssh.create_connection(asyncssh.SSHTCPSession, "nowhere", 1)
-            encryption = getattr(ssh, "_send_encryption", None)
-            return {
-                "connection.SSHClientConnection": ssh,
-                "connection.SSHClientConnectionOptions": asyncssh.SSHClientConnectionOptions(),
-                "channel.SSHChannel": channel,
-                "encryption.GCMEncryption": encryption,
-                "crypto.cipher.GCMCipher": getattr(encryption, "_cipher", None),
-            }
-
-    objects = asyncio.run(collect())
-    for owner in {internal.owner for internal in INTERNALS} - objects.keys():
-        objects[owner] = importlib.import_module(f"asyncssh.{owner}")
-    return objects
+@pytest.mark.asyncio
+async def test_asyncssh_has_all_of_them():
+    assert await asyncssh_internals.missing_parts() == {}
 
 
-def test_asyncssh_has_all_of_them(owners):
-    assert [f"{owner}.{name}" for owner, name in PARTS if not hasattr(owners[owner], name)] == []
+@pytest.mark.parametrize(
+    ("part", "fits"),
+    [
+        ("count", True),
+        ("count: int", True),
+        ("count: str", False),
+        ("add(number)", True),
+        ("add(number, other)", False),
+        ("add(number, handler=)", False),
+        ("count()", False),
+        ("gone", False),
+    ],
+)
+def test_a_part_of_another_shape_counts_as_missing(part, fits):
+    class Thing:
+        count = 1
 
+        def add(self, number: int) -> None: ...
 
-def test_each_owner_is_a_class_of_that_name(owners):
-    for owner, thing in owners.items():
-        name = owner.rpartition(".")[2]
-        if name[0].isupper():
-            assert name in {parent.__name__ for parent in type(thing).__mro__}
+    assert asyncssh_internals._has(Thing(), part) == fits
 
 
 def test_no_other_private_part_is_used():
     """In the modules that handle asyncssh's objects, by the names these have there."""
     theirs = {"ssh", "_ssh", "channel", "_channel", "encryption", "cipher", "options", "config"}
-    listed = {name for _, name in PARTS}
     for path in (*SSH.glob("*.py"), *(SSH.parent / "links").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Attribute) or not node.attr.startswith("_"):
@@ -109,7 +100,7 @@ def test_no_other_private_part_is_used():
             of = node.value
             holder = of.attr if isinstance(of, ast.Attribute) else getattr(of, "id", "")
             if holder in theirs:
-                assert node.attr in listed, f"{path.name} uses {holder}.{node.attr}"
+                assert node.attr in NAMES, f"{path.name} uses {holder}.{node.attr}"
                 assert path.name in ("asyncssh_internals.py", "gcm_packets.py")
 
 

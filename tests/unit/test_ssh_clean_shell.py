@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.cli.ssh import _runs_no_shell
+from jupyter_tpu.commands.ssh import _runs_no_shell
 from jupyter_tpu.ssh.clean_shell import clean_shell
 
 #: A library that does not exist: the system's loader says so, and goes on.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jupyter_tpu.environment.file_sync.mirrors import Mirrors
+from jupyter_tpu.files.sync.mirrors import Mirrors
 from jupyter_tpu.subscribers import Subscribers
 
 

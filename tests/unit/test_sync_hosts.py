@@ -11,7 +11,8 @@ import pytest
 from project_host import ProjectHost
 from waiting import eventually
 
-from jupyter_tpu.environment.file_sync import (
+from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
+from jupyter_tpu.files.sync import (
     Bases,
     HostOutcome,
     LocalProject,
@@ -20,11 +21,10 @@ from jupyter_tpu.environment.file_sync import (
     pull,
     push,
 )
-from jupyter_tpu.environment.file_sync.ignore import ProjectRules
-from jupyter_tpu.environment.file_sync.remote import RemoteProject
-from jupyter_tpu.environment.on_host import changes
-from jupyter_tpu.environment.on_host.tree import hash_file
-from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
+from jupyter_tpu.files.sync.ignore import ProjectRules
+from jupyter_tpu.files.sync.remote import RemoteProject
+from jupyter_tpu.on_host.files import changes
+from jupyter_tpu.on_host.files.tree import hash_file
 
 pytestmark = pytest.mark.asyncio
 
@@ -306,7 +306,7 @@ async def test_a_target_that_changes_after_the_comparison_is_not_overwritten(
     write(syncs.here, a="1", b="1")
     await syncs.push()
     write(syncs.here, a="2", b="2")
-    signatures = "jupyter_tpu.environment.file_sync.remote.RemoteProject.signatures"
+    signatures = "jupyter_tpu.files.sync.remote.RemoteProject.signatures"
 
     async def meanwhile(*_: Any) -> dict:
         write(syncs.there(), a="there")
@@ -328,7 +328,7 @@ async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(
         write(syncs.here, a="22")
         before(*arguments)
 
-    monkeypatch.setattr("jupyter_tpu.environment.file_sync.remote.send_contents", meanwhile)
+    monkeypatch.setattr("jupyter_tpu.files.sync.remote.send_contents", meanwhile)
     outcome = (await syncs.push()).hosts[0]
     assert outcome.refused == [("a", "it was changed while it was sent")]
     assert content(syncs.there()) == {"b": "1"}
@@ -339,7 +339,7 @@ async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(
 async def test_a_line_that_breaks_in_the_middle_costs_only_that_host_and_what_was_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_tpu.environment.file_sync.sync.RELAY_FROM", 1 << 40)
+    monkeypatch.setattr("jupyter_tpu.files.sync.sync.RELAY_FROM", 1 << 40)
     syncs = Syncs(tmp_path, 2)
     for index in range(8):
         (syncs.here / f"f{index}").write_bytes(os.urandom(MIB // 2))
@@ -423,7 +423,7 @@ def with_fault(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     import json
     import zlib
 
-    from jupyter_tpu.environment.file_sync import remote
+    from jupyter_tpu.files.sync import remote
 
     def faulty(main: str) -> bytes:
         first, *others = json.loads(zlib.decompress(real(main).partition(b"\n")[2])).items()

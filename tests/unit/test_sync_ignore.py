@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.environment.file_sync.ignore import ProjectRules
-from jupyter_tpu.environment.on_host.tree import Rules
+from jupyter_tpu.files.sync.ignore import ProjectRules
+from jupyter_tpu.on_host.files.tree import Rules
 
 NAMES = (
     "secret", "secret ", "secret\r", " secret", "secret\t", "a\x0cb", "a", "b", "x\u2028y", "x",

@@ -11,9 +11,9 @@ from project_host import ProjectHost
 from test_sync_hosts import MIB, Syncs, write
 from waiting import eventually
 
-from jupyter_tpu.environment.file_sync import sync
-from jupyter_tpu.environment.file_sync.remote import RemoteProject
 from jupyter_tpu.errors import Reason
+from jupyter_tpu.files.sync import sync
+from jupyter_tpu.files.sync.remote import RemoteProject
 
 pytestmark = pytest.mark.asyncio
 
@@ -178,7 +178,7 @@ async def test_a_host_does_not_choose_what_another_one_gets(
     lying += "'size': 0, 'expected': None}]}))"
 
     def pod_command(host: ProjectHost, argv: Any) -> list[str]:
-        from jupyter_tpu.agent.protocol.login_shell import OUTPUT_MARK
+        from jupyter_tpu.on_host.agent.protocol.login_shell import OUTPUT_MARK
 
         return ["python3", "-c", f"import sys; sys.stdout.write({OUTPUT_MARK.decode()!r}); {lying}"]
 

@@ -10,7 +10,7 @@ import pytest
 from project_host import ProjectHost
 
 from jupyter_tpu.cloud import NodeName
-from jupyter_tpu.environment.file_sync import Mirrors, ProjectLocation
+from jupyter_tpu.files.sync import Mirrors, ProjectLocation
 from jupyter_tpu.fleet.files import sync
 
 NAME = NodeName("p", "z", "my-tpu")

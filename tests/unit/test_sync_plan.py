@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.environment.file_sync.plan import Conflict, make_plan
+from jupyter_tpu.files.sync.plan import Conflict, make_plan
 
 #: Few paths and few states, so that all combinations come up.
 trees = st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["file 1", "file 2", "link 3"]))

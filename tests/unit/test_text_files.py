@@ -9,15 +9,15 @@ from typing import Any
 import click
 import pytest
 
-from jupyter_tpu.commands.connection import Content, content_options
-from jupyter_tpu.commands.field_options import read_text
-from jupyter_tpu.commands.grammar import Command
-from jupyter_tpu.commands.jobs import variables
+from jupyter_tpu.commands.job_text import variables
 from jupyter_tpu.environment.requirement_lines import check_requirement_lines, is_local
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.checks import check_environment
 from jupyter_tpu.fleet.lifecycle.defaults import EnvironmentDefaults
 from jupyter_tpu.fleet.models import ConnectTPU
+from jupyter_tpu.terminal.environment_options import Content, content_options
+from jupyter_tpu.terminal.field_options import read_text
+from jupyter_tpu.terminal.grammar import Command
 
 MARKS = {"utf-8-sig": b"", "utf-16": b"", "utf-16-be": b"\xfe\xff"}
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from jupyter_tpu import tokens
-from jupyter_tpu.commands.tokens import token as command
+from jupyter_tpu.commands.token import token as command
 from jupyter_tpu.errors import InvalidInput, TPUError
 from jupyter_tpu.paths import data_dir
 

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.environment.exchange import peer_over
-from jupyter_tpu.environment.relay import Relay
-from jupyter_tpu.environment.transfer import contents
-from jupyter_tpu.environment.transfer.messages import CHUNK, Peer, TransferFailure
-from jupyter_tpu.environment.transfer.part_file import Folder, part_name
+from jupyter_tpu.files.exchange import peer_over
+from jupyter_tpu.files.relay import Relay
+from jupyter_tpu.on_host.files import contents
+from jupyter_tpu.on_host.files.messages import CHUNK, Peer, TransferFailure
+from jupyter_tpu.on_host.files.part_file import Folder, part_name
 
 MIB = 1 << 20
 

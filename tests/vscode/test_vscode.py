@@ -51,7 +51,9 @@ def test_the_server_is_started_and_a_tpu_is_created_and_deleted_after_questions(
     expect(window.toasts.filter(has_text="Connected from-vscode")).to_be_visible()
     assert len(jupyter_servers(variables)) == 1
     window.act("from-vscode", "Delete")
-    expect(window.dialog).to_contain_text("Everything on its disk will be lost.")
+    expect(window.dialog).to_contain_text(
+        "This permanently deletes the TPU in us-central1-a, its disk"
+    )
     window.dialog.get_by_role("button", name="Delete").click()
     expect(window.row("from-vscode")).to_have_count(0)
 

@@ -115,7 +115,7 @@ def test_tensorboard_of_a_host_opens_in_the_browser(
     window.expand(tpu)
     expect(window.row("TensorBoard")).to_contain_text("open")
     window.act("TensorBoard", "Close")
-    expect(window.dialog).to_contain_text("TensorBoard is ended on the host.")
+    expect(window.dialog).to_contain_text("TensorBoard stops on the host.")
     window.dialog.get_by_role("button", name="Close", exact=True).click()
     expect(window.row("TensorBoard")).to_have_count(0)
 

@@ -3,7 +3,7 @@
 import type { Jupyter, JupyterServer } from '@vscode/jupyter-extension';
 import * as vscode from 'vscode';
 
-import { trans } from '../../labextension/src/ui/translation';
+import { trans } from '../../labextension/src/language/translation';
 import { explanation } from './explanation';
 import { Session } from './session';
 

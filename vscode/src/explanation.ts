@@ -1,6 +1,6 @@
 // Why there is no server, and what to do, in a sentence or two.
 
-import { inLanguage, trans } from '../../labextension/src/ui/translation';
+import { inLanguage, trans } from '../../labextension/src/language/translation';
 import { Session } from './session';
 
 export function explanation({ message, python, state }: Session): string {

@@ -2,11 +2,11 @@
 
 import * as vscode from 'vscode';
 
-import { operationTitle } from '../../labextension/src/operations/operationLabels';
+import { trans } from '../../labextension/src/language/translation';
+import { operationTitle } from '../../labextension/src/model/operationLabels';
 import { IOperation } from '../../labextension/src/rest/api';
 import { Failure } from '../../labextension/src/rest/failure';
-import { failureLine } from '../../labextension/src/ui/failures';
-import { trans } from '../../labextension/src/ui/translation';
+import { failureLine } from '../../labextension/src/rest/failureText';
 import { Collection, JUPYTER_EXTENSION } from './collection';
 import { Commands } from './commands/context';
 import { createTPU, startHunt } from './commands/create';

@@ -5,7 +5,7 @@ import * as vscode from 'vscode';
 import {
   loadCatalogue,
   translationLoaded
-} from '../../labextension/src/ui/translation';
+} from '../../labextension/src/language/translation';
 
 /** Resolves when all that is shown, also what the server says, is in VS Code's language. */
 export async function loadLanguage(): Promise<void> {

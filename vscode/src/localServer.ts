@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 
-import { trans } from '../../labextension/src/ui/translation';
+import { trans } from '../../labextension/src/language/translation';
 import { IServer } from './client';
 
 /**

@@ -1,32 +1,33 @@
 // What the tree shows, without VS Code: nodes with labels, and what a command on one is about.
 
+import { portLabel } from '../../labextension/src/forwarding/portLabels';
+import { guardLabel } from '../../labextension/src/guard/guardLabels';
 import {
   attemptPlace,
   attemptState,
   huntOutlook
 } from '../../labextension/src/hunts/huntLabels';
 import { jobState } from '../../labextension/src/jobs/jobLabels';
-import { isOver } from '../../labextension/src/jobs/jobModel';
-import { guardLabel } from '../../labextension/src/guard/guardLabels';
 import {
   holderLabel,
   kernelCountLabel,
   kernelName,
   kernelStateLabel
 } from '../../labextension/src/kernels/kernelLabels';
-import { portLabel } from '../../labextension/src/forwarding/portLabels';
+import { Tone, trans } from '../../labextension/src/language/translation';
 import { availableActions } from '../../labextension/src/model/availableActions';
-import { isOf, keyOf, Resources } from '../../labextension/src/model/resources';
-import { hourlyCost } from '../../labextension/src/money/costLabels';
+import { isOver } from '../../labextension/src/model/jobs';
 import {
   currentStep,
   operationTitle
-} from '../../labextension/src/operations/operationLabels';
+} from '../../labextension/src/model/operationLabels';
+import { isOf, Resources } from '../../labextension/src/model/resources';
 import {
   linkLabel,
   maintenanceText,
   tpuStatus
-} from '../../labextension/src/panel/tpuLabels';
+} from '../../labextension/src/model/tpuLabels';
+import { hourlyCost } from '../../labextension/src/money/costLabels';
 import {
   IApp,
   IHunt,
@@ -37,7 +38,7 @@ import {
   ITPU,
   ITunnel
 } from '../../labextension/src/rest/api';
-import { Tone, trans } from '../../labextension/src/ui/translation';
+import { keyOf } from '../../labextension/src/rest/tpuRef';
 import type { State } from './session';
 
 export interface INode {
@@ -129,7 +130,7 @@ function tpuNode(tpu: ITPU, resources: Resources, now: Date): INode {
   const price = tpu.state === 'READY' && tpu.cost.usd_per_hour !== 0;
   return {
     id: key,
-    label: tpu.name,
+    label: resources.nameOf(tpu),
     description: [
       status.label,
       tpu.type,

@@ -1,8 +1,8 @@
 // The server of this window: which one it is, and what it says of TPUs.
 
-import { Synchronizer } from '../../labextension/src/model/synchronizer';
 import { Resources } from '../../labextension/src/model/resources';
-import { Store } from '../../labextension/src/ui/observable';
+import { Synchronizer } from '../../labextension/src/model/synchronizer';
+import { Store } from '../../labextension/src/state/observable';
 import { IServer, NodeClient } from './client';
 import { EventFeed } from './eventFeed';
 import { Finding, findServer } from './localServer';

@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 
 import * as vscode from 'vscode';
 
-import { trans } from '../../labextension/src/ui/translation';
+import { trans } from '../../labextension/src/language/translation';
 import { IServer } from './client';
 import { IInterpreter, interpreters } from './interpreters';
 import { output } from './localServer';

@@ -2,8 +2,8 @@
 
 import * as vscode from 'vscode';
 
-import { keyOf } from '../../labextension/src/model/resources';
-import { Tone } from '../../labextension/src/ui/translation';
+import { Tone } from '../../labextension/src/language/translation';
+import { keyOf } from '../../labextension/src/rest/tpuRef';
 import { INode, remedyNodes, rootNodes } from './nodes';
 import { Session } from './session';
 

@@ -4,16 +4,16 @@ import {
   anOperation,
   connectedTPU
 } from '../../labextension/src/__tests__/server';
-import { Resources } from '../../labextension/src/model/resources';
-import { StoredIds } from '../../labextension/src/model/storedIds';
-import { ITPU } from '../../labextension/src/rest/api';
-import { failureOf } from '../../labextension/src/rest/failure';
 import {
   language,
   loadCatalogue,
   trans,
   translationLoaded
-} from '../../labextension/src/ui/translation';
+} from '../../labextension/src/language/translation';
+import { Resources } from '../../labextension/src/model/resources';
+import { ITPU } from '../../labextension/src/rest/api';
+import { failureOf } from '../../labextension/src/rest/failure';
+import { StoredIds } from '../../labextension/src/state/storedIds';
 import { explanation } from '../src/explanation';
 import { remedyNodes, rootNodes, summary } from '../src/nodes';
 import { Session } from '../src/session';

@@ -9,8 +9,8 @@ import {
   connectedTPU
 } from '../../labextension/src/__tests__/server';
 import { Resources } from '../../labextension/src/model/resources';
-import { StoredIds } from '../../labextension/src/model/storedIds';
 import { IHunt, IOperation, ITPU } from '../../labextension/src/rest/api';
+import { StoredIds } from '../../labextension/src/state/storedIds';
 import { nameOf, remedyNodes, rootNodes, summary } from '../src/nodes';
 import { State } from '../src/session';
 

@@ -17,7 +17,7 @@ from aiohttp import web
 from ..engine import Engine
 from ..model import api_errors
 from ..model.instance_records import InstanceRecord
-from ..model.notices import QUIET, publishes
+from ..model.notices import QUIET
 from ..model.records import NodeRecord
 from ..state_folder import EmulatorToken
 from .messages import SCOPE
@@ -149,7 +149,7 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
         if node is None or request.headers.get("Metadata-Flavor") != "Google":
             raise web.HTTPForbidden
         namespace, key = request.match_info["namespace"], request.match_info["key"]
-        if isinstance(node, InstanceRecord) and not publishes(engine.model, node):
+        if isinstance(node, InstanceRecord) and not engine.model.publishes(node):
             raise web.HTTPForbidden
         node.hosts[worker].published[f"{namespace}/{key}"] = await request.text()
         return web.Response()

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from ...files import write_atomically
+from ...local_files import write_atomically
 from ..engine import Engine
 from ..model import api_errors
 from ..state_folder import EmulatorToken

@@ -11,10 +11,10 @@ from aiohttp import web
 from ..engine import Engine
 from ..instances import InstanceEngine
 from ..model import api_errors
+from ..model.guest_attributes import published
 from ..model.instance_records import ComputeOperation, InstanceRecord
 from ..model.instances import check_zone, fingerprint
 from ..model.machine_types import compute_zones
-from ..model.notices import published, publishes
 from ..model.operations import rfc3339
 from .compute_calls import ComputeCalls, body_of
 from .compute_operations import ROOT, full_link, link, page, shown
@@ -94,7 +94,7 @@ def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -
     async def guest_attributes(request: web.Request) -> web.Response:
         instance, query = find(request), request.query.get("queryPath", "")
         items = published(model.faults, instance, instance.host, query)
-        if not items or not publishes(model, instance):
+        if not items or not model.publishes(instance):
             raise api_errors.ApiError(
                 api_errors.NOT_FOUND,
                 f"The resource '{query}' of type 'Guest Attribute' was not found.",

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from ...errors import InvalidInput
-from ...files import write_atomically
+from ...local_files import write_atomically
 from .spec import HostSpec
 
 SUDOERS = "google-sudoers"

@@ -24,10 +24,10 @@ from . import api_errors
 from .addresses import Addresses
 from .compute_operations import ComputeOperations
 from .faults import Fault, Faults
+from .guest_attributes import published
 from .host_profile import missing_features
 from .limits import Limits
 from .networks import EmulatedNetworks
-from .notices import published
 from .operations import Operations, rfc3339
 from .os_login import OsLogin
 from .records import (
@@ -363,6 +363,12 @@ class Model:
         ]
 
     # ---- faults ---------------------------------------------------------------------------------
+
+    def publishes(self, node: NodeRecord) -> bool:
+        """Whether an instance's or its project's metadata switches guest attributes on."""
+        key = "enable-guest-attributes"
+        value = node.metadata.get(key, self.project_metadata.get(node.project, {}).get(key, ""))
+        return value.lower() == "true"
 
     def add_fault(self, fault: Fault) -> Fault:
         fault.id = f"{self._chance.getrandbits(32):08x}"

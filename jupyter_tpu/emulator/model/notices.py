@@ -1,5 +1,4 @@
-"""What the metadata servers of hosts have: guest attributes, and Google's announcements that it is
-about to stop the host.
+"""What the metadata servers of hosts say when Google is about to stop the host.
 
 Not saved: an emulator that is started again has forgotten it, with what was about to happen.
 Source: cloud.google.com/compute/docs/metadata/getting-live-migration-notice, and
@@ -10,13 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Literal
-
-from .faults import Faults
-from .records import HostRecord, NodeRecord
-
-if TYPE_CHECKING:
-    from .model import Model
+from typing import Literal
 
 #: The keys under ``instance/``, and their values while nothing is announced.
 QUIET = {"maintenance-event": "NONE", "preempted": "FALSE"}
@@ -61,29 +54,3 @@ class Notices:
                 while self.get(node_id, key) == known and not self._closed:
                     await self._changed.wait()
         return self.get(node_id, key)
-
-
-Item = tuple[str, str, str]  # namespace, key, value
-
-
-def published(faults: Faults, node: NodeRecord, host: HostRecord, query: str) -> list[Item]:
-    """Those of *host* that *query* asks for: "namespace/" or "namespace/key"; "" for all."""
-    items = [("hostkeys", kind, value) for kind, value in sorted(host.host_keys.items())]
-    if host.host_keys:  # it has run
-        items.append(("vm", "hostname", host.hostname))
-        is_first = host is node.own_hosts[0]
-        port = (faults.proxy_port(node.name, node.path) if is_first else 0) or host.port
-        if port != 22:
-            items.append(("ssh", "port", str(port)))
-    for path, value in host.published.items():
-        namespace, _, key = path.partition("/")
-        items.append((namespace, key, value))
-    namespace, _, key = query.partition("/")
-    return [item for item in items if namespace in ("", item[0]) and key in ("", item[1])]
-
-
-def publishes(model: Model, node: NodeRecord) -> bool:
-    """Whether an instance's or its project's metadata switches guest attributes on."""
-    project = model.project_metadata.get(node.project, {})
-    value = node.metadata.get("enable-guest-attributes", project.get("enable-guest-attributes", ""))
-    return value.lower() == "true"

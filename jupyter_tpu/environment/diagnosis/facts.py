@@ -25,7 +25,7 @@ class ServiceAccount(Struct, frozen=True, kw_only=True):
 
 
 class HostFacts(Struct, frozen=True, kw_only=True):
-    """What a host says about itself; see ``on_host.doctor.examine``."""
+    """What a host says about itself; see ``on_host.environments.doctor.examine``."""
 
     hardware: Hardware
     disks: list[Disk]

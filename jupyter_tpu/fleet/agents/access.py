@@ -15,8 +15,8 @@ from msgspec import NODEFAULT, Struct, structs
 
 from ...cloud import NodeName
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.agent_files import check_folder, open_destination, open_path
 from ..core.core import Core
-from ..files.agent_files import check_folder, open_destination, open_path
 from ..models import AGENT, ConnectTPU, CopyFiles, PlanTPU, SyncProject
 from ..money.ledger import Ledger
 from .plans import PlanService

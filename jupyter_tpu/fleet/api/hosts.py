@@ -124,6 +124,9 @@ class DoctorAPI(Protocol):
         Changes nothing. What can't be asked is a finding, too.
         """
 
+    async def log(self, query: models.OwnLogQuery | None = None) -> models.OwnLog:
+        """What jupyter-tpu itself has done: its links, operations, hunts, guards and kernels."""
+
     async def check(self, ref: str) -> models.Diagnosis:
         """Checks all hosts at once, and JAX in each environment; changes nothing.
 

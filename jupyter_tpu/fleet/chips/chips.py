@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ... import environment
-from ...agent.protocol import requests
-from ...agent.protocol.chosen_chips import chip_variables, group_sizes, groups, is_known
-from ...agent.protocol.records import Kernel as KernelReport
-from ...agent.protocol.records import Owner
 from ...cloud import Node, NodeName
 from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
+from ...on_host.agent.protocol import requests
+from ...on_host.agent.protocol.chosen_chips import chip_variables, group_sizes, groups, is_known
+from ...on_host.agent.protocol.records import Kernel as KernelReport
+from ...on_host.agent.protocol.records import Owner
 from ...ssh.agent_answers import owners_by_pid
 from ..core.core import Core
 from ..core.host_numbers import host_numbers

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from msgspec import convert
 
-from ...agent.protocol import requests
 from ...cloud import Node, NodeName, is_attached
 from ...concurrency import gather_or_cancel
 from ...errors import TPUError
 from ...links import HostName, LinkState
+from ...on_host.agent.protocol import requests
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..models import ChipBooking, ChipLoad, HostLoad, LoadQuery, LoadSample, Problem, TPULoad

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from ...agent.protocol.declarations import Answer, Request
 from ...cloud import Cloud, NodeName, is_emulated
 from ...environment import single_host_variables
 from ...errors import Reason, TPUError
 from ...kernel_place import KernelPlace
 from ...links import HostName, Link, Links, LinkState
+from ...on_host.agent.protocol.declarations import Answer, Request
 from ...subscribers import Subscribers
 from ..kernelspecs import KernelSpecRegistry
 from .desired import DesiredState

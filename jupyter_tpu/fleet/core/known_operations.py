@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from ...cloud import NodeName
 from ...cloud.models import Tier
-from ...environment import StepPlan
 from ...errors import Reason, TPUError
+from ...own_log import happened
+from ...progress import StepPlan
 from ..models import CreateTPU, Operation, Problem, Step
 from ..models.core import known_type, timestamp
 from ..models.operation_kinds import KINDS
@@ -29,7 +30,7 @@ LOG_LINES = 1000
 class OperationProgress:
     """Writes into an :class:`Operation`; *changed* is called after each change.
 
-    It is what ``environment.ProgressReporter`` asks for, too.
+    It is what ``progress.ProgressReporter`` asks for, too.
     """
 
     def __init__(self, operation: Operation, changed: Callable[[], None]) -> None:
@@ -159,7 +160,8 @@ class RunningOperation:
         self.task: asyncio.Task[None] | None = None
         self.carry_out: CarryOut | None = None  # None: the task is cancelled
         self.requests: set[OperationRequest] = set()  # that were carried out, or have begun to be
-        self.saved: object = None  # the states that were last saved
+        #: The states that were last saved: its own, and those of its steps.
+        self._saved: tuple[str, tuple[str, ...]] = "", ()
         self.accepted = asyncio.Event()  # it is on disk, or was refused
         self.refused: TPUError | None = None  # why it could not be saved, and so never ran
 
@@ -167,6 +169,37 @@ class RunningOperation:
     def name(self) -> NodeName:
         """The TPU that it is about now: a hunt goes from zone to zone."""
         return self.record.name
+
+    def has_new_states(self) -> bool:
+        """Whether it has other states than when this was last asked; the log gets the steps'."""
+        operation = self.record.operation
+        _, before = self._saved
+        states = operation.state, tuple(step.state for step in operation.steps)
+        if states == self._saved:
+            return False
+        self._saved = states
+        for number, step in enumerate(operation.steps):
+            if step.state != (before[number] if number < len(before) else "waiting"):
+                note_transition(self.record, f"step {step.title!r}: {step.state}")
+        return True
+
+
+def cancelled() -> Problem:
+    return Problem(message="Cancelled.", reason=Reason.CANCELLED)
+
+
+def note_transition(
+    record: OperationRecord, what: str, problem: Problem | TPUError | None = None
+) -> None:
+    """For the log."""
+    operation = record.operation
+    why = f". {problem.message}" if problem is not None else ""
+    happened(
+        f"Operation {operation.kind} {what}{why}",
+        tpu=operation.tpu,
+        operation=operation.id,
+        costs=KINDS[operation.kind].costs,
+    )
 
 
 class Demand(Struct, frozen=True, kw_only=True):

@@ -26,11 +26,12 @@ from .known_operations import (
     RunningOperation,
     Save,
     Work,
+    cancelled,
+    note_transition,
 )
 from .operation_records import OperationContent, OperationRecord, OperationRequest
 
 log = logging.getLogger(__name__)
-
 
 Resume = Callable[[OperationRecord], None]
 Can = Callable[[OperationRecord], bool]
@@ -124,6 +125,7 @@ class OperationRunner:
         running.carry_out = carry_out
         self.known.running[operation.id] = running  # from now on the TPU is not idle
         self.known.others.pop(operation.id, None)
+        note_transition(record, "begins" if save is not None else "is carried out by this process")
         running.task = asyncio.create_task(
             self._run(running, work, save), name=f"tpu-{operation.kind}"
         )
@@ -204,6 +206,7 @@ class OperationRunner:
     def _carry_out(self, running: RunningOperation, request: OperationRequest) -> None:
         if request in running.requests:
             return
+        note_transition(running.record, f"is asked to {request.replace('-', ' ')}")
         running.requests.add(request)
         if running.carry_out is not None:
             running.carry_out(request)
@@ -225,7 +228,7 @@ class OperationRunner:
         for name, record in list(self.known.resumable.items()):
             if record.operation.id == id:
                 del self.known.resumable[name]
-                self._mark_ended(record, "cancelled", _cancelled())
+                self._mark_ended(record, "cancelled", cancelled())
 
     async def cancel_connects(self, name: NodeName, patience: float) -> None:
         """Cancels what installs something on a TPU, and what begins when that has ended; waits
@@ -265,6 +268,7 @@ class OperationRunner:
             if KINDS[operation.kind].needs_record:
                 self._store.drop_operation(operation.id)  # it may have been written all the same
                 running.refused = error
+                note_transition(running.record, "is refused", error)
                 return False
             operation.log.append(f"{error} This continues, but only while this process runs.")
         return True
@@ -272,9 +276,7 @@ class OperationRunner:
     def _progressed(self, running: RunningOperation) -> None:
         """Saves it at each step; log lines between are not saved one by one."""
         operation = running.record.operation
-        states = (operation.state, tuple(step.state for step in operation.steps))
-        if states != running.saved:
-            running.saved = states
+        if running.has_new_states():
             self._store.save_operation(running.record)
         self._changed(operation.id, running.name)
 
@@ -288,7 +290,7 @@ class OperationRunner:
         if self.closing:
             return  # it stays "running" in the file: the next process sees that this one ended
         if task.cancelled() or isinstance(task.exception(), OperationCancelled):
-            self._mark_ended(running.record, "cancelled", _cancelled())
+            self._mark_ended(running.record, "cancelled", cancelled())
         elif (error := task.exception()) is None:
             operation.progress = 1.0
             self._mark_ended(running.record, "done", None)
@@ -363,6 +365,7 @@ class OperationRunner:
         """
         mine = await self._store.take_over_operation(record, self._lease.id)
         if mine is not None:
+            note_transition(record, "is taken over")
             self.known.elsewhere.pop(record.operation.id, None)
             self.known.others[mine.operation.id] = mine.operation
         return mine
@@ -424,6 +427,7 @@ class OperationRunner:
         operation.ended = timestamp()
         operation.problem = problem
         operation.message = problem.message if problem is not None else "Done"
+        note_transition(record, f"has ended: {state}", problem)
         self.known.others[operation.id] = operation
         self.known.elsewhere.pop(operation.id, None)
         if save:
@@ -441,7 +445,3 @@ class OperationRunner:
         """Stops all of them without undoing anything; the next process can resume them."""
         self.closing = True
         await cancel_all(r.task for r in self.known.running.values() if r.task is not None)
-
-
-def _cancelled() -> Problem:
-    return Problem(message="Cancelled.", reason=Reason.CANCELLED)

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from ...errors import Reason, TPUError
-from ...files import try_lock, write_atomically
+from ...local_files import try_lock, write_atomically
 from ...paths import private_dir
 from ..models import EnvironmentLock
 

@@ -15,6 +15,7 @@ from ...concurrency import gather_or_cancel
 from ...environment import FoundPython, FoundPythons, existing_pythons
 from ...errors import Reason, TPUError
 from ...links import HostName, Link
+from ...progress import StepPlan
 from ..core.connections import ANSWER, HostConnections
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
@@ -26,14 +27,14 @@ from ..models.core import known_type, timestamp
 #: How long the links may take to come up; a TPU that just became ready needs a while. Seconds.
 LINKS_UP = 180.0
 
-LINKS = environment.StepPlan("links", "Connect to the hosts", 8)
+LINKS = StepPlan("links", "Connect to the hosts", 8)
 
 
-def steps(request: ConnectTPU) -> list[environment.StepPlan]:
+def steps(request: ConnectTPU) -> list[StepPlan]:
     """The steps of `create_environment`."""
     existing = request.python_path is not None
     own = environment.existing_pythons.STEPS if existing else environment.plan(request)
-    return [environment.StepPlan("key", "SSH key", 1), LINKS, *own]
+    return [StepPlan("key", "SSH key", 1), LINKS, *own]
 
 
 async def create_environment(

@@ -118,9 +118,7 @@ class EnvironmentService:
         checks.check_names(request.remove)
         if not request.add and not request.remove:
             raise InvalidInput("No package was given.", "Name one, such as einops.")
-        for requirement in request.remove:
-            if packages.name_of(requirement) in packages.REQUIRED:
-                raise InvalidInput(f"{requirement} can't be removed: kernels on TPUs need it.")
+        _check_removable(request.remove)
         record = self._require(name, environment, changeable=True)
 
         async def work(progress: OperationProgress) -> None:
@@ -361,3 +359,9 @@ def _not_ready(name: NodeName, environment: str) -> TPUError:
         Reason.CONFLICT,
         "Connect again to complete it, or remove it.",
     )
+
+
+def _check_removable(names: Sequence[str]) -> None:
+    for name in names:
+        if packages.name_of(name) in packages.REQUIRED:
+            raise InvalidInput(f"{name} can't be removed: kernels on TPUs need it.")

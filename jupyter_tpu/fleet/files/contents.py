@@ -1,7 +1,7 @@
 """Files and folders of a host as Jupyter's contents API has them, for JupyterLab's file browser.
 
-A small program runs on the host for each request (`contents_on_host`). Paths begin at the root
-folder, without its slash.
+A small program runs on the host for each request (`on_host.files.requests`). Paths begin at the
+root folder, without its slash.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import msgspec
 from msgspec import Meta
 
-from ...environment.file_errors import file_error
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.errors import file_error
 from ...links import HostName, Link
-from ...ssh.host_program import COMMAND, program
+from ...on_host.files.requests import LISTED, OPENED
+from ...on_host.packing import program
+from ...ssh.host_program import COMMAND
 from ...ssh.host_values import Count, InvalidAnswer, Line, Text, Timestamp, Word, decoded
 from ...ssh.host_values import checked as checked_answer
 from ...ssh.stream import decode_answer
 from ..core.core import Core
 from ..core.host_numbers import host_number
 from ..models import Contents, CreateContents, RenameContents, SaveContents
-from .contents_on_host import LISTED, OPENED
 from .files import PROGRAM, HostFiles
 
 #: Without its first slash. The file browser makes the path of a tab from it.

@@ -1,7 +1,7 @@
 """Single files of a host: what they are, and their content, both ways.
 
-A small program runs on the host for each request (`contents_on_host`), over the connection for bulk
-data. It writes to another name first, and renames when the file is whole.
+A small program runs on the host for each request (`on_host.files.requests`), over the connection
+for bulk data. It writes to another name first, and renames when the file is whole.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, NotRequired, TypedDict
 
-from ...environment.file_errors import file_error
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.errors import file_error
 from ...links import Link
-from ...ssh.host_program import argument
+from ...on_host.packing import argument
 from ...ssh.host_values import Count, InvalidAnswer, Text, Word, checked
 from ...ssh.stream import CommandStream, decode_answer
 from ..models import HostFile
 
 #: Also of `contents`.
-PROGRAM = "fleet.files.contents_on_host"
+PROGRAM = "files.requests"
 
 
 class FileAnswer(TypedDict):

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from ...cloud import Node
-from ...environment import StepPlan, sharing
-from ...environment.remote_call import call
-from ...environment.sharing import Client, Share, SharingHost, Step
 from ...errors import InvalidInput, Reason, TPUError, error_for
+from ...files import sharing
+from ...files.sharing import Client, Share, SharingHost, Step
 from ...links import HostName
+from ...progress import StepPlan
 from ...wording import other_hosts
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
@@ -288,7 +288,7 @@ class ShareService:
             own = {"steps": plans[host]} if plans is not None else arguments
             log = _logger(progress, host)
             try:
-                answer = await call(link, function, log=log, timeout=timeout, **own)
+                answer = await sharing.PROGRAM.call(link, function, log=log, timeout=timeout, **own)
             except TPUError as error:
                 # Who shows it names the TPU, too.
                 message = error.message.removeprefix(f"On host {host.host}: ")

@@ -11,8 +11,9 @@ import msgspec
 from msgspec import structs
 
 from ...cloud import Node, NodeName
-from ...environment import file_sync
-from ...environment.file_sync import (
+from ...errors import InvalidInput, Reason, TPUError, error_for
+from ...files import sync as file_sync
+from ...files.sync import (
     Bases,
     HostOutcome,
     LocalProject,
@@ -23,7 +24,6 @@ from ...environment.file_sync import (
     default_mirrors,
     retry_after,
 )
-from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import HostName, no_such_host
 from ...wording import count, hosts_text, other_hosts, phrase, size_text
 from ..core.checks import another_node

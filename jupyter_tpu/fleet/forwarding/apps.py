@@ -13,14 +13,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ...cloud import Node, NodeName
-from ...environment import StepPlan, tensorboard
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Link, LinkState
+from ...progress import StepPlan
 from ..core.core import Core
 from ..core.host_numbers import check_host
 from ..core.known_operations import OperationProgress
 from ..models import App, AppVisit, OpenApp, OpenTensorBoard, Operation, Problem, VisitApp
 from ..models.core import timestamp, validated
+from . import tensorboard
 from .tunnels import COUNT_EVERY, ForwardedPort, check_host_port
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from ..core.core import Core
 from ..core.known_operations import OperationProgress
 from ..core.operation_records import AwaitedTPU, Belongings, Deletion, HuntRecord, OperationRecord
 from ..jobs.guard import Guards
+from ..jobs.jobs import JobService
 from ..lifecycle.belongings import RunningWork, TPUBelongings
 from ..lifecycle.node_options import STARTUP_SCRIPT
 from ..lifecycle.power import PowerService
@@ -45,7 +46,9 @@ LOOK = 5.0
 class PreemptedTPUs:
     """The TPUs that hunts wait for."""
 
-    def __init__(self, core: Core, power: PowerService) -> None:
+    def __init__(self, core: Core, power: PowerService, jobs: JobService) -> None:
+        self.take_over_jobs = jobs.take_over
+        self._jobs = jobs
         self._cloud = core.cloud
         self._observer = core.observer
         self._desired = core.desired
@@ -141,6 +144,7 @@ class PreemptedTPUs:
         if not awaited.taken:
             if not awaited.replace:
                 progress.log(f"Google ended {name.node} ({node.state})")
+                self._jobs.await_successor(name)
             if hunt.request.tpu.connect is None and name in self._desired.connected:
                 tpu = structs.replace(hunt.request.tpu, connect=self._connection(name))
                 hunt.request = structs.replace(hunt.request, tpu=tpu)

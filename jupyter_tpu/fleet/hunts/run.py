@@ -13,6 +13,7 @@ from msgspec import structs
 from ...clock import SET, Clock
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
+from ...own_log import happened
 from ...wording import first_sentence
 from ..core.known_operations import OperationCancelled, OperationProgress
 from ..core.operation_records import (
@@ -139,6 +140,7 @@ class HuntRun:
         name = record.name
         progress.log(f"{name.node} is READY in {name.zone}")
         await self._create.warn_of_twin(name, request.api or "tpu", progress)
+        self._preempted.take_over_jobs(name)
         if hunt.belongings is not None:
             await self._restore_safely(name, hunt.belongings, progress)
         self._create.follow_up(name, request, node_id, record.own_job, hunt.belongings)
@@ -191,6 +193,7 @@ class HuntRun:
             unattended=hunt.waits(candidate),
         )
         hunt.attempts = [*hunt.attempts, attempt][-HISTORY:]
+        self._note(attempt)
         request = request_of(hunt.request, candidate)
         progress.log(f"Attempt {attempt.number}: {_doing(attempt)}")
         progress.set_message(_doing(attempt))
@@ -276,6 +279,18 @@ class HuntRun:
         attempt.state = state
         attempt.ended = timestamp()
         attempt.problem = Problem.of(error) if error is not None else None
+        self._note(attempt)
+
+    def _note(self, attempt: HuntAttempt) -> None:
+        """The state of an attempt, for the log."""
+        why = f". {attempt.problem.message}" if attempt.problem is not None else ""
+        happened(
+            f"Hunt, attempt {attempt.number} ({attempt.type} in {attempt.zone}, {attempt.tier}): "
+            f"{attempt.state}{why}",
+            tpu=self._record.name.node,
+            operation=self._record.operation.id,
+            costs=True,
+        )
 
     async def _wait(self, step: Wait, progress: OperationProgress) -> None:
         message = self._outlook(step)

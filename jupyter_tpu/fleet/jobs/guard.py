@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 from msgspec import convert, structs
 
-from ...agent.protocol import requests
-from ...agent.protocol.declarations import Request
 from ...catalog import API
 from ...cloud import Node, NodeName, Tier, is_attached
 from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
+from ...on_host.agent.protocol import requests
+from ...on_host.agent.protocol.declarations import Request
 from ..core.connections import ANSWER
 from ..core.core import Core
 from ..models import (

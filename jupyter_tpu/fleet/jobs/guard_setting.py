@@ -12,8 +12,8 @@ from msgspec import structs
 
 from ...backoff import POLLING, Backoff
 from ...cloud import Node, NodeName, NodeState
-from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
+from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import OperationProgress

@@ -17,6 +17,7 @@ from msgspec import structs
 
 from ...cloud import Cloud, Node, NodeName, NodeState
 from ...errors import Reason, TPUError
+from ...own_log import happened
 from ..core.core import Core
 from ..core.observer import Observer
 from ..core.records import GuardRecord
@@ -95,13 +96,33 @@ class GuardStops:
         return [(name, record.node_id) for name, record in self._records.items()]
 
     def _save(self, name: NodeName, record: GuardRecord) -> None:
+        before = self._records.get(name)
+        if before is None or _outline(before) != _outline(record):
+            note = f"{_outline(before)} → " if before is not None else ""
+            happened(f"Guard: {note}{_outline(record)}", tpu=name.node, costs=True)
         self._records[name] = record
         self._store.save_guard(name, record)
         self._changed(name)
 
     def _forget(self, name: NodeName) -> None:
         if self._records.pop(name, None) is not None:
+            happened("Guard: none", tpu=name.node, costs=True)
             self._store.drop_guard(name)
+
+
+def _outline(record: GuardRecord) -> str:
+    """What it is about to do, or has done, in words."""
+    words = ["set"]
+    if (guard := record.guard) is not None:
+        limits = {"idle": guard.idle, "cost": guard.max_cost, "until": guard.until}
+        shown = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit)
+        words = [f"{guard.phase}, will {guard.action} ({shown})"]
+        words += [guard.problem.message] if guard.problem is not None else []
+    if record.stop is not None:
+        words.append(f"has stopped the TPU ({record.stop.reason or 'reason not known'})")
+    if record.down:
+        words.append("the TPU is stopped")
+    return ", ".join(words)
 
 
 def _stop_of(guard: Guard, heard: float, now: float) -> GuardStop | None:

@@ -1,8 +1,9 @@
 """A command on one host, followed over its link until it has ended.
 
-The process that owns it there, its keeper (`agent.keeper.run_keeper`), is started by the agent, if
-that runs: a short command takes one request. If not, it is started over SSH: a command needs no
-agent. What takes longer is asked for at the keeper's socket, and again after each loss of the link.
+The process that owns it there, its keeper (`on_host.agent.keeper.run_keeper`), is started by the
+agent, if that runs: a short command takes one request. If not, it is started over SSH: a command
+needs no agent. What takes longer is asked for at the keeper's socket, and again after each loss of
+the link.
 """
 
 from __future__ import annotations
@@ -14,20 +15,27 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ...agent.protocol import requests
-from ...agent.protocol.paths import run_socket
-from ...agent.protocol.records import RunEnd
-from ...agent.protocol.run_client import WAIT, Refused, RunClient, SocketStream, encoded_order
 from ...errors import ConnectionLost, Reason, TPUError
 from ...links import HostName, Link
+from ...on_host.agent.protocol import requests
+from ...on_host.agent.protocol.paths import run_socket
+from ...on_host.agent.protocol.records import RunEnd
+from ...on_host.agent.protocol.run_client import (
+    WAIT,
+    Refused,
+    RunClient,
+    SocketStream,
+    encoded_order,
+)
+from ...on_host.packing import argument
 from ...ssh.agent_answers import checked_record
-from ...ssh.host_program import argument
 from ...ssh.host_values import InvalidAnswer
 from ..core.connections import HostConnections
 from ..models import HostRun, Problem
 
 log = logging.getLogger(__name__)
 
+_KEEPER = "agent.keeper.run_keeper"
 #: Seconds in which the link must be up, and the keeper must answer.
 REACH = 60.0
 #: Seconds without a connection after which the keeper ends a command, and the wait for it here.
@@ -183,7 +191,12 @@ class FollowedRun:
         """Has it started; its first output, if the agent does that. Can be called again."""
         if self._daemon is not None or (link.has_agent and not self._tried):
             return await self._start_by_agent(link)
-        words = ["sh", "-c", 'exec python3 -I -S -c "$0"', argument("agent.keeper.run_keeper")]
+        words = [
+            "sh",
+            "-c",
+            'exec python3 -I -S -c "$0"',
+            argument("agent.keeper.run_keeper"),
+        ]
         keeper = RunClient(await self._program.enter_async_context(link.stream(words)))
         again, self._tried = self._tried, True
         try:
@@ -200,7 +213,8 @@ class FollowedRun:
             self._tried = again
             if refusal.what == "place":
                 return await self._start_by_agent(link)
-            message = f"The folder {self._order.cwd} does not exist on the host."
+            cwd = self._order.cwd
+            message = f"The folder {cwd} does not exist on the host."
             raise TPUError(message, Reason.NO_FOLDER) from None
         except (ConnectionError, TimeoutError) as error:
             await self._program.aclose()

@@ -18,14 +18,14 @@ from typing import Any
 
 from msgspec import structs
 
-from ...agent.protocol import requests
-from ...agent.protocol.declarations import Answer, Request
-from ...agent.protocol.records import Job as JobReport
-from ...cloud import NodeName, NodeState
+from ...cloud import Node, NodeName, NodeState
 from ...concurrency import cancel_all, gather_or_cancel
 from ...environment import single_host_variables
 from ...errors import Reason, TPUError
 from ...links import HostName
+from ...on_host.agent.protocol import requests
+from ...on_host.agent.protocol.declarations import Answer, Request
+from ...on_host.agent.protocol.records import Job as JobReport
 from ...tokens import passed_variables
 from ..core.connections import ANSWER, HostConnections
 from ..core.desired import DesiredState
@@ -259,10 +259,7 @@ class JobFollower:
         node = self._observed.node(record.name)
         alone = len(record.hosts) == 1
         own = single_host_variables(len(node.endpoints)) if alone and node is not None else {}
-        environments = self._desired.environments(record.name)
-        python = ""
-        if request.environment in environments:
-            python = environments[request.environment].host_python
+        python = self._python(record, node)
         tokens = await asyncio.to_thread(passed_variables, agents=request.who == AGENT)
         where = {"JUPYTER_TPU_HOST": str(host)}
         if node is not None:
@@ -277,6 +274,28 @@ class JobFollower:
             python=python,
         )
         return await self.request(record.name, host, order)
+
+    def _python(self, record: JobRecord, node: Node | None) -> str:
+        """The Python of its environment; "" if it has none. Raises UNAVAILABLE while a TPU that was
+        created again does not have that environment.
+        """
+        name = record.request.environment or ""
+        environment = self._desired.environments(record.name).get(name)
+        if (
+            name
+            and record.attempts[-1].number > 1
+            and (
+                environment is None
+                or environment.environment.state != "ready"
+                or (node is not None and environment.node_id != node.id)
+            )
+        ):
+            raise TPUError(
+                f"{record.tpu} does not have the environment {name} yet.",
+                Reason.UNAVAILABLE,
+                "The job starts when the environment is ready.",
+            )
+        return environment.host_python if environment is not None else ""
 
     def _update(self, id: str, attempt: int, host: int, **fields: Any) -> None:
         if self._records.update(id, attempt, host, **fields):

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from ...agent.protocol import requests
 from ...cloud import NodeName
 from ...concurrency import gather_or_cancel
-from ...environment.file_sync import default_mirrors
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.sync import default_mirrors
 from ...links import HostName
+from ...on_host.agent.protocol import requests
 from ..core.connections import ANSWER
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
@@ -208,6 +208,24 @@ class JobService:
         for record in self._records.all():
             if record.name == name and not (record.taken and record.request.restart_with_tpu):
                 self._records.drop(record.id)
+
+    def await_successor(self, name: NodeName) -> None:
+        """The TPU was preempted, and another one takes its place: its jobs that start again wait
+        for that one.
+        """
+        for record in self._records.all():
+            if record.name == name and record.request.restart_with_tpu and not is_final(record):
+                self._records.change(record.id, lambda record: setattr(record, "taken", True))
+
+    def take_over(self, name: NodeName) -> None:
+        """The TPU takes the place of one that was preempted, perhaps in another zone: the jobs that
+        wait for it are its own.
+        """
+        for record in self._records.all():
+            waits = record.taken and record.request.restart_with_tpu
+            if waits and structs.replace(record.name, zone=name.zone) == name:
+                self._records.change(record.id, lambda record: setattr(record, "zone", name.zone))
+        self.follower.wake()
 
     # ---- the loop ----
 

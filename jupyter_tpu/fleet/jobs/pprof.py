@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from ...agent.metrics import protobuf
 from ...bounds import inflate
 from ...errors import InvalidInput
+from ...on_host.agent.metrics import protobuf
 from ..models import MemoryLine, MemoryProfile
 
 #: Longest profile, not compressed, bytes.
 LARGEST = 256 << 20
 #: Folders of Python, of what is installed, and of our agent; the other lines are the user's.
 _LIBRARY = re.compile(
-    r"[/\\]((site|dist)-packages|lib[/\\]python3[^/\\]*|jupyter_tpu_agent)[/\\]|^<|^$"
+    r"[/\\]((site|dist)-packages|lib[/\\]python3[^/\\]*|jupyter_tpu_(agent|on_host))[/\\]|^<|^$"
 )
 #: Deepest tree: a recursive program's is cut.
 _DEPTH = 60

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ...cloud import Node
-from ...environment.file_sync import default_mirrors
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.sync import default_mirrors
 from ...links import HostName
 from ...tokens import passed_variables
 from ..core.connections import HostConnections

@@ -10,12 +10,12 @@ from typing import Any
 
 from msgspec import convert
 
-from ...agent.protocol import requests
-from ...agent.protocol.records import Kernel as KernelReport
 from ...cloud import Node, NodeName, NodeState
 from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostGone, HostName
+from ...on_host.agent.protocol import requests
+from ...on_host.agent.protocol.records import Kernel as KernelReport
 from ...ssh.host_values import InvalidAnswer
 from ..core.changes import ChangeFeed
 from ..core.connections import ANSWER

@@ -18,12 +18,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...agent.protocol import requests
-from ...agent.protocol.requests import PodAddress
 from ...cloud import Node, NodeName
 from ...environment import single_host_variables
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import LinkState
+from ...on_host.agent.protocol import requests
+from ...on_host.agent.protocol.requests import PodAddress
 from ..core.core import Core
 from ..core.records import EnvironmentRecord
 from ..models import AddSlicesKernel, KeepWarm, SlicesKernel, WarmKernel

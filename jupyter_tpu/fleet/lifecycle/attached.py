@@ -22,9 +22,9 @@ from ...cloud import (
     is_attached,
 )
 from ...concurrency import gather_failures, gather_or_cancel
-from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...links import HostName, host_alias, read_host_number
+from ...progress import StepPlan
 from ...retired import refuse_tpu_node_address
 from ...ssh import user_host
 from ...wording import count, other_hosts
@@ -241,7 +241,7 @@ def _chips_text(chips: Sequence[str]) -> str:
 
 
 class _ConnectedHost:
-    """A :class:`~jupyter_tpu.environment.RemoteHost` without a link: there is none yet."""
+    """A :class:`~jupyter_tpu.links.remote_host.RemoteHost` without a link: there is none yet."""
 
     def __init__(self, host: HostName, connection: ssh.Connection) -> None:
         self.host = host

@@ -7,8 +7,9 @@ import asyncio
 from msgspec import structs
 
 from ...cloud import Node, NodeName, without_chips
-from ...environment import StepPlan, is_unattended
+from ...environment import is_unattended
 from ...errors import Reason, TPUError
+from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import OperationProgress

@@ -12,8 +12,8 @@ from msgspec import structs
 from ...catalog import API, API_NAMES
 from ...cloud import NodeName, NodeSpec
 from ...cloud.models import DISK_GB, LONGEST_WAIT
-from ...environment import StepPlan
 from ...errors import Reason, TPUError
+from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import (

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from ...cloud import NodeName
 from ...environment import GuardRules, HostSetup, UnattendedStart, startup_script
 from ...errors import InvalidInput
-from ...files import read_text
+from ...local_files import read_text
 from ...ssh.keys import user_name
 from ..core.checks import check_environment
 from ..core.core import Core

@@ -6,8 +6,8 @@ import asyncio
 
 from ...backoff import POLLING
 from ...cloud import NodeName, NodeState, check_ours
-from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
+from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import OperationProgress

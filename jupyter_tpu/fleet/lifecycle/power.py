@@ -8,12 +8,12 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from ...agent.protocol.requests import NoteClientStop
 from ...backoff import POLLING
 from ...clock import uptime
 from ...cloud import Node, NodeName, NodeState, check_ours
-from ...environment import StepPlan
 from ...errors import Reason, TPUError
+from ...on_host.agent.protocol.requests import NoteClientStop
+from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import CarryOut, Demand, OperationProgress, Work

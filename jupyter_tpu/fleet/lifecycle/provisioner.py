@@ -16,6 +16,7 @@ from ...clock import Clock
 from ...cloud import Cloud, NodeSpec, NodeState, QueuedSpec, QueuedState, QueuedTPUs
 from ...cloud.errors import never_sent
 from ...errors import Reason, TPUError
+from ...own_log import happened
 from ..core.known_operations import OperationProgress
 from ..core.observer import Observer
 from ..core.operation_records import NodeClaim, OperationRecord, OperationRequest
@@ -109,9 +110,21 @@ class Provisioner(ABC, Generic[Spec]):
                 return step
             if step is not NextCall.DELETE and await self._pause(provisioning.pause):
                 continue  # something else is wanted now: there may be something else to ask
+            before = _outline(provisioning.claim)
             await self._ask(step)
+            self._note(step, before)
             self._report(progress)
             self._runner.save_soon(self._record)
+
+    def _note(self, step: NextCall, before: str) -> None:
+        """For the log, if the claim is another one than *before*."""
+        if (after := _outline(self._provisioning.claim)) != before:
+            happened(
+                f"Claim, after asking Google ({step.value}): {before} → {after}",
+                tpu=self._name.node,
+                operation=self._record.operation.id,
+                costs=step in (NextCall.CREATE, NextCall.DELETE),
+            )
 
     def _report(self, progress: OperationProgress) -> None:
         claim, problem = self._provisioning.claim, self._provisioning.problem
@@ -244,6 +257,22 @@ class Provisioner(ABC, Generic[Spec]):
             provisioning.create_ended(status.error)
         else:
             provisioning.delete_ended(status.error)
+
+
+def _outline(claim: NodeClaim) -> str:
+    """How far it is, in words."""
+    states = {
+        "in doubt": claim.in_doubt,
+        "being created": claim.creating,
+        "seen": claim.node_id,
+        "being deleted": claim.deleting,
+        "withdrawn": claim.withdrawing,
+        "given up": claim.given_up,
+        f"failed: {claim.failure.message if claim.failure else ''}": claim.failure,
+        f"refused: {claim.refusal.message if claim.refusal else ''}": claim.refusal,
+    }
+    words = [word for word, holds in states.items() if holds]
+    return f"{claim.want} ({', '.join(words) or ('sent' if claim.sent else 'not sent')})"
 
 
 class NodeProvisioner(Provisioner[NodeSpec]):

@@ -18,8 +18,8 @@ from msgspec import structs
 from ... import cloud
 from ...backoff import POLLING
 from ...cloud import Cloud, Node, NodeName, QueuedSpec, QueuedState
-from ...environment import StepPlan
 from ...errors import InvalidInput, Reason, TPUError
+from ...progress import StepPlan
 from ..core.core import Core
 from ..core.known_operations import CarryOut, OperationCancelled, OperationProgress, Work
 from ..core.operation_records import (

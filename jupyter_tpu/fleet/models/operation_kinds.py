@@ -41,6 +41,8 @@ class OperationKind(Struct, frozen=True, kw_only=True):
     needs_record: bool = False
     #: Whether it changes something at Google.
     at_google: bool = True
+    #: Whether it begins or ends what costs money.
+    costs: bool = False
     #: Who continues one whose process has ended, if it has no claim on a thing at Google: a server,
     #: while a command shows it as interrupted ("") or as running ("server"); or any process, since
     #: it ends what costs money ("any").
@@ -57,6 +59,7 @@ KINDS = {
     for kind in (
         OperationKind(
             name="create",
+            costs=True,
             running="Creating {}",
             done="Created {}",
             cancelled="Creating {} was cancelled",
@@ -67,6 +70,7 @@ KINDS = {
         ),
         OperationKind(
             name="hunt",
+            costs=True,
             running="Hunting for {}",
             done="Found capacity and created {}",
             cancelled="The hunt for {} was stopped",
@@ -81,6 +85,7 @@ KINDS = {
         ),
         OperationKind(
             name="queue",
+            costs=True,
             running="Asking Google for {}",
             done="{} is queued",
             cancelled="{} is not queued",
@@ -91,6 +96,7 @@ KINDS = {
         ),
         OperationKind(
             name="unqueue",
+            costs=True,
             running="Deleting the queued resource {}",
             done="Deleted the queued resource {}",
             cancelled="No longer waiting for {}",
@@ -101,6 +107,7 @@ KINDS = {
         ),
         OperationKind(
             name="start",
+            costs=True,
             running="Starting {}",
             done="Started {}",
             cancelled="No longer waiting for {}",
@@ -112,6 +119,7 @@ KINDS = {
         ),
         OperationKind(
             name="stop",
+            costs=True,
             running="Stopping {}",
             done="Stopped {}",
             cancelled="No longer waiting for {}",
@@ -124,6 +132,7 @@ KINDS = {
         ),
         OperationKind(
             name="delete",
+            costs=True,
             running="Deleting {}",
             done="Deleted {}",
             cancelled="No longer waiting for {}",

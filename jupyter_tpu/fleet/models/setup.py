@@ -11,6 +11,7 @@ from ...catalog import AcceleratorType
 from ...cloud.models import Tier
 from ...environment import Finding, Report
 from ...options import option
+from ...own_log import LogLine
 from .core import image_warning
 
 
@@ -29,6 +30,21 @@ class CheckSetup(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = None
     tier: Tier = "on-demand"
     network: Annotated[str | None, option("The network whose firewall is checked.")] = None
+
+
+class OwnLogQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which part of jupyter-tpu's own log."""
+
+    #: So many of the last lines.
+    tail: Annotated[int, Meta(ge=1, le=5000)] = 500
+    #: Only lines with this text, in any case.
+    search: str = ""
+
+
+class OwnLog(Struct, kw_only=True):
+    """What jupyter-tpu has done on this computer, the oldest line first."""
+
+    lines: list[LogLine]
 
 
 class Diagnosis(Struct, kw_only=True):

@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from ...agent.protocol import requests
-from ...agent.protocol.records import Status
 from ...cloud import NodeName
 from ...errors import TPUError
 from ...links import HostName, LinkState
+from ...on_host.agent.protocol import requests
+from ...on_host.agent.protocol.records import Status
 from ...ssh.host_values import InvalidAnswer
 from ..chips.metrics import Metrics
 from ..core.connections import ANSWER

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from msgspec import structs
 
-from ... import environment
+from ... import environment, own_log
 from ...catalog import AcceleratorType
 from ...cloud import Cloud, Maintenance, Node, NodeName, NodeState, is_attached
 from ...cloud.host_numbers import HostNumbers
@@ -17,8 +17,8 @@ from ...errors import TPUError
 from ...links import HostName, Link, read_host_number
 from ..core.core import Core
 from ..core.observer import ObservedState
-from ..models import CheckSetup, Diagnosis, HostDifference, HostVersions
-from ..models.core import known_type, timestamp
+from ..models import CheckSetup, Diagnosis, HostDifference, HostVersions, OwnLog, OwnLogQuery
+from ..models.core import known_type, timestamp, validated
 from ..models.setup import image_finding
 
 
@@ -34,6 +34,11 @@ class Doctor:
 
     async def preflight(self, request: CheckSetup | None = None) -> Diagnosis:
         return await self._preflight(request or CheckSetup())
+
+    async def log(self, query: OwnLogQuery | None = None) -> OwnLog:
+        query = validated(query or OwnLogQuery())
+        kept, _ = await asyncio.to_thread(own_log.read)
+        return OwnLog(lines=own_log.chosen(kept, query.search, query.tail))
 
     async def check(self, ref: str) -> Diagnosis:
         node = await self._finder.find_ready(ref)

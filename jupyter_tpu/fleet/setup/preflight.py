@@ -19,6 +19,7 @@ from ...environment.diagnosis.findings import Check
 from ...errors import Reason, TPUError
 from ...links import logins
 from ...retired import TPU_NODE_VARIABLES, is_tpu_node_address
+from ...ssh.asyncssh_internals import lacks, missing_parts
 from ...ssh.keys import USER_VARIABLE
 from ..lifecycle.availability import Availability
 from ..models import CheckSetup, CreateTPU, Diagnosis
@@ -49,7 +50,11 @@ class Preflight:
     async def check(self, request: CheckSetup) -> Diagnosis:
         """Never fails for what it checks: that is a finding. Changes nothing in the cloud."""
         request = validated(request)
-        findings = [await self._key_finding(), *tpu_node_settings(os.environ)]
+        findings = [
+            await self._key_finding(),
+            *tpu_node_settings(os.environ),
+            *await asyncssh_findings(),
+        ]
         project = self._project()
         if isinstance(project, Finding):
             findings.insert(0, project)
@@ -306,6 +311,20 @@ class Preflight:
             ask = f"Choose another zone or tier, or ask for quota: {_QUOTAS}"
             return _REPORT.problem(check, text, ask)
         return _REPORT.ok(check, text)
+
+
+async def asyncssh_findings() -> list[Finding]:
+    """What is slower, or missing, with the asyncssh that is installed."""
+    try:
+        without = await missing_parts()
+    except Exception as error:  # whatever another asyncssh raises
+        message = f"asyncssh can't connect to itself: {type(error).__name__}: {error}"
+        return [_REPORT.problem("asyncssh", message, "Install asyncssh again.")]
+    hint = "Connections work. Look for a newer version of jupyter-tpu."
+    return [
+        _REPORT.warning("asyncssh", f"{lacks(names)} {consequence}", hint)
+        for consequence, names in without.items()
+    ]
 
 
 async def _answer_or_finding(check: Check, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:

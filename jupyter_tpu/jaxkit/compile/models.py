@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ..arrays import ArrayRequest, MeshAxes
-from .plan_table import Tier
+from .plan_row import Tier
 from .report import CompileReport
 
 

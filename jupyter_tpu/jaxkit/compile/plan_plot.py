@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from ...catalog import usd
-
-if TYPE_CHECKING:
-    from .plan_table import PlanRow, Tier
+from .plan_row import PlanRow, Tier
 
 #: By bound; colour-blind readers can tell them apart, and the text says it, too.
 _FILLS = {"compute": "#4477aa", "HBM": "#ee8866", "ICI": "#228833"}

@@ -30,7 +30,8 @@ from ..topology import GENERATIONS, topology
 from .compiler import StepWatch, compile_for, compile_trial, need_libtpu
 from .layouts import batch_spec, checked_axes, layouts, split_arguments, weight_spec
 from .models import CompileLimits, CompileRequest, PlanRequest
-from .plan_table import PlanRow, Tier, TypePlan
+from .plan_row import PlanRow, Tier
+from .plan_table import TypePlan
 from .report import CompileReport
 from .roofline import StepWork, step_time
 from .search import by_price

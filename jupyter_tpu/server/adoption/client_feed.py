@@ -14,10 +14,11 @@ message has the number of the last one merged into it. Page and server also exch
 to the page: ``at``       its position: the messages after it follow
 ``server``                with ``at``: an id of this server
 ``requests``              with ``at``, to a new page: requests that run or have ended recently: id,
-                          cell id, and execution count (null while it runs)
+                          cell id, execution count (null while it runs), code, and the number of
+                          lines that it has printed
 ``lost``                  with ``at``: requests whose output another page now fills in
-``unwritten``             with ``at``, to a page of an earlier server: requests (as above) whose
-                          output a document may have lost that was shared on that server
+``unwritten``             with ``at``, to a page of an earlier server: requests (ids, cells and
+                          counts) whose output a document may have lost that was shared there
 ``fill``                  this page is to fill in this request's output
 ``replayed``              all output of this request up to the page's position was sent; with
                           ``missing`` if the request is unknown
@@ -53,10 +54,10 @@ from typing import Any
 
 import zmq
 
-from ...agent.protocol import messages
-from ...agent.protocol.coalescing import Coalescer
-from ...agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
-from ...agent.protocol.segments import NumberedMessage
+from ...on_host.agent.protocol import messages
+from ...on_host.agent.protocol.coalescing import Coalescer
+from ...on_host.agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
+from ...on_host.agent.protocol.segments import NumberedMessage
 from .client_message import V1, can_be_written_in_pieces, parse, signed, split, write_in_pieces
 from .journal_file import MESSAGE, ClosedError, JournalReader, JournalRecord, StoredContent
 from .persisted_kernel import ANSWERED, PersistedKernel
@@ -158,9 +159,9 @@ class ClientFeed:
             fields["lost"] = lost
         if self._page_seen is None:
             shown = self._kernel.requests_to_show(self._client)
-            # With the code, for a page whose notebook was not saved with the cell.
+            # With more of each, for a page whose notebook was not saved with the cell.
             fields["requests"] = [
-                {**described, "code": request.code}
+                {**described, "code": request.code, "lines": request.lines}
                 for described, request in zip(_described(shown), shown, strict=True)
             ]
         if server != self._kernel.server:

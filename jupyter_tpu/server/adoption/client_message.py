@@ -15,7 +15,7 @@ from jupyter_server.services.kernels.connection.base import (
 )
 from tornado.iostream import StreamClosedError
 
-from ...agent.protocol import messages
+from ...on_host.agent.protocol import messages
 
 #: The websocket protocol of JupyterLab.
 V1 = "v1.kernel.websocket.jupyter.org"

@@ -26,7 +26,7 @@ from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
 
-from ...agent.protocol import frames, messages
+from ...on_host.agent.protocol import frames, messages
 
 log = logging.getLogger(__name__)
 

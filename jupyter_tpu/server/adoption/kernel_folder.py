@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ...files import try_lock, write_atomically
+from ...local_files import try_lock, write_atomically
 from ...paths import data_dir, private_dir
 from .client_positions import seal, unseal
 

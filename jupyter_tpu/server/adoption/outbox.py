@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ...agent.protocol import frames, messages
-from ...agent.protocol.deduplication import answered_request, deduplicated_type
+from ...on_host.agent.protocol import frames, messages
+from ...on_host.agent.protocol.deduplication import answered_request, deduplicated_type
 
 #: Bytes of one message, bytes of all messages, and their number.
 MAX_MESSAGE, MAX_TOTAL, MAX_COUNT = 4 << 20, 32 << 20, 1024

@@ -14,10 +14,10 @@ from contextlib import suppress
 from threading import RLock
 from typing import Any
 
-from ...agent.protocol import messages
-from ...agent.protocol.deduplication import answered_request
-from ...agent.protocol.events import SHELL, STDIN, Message
 from ...errors import TPUError
+from ...on_host.agent.protocol import messages
+from ...on_host.agent.protocol.deduplication import answered_request
+from ...on_host.agent.protocol.events import SHELL, STDIN, Message
 from .client_positions import ClientPositions
 from .fillers import WRITTEN, Fillers
 from .journal_file import MESSAGE, REQUEST, JournalFile, JournalReader, StoredRecord

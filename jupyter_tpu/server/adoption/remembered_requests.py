@@ -10,9 +10,9 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from ...agent.protocol import messages
-from ...agent.protocol.activity import KernelActivity, Status
-from ...agent.protocol.events import IOPUB, SHELL
+from ...on_host.agent.protocol import messages
+from ...on_host.agent.protocol.activity import KernelActivity, Status
+from ...on_host.agent.protocol.events import IOPUB, SHELL
 
 
 class ExecuteRequest:
@@ -33,6 +33,7 @@ class ExecuteRequest:
         self.idle = self.replied = False
         self.end = 0  # the number of the last record of its output, once it has ended
         self.count: int | None = None  # its execution count, once it has ended
+        self.lines = 0  # that it has printed until now
         # When a client had read its end: on the monotonic clock, and in seconds since 1970.
         self.read_at: float | None = None
         self.read_date = 0.0
@@ -146,9 +147,11 @@ class RememberedRequests:
         Returns the status that the message reports, if it does.
         """
         try:
-            if channel == IOPUB:
-                return self._observe_status(parts, number)
             at = messages.find_delimiter(parts)
+            if channel == IOPUB:
+                if b'"stream"' in parts[at + messages.HEADER]:
+                    self._count_lines(parts[at + messages.PARENT], parts[at + messages.CONTENT])
+                return self._observe_status(parts, number)
             if channel == SHELL and b'"execute_reply"' in parts[at + messages.HEADER]:
                 request_id = json.loads(parts[at + messages.PARENT]).get("msg_id")
                 self._mark_end(request_id, number, idle=False)
@@ -169,6 +172,12 @@ class RememberedRequests:
             if status.state == "idle":
                 self._mark_end(status.request, number, idle=True)
         return status
+
+    def _count_lines(self, parent: bytes, content: bytes) -> None:
+        """Nothing is decoded: a kernel may print much. JSON has a line break as two characters."""
+        for request_id in self.activity.running:
+            if request_id.encode() in parent and request_id in self._requests:
+                self._requests[request_id].lines += content.count(rb"\n")
 
     def _mark_end(self, request_id: str | None, number: int, *, idle: bool) -> None:
         request = self._requests.get(request_id or "")

@@ -1,8 +1,10 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { cancel, closeApp, closeTunnel, submit } from '../actions/questions';
+import { closeApp, closeTunnel } from '../forwarding/portDialog';
 import * as kernels from '../kernels/kernelDialogs';
+import { submit } from '../lifecycle/formPage';
 import * as costs from '../money/costDialogs';
+import { cancel } from '../operations/again';
 import { IJob, IKernel, ISyncConflict, ISyncResult } from '../rest/api';
 import { actionsOf, answerDialog } from './opened';
 import {

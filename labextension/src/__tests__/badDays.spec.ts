@@ -3,12 +3,12 @@
 import { PageConfig } from '@jupyterlab/coreutils';
 import { expect, it } from 'vitest';
 
-import { operationTitle } from '../operations/operationLabels';
+import { clock } from '../language/translation';
+import { operationTitle } from '../model/operationLabels';
 import { endingOf } from '../panel/ending';
 import { ICopyResult, ITPU } from '../rest/api';
 import { VERSION } from '../rest/version';
 import { serverPath } from '../ui/paths';
-import { clock } from '../ui/translation';
 import {
   anOperation,
   answerDialog,

@@ -62,7 +62,9 @@ async function openPage(holder: IKernel, times = 1) {
   const here = new TestServerKernels();
   here.shutDown = async () => false;
   const starts = new KernelStarts();
-  new ChipsInUse(shell, model, here, starts);
+  const chips = new ChipsInUse(shell, model, here);
+  starts.refused.connect((_, start) => void chips.ask(start));
+  starts.isWatched = true;
   const sent: Request[] = [];
   const fetch = starts.holding(async request => {
     sent.push(request as Request);

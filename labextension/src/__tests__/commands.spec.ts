@@ -4,7 +4,7 @@ import { IPaletteItem } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';
 import { describe, expect, it, vi } from 'vitest';
 
-import { addCommands } from '../actions/commands';
+import { addCommands } from '../app/commands';
 import {
   answerDialog,
   button,

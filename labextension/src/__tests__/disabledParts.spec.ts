@@ -4,7 +4,7 @@ import { expect, it, vi } from 'vitest';
 import { CommandIDs } from '../actions/commandIDs';
 import { ACTIONS } from '../actions/table';
 import { Action } from '../model/availableActions';
-import { keyOf } from '../model/resources';
+import { keyOf } from '../rest/tpuRef';
 import { button, notified, openPanel, shows } from './opened';
 import {
   aJob,

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 
 import { TPUModel } from '../model/model';
-import { KeyValueStorage } from '../model/stored';
-import { StoredIds } from '../model/storedIds';
 import { TPUClient } from '../rest/client';
+import { KeyValueStorage } from '../state/stored';
+import { StoredIds } from '../state/storedIds';
 import {
   anOperation,
   aTPU,

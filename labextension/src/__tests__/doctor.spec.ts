@@ -1,9 +1,9 @@
 import { Notification } from '@jupyterlab/apputils';
 import { expect, it } from 'vitest';
 
+import { hostNumbers } from '../language/hostRanges';
 import { IFinding } from '../rest/api';
 import { findingGroups } from '../setup/doctorLabels';
-import { hostNumbers } from '../ui/hostRanges';
 import {
   answerDialog,
   button,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { submit } from '../actions/questions';
+import { submit } from '../lifecycle/formPage';
 import { IEnvironment, IFoundPython, IProblem, ITPU } from '../rest/api';
 import {
   aKernel,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { failureLine } from '../ui/failures';
+import { failureLine } from '../rest/failureText';
 
 it('says to reload the page where a part of it was replaced by an upgrade', () => {
   const error = Object.assign(new Error('Loading chunk 123 failed.'), {

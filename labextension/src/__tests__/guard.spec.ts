@@ -4,6 +4,7 @@ import { Signal } from '@lumino/signaling';
 import { BoxPanel, Widget } from '@lumino/widgets';
 import { expect, it, vi } from 'vitest';
 
+import { endLabel } from '../guard/guardLabels';
 import { addGuardNotices } from '../guard/guardNotices';
 import { addInterruptionNotices } from '../kernels/interruptionNotices';
 import { IGuard, ITPU } from '../rest/api';
@@ -53,6 +54,28 @@ it('says when a TPU stops itself, and keeps it for an hour', async () => {
   await shows(node, 'Stops at', ': idle');
   button(node, 'Keep it for an hour').click();
   await server.counts(KEEP);
+});
+
+it('says in its row, in few words, when a TPU stops or deletes itself', async () => {
+  const now = Date.parse('2026-01-01T12:00:00Z');
+  const said = (guard: Partial<IGuard> | null, run_ends = '') =>
+    endLabel({ guard: guard && aGuard(guard), run_ends }, now);
+  expect(said({ ends: '2026-01-01T15:00:00Z' })).toBe('stops in 3 h');
+  expect(said({ ends: '2026-01-01T13:30:00Z' })).toBe('stops in 1.5 h');
+  const soon = { action: 'delete', ends: '2026-01-01T12:05:00Z' } as const;
+  expect(said(soon)).toBe('deletes in 5 min');
+  expect(said({ ...soon, phase: 'ending' })).toBe('deletes now');
+  // Busy, or before the first report: only the limit is known.
+  expect(said({ ends: '' })).toBe('stops when idle 2 h');
+  expect(said({ ends: '', idle: null, max_cost: 20 })).toBe('stops at $20.00');
+  expect(said(null, '2026-01-04T12:00:00Z')).toBe('deletes in 3 d');
+  expect(said(null)).toBe('');
+
+  const guard = aGuard({ ends: '', busy: ['a job'] });
+  const { node } = await openPanel(listOf(aTPU({ guard })));
+  const row = node.querySelector('.jp-tpu-TPU-states')!;
+  await expect.poll(() => row.textContent).toContain('stops when idle 2 h');
+  expect(row.querySelector('[title="Busy with a job"]')).toBeTruthy();
 });
 
 it('says what a TPU waits for, and why it can’t stop itself', async () => {

@@ -2,13 +2,13 @@ import { Notification } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 import { expect, it } from 'vitest';
 
-import { Actions } from '../actions/actions';
+import { Actions } from '../app/actions';
 import { JobLogView } from '../jobs/logView';
 import { TPUModel } from '../model/model';
-import { StoredIds } from '../model/storedIds';
 import { addNotifications } from '../operations/notifications';
 import { IJobLine, IJobLog } from '../rest/api';
 import { TPUClient } from '../rest/client';
+import { StoredIds } from '../state/storedIds';
 import {
   answerDialog,
   button,

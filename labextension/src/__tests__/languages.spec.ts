@@ -4,8 +4,6 @@
 import { TranslationManager } from '@jupyterlab/translation';
 import { afterEach, describe, expect, it } from 'vitest';
 
-import { bodyOf, failureOf } from '../rest/failure';
-import { withSentences } from '../rest/sentences';
 import {
   inLanguage,
   language,
@@ -13,7 +11,9 @@ import {
   translationLoaded,
   trans,
   translatesSentences
-} from '../ui/translation';
+} from '../language/translation';
+import { bodyOf, failureOf } from '../rest/failure';
+import { withSentences } from '../rest/sentences';
 
 const PACK = {
   jupyter_tpu: {

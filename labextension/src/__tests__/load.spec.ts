@@ -2,7 +2,7 @@
 
 import { expect, it, vi } from 'vitest';
 
-import { EVERY } from '../chips/loads';
+import { EVERY } from '../model/loads';
 import { IChipLoad, IHostLoad, ILoadSample, ITPU, ITPULoad } from '../rest/api';
 import { button, IOpened, openPage, openPanel, shows, widgets } from './opened';
 import { aProblem, aTPU, listOf, someHosts } from './server';

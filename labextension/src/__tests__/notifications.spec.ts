@@ -5,9 +5,9 @@ import { afterEach, expect, it } from 'vitest';
 
 import { IOpenNotebooks } from '../kernels/lostKernels';
 import { runAbove } from '../kernels/runAbove';
-import { StoredIds } from '../model/storedIds';
 import { addNotifications } from '../operations/notifications';
 import { Reason } from '../rest/api';
+import { StoredIds } from '../state/storedIds';
 import { actionsOf, notified } from './opened';
 import {
   aKernel,

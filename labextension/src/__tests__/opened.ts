@@ -5,17 +5,18 @@ import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import { expect, Mock, vi } from 'vitest';
 
-import { Actions } from '../actions/actions';
-import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
+import { CommandIDs } from '../actions/commandIDs';
 import { ACTIONS } from '../actions/table';
-import { addCommands } from '../actions/commands';
+import { Actions } from '../app/actions';
+import { addCommands } from '../app/commands';
 import { Action } from '../model/availableActions';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
 import { TPUPanel } from '../panel/panel';
-import { PanelState } from '../panel/panelState';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { TPUPage } from '../tpuPage/page';
+import { NO_ARGUMENTS } from '../ui/described';
+import { ViewState } from '../ui/viewState';
 import { cleanups } from './cleanups';
 import {
   Answer,
@@ -59,7 +60,7 @@ export function actionsOf(
 ): Actions {
   return new Actions(
     model,
-    new PanelState(),
+    new ViewState(),
     commands,
     new TestServerKernels(),
     noExamples

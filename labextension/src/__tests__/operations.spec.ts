@@ -2,7 +2,7 @@
 
 import { describe, expect, it, vi } from 'vitest';
 
-import { submit } from '../actions/questions';
+import { submit } from '../lifecycle/formPage';
 import { IOperation } from '../rest/api';
 import { answerDialog, button, hides, openPanel, shows } from './opened';
 import { aCost, anOperation, aProblem, aStatus, aTPU, listOf } from './server';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { packagesIn } from '../environments/packages';
+import { packagesIn } from '../ui/packages';
 
 it.each([
   ['', []],

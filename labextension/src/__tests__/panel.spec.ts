@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 
 import { StatusItem } from '../panel/statusBar';
 import { IOperation, Reason } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import {
   aCost,
   aKernel,
@@ -61,6 +62,28 @@ describe('an empty panel says what to do', () => {
 });
 
 describe('a TPU in the list', () => {
+  it('says its zone plainly while another one has the same name', async () => {
+    const [here, there] = [aTPU(), aTPU({ zone: 'us-west4-a', id: '2' })];
+    const { changes, node } = await openPanel(
+      listOf(here, there, aTPU({ name: 'other', id: '3' }))
+    );
+    const names = () =>
+      [...node.querySelectorAll('li.jp-tpu-TPU')].map(one => [
+        one.getAttribute('aria-label'),
+        one.querySelector('strong')?.textContent
+      ]);
+    await expect.poll(names).toEqual([
+      ['my-tpu · us-central1-a', 'us-central1-a'],
+      ['my-tpu · us-west4-a', 'us-west4-a'],
+      ['other', undefined]
+    ]);
+    changes.gone('tpu', keyOf(there));
+    await expect.poll(names).toEqual([
+      ['my-tpu', undefined],
+      ['other', undefined]
+    ]);
+  });
+
   it('says in words what it is and how it is', async () => {
     const { node } = await openPanel(
       listOf(

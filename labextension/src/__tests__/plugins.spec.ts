@@ -13,7 +13,7 @@ import {
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
 import packageJson from '../../../package.json';
-import { compatibilityProblem, SUPPORTED } from '../compatibility';
+import { compatibilityProblem, SUPPORTED } from '../app/compatibility';
 import plugins from '../index';
 import { ITPUActions, ITPUModel } from '../tokens';
 import { TestServer } from './server';

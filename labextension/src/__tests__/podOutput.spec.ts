@@ -3,7 +3,7 @@ import { afterEach, expect, it } from 'vitest';
 import { hostStates, kernelPlace } from '../kernels/kernelLabels';
 import { hostTabs } from '../pod/hostTabs';
 
-/** As jupyter_tpu/agent/pod/folding.py makes it. */
+/** As jupyter_tpu/on_host/agent/pod/folding.py makes it. */
 const HTML =
   '<div><div>Different on:</div>' +
   '<details open><summary>host 1</summary><pre>one &lt;b&gt;</pre></details>' +

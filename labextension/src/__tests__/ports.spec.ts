@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { isLoopback, reachableAddress } from '../forwarding/address';
-import { portProblem } from '../forwarding/portDialog';
-import { targetKey, targetOf } from '../forwarding/target';
+import { portProblem } from '../forwarding/portLabels';
+import { targetKey, targetOf } from '../model/appTarget';
 import { TPUClient } from '../rest/client';
 import {
   anApp,

@@ -8,7 +8,6 @@ import { expect } from 'vitest';
 import { IServerKernels } from '../kernels/serverKernels';
 import { IChangeFeed } from '../model/changeFeed';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
 import {
   IApp,
   ICatalog,
@@ -23,7 +22,8 @@ import {
   ITunnel
 } from '../rest/api';
 import { TPUClient } from '../rest/client';
-import { Store } from '../ui/store';
+import { keyOf } from '../rest/tpuRef';
+import { Store } from '../state/observable';
 import { aStatus, catalog } from './builders';
 
 export * from './builders';

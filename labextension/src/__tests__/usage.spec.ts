@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 
 import { CommandIDs } from '../actions/commandIDs';
-import { keep } from '../actions/questions';
+import { keep } from '../guard/guardDialog';
 import { IUsage, IUsedTPU } from '../rest/api';
 import { answerDialog, button, openPanel, shows, typeInDialog } from './opened';
 import { aCost, anOperation, aProblem, aTPU, listOf, refused } from './server';

@@ -1,5 +1,5 @@
 // The table of what can be done with a TPU: commands, the menus, the palette and the buttons are made
-// of it. `model/availableActions.ts` says when each is possible, `runs.ts` what it does.
+// of it. `model/availableActions.ts` says when each is possible, `app/runs.ts` what it does.
 
 import {
   bugIcon,
@@ -24,6 +24,7 @@ import {
   terminalIcon
 } from '@jupyterlab/ui-components';
 
+import { trans } from '../language/translation';
 import { Action, whyNotStoppable } from '../model/availableActions';
 import { ITPU } from '../rest/api';
 import {
@@ -34,7 +35,6 @@ import {
   tunnelIcon,
   unlinkIcon
 } from '../ui/icons';
-import { trans } from '../ui/translation';
 import { CommandIDs } from './commandIDs';
 
 export interface IAction {

@@ -3,6 +3,8 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
+import { facts, joined } from '../language/text';
+import { clock, trans } from '../language/translation';
 import { chipShares, startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import {
@@ -16,8 +18,6 @@ import {
 import { confirm, show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { notify } from '../ui/notify';
-import { facts, joined } from '../ui/text';
-import { clock, trans } from '../ui/translation';
 import { waitToEnd } from '../ui/wait';
 
 /** Shows what uses the chips of all hosts, and ends it if the user agrees. */

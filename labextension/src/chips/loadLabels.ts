@@ -3,9 +3,9 @@
 import { PathExt } from '@jupyterlab/coreutils';
 
 import { chipsLabel } from '../kernels/kernelLabels';
+import { problemLine } from '../language/text';
+import { trans } from '../language/translation';
 import { IChipLoad, IHostLoad, ILoadSample, ITPULoad } from '../rest/api';
-import { problemLine } from '../ui/text';
-import { trans } from '../ui/translation';
 
 /** Of several chips: the sum of their memory, and the mean of their duty cycles. */
 export function together(chips: IChipLoad[]): IChipLoad {

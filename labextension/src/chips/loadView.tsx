@@ -3,13 +3,14 @@
 import React, { useEffect } from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
-import { keyOf } from '../model/resources';
+import { trans } from '../language/translation';
+import { IKnownLoad } from '../model/loads';
 import { IChipLoad, IHostLoad, ITPU } from '../rest/api';
+import { failureText } from '../rest/failureText';
+import { keyOf } from '../rest/tpuRef';
 import { Alert } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { HOSTS_SHOWN, Section, useSome } from '../ui/listSection';
-import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 import {
   dutyLabel,
   latest,
@@ -19,7 +20,6 @@ import {
   together,
   usedLabel
 } from './loadLabels';
-import { IKnownLoad } from './loads';
 import { Plot } from './plot';
 
 /** Follows the load of a TPU while it can be seen. */

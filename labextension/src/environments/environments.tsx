@@ -4,9 +4,12 @@ import { consoleIcon, notebookIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
+import { facts, joined } from '../language/text';
+import { clock, trans } from '../language/translation';
 import { isBusy, startableEnvironments } from '../model/availableActions';
 import { OperationDetails } from '../operations/operationView';
 import { IEnvironment, Reason } from '../rest/api';
+import { problemText } from '../rest/failureText';
 import {
   Alert,
   IconButton,
@@ -14,10 +17,7 @@ import {
   StateLabel,
   TextButton
 } from '../ui/elements';
-import { problemText } from '../ui/failures';
 import { Row } from '../ui/rows';
-import { facts, joined } from '../ui/text';
-import { clock, trans } from '../ui/translation';
 
 /** Reasons for which trying the same again does not help. */
 const WRONG_REQUEST: Reason[] = ['ENVIRONMENT', 'INVALID', 'NO_PYTHON'];

@@ -1,7 +1,6 @@
 // The packages of an environment: what is installed, and adding and removing some.
 
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
 import {
   IChangePackages,
   IEnvironment,
@@ -11,9 +10,10 @@ import {
   ITPU
 } from '../rest/api';
 import { Failure } from '../rest/failure';
+import { keyOf } from '../rest/tpuRef';
+import { Loaded } from '../state/loaded';
 import { Form } from '../ui/form';
-import { Loaded } from '../ui/loaded';
-import { packagesIn } from './packages';
+import { packagesIn } from '../ui/packages';
 
 export interface IPackagesFields {
   /** What to add. */

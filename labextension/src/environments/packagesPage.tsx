@@ -3,16 +3,17 @@
 import React, { useEffect } from 'react';
 
 import { useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { isBusy } from '../model/availableActions';
 import { Operation, OperationDetails } from '../operations/operationView';
 import { IInstalledPackage } from '../rest/api';
+import { failureText } from '../rest/failureText';
 import { Alert, EmptyState, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { FormFields } from '../ui/fields';
 import { Listed, PanelForm, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
+import { PackagesForm } from './packagesForm';
 
 /** Names, so not translated. */
 const EXAMPLE = 'einops, flax>=0.10';
@@ -20,7 +21,7 @@ const EXAMPLE = 'einops, flax>=0.10';
 export function PackagesPage() {
   const actions = useActions();
   const { model } = actions;
-  const form = useStore(actions.forms.packages);
+  const form = useStore(actions.forms.of(PackagesForm));
   const { environment, operation, problem, tpu } = form;
   const failed = operation?.state === 'failed' ? operation.id : '';
   useEffect(() => {
@@ -80,7 +81,7 @@ export function PackagesPage() {
 }
 
 function Installed({ busy }: { busy: boolean }) {
-  const form = useActions().forms.packages;
+  const form = useActions().forms.of(PackagesForm);
   const { filtered } = form;
   const added = filtered.filter(one => one.requested);
   const others = filtered.filter(one => !one.requested);
@@ -128,7 +129,7 @@ function List(props: {
   packages: IInstalledPackage[];
 }) {
   const { busy, packages, title } = props;
-  const form = useActions().forms.packages;
+  const form = useActions().forms.of(PackagesForm);
   if (packages.length === 0) {
     return null;
   }

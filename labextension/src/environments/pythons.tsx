@@ -2,16 +2,17 @@
 
 import React from 'react';
 
-import { usePython } from '../actions/questions';
+import { IPanelActions } from '../actions/panelActions';
 import { ITPUProps, useActions } from '../actions/useActions';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
 import { isBusy } from '../model/availableActions';
-import { IFoundPython } from '../rest/api';
+import { IFoundPython, ITPU } from '../rest/api';
+import { confirm } from '../ui/confirm';
 import { Link } from '../ui/elements';
 import { LookedUp } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 
 export function FoundPythons({ tpu }: ITPUProps) {
   const lookup = useStore(useActions().foundPythons.of(tpu));
@@ -70,4 +71,31 @@ function FoundPython({ python, tpu }: ITPUProps & { python: IFoundPython }) {
       }
     />
   );
+}
+
+/** Makes a kernel of a Python on the hosts; asks before ipykernel is installed there. */
+async function usePython(
+  { model }: IPanelActions,
+  tpu: ITPU,
+  { ipykernel, name, path }: IFoundPython
+): Promise<void> {
+  const agreed =
+    ipykernel ||
+    (await confirm(
+      trans.__('Install ipykernel?'),
+      trans.__(
+        'Kernels need ipykernel, which is not installed in %1 on %2. Installed packages are not changed.',
+        path,
+        tpu.name
+      ),
+      trans.__('Install'),
+      { harmless: true }
+    ));
+  if (agreed) {
+    await model.connect(tpu, {
+      environment: name,
+      python_path: path,
+      install_ipykernel: !ipykernel
+    });
+  }
 }

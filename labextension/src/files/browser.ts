@@ -10,10 +10,10 @@ import { CommandToolbarButton } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
+import { trans } from '../language/translation';
+import { failureLine } from '../rest/failureText';
 import { element } from '../ui/element';
-import { failureLine } from '../ui/failures';
 import { filesIcon } from '../ui/icons';
-import { trans } from '../ui/translation';
 import { HostDrive, IPartialFolder } from './hostDrive';
 
 /** Milliseconds between two looks at a folder: each runs a program on the host. */

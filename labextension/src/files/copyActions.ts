@@ -1,24 +1,22 @@
 // Copies and syncs of files and folders, with the questions before.
 
+import { ICopyActions } from '../actions/panelActions';
 import { TPUModel } from '../model/model';
 import { IOperation, ISyncConflict, ISyncResult, ITPU } from '../rest/api';
 import { resultOf, wouldOverwrite } from './results';
 
-export class CopyActions {
+export class CopyActions implements ICopyActions {
   constructor(private _model: TPUModel) {}
 
-  /** *source*: what is suggested. */
   async copy(tpu: ITPU, source = ''): Promise<void> {
     await (await import('./fileDialogs')).copyFiles(tpu, this._model, source);
   }
 
-  /** *folder*: what is suggested; without it, what was synced last, or all that Jupyter shows. */
   async sync(tpu: ITPU, folder = this._synced): Promise<void> {
     const { syncFolder } = await import('./fileDialogs');
     this._synced = await syncFolder(tpu, this._model, folder);
   }
 
-  /** Copies the files in conflict: those of this computer, or those of the TPU; whether it began. */
   async decideConflicts(
     tpu: ITPU,
     result: ISyncResult,
@@ -41,7 +39,6 @@ export class CopyActions {
     return true;
   }
 
-  /** Copies the same again, and overwrites the files that were in its way. */
   async again(tpu: ITPU, operation: IOperation): Promise<void> {
     const result = resultOf('copy', operation);
     if (!result) {

@@ -3,8 +3,8 @@
 
 import { Contents, ServerConnection } from '@jupyterlab/services';
 
-import { keyOf } from '../model/resources';
-import { KeyValueStorage, Stored } from '../model/stored';
+import { keyOf } from '../rest/tpuRef';
+import { KeyValueStorage, Stored } from '../state/stored';
 import { driveName, HostDrive, IHostRef } from './hostDrive';
 
 export class Drives {

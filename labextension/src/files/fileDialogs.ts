@@ -2,12 +2,12 @@
 
 import { PathExt } from '@jupyterlab/coreutils';
 
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { IShareFolder, ITPU } from '../rest/api';
 import { hostField } from '../ui/fields';
 import { ask } from '../ui/formDialog';
 import { serverPath } from '../ui/paths';
-import { trans } from '../ui/translation';
 
 const localHelp = () =>
   trans.__('Relative to the folder that Jupyter shows, or a full path.');

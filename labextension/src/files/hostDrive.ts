@@ -4,8 +4,8 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { Contents, Drive, ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
-import { keyOf, TPURef } from '../model/resources';
-import { trans } from '../ui/translation';
+import { trans } from '../language/translation';
+import { keyOf, TPURef } from '../rest/tpuRef';
 
 /** A host of a TPU. */
 export interface IHostRef extends TPURef {

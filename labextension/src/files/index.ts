@@ -11,17 +11,18 @@ import {
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { FileBrowser, IFileBrowserFactory } from '@jupyterlab/filebrowser';
 
-import { Actions } from '../actions/actions';
-import { CommandIDs, describe, NO_ARGUMENTS } from '../actions/commandIDs';
-import { chooseTPU } from '../actions/commands';
+import { CommandIDs } from '../actions/commandIDs';
+import { IPanelActions } from '../actions/panelActions';
 import { ACTIONS } from '../actions/table';
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { ITPUActions, ITPUModel } from '../tokens';
 import { attempt } from '../ui/attempt';
+import { chooseTPU } from '../ui/chooseTPU';
+import { describe, NO_ARGUMENTS } from '../ui/described';
 import { paths } from '../ui/paths';
-import { trans } from '../ui/translation';
 import { Drives } from './drives';
 
 const plugin: JupyterFrontEndPlugin<void> = {
@@ -108,7 +109,7 @@ const menu: JupyterFrontEndPlugin<void> = {
   optional: [IFileBrowserFactory],
   activate: (
     app: JupyterFrontEnd,
-    actions: Actions,
+    actions: IPanelActions,
     factory: IFileBrowserFactory | null
   ) => {
     if (!factory) {

@@ -4,7 +4,7 @@ import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { FileBrowser, FilterFileBrowserModel } from '@jupyterlab/filebrowser';
 
-import { trans } from '../ui/translation';
+import { trans } from '../language/translation';
 import { HostDrive } from './hostDrive';
 
 /** The path that the user chose; null for none. *drive*: of a host; without it, Jupyter's own files. */

@@ -2,8 +2,8 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import { INotCopied, IOperation } from '../rest/api';
-import { trans } from '../ui/translation';
 import { resultOf } from './results';
 import { ShareSteps } from './shareSteps';
 

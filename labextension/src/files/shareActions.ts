@@ -1,21 +1,20 @@
 // Folders that hosts share: what would be done is shown first, by an operation that changes nothing.
 
+import { IShareActions } from '../actions/panelActions';
 import { TPUModel } from '../model/model';
 import { IOperation, ISharedFolder, IShareFolder, ITPU } from '../rest/api';
+import { Lookups } from '../state/loaded';
+import { until } from '../state/observable';
 import { attempt } from '../ui/attempt';
-import { Lookups } from '../ui/loaded';
-import { until } from '../ui/store';
 import { resultOf } from './results';
 
-export class ShareActions {
+export class ShareActions implements IShareActions {
   constructor(private _model: TPUModel) {
     this.lookups = new Lookups(tpu => _model.client.shares.list(tpu));
   }
 
-  /** Asking the hosts; what they said is then in the TPU. */
   readonly lookups;
 
-  /** Asks for a folder, shows what sharing it changes, and does it. */
   async share(tpu: ITPU): Promise<void> {
     const others = this._model.tpus.filter(
       one => one.zone === tpu.zone && one.state === 'READY' && one.id !== tpu.id
@@ -24,13 +23,11 @@ export class ShareActions {
     await askShare(tpu, others, request => this._plan(tpu, request));
   }
 
-  /** Takes a folder from all other hosts; shows before what that changes. */
   async stop(tpu: ITPU, folder: ISharedFolder): Promise<void> {
     const request = { folder: folder.path, remove: true };
     await attempt(this._plan(tpu, request));
   }
 
-  /** Does again what an operation failed to do; shows before what that changes. */
   async again(tpu: ITPU, operation: IOperation): Promise<void> {
     const result = resultOf('share', operation);
     if (result) {

@@ -3,10 +3,10 @@
 import React from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { ISharedFolder } from '../rest/api';
 import { LookedUp } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { trans } from '../ui/translation';
 
 /** The folders that a TPU's hosts share. */
 export function SharedFolders({ tpu }: ITPUProps) {

@@ -2,12 +2,12 @@
 
 import React from 'react';
 
+import { grouped } from '../language/grouped';
+import { hostRanges } from '../language/hostRanges';
+import { problemLine } from '../language/text';
+import { trans } from '../language/translation';
 import { IHostShare, IShareResult } from '../rest/api';
 import { confirm, show } from '../ui/confirm';
-import { grouped } from '../ui/grouped';
-import { hostRanges } from '../ui/hostRanges';
-import { problemLine } from '../ui/text';
-import { trans } from '../ui/translation';
 
 /** What is done on each host, or why it can't be; hosts with the same are listed together. */
 export function ShareSteps({ hosts }: { hosts: IHostShare[] }) {

@@ -4,6 +4,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
+import { ago, Tone, trans } from '../language/translation';
 import {
   IMirroredProject,
   IOperation,
@@ -11,9 +12,8 @@ import {
   ISyncResult,
   ITPU
 } from '../rest/api';
+import { failureText } from '../rest/failureText';
 import { Alert, StateLabel, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
-import { ago, Tone, trans } from '../ui/translation';
 import { LeftOut, onHosts, Paths } from './resultView';
 
 /** What is always shown of a sync. */

@@ -1,14 +1,14 @@
 // Uploads to a host and downloads from it, with the questions before and the notifications after.
 
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { ITPU } from '../rest/api';
 import { Failure } from '../rest/failure';
+import { failureLine } from '../rest/failureText';
 import { confirm } from '../ui/confirm';
-import { failureLine } from '../ui/failures';
 import { hostField } from '../ui/fields';
 import { ask } from '../ui/formDialog';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { waitOrThrow } from '../ui/wait';
 
 /** Asks for files, and uploads them one after the other. */

@@ -1,8 +1,8 @@
 // The address at which this browser reaches an app.
 
+import { trans } from '../language/translation';
 import { IAppVisit } from '../rest/api';
 import { Failure } from '../rest/failure';
-import { trans } from '../ui/translation';
 
 /** Milliseconds to wait for the port that serves apps. */
 const PROBE_TIMEOUT = 8000;

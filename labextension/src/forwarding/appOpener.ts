@@ -2,14 +2,14 @@
 
 import { Notification } from '@jupyterlab/apputils';
 
+import { trans } from '../language/translation';
+import { IAppTarget, targetKey, targetOf } from '../model/appTarget';
 import { TPUModel } from '../model/model';
-import { refOf } from '../model/resources';
 import { IOperation } from '../rest/api';
+import { failureLine } from '../rest/failureText';
+import { refOf } from '../rest/tpuRef';
 import { notify } from '../ui/notify';
-import { failureLine } from '../ui/failures';
-import { trans } from '../ui/translation';
 import { reachableAddress } from './address';
-import { IAppTarget, targetKey, targetOf } from './target';
 
 /** An open app, and an address at which this browser reaches it, once. */
 export interface IOpenedApp {

@@ -9,16 +9,16 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
+import { trans } from '../language/translation';
+import { IAppTarget, targetKey } from '../model/appTarget';
 import { TPUModel } from '../model/model';
-import { currentStep } from '../operations/operationLabels';
+import { currentStep } from '../model/operationLabels';
 import { Failure } from '../rest/failure';
+import { failureText } from '../rest/failureText';
 import { Alert, EmptyState, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { createTab } from '../ui/tabs';
-import { trans } from '../ui/translation';
 import { AppOpener } from './appOpener';
 import { canStoreInFrame } from './storage';
-import { IAppTarget, targetKey } from './target';
 
 /**
  * Nothing that leads out of the frame. Its own origin is allowed: it is not Jupyter's, and cookies and

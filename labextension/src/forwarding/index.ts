@@ -10,12 +10,13 @@ import {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 
-import { CommandIDs, describe } from '../actions/commandIDs';
+import { CommandIDs } from '../actions/commandIDs';
+import { trans } from '../language/translation';
+import { IAppTarget, targetKey } from '../model/appTarget';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
+import { describe } from '../ui/described';
 import { addTabs } from '../ui/tabs';
-import { trans } from '../ui/translation';
-import { IAppTarget, targetKey } from './target';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:apps',

@@ -1,10 +1,16 @@
-// The dialogs that ask for a port of a host, and for the local port of a tunnel.
+// Opening and closing ports of hosts, with the questions before it.
 
-import type { Actions } from '../actions/actions';
-import { IOpenTunnel, ITPU } from '../rest/api';
+import { IPanelActions } from '../actions/panelActions';
+import { trans } from '../language/translation';
+import { IApp, IOpenTunnel, ITPU, ITunnel } from '../rest/api';
+import { agreed } from '../ui/confirm';
 import { hostField } from '../ui/fields';
 import { ask } from '../ui/formDialog';
-import { trans } from '../ui/translation';
+import {
+  closeAppQuestion,
+  closeTunnelQuestion,
+  portProblem
+} from './portLabels';
 
 /** Asks for a port of a host, for the host where there are several, and for a tunnel's local port. */
 async function askPort(
@@ -57,7 +63,7 @@ export function askApp(tpu: ITPU): Promise<IOpenTunnel | null> {
 /** Opens a tunnel, and shows the page where it is listed. */
 export async function openTunnel(
   tpu: ITPU,
-  { model, open }: Actions
+  { model, open }: IPanelActions
 ): Promise<void> {
   const opened = await askPort(tpu, true, async request =>
     model.keep({ tunnel: await model.client.tunnels.open(tpu, request) })
@@ -67,10 +73,25 @@ export async function openTunnel(
   }
 }
 
-/** Why it is not a port; "" if it is one. */
-export function portProblem(text: string): string {
-  const port = /^\d+$/.test(text) ? Number(text) : 0;
-  return port >= 1 && port <= 65535
-    ? ''
-    : trans.__('Enter a number from 1 to 65535.');
+/** Closes a web app; asks first where that ends its server on the host. */
+export async function closeApp(
+  { model }: IPanelActions,
+  tpu: ITPU,
+  app: IApp
+): Promise<void> {
+  if (await agreed(closeAppQuestion(app))) {
+    await model.close(tpu, app.id, ({ apps }) => apps.close(app.id));
+  }
+}
+
+/** Closes a tunnel; asks first while it is in use. */
+export async function closeTunnel(
+  { model }: IPanelActions,
+  tpu: ITPU,
+  tunnel: ITunnel
+): Promise<void> {
+  const { id } = tunnel;
+  if (await agreed(closeTunnelQuestion(tunnel))) {
+    await model.close(tpu, id, ({ tunnels }) => tunnels.close(tpu, id));
+  }
 }

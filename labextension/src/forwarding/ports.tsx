@@ -4,16 +4,16 @@ import { Clipboard } from '@jupyterlab/apputils';
 import { closeIcon, copyIcon, launchIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { closeApp, closeTunnel } from '../actions/questions';
 import { ITPUProps, useActions } from '../actions/useActions';
+import { facts, problemLine } from '../language/text';
+import { Tone, trans } from '../language/translation';
+import { targetOf, targetOn } from '../model/appTarget';
 import { IApp, ITunnel } from '../rest/api';
 import { IconButton, StateLabel } from '../ui/elements';
 import { ListSection } from '../ui/listSection';
 import { Row } from '../ui/rows';
-import { facts, problemLine } from '../ui/text';
-import { Tone, trans } from '../ui/translation';
+import { closeApp, closeTunnel } from './portDialog';
 import { portLabel, trafficLabel } from './portLabels';
-import { targetOf, targetOn } from './target';
 
 const TONES: { [state in ITunnel['state']]: Tone } = {
   elsewhere: 'quiet',

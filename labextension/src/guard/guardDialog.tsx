@@ -2,17 +2,19 @@
 
 import React from 'react';
 
+import { IPanelActions } from '../actions/panelActions';
+import { trans } from '../language/translation';
 import { whyNotStoppable } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IGuard, ITPU } from '../rest/api';
+import { confirmed } from '../rest/tpuRef';
 import { attempt } from '../ui/attempt';
 import { ask } from '../ui/formDialog';
-import { confirmed, named } from '../ui/named';
+import { named } from '../ui/named';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { waitToEnd } from '../ui/wait';
-import { guardFieldList, guardOf, ILimits, NO_LIMITS } from './guardForm';
-import { guardLabel } from './guardLabels';
+import { guardFieldList, guardOf, NO_LIMITS } from './guardForm';
+import { guardLabel, ILimits } from './guardLabels';
 
 /** Asks when a TPU stops or deletes itself, beginning with what its host says of that now. */
 export async function changeGuard(tpu: ITPU, model: TPUModel): Promise<void> {
@@ -82,4 +84,14 @@ function announce(tpu: ITPU, guard: IGuard): void {
   } else {
     notify.success(trans.__('%1: %2.', tpu.name, label));
   }
+}
+
+/** Keeps a TPU for an hour that would stop itself. */
+export async function keep({ model }: IPanelActions, tpu: ITPU): Promise<void> {
+  const title = trans.__('Keep %1 for an hour?', tpu.name);
+  await named(tpu, title, trans.__('Keep'), name =>
+    model.send(tpu, async client => {
+      await client.guards.keep(tpu, confirmed(name));
+    })
+  );
 }

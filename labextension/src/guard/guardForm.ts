@@ -1,19 +1,21 @@
 // When a TPU stops or deletes itself: the fields of a dialog and of the form for a new TPU.
 
-import { IGuard, ISetGuard } from '../rest/api';
+import { trans } from '../language/translation';
+import { ISetGuard } from '../rest/api';
 import { FieldList, IField } from '../ui/fields';
-import { trans } from '../ui/translation';
 import { given, LOCAL_TIME, NUMBER } from '../ui/typed';
-import { durationLabel, IDLE_CHOICES, withChosen } from './guardLabels';
+import {
+  durationLabel,
+  IDLE_CHOICES,
+  ILimits,
+  withChosen
+} from './guardLabels';
 
-const LIMITS: Pick<IGuard, 'idle' | 'max_cost' | 'until'> = {
+const LIMITS: Omit<ILimits, 'action'> = {
   idle: null,
   max_cost: null,
   until: ''
 };
-
-/** What the fields show. */
-export type ILimits = typeof LIMITS & Pick<IGuard, 'action'>;
 
 export const NO_LIMITS: ILimits = { action: 'stop', ...LIMITS };
 

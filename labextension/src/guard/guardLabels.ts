@@ -1,10 +1,11 @@
 // When a TPU stops or deletes itself, in words.
 
-import { usd } from '../money/costLabels';
-import { IGuard } from '../rest/api';
-import { facts } from '../ui/text';
-import { clock, trans } from '../ui/translation';
-import type { ILimits } from './guardForm';
+import { facts } from '../language/text';
+import { clock, trans, usd } from '../language/translation';
+import { IGuard, ITPU } from '../rest/api';
+
+/** When a TPU stops or deletes itself. */
+export type ILimits = Pick<IGuard, 'action' | 'idle' | 'max_cost' | 'until'>;
 
 /** "Stops at 02:10: idle"; "Busy with a job". */
 export function guardLabel(guard: IGuard): string {
@@ -29,6 +30,45 @@ export function guardLabel(guard: IGuard): string {
     : guard.busy
       ? trans.__('No limit is near')
       : trans.__('No report from the host yet');
+}
+
+/** The same in as few words as a row has room for: "stops in 3 h"; "" without an end that is known. */
+export function endLabel(
+  { guard, run_ends }: Pick<ITPU, 'guard' | 'run_ends'>,
+  now: number
+): string {
+  const ends = guard?.ends || run_ends;
+  const stops = !!guard && guard.action === 'stop';
+  if (guard?.phase === 'ending') {
+    return stops ? trans.__('stops now') : trans.__('deletes now');
+  }
+  if (ends) {
+    const left = shortTime(Math.max(0, Date.parse(ends) - now) / 1000);
+    return stops
+      ? trans.__('stops in %1', left)
+      : trans.__('deletes in %1', left);
+  }
+  if (guard?.idle) {
+    const time = shortTime(guard.idle);
+    return stops
+      ? trans.__('stops when idle %1', time)
+      : trans.__('deletes when idle %1', time);
+  }
+  return !guard?.max_cost
+    ? ''
+    : stops
+      ? trans.__('stops at %1', usd(guard.max_cost))
+      : trans.__('deletes at %1', usd(guard.max_cost));
+}
+
+/** "45 min", "3 h", "4 d". */
+function shortTime(seconds: number): string {
+  const minutes = Math.round(seconds / 60);
+  return minutes < 60
+    ? trans.__('%1 min', minutes)
+    : minutes < 48 * 60
+      ? trans.__('%1 h', Math.round(minutes / 6) / 10)
+      : trans.__('%1 d', Math.round(minutes / 1440));
 }
 
 /** The limits that are chosen: "idle for 2 hours · $20.00 · 12/24/26, 8:00 AM". */

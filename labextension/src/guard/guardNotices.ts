@@ -4,12 +4,12 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 
-import { Actions } from '../actions/actions';
+import { IPanelActions } from '../actions/panelActions';
 import { NotebookNotices } from '../kernels/notebookNotices';
-import { keyOf } from '../model/resources';
+import { trans } from '../language/translation';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { guardLabel, runEndLabel } from './guardLabels';
 
 /** Milliseconds before the end at which it is announced at the latest. */
@@ -21,7 +21,7 @@ const LONGEST = 3600_000;
 
 /** Shows for each TPU whose end is announced what happens, until it is over or put off. */
 export function addGuardNotices(
-  actions: Actions,
+  actions: IPanelActions,
   shell: JupyterFrontEnd.IShell
 ): void {
   const { model } = actions;
@@ -42,7 +42,7 @@ export function addGuardNotices(
         const keep = {
           label: trans.__('Keep It for an Hour'),
           callback: async () =>
-            (await import('../actions/questions')).keep(actions, tpu)
+            (await import('./guardDialog')).keep(actions, tpu)
         };
         const possible = [...(byGuard ? [keep] : []), actions.showTPU];
         notices.show(tpu, text, possible[0]);
@@ -74,7 +74,7 @@ interface IEnd {
 }
 
 /** What may end a TPU at a known time. What a notebook shows of it is the last one. */
-function* endsOf(tpu: ITPU, actions: Actions): Generator<IEnd> {
+function* endsOf(tpu: ITPU, actions: IPanelActions): Generator<IEnd> {
   const { guard, name, run_ends: ends } = tpu;
   if (ends) {
     const text = `${name}: ${runEndLabel(ends)}`;

@@ -1,8 +1,8 @@
 // What the panel says of hunts.
 
-import { tierLabel } from '../panel/tpuLabels';
+import { clock, Tone, trans } from '../language/translation';
+import { tierLabel } from '../model/tpuLabels';
 import { IHunt, IHuntAttempt } from '../rest/api';
-import { clock, Tone, trans } from '../ui/translation';
 
 export const ATTEMPT_TONES: { [state in IHuntAttempt['state']]: Tone } = {
   cancelled: 'quiet',

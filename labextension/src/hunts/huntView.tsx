@@ -2,10 +2,10 @@
 
 import React from 'react';
 
+import { clock, trans } from '../language/translation';
 import { IHunt, IHuntAttempt } from '../rest/api';
 import { StateLabel } from '../ui/elements';
 import { Row } from '../ui/rows';
-import { clock, trans } from '../ui/translation';
 import {
   ATTEMPT_TONES,
   attemptPlace,

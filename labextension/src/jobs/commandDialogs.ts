@@ -1,10 +1,10 @@
 // The dialogs that ask for a command: to run on hosts while its output is shown, or as a job.
 
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { IRun, ITPU } from '../rest/api';
 import { FieldList } from '../ui/fields';
 import { ask } from '../ui/formDialog';
-import { trans } from '../ui/translation';
 
 /** Characters of a command that become the job's name. */
 const NAME = 60;

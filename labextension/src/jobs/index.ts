@@ -11,12 +11,13 @@ import {
 } from '@jupyterlab/application';
 import { JSONObject } from '@lumino/coreutils';
 
-import { CommandIDs, describe } from '../actions/commandIDs';
+import { CommandIDs } from '../actions/commandIDs';
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { IRun } from '../rest/api';
 import { ITPUModel } from '../tokens';
+import { describe } from '../ui/described';
 import { addTabs } from '../ui/tabs';
-import { trans } from '../ui/translation';
 import type { IJobTarget } from './logView';
 
 const jobs: JupyterFrontEndPlugin<void> = {

@@ -3,20 +3,20 @@
 import { CommandRegistry } from '@lumino/commands';
 
 import { CommandIDs } from '../actions/commandIDs';
+import { IJobActions } from '../actions/panelActions';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
-import { PanelState } from '../panel/panelState';
 import { IJob, ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { attempt } from '../ui/attempt';
+import { ViewState } from '../ui/viewState';
 
-export class JobActions {
+export class JobActions implements IJobActions {
   constructor(
     private _model: TPUModel,
-    private _view: PanelState,
+    private _view: ViewState,
     private _commands: CommandRegistry
   ) {}
 
-  /** Asks for a command, and starts it. */
   async start(tpu: ITPU): Promise<void> {
     const { askJob } = await import('./commandDialogs');
     if (await askJob(tpu, this._model)) {
@@ -24,7 +24,6 @@ export class JobActions {
     }
   }
 
-  /** Shows what a job has printed, and what it prints. */
   async showLog(job: IJob): Promise<void> {
     const { id, name, tpu, zone } = job;
     const args = { tpu: keyOf({ name: tpu, zone }), job: id, name };

@@ -1,10 +1,10 @@
 // What the panel says of jobs.
 
+import { hostRanges } from '../language/hostRanges';
+import { IQuestion, problemLine } from '../language/text';
+import { ago, Tone, trans } from '../language/translation';
+import { isOver } from '../model/jobs';
 import { IHostJob, IJob, ITPU } from '../rest/api';
-import { hostRanges } from '../ui/hostRanges';
-import { problemLine } from '../ui/text';
-import { ago, Tone, trans } from '../ui/translation';
-import { isOver } from './jobModel';
 
 export const JOB_TONES: { [state in IJob['state']]: Tone } = {
   ended: 'good',
@@ -34,6 +34,17 @@ export function jobState(job: IJob): string {
     unknown: trans.__('unknown: its host can’t be reached'),
     waiting: trans.__('waiting for the TPU')
   }[job.state];
+}
+
+/** What is asked before a job is stopped. */
+export function stopQuestion({ name }: IJob): IQuestion {
+  return {
+    title: trans.__('Stop %1?', name),
+    text: trans.__(
+      'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.'
+    ),
+    accept: trans.__('Stop')
+  };
 }
 
 /** What else is to be known of a job: hosts, times, attempts and problems. */

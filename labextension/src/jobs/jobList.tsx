@@ -4,15 +4,15 @@ import { closeIcon, listIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
+import { isOver } from '../model/jobs';
 import { TPUModel } from '../model/model';
 import { IJob, ITPU } from '../rest/api';
-import { confirm } from '../ui/confirm';
+import { agreed } from '../ui/confirm';
 import { IconButton, StateLabel } from '../ui/elements';
 import { ListSection } from '../ui/listSection';
 import { Row } from '../ui/rows';
-import { trans } from '../ui/translation';
-import { JOB_TONES, jobDetails, jobState } from './jobLabels';
-import { isOver } from './jobModel';
+import { JOB_TONES, jobDetails, jobState, stopQuestion } from './jobLabels';
 
 export function Jobs({ tpu }: ITPUProps) {
   const actions = useActions();
@@ -82,20 +82,14 @@ function Job({ job, tpu }: ITPUProps & { job: IJob }) {
 /** Stops a job, or removes one that has ended. */
 async function endJob(tpu: ITPU, job: IJob, model: TPUModel): Promise<void> {
   const over = isOver(job);
-  const agreed = over
-    ? await confirm(
-        trans.__('Remove %1?', job.name),
-        trans.__('Its output on the hosts will be deleted.'),
-        trans.__('Remove')
-      )
-    : await confirm(
-        trans.__('Stop %1?', job.name),
-        trans.__(
-          'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.'
-        ),
-        trans.__('Stop')
-      );
-  if (agreed) {
+  const question = over
+    ? {
+        title: trans.__('Remove %1?', job.name),
+        text: trans.__('Its output on the hosts will be deleted.'),
+        accept: trans.__('Remove')
+      }
+    : stopQuestion(job);
+  if (await agreed(question)) {
     await (over
       ? model.jobs.remove(tpu, job.id)
       : model.jobs.stop(tpu, job.id));

@@ -5,16 +5,16 @@ import { HTMLSelect, ReactWidget } from '@jupyterlab/ui-components';
 import { ReadonlyJSONObject } from '@lumino/coreutils';
 import React, { useLayoutEffect, useRef } from 'react';
 
+import { trans } from '../language/translation';
+import { isOver } from '../model/jobs';
 import { TPUModel } from '../model/model';
-import { refOf } from '../model/resources';
 import { IJob, IJobLine } from '../rest/api';
+import { failureText } from '../rest/failureText';
+import { refOf } from '../rest/tpuRef';
 import { Alert, StateLabel } from '../ui/elements';
-import { failureText } from '../ui/failures';
-import { useStore } from '../ui/store';
 import { createTab } from '../ui/tabs';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 import { JOB_TONES, jobState } from './jobLabels';
-import { isOver } from './jobModel';
 import { JobOutput } from './output';
 import { visible } from './outputLines';
 

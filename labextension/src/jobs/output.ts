@@ -1,10 +1,10 @@
 // The output of a job on one host: what was read of it, and what comes.
 
-import { TPURef } from '../model/resources';
 import { IJobLine, IJobLog } from '../rest/api';
 import { TPUClient } from '../rest/client';
 import { Failure } from '../rest/failure';
-import { Store } from '../ui/store';
+import { TPURef } from '../rest/tpuRef';
+import { Store } from '../state/observable';
 
 /** Lines that are read first, from the end; and the most that are kept. */
 const TAIL = 2000;

@@ -1,10 +1,13 @@
-// Profiles of a TPU: what was not traced, and what fills the memory of its devices.
+// Profiles of a TPU: traces, what was not traced, and what fills the memory of its devices.
 
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
-import { portProblem } from '../forwarding/portDialog';
-import { sizeLabel } from '../forwarding/portLabels';
+import { IPanelActions } from '../actions/panelActions';
+import { portProblem, sizeLabel } from '../forwarding/portLabels';
+import { hostNumbers } from '../language/hostRanges';
+import { trans } from '../language/translation';
+import { targetOf } from '../model/appTarget';
 import { TPUModel } from '../model/model';
 import {
   IKernel,
@@ -14,19 +17,35 @@ import {
   IProfileTPU,
   ITPU
 } from '../rest/api';
-import { hostNumbers } from '../ui/hostRanges';
 import { show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
 import { hostsByProblem, untraced } from './profileLabels';
 
 /** The tree is open where a line has at least this part of the memory. */
 const LARGE = 0.2;
 
+/** Traces a kernel, or all programs that use JAX on all hosts, and shows that. */
+export async function trace(
+  tpu: ITPU,
+  { model, open }: IPanelActions,
+  kernel?: IKernel
+): Promise<void> {
+  const request = await askProfile(tpu, kernel);
+  const traced =
+    request &&
+    (await model.sendForApp(tpu, ({ profiles }) =>
+      profiles.start(tpu, request)
+    ));
+  if (traced) {
+    notifyUntraced(traced.operation.result as unknown as IProfile);
+    await open.app(targetOf(traced.app));
+  }
+}
+
 /** Asks how long to trace, and for programs that are not kernels; null if it was cancelled. */
-export async function askProfile(
+async function askProfile(
   tpu: ITPU,
   kernel: IKernel | undefined
 ): Promise<IProfileTPU | null> {
@@ -66,7 +85,7 @@ export async function askProfile(
 }
 
 /** Says which hosts are not in a trace, and why. */
-export function notifyUntraced(profile: IProfile): void {
+function notifyUntraced(profile: IProfile): void {
   const lines = untraced(profile);
   if (lines.length > 0) {
     notify.warning(lines.join(' '));

@@ -1,10 +1,10 @@
 // Profiles in words.
 
+import { grouped } from '../language/grouped';
+import { hostRanges } from '../language/hostRanges';
+import { problemLine } from '../language/text';
+import { trans } from '../language/translation';
 import { IProblem, IProfile } from '../rest/api';
-import { grouped } from '../ui/grouped';
-import { hostRanges } from '../ui/hostRanges';
-import { problemLine } from '../ui/text';
-import { trans } from '../ui/translation';
 
 /** Each problem once, with the hosts that have it. */
 export function hostsByProblem(

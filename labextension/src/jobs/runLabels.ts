@@ -1,10 +1,10 @@
 // Commands on hosts, in words.
 
+import { grouped } from '../language/grouped';
+import { hostNumbers } from '../language/hostRanges';
+import { joined, problemLine } from '../language/text';
+import { trans } from '../language/translation';
 import { IHostRun, IRun } from '../rest/api';
-import { grouped } from '../ui/grouped';
-import { hostNumbers } from '../ui/hostRanges';
-import { joined, problemLine } from '../ui/text';
-import { trans } from '../ui/translation';
 
 /** The command as it was typed. */
 export function runTitle({ command }: IRun): string {

@@ -4,14 +4,14 @@ import { MainAreaWidget, ToolbarButton } from '@jupyterlab/apputils';
 import { stopIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { TPURef } from '../model/resources';
 import { IRun, IRunOutput } from '../rest/api';
 import { Failure } from '../rest/failure';
+import { failureLine } from '../rest/failureText';
+import { TPURef } from '../rest/tpuRef';
 import { element } from '../ui/element';
-import { failureLine } from '../ui/failures';
 import { createTab } from '../ui/tabs';
-import { trans } from '../ui/translation';
 import { OutputLines } from './outputLines';
 import { runOutcomes, runTitle } from './runLabels';
 

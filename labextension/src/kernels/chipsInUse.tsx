@@ -5,14 +5,14 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { PathExt } from '@jupyterlab/coreutils';
 import React from 'react';
 
+import { problemLine } from '../language/text';
+import { clock, trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { IKernel, ITPU } from '../rest/api';
 import { choose } from '../ui/confirm';
 import { INotificationAction } from '../ui/notify';
-import { problemLine } from '../ui/text';
-import { clock, trans } from '../ui/translation';
 import { holderLabel, kernelName, kernelStateLabel } from './kernelLabels';
-import { HeldStart, KernelStarts } from './kernelStarts';
+import { HeldStart } from './kernelStarts';
 import { IKernelWidget, kernelWidgets } from './kernelWidget';
 import { HeadLines, runsOn } from './notebookNotices';
 import { IServerKernels } from './serverKernels';
@@ -28,16 +28,13 @@ export class ChipsInUse {
   constructor(
     private _shell: JupyterFrontEnd.IShell,
     private _model: TPUModel,
-    private _serverKernels: IServerKernels,
-    starts: KernelStarts
+    private _serverKernels: IServerKernels
   ) {
-    this._lines = new HeadLines();
-    starts.refused.connect((_, start) => void this._ask(start));
-    starts.isWatched = true;
     _model.stateChanged.connect(this._update, this);
   }
 
-  private async _ask(start: HeldStart): Promise<void> {
+  /** A start is refused, perhaps not for the first time. */
+  async ask(start: HeldStart): Promise<void> {
     const tpu = this._model.tpus.find(one => runsOn(start.kernel, one));
     const kernels = tpu ? await this._model.loadKernels(tpu) : null;
     const holders = (kernels ?? []).filter(
@@ -171,7 +168,7 @@ export class ChipsInUse {
     );
   }
 
-  private _lines: HeadLines;
+  private _lines = new HeadLines();
   private _waiting = new Map<HeldStart, IHolding>();
 }
 

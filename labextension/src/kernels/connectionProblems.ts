@@ -5,8 +5,8 @@ import { Notification } from '@jupyterlab/apputils';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
+import { trans } from '../language/translation';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { findKernelWidget } from './kernelWidget';
 import { ConnectionProblem, KernelReplay } from './replay';
 

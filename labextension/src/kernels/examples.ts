@@ -4,8 +4,8 @@ import { PathExt, PageConfig } from '@jupyterlab/coreutils';
 import { Contents } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 
+import { trans } from '../language/translation';
 import { IEnvironment } from '../rest/api';
-import { trans } from '../ui/translation';
 import { openDocument } from './kernelWidget';
 
 /** Loaded when one is opened. */

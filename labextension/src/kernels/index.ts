@@ -18,17 +18,17 @@ import {
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
+import { loadTranslation } from '../language/translation';
 import { observedSocket } from '../model/changeFeed';
 import { TPUModel } from '../model/model';
+import { later } from '../state/later';
 import { ITPUModel } from '../tokens';
 import { attempt } from '../ui/attempt';
-import { loadTranslation } from '../ui/translation';
-import { ChipsInUse } from './chipsInUse';
 import { closeConnectionDialog } from './connectionDialog';
 import { notifyOfConnectionProblems } from './connectionProblems';
 import { ICells, queueEarlyCells } from './earlyCells';
-import { IKernelReplay, KernelReplay } from './replay';
 import { IKernelStarts, KernelStarts } from './kernelStarts';
+import { IKernelReplay, KernelReplay } from './replay';
 import { restoreRunningCells } from './runningCells';
 import { saveOnRun } from './saveOnRun';
 import { ServerKernels } from './serverKernels';
@@ -206,7 +206,12 @@ const chips: JupyterFrontEndPlugin<void> = {
   requires: [IKernelStarts, ITPUModel],
   activate: (app: JupyterFrontEnd, starts: KernelStarts, model: TPUModel) => {
     const kernels = new ServerKernels(app.serviceManager, app.commands);
-    new ChipsInUse(app.shell, model, kernels, starts);
+    const asking = later(async () => {
+      const { ChipsInUse } = await import('./chipsInUse');
+      return new ChipsInUse(app.shell, model, kernels);
+    });
+    starts.refused.connect((_, start) => void attempt(asking.ask(start)));
+    starts.isWatched = true;
   }
 };
 

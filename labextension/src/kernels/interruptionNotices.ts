@@ -2,14 +2,14 @@
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 
-import { Actions } from '../actions/actions';
-import { maintenanceText } from '../panel/tpuLabels';
-import { problemLine } from '../ui/text';
+import { IPanelActions } from '../actions/panelActions';
+import { problemLine } from '../language/text';
+import { maintenanceText } from '../model/tpuLabels';
 import { NotebookNotices } from './notebookNotices';
 
 /** Shows it as long as the hosts of the TPU say so. */
 export function addInterruptionNotices(
-  actions: Actions,
+  actions: IPanelActions,
   shell: JupyterFrontEnd.IShell
 ): void {
   const { model } = actions;

@@ -1,20 +1,20 @@
 // What ends kernels: shutting one down, and what ends all on a TPU, and its jobs. The user is asked
 // before.
 
-import { isOver } from '../jobs/jobModel';
+import { IKernelActions } from '../actions/panelActions';
+import { DestructiveAction } from '../model/availableActions';
+import { runningJobs } from '../model/jobs';
 import { TPUModel } from '../model/model';
-import { IJob, IKernel, ITPU } from '../rest/api';
-import type { DestructiveAction } from './kernelDialogs';
+import { IKernel, ITPU } from '../rest/api';
 import { IServerKernels } from './serverKernels';
 
-export class KernelActions {
+export class KernelActions implements IKernelActions {
   constructor(
     private _model: TPUModel,
     /** The kernels of this Jupyter server. */
     private _serverKernels: IServerKernels
   ) {}
 
-  /** The kernels on a TPU; null if they can't be loaded. */
   load(tpu: ITPU): Promise<IKernel[] | null> {
     return this._model.loadKernels(tpu);
   }
@@ -34,7 +34,6 @@ export class KernelActions {
     }
   }
 
-  /** Takes a kernel over for this Jupyter server, with its notebook. */
   async takeOver(tpu: ITPU, kernel: IKernel): Promise<void> {
     // Its user may have changed since the list was shown.
     const now = (await this.load(tpu))?.find(one => one.id === kernel.id);
@@ -50,13 +49,12 @@ export class KernelActions {
     }
   }
 
-  /** Does what ends the TPU's kernels or jobs. Those that are started meanwhile are asked about, too. */
   async destroy(
     action: Exclude<DestructiveAction, 'kernel'>,
     tpu: ITPU,
     environment = ''
   ): Promise<void> {
-    const { confirmDestructive, question } = await dialogs();
+    const { confirmDestructive } = await dialogs();
     // Loaded even if none is known: one may have been started a moment ago. Not loaded from a TPU
     // that is not connected: the user would have to wait.
     let kernels: IKernel[] | null = tpu.kernels > 0 ? null : [];
@@ -64,7 +62,7 @@ export class KernelActions {
       kernels = await this.load(tpu);
     }
     const apps = this._model.apps(tpu).length;
-    let jobs = environment ? [] : this._runningJobs(tpu);
+    let jobs = environment ? [] : runningJobs(this._model, tpu);
     let name: string | null | undefined;
     for (;;) {
       if (environment && kernels) {
@@ -78,7 +76,8 @@ export class KernelActions {
         }
       }
       if (action === 'delete' || action === 'stop') {
-        const { title, accept } = question(action, tpu);
+        const { lossQuestion } = await import('./lossLabels');
+        const { title, accept } = lossQuestion(action, tpu);
         const { askName } = await import('../ui/named');
         name ??= await askName(tpu, title, accept);
         if (name === null) {
@@ -104,7 +103,7 @@ export class KernelActions {
         kernels = (await this.load(tpu)) ?? [];
       } else if (refused === 'JOBS_RUNNING') {
         await this._model.refresh(false);
-        jobs = this._runningJobs(tpu);
+        jobs = runningJobs(this._model, tpu);
       }
       const again =
         (refused === 'KERNELS_RUNNING' && kernels?.length) ||
@@ -113,10 +112,6 @@ export class KernelActions {
         return;
       }
     }
-  }
-
-  private _runningJobs(tpu: ITPU): IJob[] {
-    return this._model.jobs.of(tpu).filter(one => !isOver(one));
   }
 }
 

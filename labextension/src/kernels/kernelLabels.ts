@@ -2,9 +2,9 @@
 
 import { PathExt } from '@jupyterlab/coreutils';
 
+import { hostRanges } from '../language/hostRanges';
+import { trans } from '../language/translation';
 import { IKernel } from '../rest/api';
-import { hostRanges } from '../ui/hostRanges';
-import { trans } from '../ui/translation';
 
 export function kernelStateLabel(state: string): string {
   const labels: { [state: string]: string } = {

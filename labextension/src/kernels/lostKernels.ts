@@ -3,12 +3,12 @@
 
 import { Notification } from '@jupyterlab/apputils';
 
-import { Actions } from '../actions/actions';
+import { IPanelActions } from '../actions/panelActions';
+import { problemLine } from '../language/text';
+import { trans } from '../language/translation';
 import { isGone } from '../model/availableActions';
 import { ITPU } from '../rest/api';
 import { attempt } from '../ui/attempt';
-import { problemLine } from '../ui/text';
-import { trans } from '../ui/translation';
 import { kernelName } from './kernelLabels';
 
 /** The notebooks of this page, by their paths on the server. */
@@ -36,7 +36,7 @@ interface ILoss {
  * of its own.
  */
 export function addLostKernels(
-  actions: Actions,
+  actions: IPanelActions,
   notebooks: IOpenNotebooks,
   onEndedTPU: (tpu: ITPU, kernel: string) => void
 ): {

@@ -14,6 +14,8 @@ export interface IReplayableRequest {
   count: number | null;
   /** What it runs, if that is known. */
   code?: string;
+  /** How many lines it has printed until now, if that is known. */
+  lines?: number;
 }
 
 /** Requests whose output the server offers to a page that has none of it. */

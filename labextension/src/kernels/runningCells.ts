@@ -9,7 +9,7 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Contents, Kernel, KernelMessage } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 
-import { trans } from '../ui/translation';
+import { trans } from '../language/translation';
 import { findKernelWidget, IKernelWidget } from './kernelWidget';
 import { HeadLines } from './notebookNotices';
 import {
@@ -129,26 +129,13 @@ export function restoreRunningCells(
           }
         };
         const count = requests.length;
-        show(
-          panel,
-          count === 1
-            ? trans.__(
-                'A cell that is not in this notebook was run: %1',
-                firstLine(requests[0])
-              )
-            : trans.__(
-                '%1 cells that are not in this notebook were run. The first one: %2',
-                count,
-                firstLine(requests[0])
-              ),
-          [
-            {
-              label: trans._n('Insert It', 'Insert Them', count),
-              callback: done(insert)
-            },
-            { label: trans.__('Dismiss'), callback: done() }
-          ]
-        );
+        show(panel, missingText(requests), [
+          {
+            label: trans._n('Insert It', 'Insert Them', count),
+            callback: done(insert)
+          },
+          { label: trans.__('Dismiss'), callback: done() }
+        ]);
       }
     });
 
@@ -302,8 +289,34 @@ function insertCell(
   }
 }
 
-function firstLine({ code = '' }: IReplayableRequest): string {
-  return code.trim().split('\n')[0];
+/** What is said of requests whose cells are not in their notebook. */
+export function missingText(requests: IReplayableRequest[]): string {
+  const count = requests.length;
+  const [first] = (requests[0].code ?? '').trim().split('\n');
+  const lines = requests.reduce((sum, one) => sum + (one.lines ?? 0), 0);
+  if (count > 1) {
+    return lines
+      ? trans._n(
+          '%2 cells that are not in this notebook printed %1 line. The first one: %3',
+          '%2 cells that are not in this notebook printed %1 lines. The first one: %3',
+          lines,
+          count,
+          first
+        )
+      : trans.__(
+          '%1 cells that are not in this notebook were run. The first one: %2',
+          count,
+          first
+        );
+  }
+  return lines
+    ? trans._n(
+        'A cell that is not in this notebook printed %1 line. Its code: %2',
+        'A cell that is not in this notebook printed %1 lines. Its code: %2',
+        lines,
+        first
+      )
+    : trans.__('A cell that is not in this notebook was run: %1', first);
 }
 
 function restoreCell(

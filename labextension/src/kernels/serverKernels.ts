@@ -3,7 +3,7 @@
 import { ServiceManager } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 
-import { Store } from '../ui/store';
+import { Store } from '../state/observable';
 import { openDocument } from './kernelWidget';
 
 /** What the panel needs of them. */

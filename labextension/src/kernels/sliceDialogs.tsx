@@ -2,6 +2,7 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import {
   possibleSlices,
   startableEnvironments
@@ -10,7 +11,6 @@ import { TPUModel } from '../model/model';
 import { ISlicesKernel, ITPU } from '../rest/api';
 import { ask } from '../ui/formDialog';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 
 /** Asks for the TPUs, and adds the kernel to the kernel pickers. */
 export async function addSlicesKernel(

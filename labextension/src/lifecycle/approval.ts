@@ -1,6 +1,7 @@
 // What a new TPU costs, and whether the user agrees to that.
 
 import { confirmCost, confirmHuntCost } from '../money/costDialogs';
+import { agreedPrice } from '../money/questionLabels';
 import { CreateForm, IAgreement } from './createForm';
 
 /** What the user agrees to pay for the TPU of *form*, asked only if there is something to confirm; else null. */
@@ -33,9 +34,5 @@ async function approveHuntCost(form: CreateForm): Promise<IAgreement | null> {
   ) {
     return null;
   }
-  const known = prices.filter((price): price is number => price !== null);
-  return {
-    confirm_price: true,
-    max_price: known.length === prices.length ? Math.max(...known) : null
-  };
+  return agreedPrice(candidates);
 }

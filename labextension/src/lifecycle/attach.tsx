@@ -2,11 +2,11 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { IMachineHost } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
-import { trans } from '../ui/translation';
 import { OPTIONAL, WORDS } from '../ui/typed';
 import { wait } from '../ui/wait';
 

@@ -1,9 +1,9 @@
 // The form that creates an environment of the user's choice: its input and validation.
 
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { IConnectTPU, IEnvironment, IHostSetup, ITPU } from '../rest/api';
 import { Form } from '../ui/form';
-import { trans } from '../ui/translation';
 import { given } from '../ui/typed';
 import { NO_SETUP } from './hostOptions';
 

@@ -3,20 +3,20 @@
 import React, { useEffect, useRef } from 'react';
 
 import { useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { FormFields } from '../ui/fields';
 import { FoldedFields } from '../ui/foldedFields';
-import { FormPage, packagesField } from '../ui/formPage';
-import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
 import { given, OPTIONAL } from '../ui/typed';
-import { environmentRule } from './connectForm';
+import { useStore } from '../ui/useStore';
+import { ConnectForm, environmentRule } from './connectForm';
+import { FormPage, packagesField } from './formPage';
 import { NO_SETUP, setupFieldList } from './hostOptions';
 
 const MORE = 'connect#more';
 
 export function ConnectPage() {
   const { forms, view } = useActions();
-  const form = useStore(forms.connect);
+  const form = useStore(forms.of(ConnectForm));
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => first.current?.select(), []);
   useEffect(() => view.fold(MORE, !given(form.fields, NO_SETUP)), []);

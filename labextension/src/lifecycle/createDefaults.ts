@@ -1,7 +1,7 @@
 // What the form that creates a TPU starts with: the user's settings, else the last choices.
 
-import { KeyValueStorage, Stored } from '../model/stored';
-import { Store } from '../ui/store';
+import { Store } from '../state/observable';
+import { KeyValueStorage, Stored } from '../state/stored';
 
 const TIERS = ['flex-start', 'on-demand', 'reserved', 'spot'];
 

@@ -1,15 +1,15 @@
 // The fields of the form for a new TPU, as tables.
 
-import { durationLabel, guardLimits } from '../guard/guardLabels';
 import { limitFields } from '../guard/guardForm';
+import { durationLabel, guardLimits } from '../guard/guardLabels';
 import { isQueued } from '../hunts/huntForm';
-import { tierLabel } from '../panel/tpuLabels';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
+import { tierLabel } from '../model/tpuLabels';
 import { FieldList } from '../ui/fields';
-import { packagesField } from '../ui/formPage';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
 import { NUMBER, OPTIONAL, SCRIPT } from '../ui/typed';
 import { CreateForm, IFields } from './createForm';
+import { packagesField } from './formPage';
 import { nodeOptionFieldList, setupFieldList } from './hostOptions';
 
 /** The network that every project has; a name, so not translated. */

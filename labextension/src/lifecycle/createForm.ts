@@ -1,7 +1,7 @@
 // The form that creates a TPU: its input, suggestions and validation.
 
-import { packagesIn } from '../environments/packages';
-import { guardOf, ILimits, NO_LIMITS } from '../guard/guardForm';
+import { guardOf, NO_LIMITS } from '../guard/guardForm';
+import { ILimits } from '../guard/guardLabels';
 import { RUN_CHOICES, withChosen } from '../guard/guardLabels';
 import {
   huntFields,
@@ -10,8 +10,10 @@ import {
   isQueued,
   similarTypes
 } from '../hunts/huntForm';
+import { grouped } from '../language/grouped';
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
+import { nameProblem } from '../model/names';
 import { catalogCost } from '../money/costLabels';
 import {
   IAcceleratorType,
@@ -26,13 +28,12 @@ import {
   IQuote,
   IStartHunt
 } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { Form } from '../ui/form';
-import { grouped } from '../ui/grouped';
-import { trans } from '../ui/translation';
+import { packagesIn } from '../ui/packages';
 import { given } from '../ui/typed';
 import { CreateDefaults } from './createDefaults';
 import { NO_OPTIONS, NO_SETUP } from './hostOptions';
-import { nameProblem } from './names';
 
 /** What the user has agreed to pay an hour: no more is confirmed to the server. */
 export type IAgreement = Pick<ICreateTPU, 'confirm_price' | 'max_price'>;

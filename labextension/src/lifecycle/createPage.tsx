@@ -4,20 +4,21 @@ import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { useActions } from '../actions/useActions';
 import { idleField } from '../guard/guardForm';
-import { coveringGrant, usd } from '../money/costLabels';
+import { facts } from '../language/text';
+import { language, trans, usd } from '../language/translation';
+import { nameRule } from '../model/names';
+import { typeDescription } from '../model/tpuLabels';
+import { coveringGrant } from '../money/costLabels';
+import { GrantsForm } from '../money/grantsForm';
 import { Price } from '../money/price';
-import { typeDescription } from '../panel/tpuLabels';
 import { IReservationView } from '../rest/api';
+import { failureText } from '../rest/failureText';
 import { Alert, EmptyState, Link, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { Field } from '../ui/field';
 import { FormFields } from '../ui/fields';
 import { FoldedFields } from '../ui/foldedFields';
-import { FormPage } from '../ui/formPage';
-import { useStore } from '../ui/store';
-import { facts } from '../ui/text';
-import { language, trans } from '../ui/translation';
 import { TRIMMED } from '../ui/typed';
+import { useStore } from '../ui/useStore';
 import {
   advancedFields,
   huntFieldList,
@@ -25,21 +26,22 @@ import {
   unattendedChoices,
   unattendedFields
 } from './createFields';
-import { nameRule } from './names';
+import { CreateForm } from './createForm';
+import { FormPage } from './formPage';
 import { TypePicker } from './typePicker';
 
 export function CreatePage() {
   const actions = useActions();
   const { forms, model } = actions;
-  const form = useStore(forms.create);
+  const form = useStore(forms.of(CreateForm));
   const versions = useId();
   const first = useRef<HTMLInputElement>(null);
-  const grants = useStore(forms.grants).list.value;
+  const grants = useStore(forms.of(GrantsForm)).list.value;
   const loaded = form.catalog !== null;
   const billed = form.catalog?.emulated === false;
   useEffect(() => {
     if (billed) {
-      void forms.grants.list.load();
+      void forms.of(GrantsForm).list.load();
     }
   }, [billed]);
   useEffect(() => first.current?.select(), [loaded]);
@@ -212,7 +214,7 @@ export function CreatePage() {
 /** Which reservation is used; those that can be are offered, with their dates. */
 function ReservationField() {
   const { forms, model } = useActions();
-  const form = forms.create;
+  const form = forms.of(CreateForm);
   const [reservations, setReservations] = useState<IReservationView[]>([]);
   const id = useId();
   useEffect(() => {

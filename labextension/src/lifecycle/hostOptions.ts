@@ -1,10 +1,10 @@
 // What hosts get beside Python, and what a new TPU has beyond its type, image and network: as fields of
 // forms, which have the server's names and values.
 
-import { PACKAGES } from '../environments/packages';
+import { trans } from '../language/translation';
 import { ICreateTPU, IHostSetup, INodeOptions } from '../rest/api';
 import { FieldList } from '../ui/fields';
-import { trans } from '../ui/translation';
+import { PACKAGES } from '../ui/packages';
 import { DISKS, PAIRS, SCRIPT, TRIMMED, WORDS } from '../ui/typed';
 
 export const NO_SETUP: IHostSetup = {

@@ -2,23 +2,22 @@
 
 import React from 'react';
 
-import { catalogCost, usd } from '../money/costLabels';
+import { trans, usd } from '../language/translation';
+import { catalogCost } from '../money/costLabels';
 import { ICatalog, ICost, ICreateTPU, ITPU } from '../rest/api';
 import { Link } from '../ui/elements';
-import { trans } from '../ui/translation';
-import { CreateForm } from './createForm';
 
 /** So many zones are named; a hunt can try all. */
 const SHOWN = 4;
 
 export function OtherZones(props: {
-  form: CreateForm;
+  catalog: ICatalog | null;
   request: Pick<ICreateTPU, 'type' | 'zone' | 'tier'>;
   onPick: (zone: string) => void;
 }) {
-  const { form, onPick, request } = props;
+  const { catalog, onPick, request } = props;
   const { tier = 'on-demand', type, zone } = request;
-  const zones = elsewhere(form.catalog, type, zone ?? '', tier).slice(0, SHOWN);
+  const zones = elsewhere(catalog, type, zone ?? '', tier).slice(0, SHOWN);
   return zones.length === 0 ? null : (
     <div className="jp-tpu-OtherZones">
       {trans.__('Other zones with %1:', type)}{' '}

@@ -2,8 +2,8 @@
 
 import { IQueuedResources } from '../rest/api';
 import { TPUClient } from '../rest/client';
+import { Loaded } from '../state/loaded';
 import { Form } from '../ui/form';
-import { Loaded } from '../ui/loaded';
 
 export class QueuedList extends Loaded<IQueuedResources> {
   constructor(requests: TPUClient['queued']) {

@@ -2,19 +2,22 @@
 
 import React, { useEffect } from 'react';
 
-import { deleteQueued, resetQueued } from '../actions/questions';
+import { IPanelActions } from '../actions/panelActions';
 import { useActions } from '../actions/useActions';
-import { keyOf } from '../model/resources';
-import { tierLabel } from '../panel/tpuLabels';
+import { facts, problemLine } from '../language/text';
+import { clock, Tone, trans } from '../language/translation';
+import { tierLabel } from '../model/tpuLabels';
+import { queuedState } from '../money/queuedLabels';
 import { IQueuedResource } from '../rest/api';
+import { failureText } from '../rest/failureText';
+import { confirmed, keyOf } from '../rest/tpuRef';
+import { confirm } from '../ui/confirm';
 import { Alert, StateLabel, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { Listed, Rows } from '../ui/listed';
+import { named } from '../ui/named';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts, problemLine } from '../ui/text';
-import { clock, Tone, trans } from '../ui/translation';
-import { queuedState } from './queuedLabels';
+import { useStore } from '../ui/useStore';
+import { QueuedList } from './queuedList';
 
 /** A command to type, so not translated. */
 const COMMAND =
@@ -31,7 +34,7 @@ const TONES: { [state: string]: Tone } = {
 
 export function QueuedPage() {
   const actions = useActions();
-  const list = useStore(actions.forms.queued);
+  const list = useStore(actions.forms.of(QueuedList));
   useEffect(() => {
     const timer = setInterval(
       () => void (document.hidden || list.load(false)),
@@ -82,7 +85,7 @@ export function QueuedPage() {
 
 function Queued({ queued }: { queued: IQueuedResource }) {
   const actions = useActions();
-  const list = actions.forms.queued;
+  const list = actions.forms.of(QueuedList);
   const { name, problem, state, tier, tpus, type, valid_until, zone } = queued;
   return (
     <Row
@@ -120,4 +123,48 @@ function Queued({ queued }: { queued: IQueuedResource }) {
       }
     />
   );
+}
+
+/** Deletes a queued resource, with the TPUs that it was shown to have, and their disks. */
+async function deleteQueued(
+  { forms, model }: IPanelActions,
+  queued: IQueuedResource
+): Promise<void> {
+  const { has_tpus, name, tpus } = queued;
+  const agreed = await confirm(
+    trans.__('Delete the queued resource %1?', name),
+    has_tpus
+      ? trans.__(
+          'Its TPUs will be deleted, too, with everything on their disks: %1.',
+          tpus.join(', ')
+        )
+      : trans.__('It is removed from Google’s queue.'),
+    trans.__('Delete')
+  );
+  if (agreed) {
+    const title = trans.__('Delete %1?', name);
+    await named(queued, title, trans.__('Delete'), typed =>
+      forms.of(QueuedList).changes.send(() =>
+        model.client.queued.delete(queued, {
+          force: has_tpus,
+          ...confirmed(typed)
+        })
+      )
+    );
+  }
+}
+
+/** Puts a queued resource back into the queue. */
+async function resetQueued(
+  { forms, model }: IPanelActions,
+  queued: IQueuedResource
+): Promise<void> {
+  const title = trans.__('Reset %1?', queued.name);
+  await named(queued, title, trans.__('Reset'), async name => {
+    const { changes } = forms.of(QueuedList);
+    const { queued: requests } = model.client;
+    if (await changes.send(() => requests.reset(queued, confirmed(name)))) {
+      await forms.of(QueuedList).load();
+    }
+  });
 }

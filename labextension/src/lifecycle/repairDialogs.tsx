@@ -2,12 +2,13 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { IReportFault, ITPU } from '../rest/api';
+import { confirmed } from '../rest/tpuRef';
 import { confirm } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
-import { confirmed, named } from '../ui/named';
-import { trans } from '../ui/translation';
+import { named } from '../ui/named';
 import { wait } from '../ui/wait';
 
 /** Replaces a TPU by the same one on other hardware; asks first, with what is lost. */

@@ -3,8 +3,8 @@
 import { caretDownEmptyIcon } from '@jupyterlab/ui-components';
 import React, { useEffect, useId, useRef, useState } from 'react';
 
+import { trans } from '../language/translation';
 import { IAcceleratorType } from '../rest/api';
-import { trans } from '../ui/translation';
 
 type Groups = [string, IAcceleratorType[]][];
 

@@ -1,6 +1,12 @@
 // What can be done with a TPU in its current state.
 
-import { IEnvironment, IOperation, ITPU } from '../rest/api';
+import {
+  IConnectTPU,
+  IEnvironment,
+  IOperation,
+  IStartTPU,
+  ITPU
+} from '../rest/api';
 import { NON_EXCLUSIVE_KINDS } from '../rest/operationKinds';
 
 /** The environments in which a kernel can be started. */
@@ -12,6 +18,22 @@ export function startableEnvironments(tpu: ITPU): IEnvironment[] {
     environment => environment.state === 'ready' && environment.kernelspec
   );
 }
+
+/** How a TPU is connected: with an incomplete environment, if there is one. */
+export function connectRequest(tpu: ITPU): IConnectTPU {
+  const unfinished = tpu.environments.find(one => one.state === 'failed');
+  return unfinished ? { environment: unfinished.name } : {};
+}
+
+/** How a TPU is started, for the price that was shown. */
+export function startRequest({ cost }: ITPU): IStartTPU {
+  const price = cost.usd_per_hour;
+  return price === 0 ? {} : { confirm_price: true, max_price: price };
+}
+
+/** After which something is lost: of a TPU, an environment or a kernel. */
+export type DestructiveAction =
+  'delete' | 'detach' | 'disconnect' | 'environment' | 'kernel' | 'stop';
 
 /** Whether Google has ended it for good. */
 export function isGone({ state }: Pick<ITPU, 'state'>): boolean {

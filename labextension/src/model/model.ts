@@ -1,6 +1,5 @@
 // What the panel shows: the resources that the server has, and every call that changes them.
 
-import { Jobs } from '../jobs/jobModel';
 import {
   IApp,
   ICatalog,
@@ -18,11 +17,13 @@ import {
 } from '../rest/api';
 import { TPUClient } from '../rest/client';
 import { Failure } from '../rest/failure';
-import { Loaded } from '../ui/loaded';
-import { until, untilOr } from '../ui/store';
+import { keyOf, TPURef } from '../rest/tpuRef';
+import { Loaded } from '../state/loaded';
+import { until, untilOr } from '../state/observable';
+import { StoredIds } from '../state/storedIds';
 import { IChangeFeed } from './changeFeed';
-import { isOf, isSame, keyOf, TPURef } from './resources';
-import { StoredIds } from './storedIds';
+import { Jobs } from './jobs';
+import { isOf, isSame } from './resources';
 import { Synchronizer } from './synchronizer';
 
 /** What is known of the server's TPUs, operations and kernels, and every call that changes them. */

@@ -1,5 +1,6 @@
 // TPUs, operations and kernels as the server has described them: answers and events in, one state out.
 
+import { facts } from '../language/text';
 import {
   IApp,
   IChange,
@@ -11,22 +12,9 @@ import {
   ITPU,
   ITunnel
 } from '../rest/api';
-import { Store } from '../ui/observable';
-import { StoredIds } from './storedIds';
-
-/** How the REST interface names a TPU: its zone and name. */
-export type TPURef = Pick<ITPU, 'name' | 'zone'>;
-
-/** The key of a TPU, also in events: `zone/name`. */
-export function keyOf(tpu: TPURef): string {
-  return `${tpu.zone}/${tpu.name}`;
-}
-
-/** The TPU that a key names. */
-export function refOf(key: string): TPURef {
-  const [zone, name] = key.split('/');
-  return { name, zone };
-}
+import { keyOf, TPURef } from '../rest/tpuRef';
+import { Store } from '../state/observable';
+import { StoredIds } from '../state/storedIds';
 
 /** Always the same, so that what shows it need not be rendered again. */
 const NO_KERNELS: IKernel[] = [];
@@ -63,6 +51,12 @@ export class Resources extends Store {
       (a, b) => a.name.localeCompare(b.name) || a.zone.localeCompare(b.zone)
     );
     return this._sorted;
+  }
+
+  /** A TPU's name, with its zone where two have the same. */
+  nameOf({ name, zone }: TPURef): string {
+    const isTwin = (one: ITPU) => one.name === name && one.zone !== zone;
+    return this.tpus.some(isTwin) ? facts(name, zone) : name;
   }
 
   tpu(key: string): ITPU | undefined {

@@ -12,9 +12,9 @@ import {
 } from '../rest/api';
 import { Failure } from '../rest/failure';
 import { FleetRequests } from '../rest/requests';
+import { StoredIds } from '../state/storedIds';
 import { IChangeFeed } from './changeFeed';
 import { Resources } from './resources';
-import { StoredIds } from './storedIds';
 
 /**
  * loading: no answer yet; ready: there is a list; missing: the server extension is not enabled;

@@ -3,13 +3,14 @@
 import React, { useEffect } from 'react';
 
 import { useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { Alert, Link, TextButton } from '../ui/elements';
-import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
+import { BudgetsForm } from './budgetsForm';
 
 export function BudgetLine() {
   const actions = useActions();
-  const { budgets } = actions.forms;
+  const budgets = actions.forms.of(BudgetsForm);
   const { overview } = useStore(budgets);
   useEffect(() => void budgets.list.load(), [budgets]);
   if (!overview) {

@@ -3,17 +3,18 @@
 import React from 'react';
 
 import { useActions } from '../actions/useActions';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
 import { IBudgetUse } from '../rest/api';
 import { ListPage, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
 import { NUMBER, TRIMMED } from '../ui/typed';
+import { useStore } from '../ui/useStore';
+import { BudgetsForm } from './budgetsForm';
 import { limitFields } from './limitFields';
 
 export function BudgetsPage() {
-  const form = useStore(useActions().forms.budgets);
+  const form = useStore(useActions().forms.of(BudgetsForm));
   const { emulated, spending = [] } = form.overview ?? {};
   return (
     <ListPage
@@ -90,7 +91,7 @@ export function BudgetsPage() {
 }
 
 function Budget({ use }: { use: IBudgetUse }) {
-  const form = useActions().forms.budgets;
+  const form = useActions().forms.of(BudgetsForm);
   const { budget, committed, expired, text } = use;
   const more = trans.__('running TPUs may cost $%1 more', committed.toFixed(2));
   return (

@@ -2,16 +2,18 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import { IHuntCandidate, IQuote, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
-import { trans } from '../ui/translation';
 import { Price } from './price';
+import { createQuestion, huntQuestion, startQuestion } from './questionLabels';
 
 /** Asks for confirmation to create a TPU that costs money. */
 export async function confirmCost(quote: IQuote): Promise<boolean> {
-  const { cost, meaning, name, tier, type, zone } = quote;
+  const { cost, meaning, tier, type, zone } = quote;
+  const { accept, text, title } = createQuestion(quote);
   return confirm(
-    trans.__('Create %1?', name),
+    title,
     <>
       <p>
         {type} · {zone}
@@ -29,18 +31,9 @@ export async function confirmCost(quote: IQuote): Promise<boolean> {
       {quote.api_reason && <p>{quote.api_reason}</p>}
       {quote.uncovered && <p>{quote.uncovered}</p>}
       {quote.warning && <p>{quote.warning}</p>}
-      <p>
-        {trans.__('You pay while it is ready, used or not.')}{' '}
-        {tier === 'spot'
-          ? trans.__('Google can preempt it at any time.')
-          : tier === 'flex-start'
-            ? trans.__('Google deletes it when its run time ends.')
-            : quote.hosts > 1
-              ? trans.__('Delete it to stop paying.')
-              : trans.__('Stop or delete it to stop paying.')}
-      </p>
+      <p>{text}</p>
     </>,
-    trans.__('Create'),
+    accept,
     { harmless: true }
   );
 }
@@ -51,10 +44,11 @@ export async function confirmHuntCost(
   again: boolean,
   candidates: IHuntCandidate[]
 ): Promise<boolean> {
+  const { accept, first, text, title } = huntQuestion(name, again);
   return confirm(
-    trans.__('Hunt for %1?', name),
+    title,
     <>
-      <p>{trans.__('The first of these that is available is created:')}</p>
+      <p>{first}</p>
       <ul>
         {candidates.map(one => (
           <li key={`${one.type} ${one.zone} ${one.tier}`}>
@@ -62,32 +56,25 @@ export async function confirmHuntCost(
           </li>
         ))}
       </ul>
-      <p>
-        {trans.__('You pay while it is ready, used or not.')}{' '}
-        {again &&
-          trans.__(
-            'When it is preempted, another one is created and billed. To create no more TPUs, stop the hunt.'
-          )}
-      </p>
+      <p>{text}</p>
     </>,
-    trans.__('Start Hunt'),
+    accept,
     { harmless: true }
   );
 }
 
 /** Asks for confirmation to start a TPU, which is billed from then on. */
 export async function confirmStart(tpu: ITPU): Promise<boolean> {
+  const { accept, text, title } = startQuestion(tpu);
   return confirm(
-    trans.__('Start %1?', tpu.name),
+    title,
     <>
       <p>
         <Price cost={tpu.cost} tier={tpu.tier} />
       </p>
-      {tpu.cost.usd_per_hour !== 0 && (
-        <p>{trans.__('You pay while it is ready, used or not.')}</p>
-      )}
+      {text && <p>{text}</p>}
     </>,
-    trans.__('Start'),
+    accept,
     { harmless: true }
   );
 }

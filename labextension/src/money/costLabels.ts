@@ -1,24 +1,12 @@
 // What TPUs cost, in words. Estimates by a dated list price: an unknown price is said to be unknown.
 
-import { tierLabel } from '../panel/tpuLabels';
+import { facts } from '../language/text';
+import { trans, usd } from '../language/translation';
+import { tierLabel } from '../model/tpuLabels';
 import { IAcceleratorType, ICost, IGrantUse, ITPU } from '../rest/api';
-import { facts } from '../ui/text';
-import { language, trans } from '../ui/translation';
 
 /** Google's prices, for people. */
 export const PRICES = 'https://cloud.google.com/tpu/pricing';
-
-/** "$9.60", "$12,345". */
-export function usd(amount: number): string {
-  const digits = amount < 1000 ? 2 : 0;
-  return amount.toLocaleString(language, {
-    style: 'currency',
-    currency: 'USD',
-    currencyDisplay: 'narrowSymbol',
-    minimumFractionDigits: digits,
-    maximumFractionDigits: digits
-  });
-}
 
 /** What a type costs in a zone, by the catalog. */
 export function catalogCost(

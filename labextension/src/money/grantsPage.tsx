@@ -3,13 +3,14 @@
 import React from 'react';
 
 import { useActions } from '../actions/useActions';
-import { tierLabel } from '../panel/tpuLabels';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
+import { tierLabel } from '../model/tpuLabels';
 import { IGrant, IGrantUse } from '../rest/api';
 import { ListPage } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
 import { NUMBER, TRIMMED } from '../ui/typed';
+import { GrantsForm } from './grantsForm';
 import { limitFields } from './limitFields';
 
 /** A name, so not translated. */
@@ -24,7 +25,7 @@ export function GrantsPage() {
   );
   return (
     <ListPage
-      form={forms.grants}
+      form={forms.of(GrantsForm)}
       title={trans.__('Grants')}
       about={
         <p>
@@ -68,7 +69,7 @@ export function GrantsPage() {
 }
 
 function Grant({ use }: { use: IGrantUse }) {
-  const form = useActions().forms.grants;
+  const form = useActions().forms.of(GrantsForm);
   const { expired, grant, used } = use;
   const tiers = grant.tiers.map(tier => tierLabel(tier)).join(', ');
   return (

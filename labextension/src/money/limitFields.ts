@@ -1,7 +1,7 @@
 // The fields that a grant and a budget have in common.
 
+import { trans } from '../language/translation';
 import { IField } from '../ui/fields';
-import { trans } from '../ui/translation';
 import { WORDS } from '../ui/typed';
 
 /** Names, so not translated. */

@@ -2,8 +2,8 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import { ICost, ITPU } from '../rest/api';
-import { trans } from '../ui/translation';
 import { PRICES, priceSource, priceText } from './costLabels';
 
 /** "About $9.60 an hour (us-west4, on demand, list price of …)", or why it costs nothing. */

@@ -2,7 +2,7 @@
 
 import { IPriceList } from '../rest/api';
 import { TPUClient } from '../rest/client';
-import { Loaded } from '../ui/loaded';
+import { Loaded } from '../state/loaded';
 
 export class PriceList extends Loaded<IPriceList> {
   constructor(requests: TPUClient['prices']) {

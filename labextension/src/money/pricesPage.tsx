@@ -3,18 +3,19 @@
 import React from 'react';
 
 import { useActions } from '../actions/useActions';
-import { tierLabel } from '../panel/tpuLabels';
+import { facts } from '../language/text';
+import { clock, trans, usd } from '../language/translation';
+import { tierLabel } from '../model/tpuLabels';
 import { IChipPrice, ITPU } from '../rest/api';
 import { TextButton } from '../ui/elements';
 import { Listed, PanelForm, Rows } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts } from '../ui/text';
-import { clock, trans } from '../ui/translation';
-import { PRICES, usd } from './costLabels';
+import { useStore } from '../ui/useStore';
+import { PRICES } from './costLabels';
+import { PriceList } from './priceList';
 
 export function PricesPage() {
-  const list = useStore(useActions().forms.prices);
+  const list = useStore(useActions().forms.of(PriceList));
   const { loading, value } = list;
   return (
     <PanelForm label={trans.__('Prices')} onSubmit={() => list.update()}>

@@ -1,11 +1,10 @@
 // Who has which TPUs, in words.
 
-import { queuedState } from '../lifecycle/queuedLabels';
-import { stateLabel } from '../panel/tpuLabels';
+import { facts } from '../language/text';
+import { Tone, trans, usd } from '../language/translation';
+import { stateLabel } from '../model/tpuLabels';
 import { IOwnerUsage, IUsedTPU } from '../rest/api';
-import { facts } from '../ui/text';
-import { Tone, trans } from '../ui/translation';
-import { usd } from './costLabels';
+import { queuedState } from './queuedLabels';
 
 /** Whose it is. */
 export function ownerLabel(used: IUsedTPU): string {

@@ -2,7 +2,7 @@
 
 import { IUsage } from '../rest/api';
 import { TPUClient } from '../rest/client';
-import { Loaded } from '../ui/loaded';
+import { Loaded } from '../state/loaded';
 
 export class UsageList extends Loaded<IUsage> {
   constructor(requests: TPUClient['usage']) {

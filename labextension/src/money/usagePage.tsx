@@ -3,22 +3,24 @@
 import { ellipsesIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { adopt } from '../actions/questions';
+import { IPanelActions } from '../actions/panelActions';
 import { useActions } from '../actions/useActions';
-import { keyOf } from '../model/resources';
-import { IUsedTPU } from '../rest/api';
+import { facts } from '../language/text';
+import { ago, trans } from '../language/translation';
+import { ITPU, IUsedTPU } from '../rest/api';
+import { failureText } from '../rest/failureText';
+import { keyOf } from '../rest/tpuRef';
 import { Alert, EmptyState, IconButton, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { FormFields } from '../ui/fields';
 import { PanelForm, Rows } from '../ui/listed';
+import { named } from '../ui/named';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts } from '../ui/text';
-import { ago, trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 import { ownerLabel, ownerSummary, usedCost, usedStatus } from './usageLabels';
+import { UsageList } from './usageList';
 
 export function UsagePage() {
-  const list = useStore(useActions().forms.usage);
+  const list = useStore(useActions().forms.of(UsageList));
   const { failure, value: usage } = list;
   return (
     <PanelForm label={trans.__('TPU Usage')} onSubmit={() => list.load()}>
@@ -95,7 +97,7 @@ function Used({ used }: { used: IUsedTPU }) {
             icon={ellipsesIcon}
             label={trans.__('Actions for %1', used.name)}
             hasPopup
-            onClick={event => actions.openMenu(event.currentTarget, tpu)}
+            onClick={event => void actions.openMenu(event.currentTarget, tpu)}
           />
         ) : (
           used.kind === 'queued' &&
@@ -135,5 +137,19 @@ function Used({ used }: { used: IUsedTPU }) {
         </>
       }
     />
+  );
+}
+
+/** Makes a TPU the user's. */
+async function adopt(
+  { forms, model }: IPanelActions,
+  tpu: ITPU
+): Promise<void> {
+  const title = trans.__('Adopt %1?', tpu.name);
+  await named(tpu, title, trans.__('Adopt'), confirm_name =>
+    model.send(tpu, async client => {
+      await client.usage.adopt(tpu, { confirm_name });
+      await forms.of(UsageList).load();
+    })
   );
 }

@@ -11,24 +11,24 @@ import {
 import { Notification } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-import { Actions } from '../actions/actions';
+import { IPanelActions } from '../actions/panelActions';
 import { addGuardNotices } from '../guard/guardNotices';
 import { jobState } from '../jobs/jobLabels';
 import { addInterruptionNotices } from '../kernels/interruptionNotices';
 import { findDocument } from '../kernels/kernelWidget';
 import { addLostKernels, IOpenNotebooks } from '../kernels/lostKernels';
 import { runAbove } from '../kernels/runAbove';
-import { queuedState } from '../lifecycle/queuedLabels';
+import { problemLine } from '../language/text';
+import { trans } from '../language/translation';
 import { isGone, startableEnvironments } from '../model/availableActions';
-import { keyOf } from '../model/resources';
-import { StoredIds } from '../model/storedIds';
-import { maintenanceText } from '../panel/tpuLabels';
+import { operationTitle } from '../model/operationLabels';
+import { maintenanceText } from '../model/tpuLabels';
+import { queuedState } from '../money/queuedLabels';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
+import { StoredIds } from '../state/storedIds';
 import { ITPUActions } from '../tokens';
 import { INotificationAction, notify } from '../ui/notify';
-import { trans } from '../ui/translation';
-import { problemLine } from '../ui/text';
-import { operationTitle } from './operationLabels';
 
 /** What is news of a TPU, and what comes for it; null where nothing does. */
 function comingTo(tpu: ITPU): { news: string; text: string } | null {
@@ -55,7 +55,7 @@ const ENDED_SHOWN = 2;
  * announced: what was said of TPUs before, in this browser.
  */
 export function addNotifications(
-  actions: Actions,
+  actions: IPanelActions,
   isWanted: () => boolean,
   notebooks: IOpenNotebooks,
   announced = new StoredIds()
@@ -240,7 +240,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   optional: [ISettingRegistry],
   activate: (
     app: JupyterFrontEnd,
-    actions: Actions,
+    actions: IPanelActions,
     registry: ISettingRegistry | null
   ) => {
     let settings: ISettingRegistry.ISettings | null = null;

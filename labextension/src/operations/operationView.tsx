@@ -8,25 +8,25 @@ import {
 } from '@jupyterlab/ui-components';
 import React, { useId, useLayoutEffect, useRef } from 'react';
 
-import type { Actions } from '../actions/actions';
-import { cancel, createElsewhere, retry } from '../actions/questions';
+import { IPanelActions } from '../actions/panelActions';
 import { useActions } from '../actions/useActions';
 import { resultOf, wouldOverwrite } from '../files/results';
 import { FileResult } from '../files/resultView';
 import { SyncSummary } from '../files/syncView';
 import { HuntAttempts, HuntOutlook } from '../hunts/huntView';
+import { trans } from '../language/translation';
 import { OtherZones } from '../lifecycle/otherZones';
-import { keyOf } from '../model/resources';
-import { IOperation, IStep } from '../rest/api';
-import { Alert, Disclosure, IconButton, TextButton } from '../ui/elements';
-import { failureText } from '../ui/failures';
-import { trans } from '../ui/translation';
 import {
   currentStep,
   operationTitle,
   stepStateLabel,
   stepLabel
-} from './operationLabels';
+} from '../model/operationLabels';
+import { IOperation, IStep } from '../rest/api';
+import { failureText } from '../rest/failureText';
+import { keyOf } from '../rest/tpuRef';
+import { Alert, Disclosure, IconButton, TextButton } from '../ui/elements';
+import { cancel, createElsewhere, retry } from './again';
 
 interface IProps {
   operation: IOperation;
@@ -119,7 +119,7 @@ export function Operation({ operation }: IProps) {
               ? trans.__('Overwrite')
               : operation.kind !== 'environment'
                 ? trans.__('Try Again')
-                : actions.forms.packages.isOf(operation)
+                : actions.isPackageChange(operation)
                   ? trans.__('Packages…')
                   : trans.__('Show Environments')}
           </TextButton>
@@ -149,7 +149,7 @@ function ElsewhereLinks({ operation }: IProps) {
   const request = actions.model.createRequest(operation);
   return request ? (
     <OtherZones
-      form={actions.forms.create}
+      catalog={actions.model.catalog}
       request={request}
       onPick={zone => void createElsewhere(actions, operation, zone)}
     />
@@ -178,7 +178,10 @@ export function OperationDetails({ operation }: IProps) {
 }
 
 /** Shows its steps and its whole log, or hides them. */
-function toggleDetails({ model, view }: Actions, { id }: IOperation): void {
+function toggleDetails(
+  { model, view }: IPanelActions,
+  { id }: IOperation
+): void {
   view.toggle(id);
   if (view.isOpen(id)) {
     void model.loadLog(id);

@@ -2,19 +2,19 @@
 
 import React from 'react';
 
-import type { Actions } from '../actions/actions';
-import { stopTrying } from '../actions/questions';
+import { IPanelActions } from '../actions/panelActions';
 import { ITPUProps, useActions } from '../actions/useActions';
 import { EnvironmentAlert } from '../environments/environments';
+import { clock, trans } from '../language/translation';
 import { isGone } from '../model/availableActions';
 import { isSame } from '../model/resources';
+import { maintenanceText } from '../model/tpuLabels';
+import { confirmKeep } from '../money/costDialogs';
 import { IEnvironment, IOperation, ITPU } from '../rest/api';
+import { failureText, problemText } from '../rest/failureText';
 import { Alert, TextButton } from '../ui/elements';
-import { failureText, problemText } from '../ui/failures';
 import { Terms } from '../ui/listSection';
-import { clock, trans } from '../ui/translation';
 import { endingOf } from './ending';
-import { maintenanceText } from './tpuLabels';
 
 /** Whether an operation is shown above all TPUs. */
 export function isUrgent({ state }: IOperation): boolean {
@@ -49,7 +49,7 @@ export function WhyEnded({ tpu }: ITPUProps) {
 }
 
 /** Whether there is something that `Alerts` shows. */
-export function hasAlerts(tpu: ITPU, { model }: Actions): boolean {
+export function hasAlerts(tpu: ITPU, { model }: IPanelActions): boolean {
   return !!(
     tpu.problem ||
     tpu.maintenance ||
@@ -106,4 +106,17 @@ export function Alerts({
       )}
     </>
   );
+}
+
+/** Ends the attempts to delete a TPU, if the user agrees that it stays. */
+async function stopTrying(
+  { model }: IPanelActions,
+  tpu: ITPU,
+  { id }: IOperation
+): Promise<void> {
+  if (await confirmKeep(tpu)) {
+    await model.send(tpu, ({ operations }) =>
+      operations.stopTrying(id, { keep_tpu: true })
+    );
+  }
 }

@@ -8,14 +8,19 @@ import {
 } from '@jupyterlab/ui-components';
 import React, { lazy, Suspense, useRef } from 'react';
 
-import { Actions } from '../actions/actions';
+import { IPanelActions } from '../actions/panelActions';
 import { useActions } from '../actions/useActions';
-import { keyOf } from '../model/resources';
-import { BudgetLine } from '../money/budgetLine';
-import { operationTitle } from '../operations/operationLabels';
-import { Operation } from '../operations/operationView';
+import { PackagesForm } from '../environments/packagesForm';
+import { trans } from '../language/translation';
+import { ConnectForm } from '../lifecycle/connectForm';
+import { CheckSetup } from '../lifecycle/formPage';
+import { operationTitle } from '../model/operationLabels';
 import { POLL } from '../model/synchronizer';
+import { BudgetLine } from '../money/budgetLine';
+import { Operation } from '../operations/operationView';
 import { ICatalog, IOperation } from '../rest/api';
+import { failureText, serverProblems } from '../rest/failureText';
+import { keyOf } from '../rest/tpuRef';
 import { VERSION } from '../rest/version';
 import {
   Alert,
@@ -25,13 +30,10 @@ import {
   Link,
   TextButton
 } from '../ui/elements';
-import { failureText, serverProblems } from '../ui/failures';
-import { CheckSetup } from '../ui/formPage';
 import { useSome } from '../ui/listSection';
-import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
+import { Page } from '../ui/viewState';
 import { Alerts, hasAlerts, isUrgent } from './alerts';
-import { Page } from './panelState';
 import { TPUList, useFocus } from './tpuList';
 
 /** The pages beside the list, which is what most people see. */
@@ -76,7 +78,7 @@ export default function Panel() {
               label={trans.__('More')}
               hasPopup
               disabled={!usable}
-              onClick={event => actions.openMenu(event.currentTarget)}
+              onClick={event => void actions.openMenu(event.currentTarget)}
             />
           </>
         )}
@@ -121,8 +123,8 @@ function Project({ catalog }: { catalog: ICatalog }) {
   );
 }
 
-function pageTitle({ forms }: Actions, page: Page): string {
-  const environment = forms.connect.environment?.name;
+function pageTitle({ forms }: IPanelActions, page: Page): string {
+  const environment = forms.of(ConnectForm).environment?.name;
   return {
     budgets: trans.__('Budgets'),
     connect: environment
@@ -133,7 +135,7 @@ function pageTitle({ forms }: Actions, page: Page): string {
     list: trans.__('TPU'),
     packages: trans.__(
       'Packages of %1',
-      forms.packages.environment?.name ?? ''
+      forms.of(PackagesForm).environment?.name ?? ''
     ),
     prices: trans.__('Prices'),
     queued: trans.__('Queued Resources'),
@@ -230,11 +232,11 @@ function Loaded(props: {
             {alerted.map(tpu => (
               <section
                 key={keyOf(tpu)}
-                aria-label={trans.__('Problems of %1', tpu.name)}
+                aria-label={trans.__('Problems of %1', model.nameOf(tpu))}
               >
                 {tpus.length > 1 && (
                   <Link onClick={() => void actions.open.tpu(tpu)}>
-                    {tpu.name}
+                    {model.nameOf(tpu)}
                   </Link>
                 )}
                 <Alerts tpu={tpu} />

@@ -1,7 +1,7 @@
 // Why a TPU does not run: who ended that, when, why, and what can be done now.
 
+import { trans } from '../language/translation';
 import { IOperation, ITPU } from '../rest/api';
-import { trans } from '../ui/translation';
 
 export interface IEnding {
   title: string;

@@ -11,8 +11,9 @@ import { GrantsPage } from '../money/grantsPage';
 import { PricesPage } from '../money/pricesPage';
 import { UsagePage } from '../money/usagePage';
 import { TokensPage } from '../setup/tokensPage';
+import { Page } from '../ui/viewState';
 
-const PAGES = {
+const PAGES: { [page in Exclude<Page, 'list'>]: () => JSX.Element } = {
   budgets: BudgetsPage,
   connect: ConnectPage,
   create: CreatePage,
@@ -24,10 +25,7 @@ const PAGES = {
   usage: UsagePage
 };
 
-/** Their names. */
-export type PageName = keyof typeof PAGES;
-
-export default function Form({ page }: { page: PageName }) {
+export default function Form({ page }: { page: keyof typeof PAGES }) {
   const Shown = PAGES[page];
   return <Shown />;
 }

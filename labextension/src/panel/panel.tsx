@@ -5,17 +5,17 @@ import { Message } from '@lumino/messaging';
 import { Poll } from '@lumino/polling';
 import React from 'react';
 
-import { Actions } from '../actions/actions';
+import { IPanelActions } from '../actions/panelActions';
 import { ActionsProvider } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { attempt } from '../ui/attempt';
 import { tpuIcon } from '../ui/icons';
-import { trans } from '../ui/translation';
 
 /** Seconds between two looks at the server while the panel is visible. */
 const REFRESH = 120;
 
 export class TPUPanel extends ReactWidget {
-  constructor(private _actions: Actions) {
+  constructor(private _actions: IPanelActions) {
     super();
     this.id = 'jp-tpu-panel';
     this.addClass('jp-tpu-Panel');
@@ -53,7 +53,7 @@ export class TPUPanel extends ReactWidget {
   protected render(): JSX.Element {
     const Content = this._content;
     return (
-      <ActionsProvider value={this._actions}>
+      <ActionsProvider actions={this._actions}>
         {Content && <Content />}
       </ActionsProvider>
     );

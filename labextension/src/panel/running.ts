@@ -10,21 +10,21 @@ import { IRunningSessionManagers, IRunningSessions } from '@jupyterlab/running';
 import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
-import { Actions } from '../actions/actions';
+import { IPanelActions } from '../actions/panelActions';
 import { kernelCountLabel } from '../kernels/kernelLabels';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { keyOf } from '../model/resources';
+import { tpuStatus } from '../model/tpuLabels';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { ITPUActions } from '../tokens';
 import { tpuIcon } from '../ui/icons';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
-import { tpuStatus } from './tpuLabels';
 
 /** Adds the section. */
 export function addRunning(
   managers: IRunningSessionManagers,
-  actions: Actions
+  actions: IPanelActions
 ): IDisposable {
   const { model } = actions;
   const changed = new Signal<TPUModel, void>(model);
@@ -42,7 +42,7 @@ export function addRunning(
     }
   });
   const item = (tpu: ITPU): IRunningSessions.IRunningItem => ({
-    label: () => tpu.name,
+    label: () => model.nameOf(tpu),
     labelTitle: () => `${tpu.type} · ${tpu.zone}`,
     detail: () =>
       facts(
@@ -80,7 +80,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   optional: [IRunningSessionManagers],
   activate: (
     _: JupyterFrontEnd,
-    actions: Actions,
+    actions: IPanelActions,
     managers: IRunningSessionManagers | null
   ) => {
     if (managers) {

@@ -11,14 +11,14 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { CommandIDs } from '../actions/commandIDs';
+import { Tone, trans } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { currentStep, operationTitle } from '../operations/operationLabels';
+import { currentStep, operationTitle } from '../model/operationLabels';
+import { failureText, isUnreachable } from '../rest/failureText';
 import { ITPUModel } from '../tokens';
-import { StateLabel } from '../ui/stateLabel';
-import { failureText, isUnreachable } from '../ui/failures';
 import { tpuIcon } from '../ui/icons';
-import { useStore } from '../ui/store';
-import { Tone, trans } from '../ui/translation';
+import { StateLabel } from '../ui/stateLabel';
+import { useStore } from '../ui/useStore';
 
 export interface IStatus {
   text: string;
@@ -40,7 +40,7 @@ export function statusOf(model: TPUModel): IStatus | null {
   const stuck = tpus.find(tpu => tpu.connection === 'needs-attention');
   if (stuck) {
     return {
-      text: trans.__('%1 needs attention', stuck.name),
+      text: trans.__('%1 needs attention', model.nameOf(stuck)),
       caption: stuck.problem?.message ?? '',
       tone: 'bad'
     };
@@ -60,7 +60,7 @@ export function statusOf(model: TPUModel): IStatus | null {
   const lost = tpus.find(tpu => tpu.connection === 'reconnecting');
   if (lost) {
     return {
-      text: trans.__('%1 is reconnecting', lost.name),
+      text: trans.__('%1 is reconnecting', model.nameOf(lost)),
       caption: lost.problem?.message ?? '',
       tone: 'moving'
     };
@@ -72,9 +72,9 @@ export function statusOf(model: TPUModel): IStatus | null {
   return {
     text:
       ready.length === 1
-        ? trans.__('%1 connected', ready[0].name)
+        ? trans.__('%1 connected', model.nameOf(ready[0]))
         : trans._n('%1 TPU connected', '%1 TPUs connected', ready.length),
-    caption: ready.map(tpu => tpu.name).join(', '),
+    caption: ready.map(tpu => model.nameOf(tpu)).join(', '),
     tone: 'good'
   };
 }

@@ -1,24 +1,27 @@
 // One TPU in the list: a row that is rendered again only when it would look different.
 
 import { addIcon, ellipsesIcon } from '@jupyterlab/ui-components';
-import React, { memo } from 'react';
+import React, { memo, useEffect, useState } from 'react';
 
-import { ITPUProps, useActions } from '../actions/useActions';
 import { ACTIONS, actionLabel } from '../actions/table';
+import { ITPUProps, useActions } from '../actions/useActions';
 import { dutyLabel, isIdle, latest, together } from '../chips/loadLabels';
-import { EVERY_IN_LIST } from '../chips/loads';
 import { Bar, hasLoad, useLoad } from '../chips/loadView';
+import { endLabel, guardLabel, runEndLabel } from '../guard/guardLabels';
 import { kernelCountLabel } from '../kernels/kernelLabels';
+import { trans } from '../language/translation';
 import { Action, primaryAction } from '../model/availableActions';
-import { keyOf } from '../model/resources';
+import { EVERY_IN_LIST } from '../model/loads';
+import { tpuStatus } from '../model/tpuLabels';
 import { costNow, priceSource, tpuCost } from '../money/costLabels';
 import { ITPU } from '../rest/api';
+import { keyOf } from '../rest/tpuRef';
 import { IconButton, StateLabel, TextButton } from '../ui/elements';
-import { trans } from '../ui/translation';
-import { tpuStatus } from './tpuLabels';
 
 interface IProps {
   tpu: ITPU;
+  /** With its zone where another one has the same. */
+  name: string;
   /** What can be done with it now. */
   able: Action[];
   /** Whether it is the only thing that is emulated, so that its row has to say so. */
@@ -29,23 +32,25 @@ export const TPU = memo(
   Row,
   (before, now) =>
     before.tpu === now.tpu &&
+    before.name === now.name &&
     before.marked === now.marked &&
     before.able.join() === now.able.join()
 );
 
-function Row({ tpu, able, marked }: IProps) {
+function Row({ tpu, able, marked, name }: IProps) {
   const actions = useActions();
   const main = primaryAction(able);
   const status = tpuStatus(tpu);
   const cost = costNow(tpu);
-  const place =
-    tpu.attached && !tpu.chips ? tpu.zone : `${tpu.type} · ${tpu.zone}`;
+  const type = tpu.attached && !tpu.chips ? '' : `${tpu.type} · `;
+  const Zone = name === tpu.name ? 'span' : 'strong';
   return (
-    <li className="jp-tpu-TPU" aria-label={tpu.name} data-tpu={keyOf(tpu)}>
+    <li className="jp-tpu-TPU" aria-label={name} data-tpu={keyOf(tpu)}>
       <div className="jp-tpu-TPU-head">
         <button
           type="button"
           className="jp-tpu-TPU-name"
+          aria-label={name}
           title={keyOf(tpu)}
           onClick={() => void actions.open.tpu(tpu)}
         >
@@ -55,14 +60,18 @@ function Row({ tpu, able, marked }: IProps) {
         {main && <MainButton action={main} tpu={tpu} short />}
         <IconButton
           icon={ellipsesIcon}
-          label={trans.__('Actions for %1', tpu.name)}
+          label={trans.__('Actions for %1', name)}
           hasPopup
           disabled={able.length === 0}
-          onClick={event => actions.openMenu(event.currentTarget, tpu)}
+          onClick={event => void actions.openMenu(event.currentTarget, tpu)}
         />
       </div>
-      <div className="jp-tpu-TPU-place" title={`${place}\n${tpu.meaning}`}>
-        {place}
+      <div
+        className="jp-tpu-TPU-place"
+        title={`${type}${tpu.zone}\n${tpu.meaning}`}
+      >
+        {type}
+        <Zone>{tpu.zone}</Zone>
       </div>
       <div className="jp-tpu-TPU-states">
         <StateLabel tone={status.tone}>{status.label}</StateLabel>
@@ -77,12 +86,33 @@ function Row({ tpu, able, marked }: IProps) {
             {cost}
           </span>
         )}
+        {(tpu.guard || tpu.run_ends) && <End tpu={tpu} />}
         {hasLoad(tpu) && <LoadBar tpu={tpu} />}
       </div>
       {tpu.state !== 'READY' && !tpu.problem && tpu.advice && (
         <div className="jp-tpu-TPU-advice">{tpu.advice}</div>
       )}
     </li>
+  );
+}
+
+/** How long the time that is left is shown before it is reckoned again; milliseconds. */
+const MINUTE = 60_000;
+
+/** When it stops or deletes itself. */
+function End({ tpu }: ITPUProps) {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    setNow(Date.now());
+    const timer = setInterval(() => setNow(Date.now()), MINUTE);
+    return () => clearInterval(timer);
+  }, [tpu]);
+  const { guard, run_ends: ends } = tpu;
+  const title = guard ? guardLabel(guard) : runEndLabel(ends);
+  return (
+    <span className="jp-tpu-State" title={title}>
+      {endLabel(tpu, now)}
+    </span>
   );
 }
 

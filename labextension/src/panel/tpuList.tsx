@@ -4,12 +4,12 @@ import React, { RefObject, useEffect, useRef, useState } from 'react';
 
 import { useActions } from '../actions/useActions';
 import { isIdle } from '../chips/loadLabels';
-import { keyOf } from '../model/resources';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
+import { tpuStatus } from '../model/tpuLabels';
 import { ITPU } from '../rest/api';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
+import { keyOf } from '../rest/tpuRef';
 import { TPU } from './tpu';
-import { tpuStatus } from './tpuLabels';
 
 /** So many are found at a glance; above that there is a field to search in. */
 const FILTERED_ABOVE = 10;
@@ -49,6 +49,7 @@ export function TPUList({ tpus }: { tpus: ITPU[] }) {
           <TPU
             key={keyOf(tpu)}
             tpu={tpu}
+            name={model.nameOf(tpu)}
             able={actions.available(tpu)}
             marked={tpu.emulated && !model.catalog?.emulated}
           />

@@ -1,8 +1,8 @@
 // What differs by host: a row of tabs. The first one has the output of all groups of hosts in short.
 // https://www.w3.org/WAI/ARIA/apg/patterns/tabs/
 
+import { trans } from '../language/translation';
 import { element, textButton } from '../ui/element';
-import { trans } from '../ui/translation';
 
 /** Lines of each group in the first tab. */
 const SHORT = 3;

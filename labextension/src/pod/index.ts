@@ -9,10 +9,10 @@ import { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ITranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import { loadTranslation } from '../ui/translation';
+import { loadTranslation } from '../language/translation';
 import { OUT_OF_STEP, removeOnStart } from './restartOffers';
 
-/** Given by the conductor: jupyter_tpu/agent/pod. */
+/** Given by the conductor: jupyter_tpu/on_host/agent/pod. */
 const HOSTS = 'application/vnd.jupyter-tpu.hosts+json';
 
 /** Fills an element with what a model says. */

@@ -3,9 +3,9 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Widget } from '@lumino/widgets';
 
+import { trans } from '../language/translation';
 import { attempt } from '../ui/attempt';
 import { element, textButton } from '../ui/element';
-import { trans } from '../ui/translation';
 
 /** JupyterLab's own; the first one is also that of consoles. */
 const RESTART = 'kernelmenu:restart';

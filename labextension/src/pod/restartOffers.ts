@@ -2,7 +2,7 @@
 
 import { ISignal } from '@lumino/signaling';
 
-/** Given by the conductor: jupyter_tpu/agent/pod. */
+/** Given by the conductor: jupyter_tpu/on_host/agent/pod. */
 export const OUT_OF_STEP = 'application/vnd.jupyter-tpu.out-of-step+json';
 
 /** What is needed of JupyterLab's notebook panel. */

@@ -3,14 +3,14 @@
 import { Dialog } from '@jupyterlab/apputils';
 import React from 'react';
 
-import { IAppTarget, targetOf, targetOn } from '../forwarding/target';
+import { trans } from '../language/translation';
+import { IAppTarget, targetOf, targetOn } from '../model/appTarget';
 import { startableEnvironments } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IRay, IStartRay, ITPU } from '../rest/api';
 import { show } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { waitToEnd } from '../ui/wait';
 
 /** Asks to start Ray, or shows the cluster that there is. */

@@ -606,6 +606,7 @@ export interface IFinding {
   check:
     | 'agent'
     | 'api'
+    | 'asyncssh'
     | 'chips'
     | 'clock'
     | 'compute-api'
@@ -1066,6 +1067,16 @@ export interface ILoadSample {
   queue: number | null;
 }
 
+/** One thing that happened. */
+export interface ILogLine {
+  time: string;
+  level: 'debug' | 'error' | 'info' | 'warning';
+  process: string;
+  text: string;
+  tpu: string;
+  operation: string;
+}
+
 /**
  * One of the loops that keep TPUs as they should be. A failure ends none of
  * them.
@@ -1324,6 +1335,11 @@ export interface IOutputPart {
   host: number;
   stream: 'stderr' | 'stdout';
   data: string;
+}
+
+/** What jupyter-tpu has done on this computer, the oldest line first. */
+export interface IOwnLog {
+  lines: ILogLine[];
 }
 
 /** What one owner has. */

@@ -3,11 +3,11 @@
 
 import { ServerConnection } from '@jupyterlab/services';
 
-import { TPURef } from '../model/resources';
 import { addressOf } from './address';
 import { IAppVisit, IGuard, IHostFile, IVisitApp } from './api';
 import { answerOf, Failure } from './failure';
 import { FleetRequests, IParameters, IQuery, IReference } from './requests';
+import { TPURef } from './tpuRef';
 import type { IUploadOptions } from './upload';
 
 Failure.isNetworkError = error =>

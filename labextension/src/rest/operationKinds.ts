@@ -1,6 +1,6 @@
 // Made by scripts/typescript_types.py from the server's operation kinds: don't edit, run `make types`.
 
-import { trans } from '../ui/translation';
+import { trans } from '../language/translation';
 import { IOperation } from './api';
 
 /** Kinds during which other operations can be started. */

@@ -52,6 +52,7 @@ import {
   IOpenTensorBoard,
   IOpenTunnel,
   IOperation,
+  IOwnLog,
   IPassTokens,
   IPlan,
   IPlanTPU,
@@ -250,6 +251,9 @@ export abstract class FleetRequests {
     /** Check what keeps JAX from its chips. */
     check: (tpu: IReference, signal?: AbortSignal) =>
       this.send<IDiagnosis>('POST', ['tpus', tpu, 'doctor'], { signal }),
+    /** What jupyter-tpu itself has done. */
+    log: (query: { tail?: Value; search?: Value } = {}, signal?: AbortSignal) =>
+      this.send<IOwnLog>('GET', ['log'], { query, signal }),
     /** Check what keeps a TPU from being created. */
     preflight: (body: ICheckSetup = {}, signal?: AbortSignal) =>
       this.send<IDiagnosis>('POST', ['doctor'], { body, signal })

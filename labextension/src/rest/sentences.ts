@@ -1,7 +1,7 @@
 // What the server says in sentences, put into the user's language where an answer or an event comes in.
 // The rest of the frontend so knows only one language. Names, paths, output and states stay.
 
-import { inLanguage, translatesSentences } from '../ui/translation';
+import { inLanguage, translatesSentences } from '../language/translation';
 
 /** The fields of the server's models that are sentences or labels for people, or lists of them. */
 const SENTENCES = new Set([

@@ -4,14 +4,14 @@ import { Dialog } from '@jupyterlab/apputils';
 import React from 'react';
 
 import { freeChips } from '../chips/chipDialogs';
+import { hostNumbers } from '../language/hostRanges';
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { ICheckSetup, IFinding, ITPU } from '../rest/api';
 import { show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
-import { trans } from '../ui/translation';
 import { wait } from '../ui/wait';
 import { findingGroups, findingStateLabel } from './doctorLabels';
-import { hostNumbers } from '../ui/hostRanges';
 import { setUpNetwork } from './networks';
 import { addSSHKey } from './sshKey';
 

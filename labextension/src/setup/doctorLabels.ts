@@ -1,8 +1,8 @@
 // What the check of a TPU found, in words.
 
+import { grouped } from '../language/grouped';
+import { trans } from '../language/translation';
 import { IFinding } from '../rest/api';
-import { grouped } from '../ui/grouped';
-import { trans } from '../ui/translation';
 
 /** A finding, and the hosts on which it is the same. */
 export interface IFindingGroup {

@@ -2,12 +2,11 @@
 
 import React from 'react';
 
+import { trans, usd } from '../language/translation';
 import { TPUModel } from '../model/model';
-import { usd } from '../money/costLabels';
 import { ITPU, ITPULogging } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { wait, waitToEnd } from '../ui/wait';
 
 /** Shows whether the logs of a TPU are stored, and changes that if the user agrees. */

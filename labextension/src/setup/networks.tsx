@@ -2,13 +2,13 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { INetworkSetup, ISetUpNetwork } from '../rest/api';
 import { confirm, show } from '../ui/confirm';
 import { Findings } from '../ui/elements';
 import { ask } from '../ui/formDialog';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { WORDS } from '../ui/typed';
 import { wait, waitToEnd } from '../ui/wait';
 

@@ -2,10 +2,10 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { confirm } from '../ui/confirm';
 import { notify } from '../ui/notify';
-import { trans } from '../ui/translation';
 import { wait, waitToEnd } from '../ui/wait';
 
 /** Adds the key to the user's Google account, or to the project, if the user agrees. */

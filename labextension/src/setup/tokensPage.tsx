@@ -3,17 +3,18 @@
 import React from 'react';
 
 import { useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { TextWithCode } from '../ui/elements';
 import { ListPage } from '../ui/listed';
 import { Row } from '../ui/rows';
-import { trans } from '../ui/translation';
 import { WORDS } from '../ui/typed';
+import { TokensForm } from './tokensForm';
 
 /** A name, so not translated. */
 const EXAMPLE = 'HF_TOKEN';
 
 export function TokensPage() {
-  const form = useActions().forms.tokens;
+  const form = useActions().forms.of(TokensForm);
   return (
     <ListPage
       form={form}

@@ -2,16 +2,19 @@
 
 import React from 'react';
 
-import { allowAgents } from '../actions/questions';
+import { IPanelActions } from '../actions/panelActions';
 import { ITPUProps, useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
+import { BudgetsForm } from '../money/budgetsForm';
+import { ITPU } from '../rest/api';
 import { Link } from '../ui/elements';
 import { Terms } from '../ui/listSection';
-import { useStore } from '../ui/store';
-import { trans } from '../ui/translation';
+import { named } from '../ui/named';
+import { useStore } from '../ui/useStore';
 
 export function AgentAccess({ tpu }: ITPUProps) {
   const actions = useActions();
-  const { overview } = useStore(actions.forms.budgets);
+  const { overview } = useStore(actions.forms.of(BudgetsForm));
   const allowed = tpu.agents_may_use;
   const isOfAgents = ({ who }: { who: string }) => who === 'agent';
   if (!allowed && !overview?.budgets.some(use => isOfAgents(use.budget))) {
@@ -43,4 +46,21 @@ export function AgentAccess({ tpu }: ITPUProps) {
     </>
   );
   return <Terms terms={[[trans.__('Coding agents'), access]]} />;
+}
+
+/** Lets coding agents run code on a TPU, or no longer. */
+async function allowAgents(
+  { model }: IPanelActions,
+  tpu: ITPU,
+  allowed: boolean
+): Promise<void> {
+  const title = allowed
+    ? trans.__('Let coding agents run code on %1?', tpu.name)
+    : trans.__('Deny coding agents access to %1?', tpu.name);
+  const accept = allowed ? trans.__('Allow') : trans.__('Deny');
+  await named(tpu, title, accept, confirm_name =>
+    model.send(tpu, async client => {
+      await client.budgets.allow(tpu, { allowed, confirm_name });
+    })
+  );
 }

@@ -4,18 +4,17 @@ import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { ACTIONS, actionLabel } from '../actions/table';
-import { keep } from '../actions/questions';
-import { trace } from '../actions/runs';
 import { ITPUProps, useActions } from '../actions/useActions';
-import { IKnownLoad } from '../chips/loads';
 import { hasLoad, Load } from '../chips/loadView';
 import { Environment } from '../environments/environments';
 import { FoundPythons } from '../environments/pythons';
 import { SharedFolders } from '../files/shareList';
 import { Projects } from '../files/syncView';
 import { Ports } from '../forwarding/ports';
+import { keep } from '../guard/guardDialog';
 import { durationLabel, guardLabel } from '../guard/guardLabels';
 import { Jobs } from '../jobs/jobList';
+import { trace } from '../jobs/profileDialogs';
 import {
   chipsLabel,
   holderLabel,
@@ -24,14 +23,16 @@ import {
   kernelPlace,
   kernelStateLabel
 } from '../kernels/kernelLabels';
+import { facts, joined, problemLine } from '../language/text';
+import { ago, clock, Tone, trans, usd } from '../language/translation';
 import { whyNotStoppable } from '../model/availableActions';
-import { usd } from '../money/costLabels';
+import { IKnownLoad } from '../model/loads';
+import { linkLabel, tierLabel } from '../model/tpuLabels';
 import { Price } from '../money/price';
-import { linkLabel, tierLabel } from '../panel/tpuLabels';
 import { IHost, IKernel } from '../rest/api';
+import { failureText } from '../rest/failureText';
 import { chooseLogging } from '../setup/logging';
 import { Alert, IconButton, Link } from '../ui/elements';
-import { failureText } from '../ui/failures';
 import { filesIcon, traceIcon } from '../ui/icons';
 import {
   HOSTS_SHOWN,
@@ -41,9 +42,7 @@ import {
   Terms
 } from '../ui/listSection';
 import { Row } from '../ui/rows';
-import { useStore } from '../ui/store';
-import { facts, joined, problemLine } from '../ui/text';
-import { ago, clock, Tone, trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
 import { AgentAccess } from './agentAccess';
 
 const KERNEL_TONES: { [state: string]: Tone } = {

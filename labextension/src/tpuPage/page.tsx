@@ -9,43 +9,43 @@ import {
 import { Message } from '@lumino/messaging';
 import React, { useEffect, useRef } from 'react';
 
-import { Actions } from '../actions/actions';
+import { IPanelActions } from '../actions/panelActions';
 import { ActionsProvider, ITPUProps, useActions } from '../actions/useActions';
 import { dutyLabel, latest, memoryLabel, together } from '../chips/loadLabels';
-import { IKnownLoad } from '../chips/loads';
 import { useLoad } from '../chips/loadView';
 import {
   hostStates,
   kernelCountLabel,
   kernelName
 } from '../kernels/kernelLabels';
+import { facts } from '../language/text';
+import { trans } from '../language/translation';
 import { primaryAction } from '../model/availableActions';
-import { keyOf, refOf } from '../model/resources';
+import { IKnownLoad } from '../model/loads';
+import { operationTitle } from '../model/operationLabels';
+import { notebookDevices, tpuStatus } from '../model/tpuLabels';
 import { priceSource, tpuCost } from '../money/costLabels';
-import { operationTitle } from '../operations/operationLabels';
 import { Operation } from '../operations/operationView';
 import { Alerts, isUrgent, WhyEnded } from '../panel/alerts';
-import { Shade } from '../panel/panelState';
 import { Emulated, MainButton } from '../panel/tpu';
-import { notebookDevices, tpuStatus } from '../panel/tpuLabels';
 import { IHostLoad, ITPU } from '../rest/api';
+import { keyOf, refOf } from '../rest/tpuRef';
 import { EmptyState, IconButton, StateLabel, TextButton } from '../ui/elements';
-import { useStore } from '../ui/store';
 import { createTab } from '../ui/tabs';
-import { facts } from '../ui/text';
-import { trans } from '../ui/translation';
+import { useStore } from '../ui/useStore';
+import { Shade } from '../ui/viewState';
 import { Details } from './details';
 import { KernelLegend, SliceMap } from './sliceMap';
 
 /** The tab with the page of a TPU; *tpu*: its key. */
 export function pageTab(
   tpu: string,
-  actions: Actions
+  actions: IPanelActions
 ): MainAreaWidget<TPUPage> {
   const { name, zone } = refOf(tpu);
   return createTab(new TPUPage(tpu, actions), {
     id: `jp-tpu-page-${tpu.replace('/', '-')}`,
-    label: name,
+    label: actions.model.nameOf({ name, zone }),
     caption: trans.__('TPU %1 in %2', name, zone)
   });
 }
@@ -54,7 +54,7 @@ export class TPUPage extends ReactWidget {
   /** *tpu*: its key. */
   constructor(
     readonly tpu: string,
-    private _actions: Actions
+    private _actions: IPanelActions
   ) {
     super();
     this.addClass('jp-tpu-Panel');
@@ -73,7 +73,7 @@ export class TPUPage extends ReactWidget {
 
   protected render(): JSX.Element {
     return (
-      <ActionsProvider value={this._actions}>
+      <ActionsProvider actions={this._actions}>
         <Page id={this.tpu} seen={this.isVisible} />
       </ActionsProvider>
     );
@@ -140,7 +140,7 @@ function Known({ seen, tpu }: ITPUProps & { seen: boolean }) {
   return (
     <>
       <div className="jp-tpu-Page-head">
-        <h2 title={keyOf(tpu)}>{tpu.name}</h2>
+        <h2 title={keyOf(tpu)}>{model.nameOf(tpu)}</h2>
         {tpu.emulated && <Emulated />}
         <StateLabel tone={status.tone}>{status.label}</StateLabel>
         {tpu.kernels > 0 && <span>{kernelCountLabel(tpu.kernels)}</span>}
@@ -156,7 +156,7 @@ function Known({ seen, tpu }: ITPUProps & { seen: boolean }) {
             label={trans.__('Actions for %1', tpu.name)}
             hasPopup
             disabled={able.length === 0}
-            onClick={event => actions.openMenu(event.currentTarget, tpu)}
+            onClick={event => void actions.openMenu(event.currentTarget, tpu)}
           />
         </span>
       </div>

@@ -9,11 +9,11 @@ import {
   memoryPercent
 } from '../chips/loadLabels';
 import { kernelName, kernelStateLabel } from '../kernels/kernelLabels';
-import { Shade } from '../panel/panelState';
-import { linkWord } from '../panel/tpuLabels';
+import { facts, joined } from '../language/text';
+import { trans } from '../language/translation';
+import { linkWord } from '../model/tpuLabels';
 import { IChipLoad, IHost, IHostLoad, IKernel, ITPU } from '../rest/api';
-import { facts, joined } from '../ui/text';
-import { trans } from '../ui/translation';
+import { Shade } from '../ui/viewState';
 import { IHostBlock, ILayout, IPlace, layoutOf } from './topology';
 
 /** Colours for so many kernels, in style/page.css; then they come again. */

@@ -1,7 +1,7 @@
 // What the user has started and no part of the panel follows: a notification says why it failed.
 
+import { failureLine } from '../rest/failureText';
 import { notify } from './notify';
-import { failureLine } from './failures';
 
 /** Never throws. */
 export async function attempt(started: Promise<unknown>): Promise<void> {

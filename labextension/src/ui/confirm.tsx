@@ -3,7 +3,8 @@
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import React from 'react';
 
-import { trans } from './translation';
+import { IQuestion } from '../language/text';
+import { trans } from '../language/translation';
 
 /**
  * Asks a question that Enter alone answers with no.
@@ -25,6 +26,17 @@ export async function confirm(
     buttons: [Dialog.cancelButton({ label: cancel }), button({ label: accept })]
   });
   return result.button.accept;
+}
+
+/** Whether the user agrees, or there is nothing to ask. */
+export async function agreed(
+  question: IQuestion | null | false,
+  how?: { cancel?: string; harmless?: boolean }
+): Promise<boolean> {
+  return (
+    !question ||
+    (await confirm(question.title, question.text, question.accept, how))
+  );
 }
 
 /** Asks which of several things to do; null: none. Enter alone chooses none. */

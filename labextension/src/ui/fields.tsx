@@ -8,10 +8,10 @@ import React, {
   useState
 } from 'react';
 
+import { trans } from '../language/translation';
 import { ITPU } from '../rest/api';
 import { TextButton } from './elements';
 import { Check, Field, IFieldIds } from './field';
-import { trans } from './translation';
 import { AS_TYPED, ITyped } from './typed';
 
 /** A value, its label, and a line of help. */

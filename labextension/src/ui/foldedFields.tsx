@@ -2,12 +2,12 @@
 
 import React, { useEffect, useId, useRef } from 'react';
 
-import { useActions } from '../actions/useActions';
 import { Disclosure } from './elements';
 import { reportHalfTyped } from './field';
 import { FieldList, FormFields, namesOf } from './fields';
 import { Form } from './form';
-import { useStore } from './store';
+import { useStore } from './useStore';
+import { useView } from './useView';
 
 export function FoldedFields<F extends object>(props: {
   form: Form<F>;
@@ -19,7 +19,7 @@ export function FoldedFields<F extends object>(props: {
   chosen?: string;
 }) {
   const { chosen, fields, form, label, part } = props;
-  const view = useStore(useActions().view);
+  const view = useStore(useView());
   const content = useId();
   const node = useRef<HTMLDivElement>(null);
   const open = view.isOpen(part);

@@ -1,7 +1,7 @@
 // A form: its input, and why the server refused it.
 
 import { Failure } from '../rest/failure';
-import { Store } from './store';
+import { Store } from '../state/observable';
 
 /** A form with fields *F* keeps its input until the server has accepted it. */
 export class Form<F extends object> extends Store {

@@ -4,13 +4,13 @@ import { Dialog } from '@jupyterlab/apputils';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React, { useState } from 'react';
 
+import { trans } from '../language/translation';
+import { failureText } from '../rest/failureText';
 import { Alert } from './elements';
-import { failureText } from './failures';
 import { FieldList, FormFields, IField, IFieldForm } from './fields';
 import { Form } from './form';
 import { paths } from './paths';
-import { useStore } from './store';
-import { trans } from './translation';
+import { useStore } from './useStore';
 
 export interface IQuestion<T extends object> {
   title: string;

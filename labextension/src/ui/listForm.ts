@@ -1,7 +1,7 @@
 // A form that adds to a list which is shown with it, and removes from it.
 
+import { Loaded } from '../state/loaded';
 import { Form } from './form';
-import { Loaded } from './loaded';
 
 /** How a list is loaded and changed. The functions throw `Failure`. */
 export interface IListRequests<F, T> {

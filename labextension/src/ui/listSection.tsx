@@ -4,9 +4,9 @@
 import { addIcon, caretDownIcon, caretUpIcon } from '@jupyterlab/ui-components';
 import React, { useId } from 'react';
 
-import { useActions } from '../actions/useActions';
+import { trans } from '../language/translation';
 import { Disclosure, IconButton, Link } from './elements';
-import { trans } from './translation';
+import { useView } from './useView';
 
 /** A part with a heading that folds it. */
 export function Section(props: {
@@ -20,7 +20,7 @@ export function Section(props: {
   children: React.ReactNode;
 }) {
   const { aside, children, id, none, title } = props;
-  const { view } = useActions();
+  const view = useView();
   const content = useId();
   const folded = `${id}#folded`;
   const open = !none && !view.isOpen(folded);
@@ -74,7 +74,7 @@ export function useSome<T>(
   limit = Infinity,
   label?: string
 ): [some: readonly T[], more: JSX.Element | false] {
-  const { view } = useActions();
+  const view = useView();
   const all = `${id}#all`;
   const open = view.isOpen(all);
   const many = items.length > limit + 1;
@@ -120,7 +120,7 @@ export function ListSection<T>(props: {
   children?: React.ReactNode;
 }) {
   const { above, add, children, id, items, label, none, sorts, title } = props;
-  const sort = useActions().view.sortOf(id);
+  const sort = useView().sortOf(id);
   const value = sorts.find(([one]) => one === sort?.by)?.[2];
   const sorted = value ? [...items].sort(comparing(value)) : items;
   const [some, more] = useSome(
@@ -156,7 +156,7 @@ export function ListSection<T>(props: {
 }
 
 function SortLinks<T>({ id, sorts }: { id: string; sorts: Sorts<T> }) {
-  const { view } = useActions();
+  const view = useView();
   const sort = view.sortOf(id);
   const Caret = sort?.down ? caretDownIcon : caretUpIcon;
   return (

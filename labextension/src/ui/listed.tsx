@@ -2,15 +2,15 @@
 
 import React from 'react';
 
+import { trans } from '../language/translation';
 import { IProblem } from '../rest/api';
+import { failureText } from '../rest/failureText';
+import { Loaded } from '../state/loaded';
 import { Alert, EmptyState, Link, TextButton } from './elements';
-import { failureText } from './failures';
 import { reportHalfTyped } from './field';
 import { FieldList, FormFields } from './fields';
 import { ListForm } from './listForm';
-import { Loaded } from './loaded';
-import { useStore } from './store';
-import { trans } from './translation';
+import { useStore } from './useStore';
 
 /** What was loaded; or that it is loading, that there is none, or why it could not be loaded. */
 export function Listed<T>(props: {

@@ -3,9 +3,9 @@
 import { closeIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
+import { Tone } from '../language/translation';
 import { IconButton } from './elements';
 import { StateLabel } from './stateLabel';
-import { Tone } from './translation';
 
 interface IRow {
   name: React.ReactNode;

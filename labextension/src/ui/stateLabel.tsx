@@ -2,7 +2,7 @@
 
 import React from 'react';
 
-import { Tone } from './translation';
+import { Tone } from '../language/translation';
 
 /** A state: a word, and a mark whose shape and colour say the tone. */
 export function StateLabel(props: {

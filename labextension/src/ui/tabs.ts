@@ -9,7 +9,7 @@ import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 import { ReadonlyJSONObject } from '@lumino/coreutils';
 import { TabPanel, Widget } from '@lumino/widgets';
 
-import { describe } from '../actions/commandIDs';
+import { describe } from './described';
 import { tpuIcon } from './icons';
 
 export interface ITabs<A extends ReadonlyJSONObject> {

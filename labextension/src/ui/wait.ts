@@ -2,9 +2,9 @@
 
 import { Notification } from '@jupyterlab/apputils';
 
+import { trans } from '../language/translation';
+import { failureLine } from '../rest/failureText';
 import { notify } from './notify';
-import { failureLine } from './failures';
-import { trans } from './translation';
 
 /** Begins something; what it calls back with is how much of it is done, 0 to 1. */
 type Begin<T> = (

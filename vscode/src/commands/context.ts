@@ -2,15 +2,20 @@
 
 import * as vscode from 'vscode';
 
+import { IQuestion, joined } from '../../../labextension/src/language/text';
+import { trans } from '../../../labextension/src/language/translation';
 import {
   Action,
   availableActions
 } from '../../../labextension/src/model/availableActions';
-import { keyOf } from '../../../labextension/src/model/resources';
-import { tpuStatus } from '../../../labextension/src/panel/tpuLabels';
+import { tpuStatus } from '../../../labextension/src/model/tpuLabels';
 import { ITPU } from '../../../labextension/src/rest/api';
-import { failureLine } from '../../../labextension/src/ui/failures';
-import { trans } from '../../../labextension/src/ui/translation';
+import { failureLine } from '../../../labextension/src/rest/failureText';
+import {
+  confirmed,
+  keyOf,
+  namePrompt
+} from '../../../labextension/src/rest/tpuRef';
 import { explanation } from '../explanation';
 import { CLI, findServer } from '../localServer';
 import { INode } from '../nodes';
@@ -125,13 +130,9 @@ export class Commands {
       return {};
     }
     const typed = await vscode.window.showInputBox({
-      prompt: trans.__(
-        '%1 belongs to %2. To continue, type “%1”.',
-        tpu.name,
-        tpu.owner
-      )
+      prompt: namePrompt(tpu)
     });
-    return { confirm_name: must(typed).trim() };
+    return confirmed(must(typed).trim());
   }
 
   /**
@@ -268,14 +269,13 @@ export function must<T>(entered: T | undefined): T {
 
 /** Asks before something is lost or costs money; throws `Given` unless the user agrees. */
 export async function ask(
-  question: string,
-  detail: string,
-  button: string
+  { accept, text, title }: IQuestion,
+  ...above: string[]
 ): Promise<void> {
   const answer = await vscode.window.showWarningMessage(
-    question,
-    { modal: true, detail },
-    button
+    title,
+    { modal: true, detail: joined('\n', ...above, text) },
+    accept
   );
   must(answer);
 }

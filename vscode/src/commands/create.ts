@@ -2,13 +2,19 @@
 
 import * as vscode from 'vscode';
 
-import { nameProblem } from '../../../labextension/src/lifecycle/names';
+import { trans } from '../../../labextension/src/language/translation';
+import { nameProblem } from '../../../labextension/src/model/names';
+import { tierLabel } from '../../../labextension/src/model/tpuLabels';
 import {
   catalogCost,
   hourlyCost,
   priceText
 } from '../../../labextension/src/money/costLabels';
-import { tierLabel } from '../../../labextension/src/panel/tpuLabels';
+import {
+  agreedPrice,
+  createQuestion,
+  huntQuestion
+} from '../../../labextension/src/money/questionLabels';
 import {
   IAcceleratorType,
   ICatalog,
@@ -17,7 +23,6 @@ import {
   IQuote
 } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
-import { trans } from '../../../labextension/src/ui/translation';
 import { ask, Commands, must } from './context';
 
 type Tier = 'on-demand' | 'spot';
@@ -39,11 +44,7 @@ export async function createTPU(commands: Commands): Promise<void> {
   };
   const quote = await client.quote(request);
   if (quote.question) {
-    await ask(
-      trans.__('Create %1?', name),
-      quoteDetail(quote),
-      trans.__('Create')
-    );
+    await ask(createQuestion(quote), ...quoteLines(quote));
   }
   sync.putOperation(
     await client.create({
@@ -78,21 +79,12 @@ export async function startHunt(commands: Commands): Promise<void> {
       : new Error(trans.__('Nothing of this can be created.'));
   }
   if (candidates.some(one => one.cost.usd_per_hour !== 0)) {
-    await ask(
-      trans.__('Hunt for %1?', name),
-      huntDetail(candidates),
-      trans.__('Start Hunt')
-    );
+    const question = huntQuestion(name);
+    await ask(question, question.first, ...candidates.map(candidateLine));
   }
-  const prices = candidates.map(one => one.cost.usd_per_hour);
-  const known = prices.filter((price): price is number => price !== null);
   const hunt = await client.hunts.start({
     ...request,
-    tpu: {
-      ...tpu,
-      confirm_price: true,
-      max_price: known.length === prices.length ? Math.max(...known) : null
-    }
+    tpu: { ...tpu, ...agreedPrice(candidates) }
   });
   resources.hunts.set(hunt.id, hunt);
   sync.putOperation(await client.operations.get(hunt.id));
@@ -239,28 +231,10 @@ export function quoteLines({
   ].filter(Boolean);
 }
 
-function quoteDetail(quote: IQuote): string {
-  return [
-    ...quoteLines(quote),
-    trans.__('You pay while it is ready, used or not.'),
-    quote.tier === 'spot'
-      ? trans.__('Google can preempt it at any time.')
-      : quote.hosts > 1
-        ? trans.__('Delete it to stop paying.')
-        : trans.__('Stop or delete it to stop paying.')
-  ].join('\n');
-}
-
-function huntDetail(candidates: IHuntCandidate[]): string {
-  return [
-    trans.__('The first of these that is available is created:'),
-    ...candidates.map(({ cost, tier, type, zone }) =>
-      trans.__(
-        '%1: %2',
-        `${type} · ${zone} · ${tierLabel(tier)}`,
-        priceText(cost)
-      )
-    ),
-    trans.__('You pay while it is ready, used or not.')
-  ].join('\n');
+function candidateLine({ cost, tier, type, zone }: IHuntCandidate): string {
+  return trans.__(
+    '%1: %2',
+    `${type} · ${zone} · ${tierLabel(tier)}`,
+    priceText(cost)
+  );
 }

@@ -4,15 +4,27 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import * as vscode from 'vscode';
 
-import { isOver } from '../../../labextension/src/jobs/jobModel';
-import { jobState } from '../../../labextension/src/jobs/jobLabels';
+import {
+  closeAppQuestion,
+  closeTunnelQuestion,
+  portProblem
+} from '../../../labextension/src/forwarding/portLabels';
+import {
+  jobState,
+  stopQuestion
+} from '../../../labextension/src/jobs/jobLabels';
+import {
+  inLanguage,
+  trans
+} from '../../../labextension/src/language/translation';
+import { isOver } from '../../../labextension/src/model/jobs';
 import { IApp, IJob, ITPU } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
-import { inLanguage, trans } from '../../../labextension/src/ui/translation';
 import { windowObstacle } from '../explanation';
 import { CLI } from '../localServer';
 import { INode } from '../nodes';
 import { ask, Commands, must, refOf } from './context';
+import { askLoss } from './lifecycle';
 
 export async function openTerminal(
   commands: Commands,
@@ -75,13 +87,13 @@ async function windowUri(
   const args = ['vscode', '--remote', refOf(tpu), '--worker', `${host}`];
   let result = await run(commands, args);
   if (result.stderr.includes('ssh-config --write')) {
-    await ask(
-      trans.__('Let VS Code find %1 by its name?', tpu.name),
-      trans.__(
+    await ask({
+      title: trans.__('Let VS Code find %1 by its name?', tpu.name),
+      text: trans.__(
         'This adds one line to ~/.ssh/config, which includes the entries of your TPUs.'
       ),
-      trans.__('Add')
-    );
+      accept: trans.__('Add')
+    });
     await run(commands, ['ssh-config', '--write']);
     result = await run(commands, args);
   }
@@ -201,13 +213,7 @@ export async function stopJob(commands: Commands, node?: INode): Promise<void> {
     one => !isOver(one),
     trans.__('Stop Job')
   );
-  await ask(
-    trans.__('Stop %1?', job.name),
-    trans.__(
-      'The command and its processes are sent SIGTERM and, after 10 seconds, SIGKILL. The output is kept.'
-    ),
-    trans.__('Stop')
-  );
+  await ask(stopQuestion(job));
   const { client } = await commands.connection();
   await client.jobs.stop(tpu, job.id);
 }
@@ -217,13 +223,10 @@ export async function shutDownKernel(
   node?: INode
 ): Promise<void> {
   const { client, resources } = await commands.connection();
-  const { id } = must(node?.kernel);
+  const kernel = must(node?.kernel);
   const tpu = must(node?.tpu);
-  await ask(
-    trans.__('Shut down this kernel?'),
-    trans.__('Its variables will be lost.'),
-    trans.__('Shut Down')
-  );
+  await askLoss('kernel', tpu, { kernels: [kernel] });
+  const { id } = kernel;
   await client.kernels.shutDown(tpu, id);
   resources.setKernels(
     tpu,
@@ -241,10 +244,7 @@ export async function forwardPort(
     await vscode.window.showInputBox({
       title: trans.__('Forward a Port of %1', tpu.name),
       prompt: trans.__('Port on the host, such as 8080'),
-      validateInput: value =>
-        /^\d{1,5}$/.test(value) && Number(value) > 0 && Number(value) < 65536
-          ? undefined
-          : trans.__('A number from 1 to 65535.')
+      validateInput: value => portProblem(value) || undefined
     })
   );
   const { client, resources, sync } = await commands.connection();
@@ -295,26 +295,19 @@ export async function closePort(
   node?: INode
 ): Promise<void> {
   const { client, resources, sync } = await commands.connection();
-  if (node?.tunnel && node.tpu) {
-    if (node.tunnel.connections > 0) {
-      await ask(
-        trans.__('Close this tunnel?'),
-        trans.__('It is in use.'),
-        trans.__('Close')
-      );
-    }
-    await client.tunnels.close(node.tpu, node.tunnel.id);
-    resources.dropPort(node.tunnel.id);
-  } else if (node?.app) {
-    if (node.app.kind === 'tensorboard') {
-      await ask(
-        trans.__('Close %1?', node.app.name),
-        trans.__('TensorBoard is ended on the host.'),
-        trans.__('Close')
-      );
-    }
-    await client.apps.close(node.app.id);
-    resources.dropPort(node.app.id);
+  const { app, tpu, tunnel } = node ?? {};
+  const question = tunnel
+    ? closeTunnelQuestion(tunnel)
+    : app && closeAppQuestion(app);
+  if (question) {
+    await ask(question);
+  }
+  if (tunnel && tpu) {
+    await client.tunnels.close(tpu, tunnel.id);
+    resources.dropPort(tunnel.id);
+  } else if (app) {
+    await client.apps.close(app.id);
+    resources.dropPort(app.id);
   }
   await sync.refresh(false);
 }

@@ -2,23 +2,32 @@
 
 import * as vscode from 'vscode';
 
+import {
+  endings,
+  ILoss,
+  lossQuestion
+} from '../../../labextension/src/kernels/lossLabels';
+import { trans } from '../../../labextension/src/language/translation';
+import {
+  connectRequest,
+  DestructiveAction,
+  startRequest
+} from '../../../labextension/src/model/availableActions';
+import { runningJobs } from '../../../labextension/src/model/jobs';
+import {
+  cancelQuestion,
+  operationTitle
+} from '../../../labextension/src/model/operationLabels';
 import { priceText } from '../../../labextension/src/money/costLabels';
-import { operationTitle } from '../../../labextension/src/operations/operationLabels';
-import { IOperation, ITPU } from '../../../labextension/src/rest/api';
+import { startQuestion } from '../../../labextension/src/money/questionLabels';
+import { IKernel, IOperation, ITPU } from '../../../labextension/src/rest/api';
 import { INode } from '../nodes';
-import { trans } from '../../../labextension/src/ui/translation';
 import { ask, Commands, must } from './context';
 
 export async function connect(commands: Commands, node?: INode): Promise<void> {
   const tpu = await commands.tpu(node, 'connect', trans.__('Connect'));
   const { client, sync } = await commands.connection();
-  const unfinished = tpu.environments.find(one => one.state === 'failed');
-  sync.putOperation(
-    await client.connect(
-      tpu,
-      unfinished ? { environment: unfinished.name } : {}
-    )
-  );
+  sync.putOperation(await client.connect(tpu, connectRequest(tpu)));
 }
 
 export async function disconnect(
@@ -27,121 +36,79 @@ export async function disconnect(
 ): Promise<void> {
   const tpu = await commands.tpu(node, 'disconnect', trans.__('Disconnect'));
   const { client, sync } = await commands.connection();
-  const ends = await ending(commands, tpu);
-  if (ends.kernels) {
-    await ask(
-      trans.__('Disconnect %1?', tpu.name),
-      ends.losses.kernels,
-      trans.__('Disconnect')
-    );
+  const loss = await lossOf(commands, tpu);
+  const { end_kernels } = ended(tpu, loss);
+  if (end_kernels) {
+    await askLoss('disconnect', tpu, loss);
   }
-  sync.putOperation(
-    await client.disconnect(tpu, { end_kernels: !!ends.kernels })
-  );
+  sync.putOperation(await client.disconnect(tpu, { end_kernels }));
 }
 
 export async function start(commands: Commands, node?: INode): Promise<void> {
   const tpu = await commands.tpu(node, 'start', trans.__('Start'));
   const { client, sync } = await commands.connection();
-  const price = tpu.cost.usd_per_hour;
   if (!tpu.emulated) {
-    const pay =
-      price === 0 ? '' : trans.__('You pay while it is ready, used or not.');
-    await ask(
-      trans.__('Start %1?', tpu.name),
-      `${priceText(tpu.cost)}\n${pay}`,
-      trans.__('Start')
-    );
+    await ask(startQuestion(tpu), priceText(tpu.cost));
   }
   const name = await commands.confirmName(tpu);
-  sync.putOperation(
-    await client.start(tpu, {
-      ...(price !== 0 && { confirm_price: true, max_price: price }),
-      ...name
-    })
-  );
+  sync.putOperation(await client.start(tpu, { ...startRequest(tpu), ...name }));
 }
 
 export async function stop(commands: Commands, node?: INode): Promise<void> {
-  const tpu = await commands.tpu(node, 'stop', trans.__('Stop'));
-  const { client, sync } = await commands.connection();
-  const ends = await ending(commands, tpu);
-  await ask(
-    trans.__('Stop %1?', tpu.name),
-    lines(ends, trans.__('Its disk is kept.')),
-    trans.__('Stop')
-  );
-  const name = await commands.confirmName(tpu);
-  sync.putOperation(
-    await client.stop(tpu, {
-      end_kernels: !!ends.kernels,
-      end_jobs: !!ends.jobs,
-      ...name
-    })
-  );
+  await end(commands, 'stop', trans.__('Stop'), node);
 }
 
 export async function remove(commands: Commands, node?: INode): Promise<void> {
-  const tpu = await commands.tpu(node, 'delete', trans.__('Delete'));
+  await end(commands, 'delete', trans.__('Delete'), node);
+}
+
+/** Stops or deletes a TPU. */
+async function end(
+  commands: Commands,
+  action: 'delete' | 'stop',
+  title: string,
+  node?: INode
+): Promise<void> {
+  const tpu = await commands.tpu(node, action, title);
   const { client, sync } = await commands.connection();
-  const ends = await ending(commands, tpu);
-  await ask(
-    trans.__('Delete %1?', tpu.name),
-    lines(ends, trans.__('Everything on its disk will be lost.')),
-    trans.__('Delete')
-  );
+  const loss = await lossOf(commands, tpu);
+  await askLoss(action, tpu, loss);
   const name = await commands.confirmName(tpu);
-  sync.putOperation(
-    await client.delete(tpu, {
-      end_kernels: !!ends.kernels,
-      end_jobs: !!ends.jobs,
-      ...name
-    })
-  );
-}
-
-function lines({ losses }: IEnding, last: string): string {
-  return [losses.kernels, losses.jobs, last].filter(Boolean).join('\n');
-}
-
-interface IEnding {
-  kernels: number;
-  jobs: number;
-  /** What that means, a sentence or two each. */
-  losses: { kernels: string; jobs: string };
+  const request = { ...ended(tpu, loss), ...name };
+  sync.putOperation(await client[action](tpu, request));
 }
 
 /** What runs on a TPU, as far as that is known: the server refuses to end what was not named. */
-async function ending(commands: Commands, tpu: ITPU): Promise<IEnding> {
+async function lossOf(commands: Commands, tpu: ITPU): Promise<ILoss> {
   const { client, resources } = await commands.connection();
-  const running = ['starting', 'running', 'stopping', 'waiting', 'unknown'];
-  const jobs = resources
-    .jobsOf(tpu)
-    .filter(one => running.includes(one.state)).length;
-  let kernels = tpu.kernels;
+  const jobs = runningJobs(resources, tpu);
+  let kernels: IKernel[] | null = null;
   if (tpu.state === 'READY' && tpu.connection === 'connected') {
-    try {
-      kernels = (await client.kernels.list(tpu)).length;
-    } catch {
-      // The host does not answer: the number of the list is the newest.
-    }
+    // If the host does not answer, the number of the list is the newest.
+    kernels = await client.kernels.list(tpu).catch(() => null);
   }
+  return { jobs, kernels };
+}
+
+/** Whether kernels and jobs end, which the user has seen. */
+function ended(tpu: ITPU, { jobs = [], kernels }: ILoss) {
   return {
-    kernels,
-    jobs,
-    losses: {
-      kernels: kernels
-        ? trans._n(
-            'This shuts down %1 kernel. Its variables will be lost.',
-            'This shuts down %1 kernels. Their variables will be lost.',
-            kernels
-          )
-        : '',
-      jobs: jobs
-        ? trans._n('This ends %1 job.', 'This ends %1 jobs.', jobs)
-        : ''
-    }
+    end_kernels: (kernels?.length ?? tpu.kernels) > 0,
+    end_jobs: jobs.length > 0
   };
+}
+
+/** Asks before kernels or jobs end, which are named. */
+export async function askLoss(
+  action: DestructiveAction,
+  tpu: ITPU,
+  loss: ILoss
+): Promise<void> {
+  const lines = endings(action, tpu, loss).flatMap(({ items, text }) => [
+    text,
+    ...items.map(({ name, state }) => `• ${name}: ${state}`)
+  ]);
+  await ask(lossQuestion(action, tpu), ...lines);
 }
 
 export async function cancelOperation(
@@ -163,18 +130,9 @@ export async function cancelOperation(
       })
     ).one;
   }
-  if (operation.kind === 'create') {
-    await ask(
-      trans.__('Stop creating %1?', operation.tpu),
-      trans.__('Everything created so far is deleted.'),
-      trans.__('Stop Creating')
-    );
-  } else if (operation.kind === 'hunt') {
-    await ask(
-      trans.__('Stop the hunt for %1?', operation.tpu),
-      trans.__('What it has begun is deleted.'),
-      trans.__('Stop Hunt')
-    );
+  const question = cancelQuestion(operation);
+  if (question) {
+    await ask(question);
   }
   sync.putOperation(await client.operations.cancel(operation.id));
 }

@@ -2,8 +2,7 @@
 
 import * as vscode from 'vscode';
 
-import { usd } from '../../../labextension/src/money/costLabels';
-import { trans } from '../../../labextension/src/ui/translation';
+import { trans, usd } from '../../../labextension/src/language/translation';
 import { INode } from '../nodes';
 import { ask, Commands, must, refOf } from './context';
 import {
@@ -109,11 +108,12 @@ export async function runOnNewTPU(commands: Commands): Promise<void> {
       time,
       usd(most)
     );
-    await ask(
-      trans.__('Create a TPU and run %1 on it?', label),
-      [...quoteLines(quote), end].join('\n'),
-      trans.__('Create and Run')
-    );
+    const question = {
+      title: trans.__('Create a TPU and run %1 on it?', label),
+      text: end,
+      accept: trans.__('Create and Run')
+    };
+    await ask(question, ...quoteLines(quote));
   }
   await commands.runTask(
     trans.__('%1 on a new %2', label, type.name),

@@ -2,8 +2,8 @@
 
 import * as vscode from 'vscode';
 
+import { trans } from '../../../labextension/src/language/translation';
 import { Failure } from '../../../labextension/src/rest/failure';
-import { trans } from '../../../labextension/src/ui/translation';
 import { NodeClient } from '../client';
 import { installer, RUN_MODULE, succeeds } from '../localServer';
 import { settings } from '../source';
@@ -24,13 +24,13 @@ export async function stopServer({ session }: Commands): Promise<void> {
     throw new Error(trans.__('No Jupyter server is used.'));
   }
   const { url } = connection.client.server;
-  await ask(
-    trans.__('Stop the Jupyter server at %1?', new URL(url).host),
-    trans.__(
+  await ask({
+    title: trans.__('Stop the Jupyter server at %1?', new URL(url).host),
+    text: trans.__(
       'Kernels on TPUs continue, and the next server has them again. Local kernels end. No attempt of a hunt begins until a server runs.'
     ),
-    trans.__('Stop')
-  );
+    accept: trans.__('Stop')
+  });
   await connection.client.shutDown();
 }
 

@@ -1,0 +1,1 @@
+"""Files between this computer and hosts, and among hosts: transfers, syncs, shared folders."""

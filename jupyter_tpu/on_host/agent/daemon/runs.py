@@ -1,0 +1,207 @@
+"""Commands that run on this host for a client, and end without it.
+
+The command and its output belong to its keeper (`keeper.run_keeper`), which this daemon or a client
+without a daemon has started, and which is found by its socket. The daemon only starts it, under an
+id of the client, and answers with its first output: for a short command that is all, and takes one
+request. Then the client asks the keeper.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import base64
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from ..protocol import requests, umask
+from ..protocol.paths import agent_folder, run_folder, run_socket
+from ..protocol.records import RunEnd
+from ..protocol.run_client import LATE, Output, Refused, RunClient, SocketStream, encoded_order
+from ..protocol.timeouts import with_timeout
+from .handlers import OperationError, handles
+
+#: Seconds that a start waits for output; and if the client has input, which would wait, too.
+WAIT, WAIT_INPUT = 2.0, 0.05
+#: Runs whose end was told to a client and is still known, and seconds for which it may come back.
+KEPT, RETURN = 32, 300.0
+#: Seconds in which a keeper says that it is there.
+LIMIT = 10.0
+#: Without what a site adds, and without the modules that `__main__` imports: it begins sooner.
+PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from {} import run_keeper; "
+    "run_keeper.fork_keepers()"
+)
+_KEEPER = __name__.rpartition(".daemon.")[0] + ".keeper"
+
+
+class _End(NamedTuple):
+    """The only answer about a run that has ended, whom it was given, and when."""
+
+    answer: requests.RunOutput
+    client: Any
+    time: float
+
+
+class Runs:
+    """The runs of this host, and what handles requests about them."""
+
+    def __init__(self) -> None:
+        self._ends: Dict[str, _End] = {}  # the oldest first
+        self._starting: Dict[str, asyncio.Lock] = {}  # one start of a run at a time
+        self._starter: Optional[socket.socket] = None  # to the process that starts keepers
+
+    def awaited(self, leaving: Any = None) -> bool:
+        """Whether a client may come back for an end, one other than that which is *leaving*."""
+        since = time.monotonic() - RETURN
+        return any(end.time > since and end.client is not leaving for end in self._ends.values())
+
+    async def processes(self) -> Dict[str, int]:
+        """The process ids of all commands that run on this host, by the ids of the runs."""
+        pids = {}
+        for id in _ids():
+            keeper = await _connected(id)
+            if keeper is not None:
+                pids[id] = keeper.pid
+                keeper.close()
+        return {id: pid for id, pid in pids.items() if pid}
+
+    async def end_all(self) -> None:
+        """Ends all commands at once."""
+        for id in _ids():
+            keeper = await _connected(id)
+            if keeper is not None:
+                with contextlib.suppress(ConnectionError):
+                    await keeper.kill()
+                keeper.close()
+
+    def close(self) -> None:
+        """Starts no more; the commands go on."""
+        if self._starter is not None:
+            self._starter.close()
+
+    @handles(requests.StartRun)
+    async def _run(self, request: requests.StartRun) -> requests.RunOutput:
+        async with self._starting.setdefault(request.id, asyncio.Lock()):
+            if request.id in self._ends:
+                return self._ends[request.id].answer
+            output: Output = []
+            try:
+                keeper = await _connected(request.id) or await self._start(request)
+            except Refused as refusal:
+                if refusal.what == "folder":
+                    raise _no_folder(request.cwd or "") from None
+                if refusal.what != "program":
+                    raise _unknown(request.id) from None
+                ended: Optional[RunEnd] = refusal.end(request.command[0])
+            else:
+                output, _, ended = await keeper.read(0, WAIT_INPUT if request.input else WAIT)
+                if ended is not None:
+                    await keeper.forget()
+                keeper.close()
+            encoded: Any = [(stream, base64.b64encode(data).decode()) for stream, data in output]
+            answer: requests.RunOutput = {"output": encoded, "ended": ended}
+            if ended is not None:
+                self._ends[request.id] = _End(answer, request.client, time.monotonic())
+                for id in list(self._ends)[:-KEPT]:
+                    del self._ends[id]
+        self._starting.pop(request.id, None)
+        return answer
+
+    @handles(requests.StopRun)
+    async def _stop(self, request: requests.StopRun) -> requests.Ended:
+        keeper = await _connected(request.id)
+        if keeper is None:
+            raise _unknown(request.id)
+        try:
+            await keeper.stop()
+        finally:
+            keeper.close()
+        return {"ended": True}
+
+    async def _start(self, request: requests.StartRun) -> RunClient:
+        """Raises Refused if the folder or the program can't be used."""
+        if not request.command or not request.command[0]:
+            raise OperationError("INVALID", "The command must begin with a program.")
+        if any("\0" in word for word in request.command):
+            raise OperationError("INVALID", "A command can't have NUL characters.")
+        if "\0" in (request.cwd or ""):
+            raise _no_folder(request.cwd or "")
+        keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(sock=self._launch())))
+        try:
+            await keeper.begin(encoded_order(request, run_socket(run_folder(), request.id)))
+        except BaseException:
+            keeper.close()
+            raise
+        return keeper
+
+    def _launch(self) -> socket.socket:
+        """A connection to a new keeper."""
+        ours, theirs = socket.socketpair()
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))]
+        with theirs:
+            with contextlib.suppress(OSError):  # it was killed
+                if self._starter is not None:
+                    self._starter.sendmsg([b"."], rights)
+                    return ours
+            self._starter = _starter()
+            self._starter.sendmsg([b"."], rights)
+        return ours
+
+
+def _starter() -> socket.socket:
+    """A connection to a process that starts keepers, and ends when this is closed."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", PROGRAM.format(_KEEPER), agent_folder()],
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            **umask.of_login(),
+        )
+    threading.Thread(target=process.wait, daemon=True).start()
+    return ours
+
+
+async def _connected(id: str) -> Optional[RunClient]:
+    """A connection to the keeper of a run; None if there is none that answers."""
+    if not id.isalnum():
+        raise _unknown(id)
+    path = run_socket(run_folder(), id)
+    try:
+        keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(path)))
+    except ConnectionRefusedError:
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - os.stat(path).st_mtime > LATE:
+                os.unlink(path)  # its keeper was killed, with the host perhaps
+        return None
+    except OSError:
+        return None
+    try:
+        await with_timeout(keeper.begin(), LIMIT)
+    except (OSError, ValueError, asyncio.TimeoutError):
+        keeper.close()
+        return None
+    return keeper
+
+
+def _ids() -> List[str]:
+    """The runs that have a keeper on this host."""
+    names = os.listdir(run_folder())
+    return [name[4:-5] for name in names if name.startswith("run-") and name.endswith(".sock")]
+
+
+def _no_folder(cwd: str) -> OperationError:
+    return OperationError("NO_FOLDER", "The folder %s does not exist on the host." % cwd)
+
+
+def _unknown(id: str) -> OperationError:
+    return OperationError("NOT_FOUND", "The run %s does not exist on the host." % id)

@@ -1,0 +1,1 @@
+"""What a host's Python reads first, before it can import anything of ours. `packing` sends it."""

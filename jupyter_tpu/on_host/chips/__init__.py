@@ -1,0 +1,1 @@
+"""The chips of a host, and the processes that hold them."""

@@ -1,0 +1,1 @@
+"""Environments on a host: probes it, gets uv, creates and changes them; and pip and uv in them."""

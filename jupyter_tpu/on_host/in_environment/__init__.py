@@ -1,0 +1,1 @@
+"""Programs that other programs of ours run in an environment's own Python, as ``python -c``."""

@@ -1,0 +1,1 @@
+"""Ray on the hosts of a TPU."""

@@ -1,0 +1,1 @@
+"""A host that prepares itself when it boots, and starts a job."""

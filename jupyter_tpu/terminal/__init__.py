@@ -1,0 +1,1 @@
+"""The library of ``jupyter tpu`` and ``%tpu``: grammar, tables, questions, progress, times."""
