@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -270,7 +269,9 @@ def official_name(name: str) -> str:
 def _near(name: str) -> list[str]:
     if (official := official_name(name)) in _by_name():
         return [official]
-    return difflib.get_close_matches(name.lower(), _by_name(), n=3, cutoff=0.6)
+    from difflib import get_close_matches  # a start does without it
+
+    return get_close_matches(name.lower(), _by_name(), n=3, cutoff=0.6)
 
 
 def _meaning(chips: int, hosts: int, hbm_gib: int) -> str:

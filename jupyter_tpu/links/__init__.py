@@ -12,7 +12,8 @@ from .thread import CoreThread, core_thread
 if TYPE_CHECKING:
     from .host_numbers import read_host_number
     from .link import Link
-    from .lookup import HostGone, HostName, host_alias, no_such_host
+    from .lookup import HostGone, HostName, host_alias
+    from .missing_hosts import no_such_host
     from .owned_kernels import OwnedKernel, end_orphans, register_owned
     from .registry import Links, default_links
 
@@ -22,7 +23,8 @@ __getattr__ = lazy_names(
     {
         "host_numbers": "read_host_number",
         "link": "Link",
-        "lookup": "HostGone HostName host_alias no_such_host",
+        "lookup": "HostGone HostName host_alias",
+        "missing_hosts": "no_such_host",
         "owned_kernels": "OwnedKernel end_orphans register_owned",
         "registry": "Links default_links",
     },

@@ -16,13 +16,14 @@ from msgspec import Struct
 
 from ..cloud import Cloud, Endpoint, GuestAttributes, Node, NodeName, NodeState, has_ssh_key
 from ..cloud.host_numbers import HostNumbers, is_numbered, numbered
-from ..errors import Reason, TPUError, error_for
+from ..errors import Reason, TPUError
 from ..retired import tpu_node_error
 from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_host
 from ..ssh.known_hosts import KINDS
 from ..subscribers import Subscribers
 from . import logins
 from .host_numbers import ask_host_numbers
+from .missing_hosts import no_such_host
 from .single_flight import SingleFlight
 
 #: Data about a node are shared by all its hosts for this long.
@@ -417,13 +418,3 @@ def _check_state(node: Node, host: HostName) -> None:
         )
     if not 0 <= host.worker < len(node.endpoints):
         raise no_such_host(name, host.worker, len(node.endpoints))
-
-
-def no_such_host(
-    tpu: str, host: int | str, count: int, reason: Reason = Reason.INVALID
-) -> TPUError:
-    """The error for a *host* that *tpu*, which has *count* hosts, does not have."""
-    hint = "It has host 0 only." if count else "It has no hosts now."
-    if count > 1:
-        hint = f"It has the hosts 0 to {count - 1}."
-    return error_for(f"{tpu} has no host {host}.", reason, hint)

@@ -1,10 +1,29 @@
 """How one host is reached: connections, host keys, keys, forwarding, and the agent over them."""
 
-from .address import HostAddress
-from .command import CommandFailed, CompletedCommand, NotListening
-from .connection import Connection, Keepalive
-from .forwarding import Forwarder
-from .keys import ensure_key, fingerprint, public_key, user_name
-from .known_hosts import KnownHosts
-from .listening import PortInUse
-from .opening import connect
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .address import HostAddress
+    from .command import CommandFailed, CompletedCommand, NotListening
+    from .connection import Connection, Keepalive
+    from .forwarding import Forwarder
+    from .keys import ensure_key, fingerprint, public_key, user_name
+    from .known_hosts import KnownHosts
+    from .listening import PortInUse
+    from .opening import connect
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "address": "HostAddress",
+        "command": "CommandFailed CompletedCommand NotListening",
+        "connection": "Connection Keepalive",
+        "forwarding": "Forwarder",
+        "keys": "ensure_key fingerprint public_key user_name",
+        "known_hosts": "KnownHosts",
+        "listening": "PortInUse",
+        "opening": "connect",
+    },
+)

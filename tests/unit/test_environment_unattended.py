@@ -30,7 +30,7 @@ def script(**changes: Any) -> str:
         "user": "ann",
         "job": "abcd1234",
         "command": "python 'my train.py' $HOME",
-        "environment": EnvironmentSpec(name="default", lock="jax==0.7.0\nlibtpu==0.0.20\n"),
+        "environment": EnvironmentSpec(environment="default", lock="jax==0.7.0\nlibtpu==0.0.20\n"),
         "emulated": False,
         **changes,
     }
@@ -89,6 +89,6 @@ def test_the_startup_script_that_was_asked_for_runs_beside_ours(tmp_path: Path) 
 
 def test_one_that_is_too_long_for_metadata_is_refused() -> None:
     noise = base64.b64encode(random.Random(1).randbytes(200_000)).decode()
-    spec = EnvironmentSpec(name="default", setup=HostSetup(script=noise))
+    spec = EnvironmentSpec(environment="default", setup=HostSetup(script=noise))
     with pytest.raises(InvalidInput, match=r"startup script of \d+ KiB; it can have 256 KiB"):
         script(environment=spec)

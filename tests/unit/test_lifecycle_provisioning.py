@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.cloud import NodeState
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core.records import NodeClaim
+from jupyter_tpu.fleet.core.operation_records import NodeClaim
 from jupyter_tpu.fleet.lifecycle.provisioning import (
     SETTLE,
     NextCall,

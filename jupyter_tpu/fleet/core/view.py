@@ -23,7 +23,7 @@ from ..models.files import MirroredProject, SharedFolders
 from ..models.guard import Guard, GuardStop
 from ..models.money import billing_words, running_cost
 from ..models.operation_kinds import KINDS
-from .records import OperationRecord
+from .operation_records import OperationRecord
 
 _WAIT = "Google is working on it. Wait."
 _ANOTHER = "Delete it, and create another one."
@@ -141,18 +141,18 @@ class TPUFacts(Struct, kw_only=True):
 
 def node_to_create(name: NodeName, operations: Sequence[OperationRecord]) -> Node:
     """A TPU that Google has not described, as one of *operations* asks for it."""
-    operation = next((r.create for r in operations if r.create is not None), None)
-    if operation is None:
+    request = next((r.creation.request for r in operations if r.creation is not None), None)
+    if request is None:
         return Node(name=name, id="", type="", state=NodeState.UNKNOWN)
     return Node(
         name=name,
         id="",
-        type=operation.type,
+        type=request.type,
         state=NodeState.CREATING,
-        tier=operation.tier,
-        run_for=operation.run_for,
-        version=operation.version or "",
-        api=operation.api or "tpu",
+        tier=request.tier,
+        run_for=request.run_for,
+        version=request.version or "",
+        api=request.api or "tpu",
     )
 
 

@@ -53,7 +53,7 @@ from msgspec import Struct
 from ...backoff import POLLING, Backoff
 from ...cloud import OPERATION_LABEL, NodeState
 from ...errors import Reason, TPUError
-from ..core.records import NodeClaim
+from ..core.operation_records import NodeClaim
 from ..models import Problem
 
 #: The label that a node carries for the operation which creates it.

@@ -13,6 +13,7 @@ from ...environment import Finding, FoundPython, FoundPythons, HostSetup, Instal
 from .budgets import *
 from .changes import *
 from .chips import *
+from .consequences import *
 from .core import *
 from .environments import *
 from .files import *
