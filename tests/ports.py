@@ -7,7 +7,6 @@ import fcntl
 import itertools
 import os
 import socket
-import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -32,7 +31,8 @@ def free_port() -> int:
 @cache
 def _ports() -> tuple[TextIO, Iterator[int]]:
     """The lock of this process's ports, which is held until it ends, and the ports in turn."""
-    folder = Path(tempfile.gettempdir()) / f"jupyter-tpu-test-ports-{os.getuid()}"
+    # Whatever TMPDIR is: those of all processes of this user have to differ.
+    folder = Path(f"/tmp/jupyter-tpu-test-ports-{os.getuid()}")
     folder.mkdir(exist_ok=True)
     for first in range(RANGE.start, RANGE.stop, BLOCK):
         lock = (folder / str(first)).open("w")

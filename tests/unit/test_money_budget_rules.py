@@ -10,12 +10,7 @@ from msgspec import structs
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.agents.budgets import ClockWatch
-from jupyter_tpu.fleet.core.operation_records import (
-    Creation,
-    NodeClaim,
-    OperationRecord,
-    PlanTerms,
-)
+from jupyter_tpu.fleet.core.operation_records import Creation, NodeClaim, OperationRecord, PlanTerms
 from jupyter_tpu.fleet.core.records import SpendRecord
 from jupyter_tpu.fleet.models import Budget, CreateTPU, Operation
 from jupyter_tpu.fleet.money import budget_rules as rules

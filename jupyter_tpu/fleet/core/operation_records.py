@@ -347,8 +347,8 @@ def read_operation(row: bytes) -> OperationRecord:
         return record
     fields: dict[str, Any] = msgspec.json.decode(row)
     if kind is HuntRecord:
-        current = fields if fields["claim"] is not None else None
-        fields = {**fields, **fields["hunt"], "current": current}
-    if kind is not WatchedFolder or fields["sync"] is not None:
+        current = fields if fields.get("claim") is not None else None
+        fields = {**fields, **(fields.get("hunt") or {}), "current": current}
+    if kind is not WatchedFolder or fields.get("sync") is not None:
         record.content = msgspec.convert(fields, kind)
     return record

@@ -29,11 +29,7 @@ from .known_operations import (
     cancelled,
     note_transition,
 )
-from .operation_records import (
-    OperationContent,
-    OperationRecord,
-    OperationRequest,
-)
+from .operation_records import OperationContent, OperationRecord, OperationRequest
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from msgspec import Struct, field
 
 from ...catalog import AcceleratorType
-from ...cloud import Maintenance, Node, NodeName, NodeSpec, NodeState, is_attached
+from ...cloud import Maintenance, Node, NodeName, NodeState, is_attached
 from ...errors import Reason
 from ...links import Link, LinkState
 from ...retired import INSTEAD, tpu_node_error
@@ -159,7 +159,6 @@ def node_to_create(name: NodeName, operations: Sequence[OperationRecord]) -> Nod
 def view_tpu(facts: TPUFacts) -> TPU:
     name, node, links, cost = facts.name, facts.node, facts.links, facts.cost
     accelerator = known_type(node.type)
-    spec = node.request or NodeSpec(type=node.type, version=node.version)
     running = [record.operation for record in facts.operations]
     working = any(not KINDS[operation.kind].patient for operation in running)
     states = {environment.state for environment in facts.environments}
@@ -219,9 +218,9 @@ def view_tpu(facts: TPUFacts) -> TPU:
         planned_by=facts.planned_by,
         queued=node.queued,
         api=node.api,
-        network=spec.network or "",
-        subnetwork=spec.subnetwork or "",
-        options=spec.options,
+        network=node.request.network or "",
+        subnetwork=node.request.subnetwork or "",
+        options=node.request.options,
         details=node.details,
     )
 

@@ -20,13 +20,7 @@ from ...environment import own_script
 from ...errors import Reason, TPUError, error_for
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
-from ..core.operation_records import (
-    AwaitedTPU,
-    Belongings,
-    Deletion,
-    HuntRecord,
-    OperationRecord,
-)
+from ..core.operation_records import AwaitedTPU, Belongings, Deletion, HuntRecord, OperationRecord
 from ..jobs.guard import Guards
 from ..jobs.jobs import JobService
 from ..lifecycle.belongings import RunningWork, TPUBelongings
@@ -254,7 +248,6 @@ class ReplacedTPUs:
     def request(self, node: Node, known: KnownGuard, belongings: Belongings) -> CreateTPU:
         """*node* as a TPU to create, with its guard and its first environment."""
         spec, first = node.request, next(iter(belongings.environments), None)
-        assert spec is not None  # it is not attached
         compute = spec.api == "compute"
         return CreateTPU(
             name=node.name.node.partition("@")[0],

@@ -20,13 +20,7 @@ from ...wording import count
 from ..core.checks import check_run
 from ..core.core import Core
 from ..core.known_operations import CarryOut, OperationProgress, Work
-from ..core.operation_records import (
-    AwaitedTPU,
-    Candidate,
-    HuntRecord,
-    OperationRecord,
-    PlanTerms,
-)
+from ..core.operation_records import AwaitedTPU, Candidate, HuntRecord, OperationRecord, PlanTerms
 from ..lifecycle.belongings import words
 from ..lifecycle.create import CreateService, require_cost_limit, require_guard
 from ..lifecycle.defaults import require_no_startup_script

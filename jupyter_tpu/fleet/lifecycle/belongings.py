@@ -11,11 +11,7 @@ from ...cloud import Node, NodeName
 from ...errors import TPUError
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
-from ..core.operation_records import (
-    Belongings,
-    FolderShare,
-    RestoredEnvironment,
-)
+from ..core.operation_records import Belongings, FolderShare, RestoredEnvironment
 from ..core.records import EnvironmentRecord
 from ..files.shares import ShareService
 from ..files.sync import SyncService

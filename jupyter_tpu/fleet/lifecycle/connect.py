@@ -13,11 +13,7 @@ from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
-from ..core.operation_records import (
-    Belongings,
-    OperationRecord,
-    TPUConnection,
-)
+from ..core.operation_records import Belongings, OperationRecord, TPUConnection
 from ..environments.environment import (
     create_environment,
     earlier_lock,

@@ -24,13 +24,7 @@ from ..core.known_operations import (
     demand_of,
     wanted_by,
 )
-from ..core.operation_records import (
-    Belongings,
-    Creation,
-    NodeClaim,
-    OperationRecord,
-    PlanTerms,
-)
+from ..core.operation_records import Belongings, Creation, NodeClaim, OperationRecord, PlanTerms
 from ..jobs.guard import check_guard, cost_deadline, server_side_limit
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.core import image_warning, known_type, seconds_of, timestamp, validated

@@ -17,12 +17,7 @@ from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import CarryOut, Demand, OperationProgress, Work
-from ..core.operation_records import (
-    Deletion,
-    NodeClaim,
-    OperationRecord,
-    StateChange,
-)
+from ..core.operation_records import Deletion, NodeClaim, OperationRecord, StateChange
 from ..jobs.guard_stops import GuardStops
 from ..kernels.kernels import shut_down_error
 from ..models import DeleteTPU, GuardAction, GuardReason, Operation, StartTPU, StopTPU

@@ -19,11 +19,7 @@ from ...errors import Reason, TPUError
 from ...own_log import happened
 from ..core.known_operations import OperationProgress
 from ..core.observer import Observer
-from ..core.operation_records import (
-    NodeClaim,
-    OperationRecord,
-    OperationRequest,
-)
+from ..core.operation_records import NodeClaim, OperationRecord, OperationRequest
 from ..core.operation_runner import OperationRunner
 from ..models import Problem, QueueTPU
 from ..models.money import billing_words

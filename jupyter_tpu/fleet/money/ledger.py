@@ -19,11 +19,7 @@ from ...errors import Reason, TPUError
 from ..core.core import Core
 from ..core.known_operations import Demand
 from ..core.operation_records import OperationRecord
-from ..core.records import (
-    AgentTPURecord,
-    Snapshot,
-    SpendRecord,
-)
+from ..core.records import AgentTPURecord, Snapshot, SpendRecord
 from ..models import AGENT, Budget, BudgetUse, SetGuard, Spending
 from ..models.core import seconds_of, timestamp
 from . import budget_rules
