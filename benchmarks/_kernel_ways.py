@@ -157,6 +157,7 @@ async def make_ours(emulator: Emulator) -> tuple[str, Line]:
     from cloud_operations import create_node
 
     from jupyter_tpu.cloud import CloudTPU, NodeName, NodeSpec, Target
+    from jupyter_tpu.kernel_place import KernelPlace
     from jupyter_tpu.kernels import KernelSpecs
     from jupyter_tpu.links import HostName, Links, default_links
 
@@ -178,16 +179,15 @@ async def make_ours(emulator: Emulator) -> tuple[str, Line]:
     await host.wait_up()
     assert host.host_address.port == line.port, "the bad line is not in between"
     name, _ = KernelSpecs().register(
-        project=node.project,
-        zone=ZONE,
-        tpu=TPU,
-        worker=0,
-        environment="default",
+        KernelPlace(
+            project=node.project,
+            zone=ZONE,
+            tpu=TPU,
+            host_python=PYTHON,
+            emulator=emulator.state_file,
+        ),
         python_version="3",
-        host_python=PYTHON,
-        emulator=emulator.state_file,
         emulated=True,
-        variables={},
     )
     return name, line
 

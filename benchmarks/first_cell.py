@@ -199,7 +199,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    packages = requirements(EnvironmentSpec(name="bench"), emulated=True).split()
+    packages = requirements(EnvironmentSpec(environment="bench"), emulated=True).split()
     results: dict[str, dict[str, list[float]]] = {}
     with (
         tempfile.TemporaryDirectory(prefix="b-", ignore_cleanup_errors=True) as name,

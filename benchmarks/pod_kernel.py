@@ -323,23 +323,23 @@ def main() -> None:
         results = {}
         try:
             hosts = create(emulator, options.type)
+            from jupyter_tpu.kernel_place import KernelPlace
             from jupyter_tpu.kernels import KernelSpecs
             from jupyter_tpu.links import core_thread
 
             core_thread().wait(prepare(emulator))
             copy_environment(emulator)
             spec, _ = KernelSpecs().register(
-                project=emulator._state["project"],
-                zone=ZONE,
-                tpu=TPU,
-                worker=0,
-                environment="default",
+                KernelPlace(
+                    project=emulator._state["project"],
+                    zone=ZONE,
+                    tpu=TPU,
+                    host_python=PYTHON,
+                    emulator=emulator.state_file,
+                    hosts=hosts,
+                ),
                 python_version="3.11",
-                host_python=PYTHON,
-                emulator=emulator.state_file,
                 emulated=True,
-                variables={},
-                hosts=hosts,
             )
             first = emulator.call("GET", "/emulator/v1/hosts")["hosts"][0]
             line = Line(first["address"], first["port"])

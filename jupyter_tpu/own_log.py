@@ -29,6 +29,7 @@ from typing import BinaryIO, Literal
 import msgspec
 from msgspec import Struct
 
+from .errors import Reason, TPUError
 from .per_process import per_process
 
 #: Bytes of a file, and how many older ones are kept.
@@ -51,7 +52,7 @@ _SECRETS = re.compile(
     r"|\beyJ[-\w]{10,}\.[-\w]+\.?[-\w]*|\bhf_\w{16,}|\b(gh[pousr]|github_pat|glpat)[_-]\w{16,}"
     r"|\bsk-[-\w]{16,}|\bxox[abps]-[-\w]+|\bAKIA[A-Z0-9]{16}\b"
     r"|(?<=://)[^/@\s]*:[^/@\s]*(?=@)"
-    r"|(?i:(?<=bearer )|(?<=basic )|(?<=token ))[-\w.~+/=]{8,}"
+    r"|(?i:(?<=bearer )|(?<=basic )|(?<=token ))(?=\S*\d)[-\w.~+/=]{8,}"
     r"|(?i:(?<=token[=:])|(?<=password[=:])|(?<=secret[=:])|(?<=api_key[=:])|(?<=key[=:]))"
     r"[^\s&\"',;]{4,}",
     re.DOTALL,
@@ -120,9 +121,13 @@ def log_file() -> Path:
 
 def read() -> tuple[list[LogLine], Iterator[LogLine]]:
     """All lines that are kept, the oldest first; and those that come from then on, for which the
-    iterator waits without an end.
+    iterator waits without an end. Raises TPUError if there can be none.
     """
-    path = log_file()
+    try:
+        path = log_file()
+    except OSError as error:
+        hint = "Check the folder, or set JUPYTER_TPU_DATA_DIR to another one."
+        raise TPUError(f"There is no log: {error}", Reason.UNAVAILABLE, hint) from error
     kept: list[LogLine] = []
     for older in reversed(_older(path)):
         with contextlib.suppress(OSError):

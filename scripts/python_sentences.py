@@ -23,6 +23,8 @@ Group = Literal["sentence", "label", "help"]
 #: What no person reads in a face: the emulator speaks as Google does, jaxkit to programmers, agents
 #: read English, REST's document is a reference, `on_host/boot` to the log of startup scripts.
 SKIPPED = (
+    "kernel_place.py",
+    "kernels/config.py",
     "emulator/",
     "jaxkit/",
     "on_host/boot/",
@@ -44,7 +46,15 @@ _COMMAND = re.compile(
     re.DOTALL,
 )
 #: Calls whose strings no person sees, or that are examples of commands.
-_NOT_SHOWN = {"AssertionError", "NotImplementedError", "compile", "Meta", "examples", "execute"}
+_NOT_SHOWN = {
+    "AssertionError",
+    "NotImplementedError",
+    "compile",
+    "Meta",
+    "examples",
+    "execute",
+    "happened",
+}
 _LOGS = {"debug", "info", "warning", "error", "exception", "critical"}
 #: A name of a TPU in the titles of operation kinds.
 _KIND_FIELDS = {"running", "done", "cancelled", "failed", "present"}

@@ -105,60 +105,6 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     number: int | None = None
 
 
-class Node(Struct, frozen=True, kw_only=True):
-    """One TPU, as its cloud last described it."""
-
-    name: NodeName
-    id: str  # the cloud's number of it; another one of the same name has another
-    type: str
-    state: NodeState
-    cloud_state: str = ""  # the cloud's own word, where it is not that of `state`
-    health: str = ""
-    health_description: str = ""
-    version: str = ""
-    tier: Tier = "on-demand"
-    #: Of a flex-start TPU: for how many seconds it runs before its cloud deletes it.
-    run_for: float | None = None
-    endpoints: tuple[Endpoint, ...] = ()
-    #: The chips of all its hosts, where they were counted there; None: its type says it.
-    chips: int | None = None
-    created: str = ""  # RFC 3339
-    metadata: dict[str, str] = {}
-    labels: dict[str, str] = {}
-    #: The name of the queued resource that it came from; "" for one that did not.
-    queued: str = ""
-    #: Whether it is a TPU Node: of the retired architecture, without hosts to log in to.
-    retired: bool = False
-    api: API = "tpu"  # which of Google's control planes made it, and alone can change it
-    #: Whether it waits for capacity. Nothing is billed until there is some.
-    waiting: bool = False
-    #: Whether it is several resources at its cloud, of which some are not made yet, or are deleted
-    #: already: another `begin_create` or `begin_delete` continues with the next one.
-    unfinished: bool = False
-    #: Why it will not be READY, while its cloud goes on trying; None for one that is not so.
-    problem: TPUError | None = None
-    #: When its cloud deletes it; RFC 3339, "" for never.
-    ends: str = ""
-    #: What asks for the same again, as far as its cloud says it; None for what is not of a cloud.
-    request: NodeSpec | None = None
-    #: All else that the cloud says of it, by the names and in the JSON of its API.
-    details: dict[str, Any] = {}
-
-
-class Maintenance(Struct, frozen=True, kw_only=True):
-    """Maintenance of a TPU by its cloud, which ends all that runs there."""
-
-    #: It is in progress; otherwise it is announced.
-    ongoing: bool = False
-    #: Announced days before, such as Google's seven; else it is urgent.
-    scheduled: bool = False
-    #: When it begins and is over, RFC 3339; "" where that is not said.
-    start: str = ""
-    end: str = ""
-    #: Whether it can be done earlier, at a time of your choice.
-    can_reschedule: bool = False
-
-
 class DataDisk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A persistent disk that each host gets in addition to its boot disk."""
 
@@ -249,6 +195,60 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     run_for: float = 0.0
     #: For how long flex-start waits for capacity, seconds; 0: what is not there is refused at once.
     wait_for: float = LONGEST_WAIT
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """One TPU, as its cloud last described it."""
+
+    name: NodeName
+    id: str  # the cloud's number of it; another one of the same name has another
+    type: str
+    state: NodeState
+    cloud_state: str = ""  # the cloud's own word, where it is not that of `state`
+    health: str = ""
+    health_description: str = ""
+    version: str = ""
+    tier: Tier = "on-demand"
+    #: Of a flex-start TPU: for how many seconds it runs before its cloud deletes it.
+    run_for: float | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    #: The chips of all its hosts, where they were counted there; None: its type says it.
+    chips: int | None = None
+    created: str = ""  # RFC 3339
+    metadata: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    #: The name of the queued resource that it came from; "" for one that did not.
+    queued: str = ""
+    #: Whether it is a TPU Node: of the retired architecture, without hosts to log in to.
+    retired: bool = False
+    api: API = "tpu"  # which of Google's control planes made it, and alone can change it
+    #: Whether it waits for capacity. Nothing is billed until there is some.
+    waiting: bool = False
+    #: Whether it is several resources at its cloud, of which some are not made yet, or are deleted
+    #: already: another `begin_create` or `begin_delete` continues with the next one.
+    unfinished: bool = False
+    #: Why it will not be READY, while its cloud goes on trying; None for one that is not so.
+    problem: TPUError | None = None
+    #: When its cloud deletes it; RFC 3339, "" for never.
+    ends: str = ""
+    #: What asks for the same again, as far as its cloud says it.
+    request: NodeSpec = NodeSpec(type="", version="")
+    #: All else that the cloud says of it, by the names and in the JSON of its API.
+    details: dict[str, Any] = {}
+
+
+class Maintenance(Struct, frozen=True, kw_only=True):
+    """Maintenance of a TPU by its cloud, which ends all that runs there."""
+
+    #: It is in progress; otherwise it is announced.
+    ongoing: bool = False
+    #: Announced days before, such as Google's seven; else it is urgent.
+    scheduled: bool = False
+    #: When it begins and is over, RFC 3339; "" where that is not said.
+    start: str = ""
+    end: str = ""
+    #: Whether it can be done earlier, at a time of your choice.
+    can_reschedule: bool = False
 
 
 class QueuedSpec(Struct, frozen=True, kw_only=True):

@@ -111,8 +111,8 @@ def bug_report(session: Session, diagnosis: str) -> str:
     """The text. diagnosis: what doctor has found."""
     from ..own_log import read
 
-    lines = read()[0][-LOG_LINES:]
     problems: list[str] = []
+    lines = _answer(lambda: read()[0][-LOG_LINES:], [], problems)
     tpus = _answer(lambda: list(session.tpus().tpus), [], problems)
     operations = _answer(lambda: list(session.call(session.fleet.operations.list())), [], problems)
     sections = {

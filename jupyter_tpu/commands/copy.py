@@ -93,7 +93,7 @@ def copy(
     Files that are there already, with the same size and time, are not sent again. A copy that was
     interrupted continues where it stopped when you repeat it.
     """
-    from ..fleet.files.copying import failure_of, summary
+    from ..fleet.files.copy_requests import failure_of, summary
 
     parsed = parse(paths, zone)
     request = parsed.request(**fields)
@@ -136,7 +136,7 @@ def _copy_by_server(parsed: Copy, fields: dict[str, Any], as_json: bool) -> list
 
 def _copy(tpu: str, request: CopyFiles, progress: _CopyProgress) -> list[HostCopy]:
     """Asks before files are overwritten. Raises CANCELLED after Ctrl-C."""
-    from ..fleet.files.copying import FilesExist
+    from ..files.copy.copying import FilesExist
     from ..links import core_thread
 
     def attempt() -> list[HostCopy]:
@@ -295,7 +295,7 @@ async def copy_files(
     Raises `FilesExist`, and what `copying` raises.
     """
     from ..fleet.core.host_numbers import host_numbers
-    from ..fleet.files import spreading
+    from ..fleet.files.copy_requests import copy_files
     from ..links import default_links
 
     node, cloud = await find_node(tpu, target)
@@ -312,7 +312,7 @@ async def copy_files(
     links.use_one_connection()
     await links.prepare(node)
     try:
-        return await spreading.copy_files(links, node, hosts, request, report=report, ended=ended)
+        return await copy_files(links, node, hosts, request, report=report, ended=ended)
     finally:
         await links.close()
 

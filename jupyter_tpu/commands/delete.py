@@ -12,7 +12,7 @@ from ..terminal.questions import confirm, confirm_name_option, confirmed_names, 
 from ..terminal.session import open_session, tpu_ref
 from ..terminal.tables import type_text
 from ..terminal.waiting import no_wait_option
-from .losses import losses, running_on
+from .losses import consequences_of, lost
 from .several_tpus import SEVERAL, find_tpus, run_on_each
 
 if TYPE_CHECKING:
@@ -37,14 +37,9 @@ def delete(
     with open_session() as session:
         tpus = find_tpus(session, names, "deleted")
         if not yes:
-            ends = losses([*running_on(session, tpus).values()])
+            ends = consequences_of(session, "delete", tpus)
             which = ", ".join(f"{tpu.name} ({type_text(tpu)}, in {tpu.zone})" for tpu in tpus)
-            one = len(tpus) == 1
-            confirm(
-                f"Delete {which} and everything on {'its disk' if one else 'their disks'}?{ends}"
-                f"{_queued(tpus)}",
-                "Add --yes to delete without asking.",
-            )
+            confirm(f"Delete {which}? {lost(ends)}", "Add --yes to delete without asking.")
         typed = confirmed_names(tpus, confirmed)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
@@ -53,14 +48,3 @@ def delete(
             return session.fleet.delete(tpu_ref(tpu), options)
 
         run_on_each(session, tpus, begin, "Deleted {}.", no_wait, as_json, stays=False)
-
-
-def _queued(tpus: Sequence[TPU]) -> str:
-    """What else may be deleted at Google: "" or a sentence."""
-    names = {tpu.queued: None for tpu in tpus if tpu.queued and not tpu.not_yours}
-    if not names:
-        return ""
-    listed = ", ".join(names)
-    if len(names) == 1:
-        return f" This deletes the queued resource {listed}, too, if it is yours."
-    return f" This deletes the queued resources {listed}, too, if they are yours."

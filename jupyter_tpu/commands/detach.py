@@ -11,7 +11,7 @@ from ..terminal.printing import json_option
 from ..terminal.questions import yes_option
 from ..terminal.session import open_session, tpu_ref
 from ..terminal.waiting import no_wait_option
-from .losses import running_on
+from .losses import may_end
 from .several_tpus import confirm_ends, find_tpus, run_on_each
 
 if TYPE_CHECKING:
@@ -29,12 +29,10 @@ def detach(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> Non
 
     with open_session() as session:
         tpus = find_tpus(session, names)
-        running = running_on(session, tpus)
-        if not yes:
-            confirm_ends(running, "Detach")
+        ends = confirm_ends(session, "detach", tpus, yes)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            options = DetachMachine(**running[tpu_ref(tpu)].may_end(yes))
+            options = DetachMachine(**may_end(ends[tpu_ref(tpu)], yes))
             return session.fleet.attached.detach(tpu_ref(tpu), options)
 
         run_on_each(

@@ -11,7 +11,6 @@ from ..terminal.printing import json_option, note
 from ..terminal.questions import yes_option
 from ..terminal.session import open_session, tpu_ref
 from ..terminal.waiting import no_wait_option
-from .losses import running_on
 from .several_tpus import SEVERAL, confirm_ends, find_tpus, run_on_each
 
 if TYPE_CHECKING:
@@ -29,17 +28,15 @@ def disconnect(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) ->
 
     with open_session() as session:
         tpus = find_tpus(session, names)
-        running = running_on(session, tpus)
-        if not yes:
-            confirm_ends(running, "Disconnect", jobs=False)
+        ends = confirm_ends(session, "disconnect", tpus, yes)
         no_wait = no_wait and session.server is not None  # alone it takes no time worth leaving
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            options = DisconnectTPU(end_kernels=yes or running[tpu_ref(tpu)].kernel_count > 0)
+            options = DisconnectTPU(end_kernels=yes or bool(ends[tpu_ref(tpu)].kernels))
             return session.fleet.disconnect(tpu_ref(tpu), options)
 
-        for entry in running.values():
-            for job in entry.jobs:
-                note(f"The job {job.name} ({job.id}) continues on {entry.tpu.name}.")
+        for tpu in tpus:
+            for job in ends[tpu_ref(tpu)].jobs:
+                note(f"The job {job.name} ({job.id}) continues on {tpu.name}.")
         done = "Disconnected {}. Its environments stay on its hosts."
         run_on_each(session, tpus, begin, done, no_wait, as_json)

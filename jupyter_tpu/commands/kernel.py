@@ -75,9 +75,9 @@ def _kernelspec_table(specs: Sequence[KernelSpec]) -> str:
     rows = [
         (
             spec.display_name,
-            spec.config["tpu"],
-            spec.config["zone"],
-            spec.config["environment"],
+            spec.place.tpu,
+            spec.place.zone,
+            spec.place.environment,
             spec.name,
         )
         for spec in specs
@@ -225,7 +225,7 @@ def remove_kernel(name: str, environment: str) -> None:
     from ..kernels import KernelSpecs
 
     specs = KernelSpecs()
-    matching = [s for s in specs.list() if s.is_default and _is_of(s, name, environment)]
+    matching = [s for s in specs.list() if s.place.is_default and _is_of(s, name, environment)]
     if not matching:
         raise TPUError(
             f"{name} has no kernel of an environment {environment} here.",
@@ -233,30 +233,25 @@ def remove_kernel(name: str, environment: str) -> None:
             "`jupyter tpu kernel list` shows the kernels.",
         )
     if len(matching) > 1:
-        names = ", ".join(f"{spec.config['zone']}/{spec.config['tpu']}" for spec in matching)
+        names = ", ".join(f"{spec.place.zone}/{spec.place.tpu}" for spec in matching)
         raise TPUError(
             f"Several TPUs have this name: {names}.", Reason.CONFLICT, "Give the zone, too."
         )
-    config = matching[0].config
-    specs.unregister(
-        project=config["project"],
-        zone=config["zone"],
-        tpu=config["tpu"],
-        environment=config["environment"],
-    )
+    place = matching[0].place
+    specs.unregister(place.node, place.environment)
     print(
         f'Removed the kernel "{matching[0].display_name}" from the kernel pickers. Its environment '
-        f"stays on {config['tpu']}; `jupyter tpu kernel add` adds the kernel again."
+        f"stays on {place.tpu}; `jupyter tpu kernel add` adds the kernel again."
     )
 
 
 def _is_of(spec: KernelSpec, ref: str, environment: str) -> bool:
-    config = spec.config
-    names = (config["tpu"], f"{config['zone']}~{config['tpu']}")
+    place = spec.place
+    names = (place.tpu, f"{place.zone}~{place.tpu}")
     return (
         ref.replace("/", "~", 1) in names
-        and config["environment"] == environment
-        and chosen_project() in (None, config["project"])
+        and place.environment == environment
+        and chosen_project() in (None, place.project)
     )
 
 

@@ -1,41 +1,37 @@
-"""Lists the kernels and jobs that end with a TPU, for the question before that."""
+"""What ends with TPUs, as their server says it, for the question before that."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..errors import TPUError
 from ..terminal.printing import note
 from ..terminal.session import Session, tpu_ref
-from ..wording import count
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU, Job, Kernel
+    from ..fleet.models import TPU, Consequences, Kernel
+    from ..fleet.models.consequences import Act
 
 
-class Running(NamedTuple):
-    """What runs on a TPU, as far as known."""
+def consequences_of(session: Session, act: Act, tpus: Sequence[TPU]) -> dict[str, Consequences]:
+    """What *act* ends on each TPU, by its reference."""
+    from ..fleet.models import ConsequencesQuery
 
-    tpu: TPU
-    kernels: Sequence[Kernel]
-    jobs: Sequence[Job]
-
-    @property
-    def kernel_count(self) -> int:
-        """How many kernels run, also where they can't be listed."""
-        return len(self.kernels) or self.tpu.kernels
-
-    def may_end(self, yes: bool) -> dict[str, bool]:
-        """The fields of a request that say what may end: all with --yes, else what was shown."""
-        return {"end_kernels": yes or self.kernel_count > 0, "end_jobs": yes or bool(self.jobs)}
+    query = ConsequencesQuery(act=act)
+    return {ref: session.call(session.fleet.consequences(ref, query)) for ref in map(tpu_ref, tpus)}
 
 
-def running_on(session: Session, tpus: Sequence[TPU]) -> dict[str, Running]:
-    """What runs on each TPU, by its reference."""
+def lost(ends: dict[str, Consequences]) -> str:
+    """What that means, in sentences."""
+    return " ".join(line for consequences in ends.values() for line in consequences.lost)
+
+
+def may_end(consequences: Consequences, yes: bool) -> dict[str, bool]:
+    """The fields of a request that say what may end: all with --yes, else what was shown."""
     return {
-        tpu_ref(tpu): Running(tpu, running_kernels(session, tpu), _running_jobs(session, tpu))
-        for tpu in tpus
+        "end_kernels": yes or bool(consequences.kernels),
+        "end_jobs": yes or bool(consequences.jobs),
     }
 
 
@@ -55,32 +51,3 @@ def running_kernels(session: Session, tpu: TPU) -> Sequence[Kernel]:
     except TPUError as error:
         note(f"Can't list the kernels on {tpu.name}: {error.message}")
         return []
-
-
-def _running_jobs(session: Session, tpu: TPU) -> list[Job]:
-    """The jobs that have not ended there; none if they can't be listed now."""
-    try:
-        jobs = session.call(session.fleet.jobs.list(tpu_ref(tpu)))
-    except TPUError as error:
-        note(f"Can't list the jobs on {tpu.name}: {error.message}")
-        return []
-    return [job for job in jobs if not job.over]
-
-
-def losses(running: Sequence[Running], *, jobs: bool = True) -> str:
-    """What ends with the TPUs: "" or sentences. jobs: whether they end, too."""
-    sentences = ""
-    for entry in running:
-        where = f" on {entry.tpu.name}" if len(running) > 1 else ""
-        if kernels := entry.kernel_count:
-            names = ", ".join(
-                f"{kernel.notebook or kernel.id} ({kernel.state}, {kernel.environment})"
-                for kernel in entry.kernels
-            )
-            sentences += f" This shuts down {count(kernels, 'running kernel')}{where}" + (
-                f": {names}." if names else "."
-            )
-        if jobs and entry.jobs:
-            names = ", ".join(f"{job.name} ({job.id}, {job.state})" for job in entry.jobs)
-            sentences += f" This ends {count(len(entry.jobs), 'job')}{where}: {names}."
-    return sentences

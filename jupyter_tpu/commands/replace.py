@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from ..terminal.costs import hourly
 from ..terminal.grammar import command, examples
@@ -13,10 +12,7 @@ from ..terminal.questions import confirm, yes_option
 from ..terminal.session import open_session, tpu_ref
 from ..terminal.waiting import no_wait_option, require_server
 from .hunt import left_to_server, wait_for
-from .losses import losses, running_on
-
-if TYPE_CHECKING:
-    pass
+from .losses import may_end
 
 
 @command(
@@ -42,19 +38,17 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
         tpu = session.call(session.fleet.tpu(name))
         ref = tpu_ref(tpu)
         plan = session.call(session.fleet.hunts.replacement(ref))
-        running = running_on(session, [tpu])
         if not as_json or not yes:
             price = hourly(plan.cost, plan.request.tier)
             lines = [f"{price[:1].upper()}{price[1:]}.", *plan.restored, *plan.lost]
             print(*lines, sep="\n", file=sys.stderr if as_json else sys.stdout, flush=True)
         if not yes:
-            ends = losses([*running.values()])
             confirm(
-                f"Delete {tpu.name} and everything on its disks, and create it again?{ends}",
+                f"Delete {tpu.name} and everything on its disks, and create it again?",
                 "Add --yes to replace it without asking.",
             )
         options = ReplaceTPU(
-            **running[ref].may_end(yes),
+            **may_end(plan, yes),
             confirm_price=bool(plan.question),
             max_price=plan.cost.usd_per_hour,
         )

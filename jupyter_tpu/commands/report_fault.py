@@ -11,7 +11,7 @@ from ..terminal.printing import json_option, print_result
 from ..terminal.questions import confirm, confirm_name_option, confirmed_names, yes_option
 from ..terminal.session import open_session, tpu_ref
 from ..terminal.waiting import finish, leave, left_line, no_wait_option, progress_stream
-from .losses import losses, running_on
+from .losses import consequences_of, lost, may_end
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU
@@ -49,17 +49,16 @@ def report_fault(
     with open_session() as session:
         tpu: TPU = session.call(session.fleet.tpu(name))
         request = convert(report, ReportFault)
-        running = running_on(session, [tpu])
+        ends = consequences_of(session, "report-fault", [tpu])
         if not yes:
-            ends = losses([*running.values()])
             confirm(
-                f"Report host {request.host} of {tpu.name} to Google? It ends at once.{ends}",
+                f"Report host {request.host} of {tpu.name} to Google? {lost(ends)}",
                 "Add --yes to report it without asking.",
             )
         typed = confirmed_names([tpu], confirmed)
         request = structs.replace(
             request,
-            **running[tpu_ref(tpu)].may_end(yes),
+            **may_end(ends[tpu_ref(tpu)], yes),
             confirm_name=tpu.name if tpu.name in typed else "",
         )
         operation = session.call(session.fleet.report_fault(tpu_ref(tpu), request))

@@ -10,10 +10,11 @@ from ..terminal.printing import complain, print_json
 from ..terminal.questions import confirm
 from ..terminal.session import Session, tpu_ref
 from ..terminal.waiting import finish, leave, left_line, progress_stream
-from .losses import Running, losses
+from .losses import consequences_of, lost
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU, Operation
+    from ..fleet.models import TPU, Consequences, Operation
+    from ..fleet.models.consequences import Act
 
 
 SEVERAL = "jupyter tpu {0} my-tpu other-tpu --zone us-west4-a"
@@ -33,11 +34,17 @@ def find_tpus(session: Session, names: Sequence[str], act: str = "") -> list[TPU
     return list({tpu_ref(tpu): tpu for tpu in tpus}.values())
 
 
-def confirm_ends(running: dict[str, Running], verb: str, *, jobs: bool = True) -> None:
-    """Asks whether what runs there may end, if anything does."""
-    names = ", ".join(entry.tpu.name for entry in running.values())
-    if ends := losses([*running.values()], jobs=jobs):
-        confirm(f"{verb} {names}?{ends}", "Add --yes to end them without asking.")
+def confirm_ends(
+    session: Session, act: Act, tpus: Sequence[TPU], yes: bool
+) -> dict[str, Consequences]:
+    """What ends on each TPU; asks whether it may, if anything does, unless *yes* says so."""
+    ends = consequences_of(session, act, tpus)
+    jobs = act != "disconnect"
+    if not yes and any(entry.kernels or (jobs and entry.jobs) for entry in ends.values()):
+        names = ", ".join(tpu.name for tpu in tpus)
+        question = f"{act.capitalize()} {names}? {lost(ends)}"
+        confirm(question, "Add --yes to end them without asking.")
+    return ends
 
 
 def run_on_each(

@@ -11,7 +11,7 @@ from ..terminal.printing import json_option
 from ..terminal.questions import confirm_name_option, confirmed_names, yes_option
 from ..terminal.session import open_session, tpu_ref
 from ..terminal.waiting import no_wait_option
-from .losses import running_on
+from .losses import may_end
 from .several_tpus import SEVERAL, confirm_ends, find_tpus, run_on_each
 
 if TYPE_CHECKING:
@@ -32,14 +32,12 @@ def stop(
 
     with open_session() as session:
         tpus = find_tpus(session, names, "stopped")
-        running = running_on(session, tpus)
-        if not yes:
-            confirm_ends(running, "Stop")
+        ends = confirm_ends(session, "stop", tpus, yes)
         typed = confirmed_names(tpus, confirmed)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             name = tpu.name if tpu.name in typed else ""
-            options = StopTPU(**running[tpu_ref(tpu)].may_end(yes), confirm_name=name)
+            options = StopTPU(**may_end(ends[tpu_ref(tpu)], yes), confirm_name=name)
             return session.fleet.stop(tpu_ref(tpu), options)
 
         run_on_each(session, tpus, begin, "Stopped {}. Its disk is kept.", no_wait, as_json)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     )
     from .models import (
         CreatedEnvironment,
+        EnvironmentContent,
+        EnvironmentName,
         EnvironmentSpec,
         ExpectedHardware,
         FoundPython,
@@ -53,8 +55,9 @@ __getattr__ = lazy_names(
             "HeldChips Machine delete_lock_file describe_machine end_holders examine held_chips"
         ),
         "models": (
-            "CreatedEnvironment EnvironmentSpec ExpectedHardware FoundPython FoundPythons "
-            "HostSetup InstalledPackage Requested SyncedPackages"
+            "CreatedEnvironment EnvironmentContent EnvironmentName EnvironmentSpec "
+            "ExpectedHardware FoundPython FoundPythons HostSetup InstalledPackage "
+            "Requested SyncedPackages"
         ),
         "unattended": "GuardRules UnattendedStart is_unattended own_script startup_script",
         "verification": "single_host_variables",

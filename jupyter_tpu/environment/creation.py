@@ -57,7 +57,7 @@ async def create(
         spec.python,
         [probe.pythons for probe in work.probes],
         [probe.environment for probe in work.probes],
-        spec.name,
+        spec.environment,
     )
     for step in steps_of(spec):
         await take(work, step)
@@ -97,7 +97,7 @@ async def _probe(work: HostWork) -> None:
     spec, reporter = work.spec, work.reporter
     reporter.begin("look")
     answers = await work.on_all(
-        "look", "probe", timeout=120, name=spec.name, setup=spec.setup.requested
+        "look", "probe", timeout=120, name=spec.environment, setup=spec.setup.requested
     )
     work.probes = answers
     work.uvs = [probe.uv for probe in work.probes]
@@ -173,7 +173,7 @@ async def _write_markers(work: HostWork, created: CreatedEnvironment) -> None:
     }
     await asyncio.gather(
         *(
-            work.call(i, "write_marker", timeout=60, name=work.spec.name, content=content)
+            work.call(i, "write_marker", timeout=60, name=work.name, content=content)
             for i in range(len(work.hosts))
         )
     )

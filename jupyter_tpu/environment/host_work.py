@@ -41,7 +41,7 @@ class HostWork:
         reporter: ProgressReporter,
     ) -> None:
         self.hosts = hosts
-        self.spec = spec
+        self.spec, self.name = spec, spec.environment
         self.expected = expected
         self.reporter = reporter
         self.requirements = requirements(spec, emulated=expected.emulated)
@@ -68,7 +68,7 @@ class HostWork:
 
         It changes with the version of jupyter-tpu, whose parts on the hosts are then renewed.
         """
-        plain = structs.replace(self.spec, packages=())
+        plain = structs.replace(self.spec, packages=[])
         text = requirements(plain, emulated=self.expected.emulated)
         digest, _ = jaxkit_sources()
         what = [text, self.spec.python or "", self.expected.devices_per_host, digest]

@@ -50,15 +50,62 @@ class HostSetup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return {key: value for key, value in structs.asdict(self).items() if value}
 
 
-class EnvironmentSpec(Struct, frozen=True, kw_only=True):
-    """What the user wants in it, in addition to what every environment has."""
+# Python's "$" also matches in front of a last newline; "(?!\n)" makes it mean the end, as it does
+# in the OpenAPI document and in JavaScript.
 
-    name: str
-    python: str | None = None  # "3.12"; None: the newest that all hosts have and JAX supports
-    packages: tuple[str, ...] = ()  # PEP 508
-    requirements: str = ""  # the text of a requirements file
-    lock: str = ""  # exact versions that it must have, as a requirements file
+EnvironmentName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9]([-._a-z0-9]{0,38}[a-z0-9])?$(?!\n)",
+        description="1–40 lower-case letters, digits, hyphens, dots and underscores",
+    ),
+]
+
+
+class EnvironmentContent(Struct, kw_only=True):
+    """What is in an environment in addition to what every environment has."""
+
+    #: PEP 508 requirements.
+    packages: Annotated[
+        list[str],
+        option(
+            "Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.",
+            metavar="PACKAGE...",
+        ),
+    ] = []
+    #: Its text.
+    requirements: Annotated[
+        str | None, option("A requirements file of packages to install.", typed="requirements")
+    ] = None
+    #: What the hosts get in addition to Python.
     setup: HostSetup = HostSetup()
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """As fields of another one with the same content."""
+        return {name: getattr(self, name) for name in EnvironmentContent.__struct_fields__}
+
+
+class EnvironmentSpec(EnvironmentContent, kw_only=True):
+    """An environment that the user wants."""
+
+    environment: EnvironmentName = "default"
+    python: Annotated[
+        str | None,
+        option(
+            "Python version, such as 3.12.",
+            metavar="VERSION",
+            default="the newest on the host that JAX supports",
+        ),
+    ] = None
+    #: Its text: what another environment has.
+    lock: Annotated[
+        str | None,
+        option(
+            "Exact versions to install, from `env lock`, `uv export` or `pip freeze`.",
+            typed="requirements",
+        ),
+    ] = None
 
 
 class ExpectedHardware(Struct, frozen=True, kw_only=True):

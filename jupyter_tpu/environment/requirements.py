@@ -22,7 +22,8 @@ def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
     """
     kernel = ["jax" if emulated else "jax[tpu]", "ipykernel", "pyzmq", "ipywidgets"]
     notebook = ["cloudpickle", "matplotlib", "tqdm", *REQUIREMENTS]
-    return "\n".join([*kernel, *notebook, *spec.packages, spec.requirements.strip(), ""])
+    own = (spec.requirements or "").strip()
+    return "\n".join([*kernel, *notebook, *spec.packages, own, ""])
 
 
 def index_options(requirements: str) -> list[str]:

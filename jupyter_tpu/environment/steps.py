@@ -56,7 +56,7 @@ async def _create_venv(work: HostWork, missing: Sequence[int]) -> None:
                 {"uv": uv, "python": work.python.path_in(probe.pythons)}
                 for uv, probe in zip(work.uvs, work.probes, strict=True)
             ],
-            name=work.spec.name,
+            name=work.name,
         )
     except NoSuchPython:
         installed = [probe.pythons for probe in work.probes]
@@ -65,9 +65,9 @@ async def _create_venv(work: HostWork, missing: Sequence[int]) -> None:
 
 async def _resolve(work: HostWork, missing: Sequence[int]) -> None:
     """Host 0 chooses the versions for all hosts."""
-    lock = work.spec.lock
+    lock = work.spec.lock or ""
     answer = await work.call(
-        0, "resolve", timeout=1200, uv=work.uvs[0], name=work.spec.name,
+        0, "resolve", timeout=1200, uv=work.uvs[0], name=work.name,
         requirements=work.requirements,
         lock=without_libtpu(lock) if work.expected.emulated else lock,
     )  # fmt: skip
@@ -80,7 +80,7 @@ async def _install(work: HostWork, missing: Sequence[int]) -> None:
         "install_packages",
         timeout=_LONGEST,
         per_host=[{"uv": uv} for uv in work.uvs],
-        name=work.spec.name,
+        name=work.name,
         requirements="\n".join([*index_options(work.requirements), work.lock]),
         packages=work.spec.packages,
         jaxkit=jaxkit_sources(),
@@ -100,7 +100,7 @@ async def _verify(work: HostWork, missing: Sequence[int]) -> None:
 async def _check_hosts(work: HostWork) -> None:
     variables = single_host_variables(len(work.hosts))
     answers = await work.on_all(
-        "verify", "verify", timeout=400, name=work.spec.name, variables=variables
+        "verify", "verify", timeout=400, name=work.name, variables=variables
     )
     work.checks = answers
 
@@ -111,14 +111,14 @@ async def _align_versions(work: HostWork) -> None:
     others = [index for index, check in enumerate(work.checks) if check.packages != first]
     if not others and work.lock:
         return
-    answer = await work.call(0, "lock_packages", timeout=600, uv=work.uvs[0], name=work.spec.name)
+    answer = await work.call(0, "lock_packages", timeout=600, uv=work.uvs[0], name=work.name)
     work.lock, work.requested = answer.lock, answer.requested
     if not others:
         return
     work.reporter.log(f"Hosts {', '.join(map(str, others))} get the versions of host 0")
     for index in others:
         await work.call(
-            index, "sync_packages", timeout=_LONGEST, uv=work.uvs[index], name=work.spec.name,
+            index, "sync_packages", timeout=_LONGEST, uv=work.uvs[index], name=work.name,
             lock=work.lock, packages=work.requested.packages,
         )  # fmt: skip
     work.reporter.begin("verify")  # again
@@ -134,7 +134,7 @@ def _setup(key: str, title: str, weight: float, *, optional: bool = False) -> Se
         value = work.spec.setup.requested[key]
         await work.on_missing(
             key, missing, "apply_setup", timeout=_LONGEST,
-            key=key, value=value, name=work.spec.name,
+            key=key, value=value, name=work.name,
         )  # fmt: skip
         if key == "script":
             work.lock = ""  # it may have changed the packages

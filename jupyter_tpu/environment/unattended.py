@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from ..errors import InvalidInput
-from ..on_host.packing import STARTUP_BOOT, Bundle, agent_bundle, program
+from ..on_host.packing import Bundle, agent_bundle, program, startup_boot
 from ..ssh.host_program import SHELL
 from . import pythons
 from .models import EnvironmentSpec
@@ -78,7 +78,7 @@ def startup_script(start: UnattendedStart) -> str:
     }
     data = program("unattended.main", level=0) + json.dumps(request).encode()
     text = base64.b64encode(lzma.compress(data, preset=9)).decode()
-    command = shlex.join(("sh", "-c", SHELL, "sh", STARTUP_BOOT, start.user))
+    command = shlex.join(("sh", "-c", SHELL, "sh", startup_boot(), start.user))
     background = " &" if start.own else ""
     script = f"{_HEAD}{command} <<'END'{background}\n{textwrap.fill(text, 4000)}\nEND\n"
     if start.own:
@@ -117,12 +117,12 @@ def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
     required = requirements(spec, emulated=emulated)
     python, usual = pythons.usual(spec.python)
     return {
-        "name": spec.name,
+        "name": spec.environment,
         "python": python,
         "usual": usual,
         "requirements": required,
         "index": index_options(required),
-        "lock": without_libtpu(spec.lock) if emulated else spec.lock,
+        "lock": without_libtpu(spec.lock or "") if emulated else spec.lock or "",
         "packages": spec.packages,
         "jaxkit": _packed(jaxkit_bundle()),
         "setup": spec.setup.requested,

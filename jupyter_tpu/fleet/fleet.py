@@ -169,6 +169,10 @@ class Fleet(FleetAPI):
         name = await self._core.finder.find(ref)
         return await self._lifecycle.power.delete(name, options or models.DeleteTPU())
 
+    async def consequences(self, ref: str, query: models.ConsequencesQuery) -> models.Consequences:
+        name = await self._core.finder.find(ref)
+        return await self._lifecycle.work.consequences(query.act, name)
+
     async def report_fault(
         self, ref: str, request: models.ReportFault | None = None
     ) -> models.Operation:

@@ -213,7 +213,7 @@ class Lifecycle:
         jobs: Jobs,
         defaults: EnvironmentDefaults,
     ) -> None:
-        work = self.work = RunningWork(kernels.service, jobs.service)
+        work = self.work = RunningWork(core, kernels.service, jobs.service)
         self.availability = Availability(core.cloud, lambda: money.prices.table)
         self.belongings = TPUBelongings(core, forwarding.tunnels, files.sync, files.shares)
         self.connect = ConnectService(core, work, forwarding.tensorboard, defaults, self.belongings)

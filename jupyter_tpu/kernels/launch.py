@@ -17,28 +17,31 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from msgspec import structs
 
 from ..agent_token import require_person
-from ..cloud import NodeName, Target
+from ..cloud import Target
 from ..errors import TPUError
 from ..links import HostName, core_thread, default_links
 from ..tokens import passed_variables
+from .config import KernelConfig
 from .relay import Relay
-from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(argv)
+    connection_file, variables, config = _parsed(argv)
     try:
-        require_person(f"a kernel of {options.tpu} here")
+        require_person(f"a kernel of {config.tpu} here")
     except TPUError as error:
         print(error, file=sys.stderr)
         return 1
-    with open(options.connection_file, encoding="utf-8") as file:
+    with open(connection_file, encoding="utf-8") as file:
         connection = json.load(file)
-    relay = core_thread().wait(_relay(options))
-    running = core_thread().submit(_run(relay, connection, options))
+    relay = core_thread().wait(_relay(config, connection_file))
+    request = _start_request(config, variables)
+    running = core_thread().submit(_run(relay, connection, request, config.start_timeout))
     parent = os.getppid()
 
     def interrupt(*_: Any) -> None:
@@ -75,22 +78,23 @@ def _wait(running: concurrent.futures.Future[int], parent: int) -> int:
                 running.cancel()
 
 
-async def _relay(options: argparse.Namespace) -> Relay:
-    target = Target(emulator=options.emulator, project=options.project, zone=options.zone)
-    node = NodeName(options.project, options.zone, options.tpu)
-    host = default_links(target).get(HostName(node, options.worker))
-    name = os.path.basename(options.connection_file)
+async def _relay(config: KernelConfig, connection_file: str) -> Relay:
+    target = Target(emulator=config.emulator, project=config.project, zone=config.zone)
+    host = default_links(target).get(HostName(config.node, config.worker))
+    name = os.path.basename(connection_file)
     return Relay(
         host,
         os.path.splitext(name)[0].removeprefix("kernel-"),
         owned=True,
         notebook_folder=os.getcwd(),
-        sync=options.project_sync,
+        sync=config.project_sync,
     )
 
 
-async def _run(relay: Relay, connection: dict[str, Any], options: argparse.Namespace) -> int:
-    await relay.launch(connection, _start_request(options), options.start_timeout)
+async def _run(
+    relay: Relay, connection: dict[str, Any], request: dict[str, Any], timeout: float
+) -> int:
+    await relay.launch(connection, request, timeout)
     code = await relay.wait_ended()
     if relay.problem is not None:
         print(relay.problem, file=sys.stderr)
@@ -99,119 +103,60 @@ async def _run(relay: Relay, connection: dict[str, Any], options: argparse.Names
     return code
 
 
-def _start_request(options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "python": options.host_python,
-        "environment": options.environment,
-        "tpu": options.tpu,
-        "zone": options.zone,
-        "worker": options.worker,
-        "needs_chips": options.needs_chips == "yes",
-        "chips": chip_numbers(options.chips),
-        **({"pod": {"slices": slice_names(options.slices)}} if options.hosts else {}),
-        "journal_limit": options.journal_limit,
-        "when_full": options.when_full,
-        "cwd": options.folder,
-        "env": {
-            **passed_variables(agents=options.of_agent == "yes"),
-            **dict(variable.split("=", 1) for variable in options.variable),
-        },
-        "notebook": os.environ.get("JPY_SESSION_NAME", ""),
-    }
+def _start_request(config: KernelConfig, variables: Sequence[str]) -> dict[str, Any]:
+    """variables: each as NAME=VALUE."""
+    own = dict(variable.split("=", 1) for variable in variables)
+    passed = passed_variables(agents=config.of_agent)
+    return config.start_request({**passed, **own}, os.environ.get("JPY_SESSION_NAME", ""))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parsed(argv: Sequence[str] | None) -> tuple[str, list[str], KernelConfig]:
+    """The connection file, the environment variables of the kernel, and its place and options."""
     parser = argparse.ArgumentParser(
         prog="python -m jupyter_tpu.kernels.launch", description=__doc__.splitlines()[0]
     )
-    add = parser.add_argument
-    add("-f", dest="connection_file", required=True, help="the connection file; it must exist")
-    add("--project", required=True)
-    add("--zone", required=True)
-    add("--tpu", required=True, help="the TPU's node name")
-    add("--worker", type=int, default=0, help="the host's number (default: 0)")
-    add("--environment", default="default")
-    add("--host-python", required=True, help="the environment's Python on the host")
-    add(
+    exists = "the connection file; it must exist"
+    parser.add_argument("-f", dest="connection_file", required=True, help=exists)
+    parser.add_argument(
         "--variable",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         help="an environment variable for the kernel",
     )
-    add(
-        "--of-agent",
-        choices=["yes", "no"],
-        default="no",
-        help="yes: pass only the tokens that are for coding agents (default: no)",
-    )
-    add("--emulator", help="the state file of the emulator that runs the TPU")
-    add(
-        "--folder",
-        default="~",
-        help="the kernel's working directory on the host (default: that of the notebook's project, "
-        "else ~)",
-    )
-    add(
-        "--project-sync",
-        default="",
-        metavar="auto|off|DIR",
-        help="what is copied to the host before each cell (default: $JUPYTER_TPU_PROJECT_SYNC, "
-        "else auto: the notebook's project)",
-    )
-    add(
-        "--needs-chips",
-        choices=["yes", "no"],
-        default="yes",
-        help="no: start it even while another process holds the TPU's chips (default: yes)",
-    )
-    add(
-        "--chips",
-        default="",
-        metavar="N[,N...]",
-        help="the chips of the host that only this kernel uses (default: all chips, shared with "
-        "other kernels)",
-    )
-    add(
-        "--slices",
-        default="",
-        metavar="TPU[,TPU]",
-        help="with --hosts: other TPUs that it runs on, too, as slices of one job",
-    )
-    add(
-        "--hosts",
-        type=int,
-        default=0,
-        metavar="N",
-        help="more than 0: run each cell on all hosts of the TPU",
-    )
-    add(
-        "--journal-limit",
-        type=_limit,
-        default=JOURNAL_LIMIT,
-        metavar="BYTES",
-        help="bytes of unread output that the host stores (default: 2 GiB)",
-    )
-    add(
-        "--when-full",
-        choices=["pause", "drop"],
-        default="pause",
-        help="at this limit: pause the kernel, or drop the oldest output (default: pause)",
-    )
-    add(
-        "--start-timeout",
-        type=float,
-        default=60.0,
-        metavar="S",
-        help="seconds to wait for the host (default: 60)",
-    )
-    return parser
+    hints = get_type_hints(KernelConfig, include_extras=True)
+    for field in structs.fields(KernelConfig):
+        hint = hints[field.name]
+        parser.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            required=field.required,
+            default=argparse.SUPPRESS,
+            help=hint.__metadata__[-1].extra["option"].text,
+            **_typed(hint),
+        )
+    given = vars(parser.parse_args(argv))
+    file, variables = given.pop("connection_file"), given.pop("variable")
+    for name, value in given.items():
+        if hints[name].__origin__ is bool:
+            given[name] = value == "yes"
+    return file, variables, KernelConfig(**given)
 
 
-def _limit(text: str) -> int:
-    if not text.isdecimal() or int(text) < LEAST_JOURNAL:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least {LEAST_JOURNAL}")
-    return int(text)
+def _typed(hint: Any) -> dict[str, Any]:
+    """How a value of an annotated type is given."""
+    kind = hint.__origin__
+    if kind is bool:
+        return {"choices": ["yes", "no"]}
+    if get_origin(kind) is Literal:
+        return {"choices": get_args(kind)}
+    least = hint.__metadata__[0].ge
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or (least is not None and int(text) < least):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least {least or 0}")
+        return int(text)
+
+    return {"type": number if kind is int else float if kind is float else str}
 
 
 if __name__ == "__main__":

@@ -5,27 +5,51 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import LocalProvisioner
+from msgspec import structs
 from traitlets import Bool, Enum, Float, Integer, Unicode
 
 from ..agent_token import acts_as_agent, permitted_kernelspecs, refusal
-from ..cloud import NodeName, Target
+from ..cloud import Target
 from ..errors import TPUError
 from ..links import HostName, Link, core_thread, default_links
 from ..tokens import changed_variables, passed_variables
 from . import persistence
+from .config import KernelConfig
 from .persistence import KernelPersistence
 from .project import OFF
 from .relay import Relay
-from .specs import JOURNAL_LIMIT, LEAST_JOURNAL, chip_numbers, slice_names, without_chips
+from .specs import without_chips
 
 #: JAX uses the CPU. By the second variable an emulated host, where it always does, sees no chip.
 _NO_CHIPS = {"JAX_PLATFORMS": "cpu", "TPU_VISIBLE_CHIPS": ""}
 #: Running clean-ups of kernels that were reported dead; asyncio itself keeps no task alive.
 _cleanups: set[asyncio.Future[None]] = set()
+
+
+def _traits() -> dict[str, Any]:
+    """The fields of `KernelConfig`."""
+    hints = get_type_hints(KernelConfig, include_extras=True)
+    traits: dict[str, Any] = {}
+    for field in structs.fields(KernelConfig):
+        (kind, *_), metas = get_args(hints[field.name]), hints[field.name].__metadata__
+        settings = {"help": metas[-1].extra["option"].text}
+        default: Any = "" if field.required else field.default
+        if kind is bool:
+            trait: Any = Bool(default, **settings)
+        elif kind is int:
+            trait = Integer(default, min=metas[0].ge, **settings)
+        elif kind is float:
+            trait = Float(default, **settings)
+        elif get_origin(kind) is Literal:
+            trait = Enum(get_args(kind), default, **settings)
+        else:
+            trait = Unicode(default, allow_none=default is None, **settings)  # type: ignore[call-overload]
+        traits[field.name] = trait.tag(config=True)
+    return traits
 
 
 class TPUProvisioner(LocalProvisioner):
@@ -36,64 +60,7 @@ class TPUProvisioner(LocalProvisioner):
     from the kernelspec's ``metadata.kernel_provisioner.config``.
     """
 
-    project = Unicode("", help="The Google Cloud project of the TPU.").tag(config=True)
-    zone = Unicode("", help="The zone of the TPU.").tag(config=True)
-    tpu = Unicode("", help="The node name of the TPU.").tag(config=True)
-    worker = Integer(0, help="Which host of the TPU, from 0.").tag(config=True)
-    environment = Unicode("default", help="The environment's name.").tag(config=True)
-    host_python = Unicode("", help="The environment's Python on the host.").tag(config=True)
-    emulator = Unicode(None, allow_none=True, help="The emulator's state file.").tag(config=True)
-    folder = Unicode(
-        "~",
-        help="The kernel's working directory on the host. '~': that of the notebook's project, or "
-        "the home folder if the project is not copied.",
-    ).tag(config=True)
-    project_sync = Unicode(
-        "",
-        help="What is copied to the host before each cell, if it has changed. 'auto': the "
-        "notebook's project folder; 'off': nothing; or a folder of this computer. Default: the "
-        "environment variable JUPYTER_TPU_PROJECT_SYNC, else 'auto'.",
-    ).tag(config=True)
-    needs_chips = Bool(
-        True,
-        help="Do not start a kernel while another process holds the TPU's chips. False: start it "
-        "anyway; JAX then fails in it.",
-    ).tag(config=True)
-    chips = Unicode(
-        "",
-        help="The chips of the host that only this kernel uses: '0', or '0,1'. '': all chips, "
-        "shared with other such kernels. `jupyter tpu chips split` writes it.",
-    ).tag(config=True)
-    hosts = Integer(
-        0,
-        help="More than 0: a pod kernel, which runs each cell on all hosts of the TPU. 0: it runs "
-        "on the host `worker`.",
-    ).tag(config=True)
-    slices = Unicode(
-        "",
-        help="Of a pod kernel: other TPUs of this zone on which it also runs, as slices of one "
-        "job: 'b,c'. `jupyter tpu kernel add --slices` writes it.",
-    ).tag(config=True)
-    of_agent = Bool(
-        False,
-        help="Whether a coding agent has created the TPU: its kernels get only the tokens that are "
-        "for agents.",
-    ).tag(config=True)
-    journal_limit = Integer(
-        JOURNAL_LIMIT,
-        min=LEAST_JOURNAL,
-        help="Bytes of unread output that the host stores: 16 MiB in memory, the rest on disk.",
-    ).tag(config=True)
-    when_full = Enum(
-        ["pause", "drop"],
-        "pause",
-        help="What happens at journal_limit. 'pause': the kernel is paused until output is read, "
-        "and nothing is lost. 'drop': the kernel continues and the oldest output is dropped. A "
-        "line in its place reports how much.",
-    ).tag(config=True)
-    start_timeout = Float(60.0, help="Seconds to wait for the host when a kernel starts.").tag(
-        config=True
-    )
+    locals().update(_traits())
 
     _relay: Relay | None = None
     _persistence: KernelPersistence | None = None
@@ -140,7 +107,7 @@ class TPUProvisioner(LocalProvisioner):
         name = getattr(self.parent, "kernel_name", "")
         self._for_agent = acts_as_agent(kwargs.get("env", os.environ))
         if self._for_agent and name not in permitted_kernelspecs:
-            raise refusal(f"a kernel of {self.tpu} here")
+            raise refusal(f"a kernel of {self.chosen.tpu} here")
         if self._relay is None:
             self._relay = await core_thread().call(self._make_relay())
         try:
@@ -172,7 +139,7 @@ class TPUProvisioner(LocalProvisioner):
         request = await core_thread().call(asyncio.to_thread(self._start_request, environment))
         try:
             await core_thread().call(
-                self._relay.launch(self.connection_info, request, self.start_timeout)
+                self._relay.launch(self.connection_info, request, self.chosen.start_timeout)
             )
         except BaseException as error:
             if persistence.current is not None and isinstance(error, TPUError):
@@ -187,41 +154,37 @@ class TPUProvisioner(LocalProvisioner):
             str(self.kernel_id),
             self._persistence,
             notebook_folder=self.notebook_folder,
-            sync=OFF if self._for_agent else self.project_sync,
+            sync=OFF if self._for_agent else self.chosen.project_sync,
             owned=self._persistence is None,
             answers_when_dead=self._answers_when_dead or self._persistence is not None,
         )
 
     def host(self, number: int | None = None) -> Link:
         """The link to the kernel's host, or to another one; call it on the core loop."""
-        target = Target(emulator=self.emulator, project=self.project or None, zone=self.zone)
-        node = NodeName(self.project, self.zone, self.tpu)
-        return default_links(target).get(HostName(node, self.worker if number is None else number))
+        place = self.chosen
+        target = Target(emulator=place.emulator, project=place.project or None, zone=place.zone)
+        worker = place.worker if number is None else number
+        return default_links(target).get(HostName(place.node, worker))
+
+    @property
+    def chosen(self) -> KernelConfig:
+        """Its traits."""
+        return KernelConfig(
+            **{name: getattr(self, name) for name in KernelConfig.__struct_fields__}
+        )
 
     def _start_request(self, environment: dict[str, str]) -> dict[str, Any]:
         # This machine's environment does not fit the host. What is passed: the tokens that the user
         # chose, what the client has added or changed, and the kernelspec's variables.
         names = [*getattr(self.kernel_spec, "env", {}), "JPY_SESSION_NAME"]
-        return {
-            "python": self.host_python,
-            "environment": self.environment,
-            "tpu": self.tpu,
-            "zone": self.zone,
-            "worker": self.worker,
-            "needs_chips": self.needs_chips and not self._without_chips,
-            "chips": [] if self._without_chips else chip_numbers(self.chips),
-            **({"pod": {"slices": slice_names(self.slices)}} if self.hosts else {}),
-            "journal_limit": self.journal_limit,
-            "when_full": self.when_full,
-            "cwd": self.folder,
-            "notebook": self._notebook or environment.get("JPY_SESSION_NAME", ""),
-            "env": {
-                **passed_variables(agents=self.of_agent or acts_as_agent(environment)),
-                **changed_variables(environment),
-                **{name: environment[name] for name in names if name in environment},
-                **(_NO_CHIPS if self._without_chips else {}),
-            },
+        variables = {
+            **passed_variables(agents=self.chosen.of_agent or acts_as_agent(environment)),
+            **changed_variables(environment),
+            **{name: environment[name] for name in names if name in environment},
+            **(_NO_CHIPS if self._without_chips else {}),
         }
+        notebook = self._notebook or environment.get("JPY_SESSION_NAME", "")
+        return self.chosen.start_request(variables, notebook, without_chips=self._without_chips)
 
     # ---- watch
 

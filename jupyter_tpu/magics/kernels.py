@@ -116,11 +116,11 @@ class NotebookKernels:
         specs = [
             spec
             for spec in kernelspecs(all_hosts=bool(all_hosts))
-            if (ref is None or ref in (spec.config["tpu"], _ref(spec)))
-            and environment in (None, spec.config["environment"])
+            if (ref is None or ref in (spec.place.tpu, _ref(spec)))
+            and environment in (None, spec.place.environment)
         ]
         if len(specs) > 1 and environment is None:
-            specs = [spec for spec in specs if spec.config["environment"] == "default"]
+            specs = [spec for spec in specs if spec.place.environment == "default"]
         if not specs:
             kind = " for all hosts" if all_hosts else ""
             raise TPUError(
@@ -132,7 +132,7 @@ class NotebookKernels:
             names = ", ".join(sorted({_ref(spec).replace("~", "/") for spec in specs}))
             raise InvalidInput(f"Several TPUs have a kernel here: {names}.", "Use %%tpu NAME.")
         [spec] = specs
-        key = Key(_ref(spec), spec.config["environment"], bool(all_hosts))
+        key = Key(_ref(spec), spec.place.environment, bool(all_hosts))
         self.start(key, spec.name, spec.display_name)
         return key
 
@@ -146,7 +146,7 @@ def kernelspecs(*, all_hosts: bool = False) -> list[KernelSpec]:
     return [
         spec
         for spec in KernelSpecs().list()
-        if ((spec.hosts and not spec.slices) if all_hosts else spec.is_default)
+        if ((spec.place.hosts and not spec.place.slices) if all_hosts else spec.place.is_default)
     ]
 
 
@@ -164,4 +164,4 @@ def kernelspec_of(tpu: TPU, environment: str, *, all_hosts: bool = False) -> tup
 
 
 def _ref(spec: KernelSpec) -> str:
-    return f"{spec.config['zone']}~{spec.config['tpu']}"
+    return f"{spec.place.zone}~{spec.place.tpu}"

@@ -170,7 +170,7 @@ class TPUMagics:
             from ..catalog import types
 
             return [type_.name for type_ in types()]
-        names = sorted({spec.config["tpu"] for spec in kernelspecs()})
+        names = sorted({spec.place.tpu for spec in kernelspecs()})
         if event.line.lstrip().startswith("%%"):
             return [*names, "compile"]
         if len(words) < 2 or (len(words) == 2 and not event.line.endswith(" ")):

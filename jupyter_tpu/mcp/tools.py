@@ -5,7 +5,7 @@ an id, whose state and output are asked for.
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import InvalidInput
 from .connection import connection, on_core
@@ -383,7 +383,7 @@ async def tpu_stop(name: str) -> dict[str, Any]:
     from ..fleet.models import StopTPU
 
     options = StopTPU(end_kernels=True, end_jobs=True)
-    return plain(await connection.call("stop", name, options), *_OPERATION)
+    return await _ended(name, "stop", options)
 
 
 @tool("destructive")
@@ -392,7 +392,16 @@ async def tpu_delete(name: str) -> dict[str, Any]:
     from ..fleet.models import DeleteTPU
 
     options = DeleteTPU(end_kernels=True, end_jobs=True)
-    return plain(await connection.call("delete", name, options), *_OPERATION)
+    return await _ended(name, "delete", options)
+
+
+async def _ended(name: str, act: Literal["delete", "stop"], options: Any) -> dict[str, Any]:
+    """Does it; the operation, with what that ends and takes away."""
+    from ..fleet.models import ConsequencesQuery
+
+    consequences = await connection.call("consequences", name, ConsequencesQuery(act=act))
+    operation = plain(await connection.call(act, name, options), *_OPERATION)
+    return {**operation, "lost": consequences.lost}
 
 
 async def _own_kernels() -> Any:

@@ -198,7 +198,9 @@ def _types(node: ast.AST) -> "Iterator[Tuple[int, int, int]]":
 
 #: The first line is for people who list processes.
 BOOT = "# on_host: of jupyter-tpu\n%s\nrun_input()" % _boot("program")
-#: As `BOOT`, in a startup script. Its argument is the name of the login user.
-STARTUP_BOOT = "# on_host: of jupyter-tpu\n%s\nbecome(sys.argv[1])\nunpack_input()\nrun_input()" % (
-    _boot("program", "login_user")
-)
+
+
+def startup_boot() -> str:
+    """As `BOOT`, in a startup script. Its argument is the name of the login user."""
+    calls = "become(sys.argv[1])\nunpack_input()\nrun_input()"
+    return "# on_host: of jupyter-tpu\n%s\n%s" % (_boot("program", "login_user"), calls)

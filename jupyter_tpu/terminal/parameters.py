@@ -66,7 +66,7 @@ def _versions() -> Iterable[str]:
 def _environments() -> Iterable[str]:
     from ..kernels import KernelSpecs
 
-    return sorted({str(spec.config["environment"]) for spec in KernelSpecs().list()})
+    return sorted({spec.place.environment for spec in KernelSpecs().list()})
 
 
 complete_type = _completer(_type_names)

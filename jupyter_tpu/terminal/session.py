@@ -209,7 +209,7 @@ def tpu_names() -> list[str]:
     from ..kernels import KernelSpecs
     from ..links import core_thread
 
-    names = {str(spec.config["tpu"]) for spec in KernelSpecs().list()}
+    names = {spec.place.tpu for spec in KernelSpecs().list()}
     with contextlib.suppress(TPUError, TimeoutError), open_session() as session:
         tpu_list = core_thread().wait(session.fleet.tpus(), NAMES_LIMIT)
         names |= {tpu.name for tpu in tpu_list.tpus}

@@ -17,6 +17,7 @@ from jupyter_client.provisioning import KernelProvisionerFactory
 from local_host import LocalHost, hosts
 from waiting import until
 
+from jupyter_tpu.kernel_place import KernelPlace
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import core_thread
 
@@ -46,16 +47,14 @@ def local_host(
 
     def manager(kind: type[KernelManager] = KernelManager, **config: Any) -> KernelManager:
         spec, _ = specs.register(
-            project="p",
-            zone="z",
-            tpu=name,
-            worker=0,
-            environment="default",
+            KernelPlace(
+                project="p",
+                zone="z",
+                tpu=name,
+                host_python=config.pop("host_python", sys.executable),
+            ),
             python_version="3.11",
-            host_python=config.pop("host_python", sys.executable),
-            emulator=None,
             emulated=True,
-            variables={},
         )
         kernelspecs = KernelSpecManager(kernel_dirs=[str(specs.folder)], ensure_native_kernel=False)
         made.append(kind(kernel_name=spec, kernel_spec_manager=kernelspecs, **config))

@@ -13,6 +13,7 @@ from typing import Any
 from shared_packages import MAKE_ENVIRONMENT
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
+from jupyter_tpu.kernel_place import KernelPlace
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Links, core_thread
 
@@ -72,16 +73,15 @@ def register_pod_kernel(
 ) -> tuple[str, str]:
     """Its kernelspec's name and display name."""
     return (specs or KernelSpecs()).register(
-        project=emulator.state.project,
-        zone=zone,
-        tpu=tpu,
-        worker=0,
-        environment="default",
+        KernelPlace(
+            project=emulator.state.project,
+            zone=zone,
+            tpu=tpu,
+            host_python="/home/tpu/env/bin/python",
+            emulator=str(emulator.state_file),
+            hosts=hosts,
+            slices=",".join(slices),
+        ),
         python_version="3.11",
-        host_python="/home/tpu/env/bin/python",
-        emulator=str(emulator.state_file),
         emulated=True,
-        variables={},
-        hosts=hosts,
-        slices=slices,
     )

@@ -19,6 +19,7 @@ from waiting import until
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
+from jupyter_tpu.kernel_place import KernelPlace
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links, core_thread
 from jupyter_tpu.ssh import Keepalive
@@ -68,16 +69,16 @@ class Storm:
     def kernel(self) -> KernelManager:
         """The manager of a kernel that runs."""
         spec, _ = KernelSpecs().register(
-            project=self._emulator.state.project,
-            zone=ZONE,
-            tpu=self._tpu,
-            worker=0,
-            environment="stormy",
+            KernelPlace(
+                project=self._emulator.state.project,
+                zone=ZONE,
+                tpu=self._tpu,
+                environment="stormy",
+                host_python=PYTHON,
+                emulator=str(self._emulator.state_file),
+            ),
             python_version="3.11",
-            host_python=PYTHON,
-            emulator=str(self._emulator.state_file),
             emulated=True,
-            variables={},
         )
         kernelspecs = KernelSpecManager(
             kernel_dirs=[str(KernelSpecs().folder)], ensure_native_kernel=False

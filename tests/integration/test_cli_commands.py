@@ -485,7 +485,7 @@ def test_several_tpus_are_stopped_started_and_deleted_by_one_command(
     assert first in done.stderr
 
     terminal = Terminal(either, "delete", first, second)
-    terminal.expect(f"Delete {first} .*, {second} .* and everything on their disks\\? ")
+    terminal.expect(f"Delete {first} .*, {second} .*\\? .*permanently deletes {second}, its disk")
     terminal.type("y\n")
     assert terminal.end() == 0
     assert (state_of(emulator, first), state_of(emulator, second)) == ("", "")
@@ -519,7 +519,9 @@ def test_delete_asks_on_a_terminal_and_refuses_elsewhere(
 
     for answer in ("yikes\n", "\x04"):  # \x04: Ctrl-D
         terminal = Terminal(alone, "delete", name)
-        terminal.expect(r"Delete .* and everything on its disk\? \[y/N\] ")
+        terminal.expect(
+            r"Delete .*\? This permanently deletes .*, its disk and everything on it\. \[y/N\] "
+        )
         terminal.type(answer)
         assert terminal.end() == 1
         assert "Nothing was changed" in terminal.text

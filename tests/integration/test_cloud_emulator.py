@@ -264,7 +264,7 @@ async def test_a_proxy_set_for_the_internet_is_not_asked_for_the_emulator(emulat
 #: What `%tpu list` and `!true` do in the kernel of a notebook.
 FORKING = """
 import os
-from jupyter_tpu.commands.session import open_session
+from jupyter_tpu.terminal.session import open_session
 with open_session() as session:
     session.tpus()
     for _ in range(5):

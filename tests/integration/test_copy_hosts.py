@@ -15,16 +15,16 @@ import pytest
 import pytest_asyncio
 from cli_shell import COMMAND
 from forked import forks
-from jupyter_tpu.commands.describe_text import description
 from sharing_hosts import REMOVE_STAND_INS, STAND_INS
 from stormy_host import line_to
 
 from jupyter_tpu.cloud import CloudTPU, Node, NodeName, Target
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
+from jupyter_tpu.commands.describe import description
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.files.copy.copying import download, upload
+from jupyter_tpu.files.copy.spreading import upload_to_hosts
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.files.copying import download, upload
-from jupyter_tpu.fleet.files.spreading import upload_to_hosts
 from jupyter_tpu.fleet.models import Operation, ShareFolder, ShareResult
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links

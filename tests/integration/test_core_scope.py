@@ -19,6 +19,7 @@ from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.core.records import EnvironmentRecord
 from jupyter_tpu.fleet.models import ConnectTPU, Environment
+from jupyter_tpu.kernel_place import KernelPlace
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
 
@@ -154,10 +155,10 @@ async def test_a_kernelspec_that_can_not_be_written_keeps_no_other_tpu_waiting(
     bad, good = create_tpu(zone=ZONE), create_tpu(zone=ZONE)
     register, full = servers.specs.register, [True]
 
-    def fails(**arguments: Any) -> Any:
-        if full[0] and bad["name"].endswith(arguments["tpu"]):
+    def fails(place: KernelPlace, **arguments: Any) -> Any:
+        if full[0] and bad["name"].endswith(place.tpu):
             raise OSError(28, "No space left on device")
-        return register(**arguments)
+        return register(place, **arguments)
 
     monkeypatch.setattr(servers.specs, "register", fails)
     fleet = await servers.open()

@@ -40,7 +40,7 @@ class Making:
     async def make(self, **spec: Any) -> CreatedEnvironment:
         operation = Operation(id="1", kind="connect", tpu=self.link.host.node.node)
         progress = OperationProgress(operation, lambda: None)
-        request = EnvironmentSpec(**{"name": "default", **spec})
+        request = EnvironmentSpec(**{"environment": "default", **spec})
         progress.plan(environment.plan(request), hosts=1)
         self.log = operation.log
         expected = ExpectedHardware(emulated=True, devices_per_host=4)
@@ -109,7 +109,7 @@ async def test_a_host_without_venv_and_pip_gets_an_environment_and_invalid_reque
     making = on_new_tpu(without_python_tools="true")
     with pytest.raises(TPUError, match="not a Python version"):
         await making.make(python="new")
-    made = await making.make(packages=("einops",), requirements="# mine\nattrs>=20\n")
+    made = await making.make(packages=["einops"], requirements="# mine\nattrs>=20\n")
     assert (made.devices, made.platform) == (4, "cpu")
     python = f"{made.path}/bin/python"
     check = "import jax, ipykernel, zmq, ipywidgets, einops, attr; print(jax.__version__)"
@@ -120,12 +120,12 @@ async def test_a_host_without_venv_and_pip_gets_an_environment_and_invalid_reque
         await making.make(python="3.99")
     assert error.value.reason is Reason.CONFLICT
     with pytest.raises(TPUError, match=r"Python 3\.99 is not on the host") as error:
-        await making.make(name="other", python="3.99")
+        await making.make(environment="other", python="3.99")
     assert error.value.hint.startswith(("Choose 3.", "Let the host"))
 
     # A broken one is mended: the marker alone makes nothing ready.
     await making.run("rm", "-r", f"{made.path}/bin")
-    assert (await making.make(packages=("einops",), requirements="# mine\nattrs>=20\n")) == made
+    assert (await making.make(packages=["einops"], requirements="# mine\nattrs>=20\n")) == made
 
 
 @pytest.mark.asyncio

@@ -152,8 +152,7 @@ def what_was_asked(node: Node) -> dict[str, Any]:
     labels = {k: text for k, text in node.labels.items() if k != "jupyter-tpu-operation"}
     own = ("group", "status", "resourceStatus", "lastStartTimestamp")
     details = {key: said for key, said in node.details.items() if key not in own}
-    said = structs.asdict(structs.replace(node, labels=labels, details=details, request=None))
+    said = structs.asdict(structs.replace(node, labels=labels, details=details))
     for key in ("id", "created", "ends", "endpoints", "state"):
         del said[key]
-    assert node.request is not None
     return said | {"request": structs.replace(node.request, labels=labels)}

@@ -259,9 +259,14 @@ def _ends_are_confirmed(name: str, id: str, jupyter: JupyterServer, commands: Co
             status, problem = jupyter.call(method, path, body)
             assert (status, problem["reason"]) == (409, "JOBS_RUNNING")
             assert f"1 job runs on {name} (sleep)" in problem["message"]
+    for act in ("stop", "delete", "disconnect"):
+        status, ends = jupyter.call("GET", f"tpus/{name}/consequences?act={act}")
+        assert (status, [job["id"] for job in ends["jobs"]]) == (200, [id])
+        continues = f"This does not end 1 job on {name}: sleep ({id}, running)."
+        assert (continues in ends["lost"]) == (act == "disconnect")
     for verb in ("stop", "delete"):
         complaint = commands.complaint(verb, name)
-        assert f"This ends 1 job: sleep ({id}, running)." in complaint
+        assert f"This ends 1 job on {name}: sleep ({id}, running)." in complaint
         assert "--yes" in complaint
     code, _, errors = commands.run("disconnect", name)
     assert (code, f"The job sleep ({id}) continues on {name}." in errors) == (0, True), errors

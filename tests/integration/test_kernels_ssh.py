@@ -39,6 +39,7 @@ from waiting import until
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.kernel_place import KernelPlace
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Links, core_thread
 from jupyter_tpu.ssh import user_name
@@ -56,17 +57,16 @@ def name(emulator: Any, kernels_tpu: str) -> str:
 
 def register(emulator: Any, tpu: str, chips: Sequence[int] = ()) -> str:
     spec, _ = KernelSpecs().register(
-        project=emulator.state.project,
-        zone=ZONE,
-        tpu=tpu,
-        worker=0,
-        environment="default",
+        KernelPlace(
+            project=emulator.state.project,
+            zone=ZONE,
+            tpu=tpu,
+            host_python=PYTHON,
+            emulator=str(emulator.state_file),
+            chips=",".join(map(str, chips)),
+        ),
         python_version="3.11",
-        host_python=PYTHON,
-        emulator=str(emulator.state_file),
         emulated=True,
-        variables={},
-        chips=chips,
     )
     return spec
 

@@ -672,9 +672,9 @@ def test_describe_and_delete_name_the_notebook_whose_kernel_would_end(
     (kernel,) = running(shell)
     assert kernel["notebook"] == "my.ipynb"
     assert "my.ipynb" in shell.out("describe", NAME)
-    assert "This shuts down 1 running kernel: my.ipynb" in shell.complaint("delete", NAME)
+    assert f"This shuts down 1 kernel on {NAME}: my.ipynb" in shell.complaint("delete", NAME)
     terminal = Terminal(shell, "disconnect", NAME)
-    terminal.expect(r"This shuts down 1 running kernel: my.ipynb .*\[y/N\] ")
+    terminal.expect(r"This shuts down 1 kernel on .*: my.ipynb .*\[y/N\] ")
     terminal.type("n\n")
     assert terminal.end() == 1
     assert state_of(emulator, NAME) == "READY"

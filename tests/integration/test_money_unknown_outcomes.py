@@ -18,7 +18,7 @@ from waiting import eventually
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.agents import budgets
-from jupyter_tpu.fleet.core.records import NodeClaim
+from jupyter_tpu.fleet.core.operation_records import NodeClaim
 from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import (
     TPU,

@@ -7,6 +7,9 @@ import json
 import os
 import platform
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,16 +99,22 @@ def test_the_log_has_a_line_for_each_transition_and_no_secret(run: Server, emula
         assert [secret for secret in secrets_of(run, emulator) if secret in text] == []
 
 
-def test_the_end_of_a_tpu_is_in_the_log_of_who_follows_it(run: Server) -> None:
-    run.delete_tpu(NAME)
-    shown = run.cli("logs", "--of", "jupyter-tpu", "--search", "OPERATION DELETE").stdout
-    until(
-        lambda: (
-            "has ended: done"
-            in (run.cli("logs", "--of", "jupyter-tpu", "--search", "Operation delete").stdout)
-        )
-    )
-    assert f"[{NAME} " in shown
+def test_who_follows_the_log_sees_the_end_of_a_tpu(run: Server) -> None:
+    words = ["logs", "--of", "jupyter-tpu", "--follow", "--tail", "1", "--search"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "jupyter_tpu.cli", *words, "OPERATION DELETE"],
+        env=run.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as following:
+        run.delete_tpu(NAME)
+        assert following.stdout is not None
+        for line in following.stdout:
+            assert f"[{NAME} " in line
+            if "Operation delete has ended: done" in line:
+                break
+        following.send_signal(signal.SIGINT)
+        assert following.wait(60) == 0
 
 
 def test_a_report_has_no_name_no_address_and_no_secret(

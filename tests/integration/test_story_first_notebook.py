@@ -23,6 +23,7 @@ from nbclient import NotebookClient
 from waiting import until
 from websocket import create_connection
 
+from jupyter_tpu.kernel_place import KernelPlace
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.server.events import KERNEL_REFUSED
 
@@ -108,16 +109,15 @@ def test_a_kernel_that_is_refused_is_also_an_event_with_the_reason(
 ) -> None:
     """For clients that do not show how their request was answered, as VS Code."""
     name, _ = KernelSpecs(Path(server.environment["JUPYTER_DATA_DIR"]) / "kernels").register(
-        project=emulator.state.project,
-        zone="us-west4-a",
-        tpu="nowhere",
-        worker=0,
-        environment="default",
+        KernelPlace(
+            project=emulator.state.project,
+            zone="us-west4-a",
+            tpu="nowhere",
+            host_python="/python",
+            emulator=str(emulator.state_file),
+        ),
         python_version="3.12",
-        host_python="/python",
-        emulator=str(emulator.state_file),
         emulated=True,
-        variables={},
     )
     url = server.url.replace("http", "ws") + "/api/events/subscribe"
     header = {"Authorization": f"token {server.token}"}

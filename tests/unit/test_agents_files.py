@@ -11,15 +11,15 @@ import pytest
 from test_copy_both_ends import copy
 
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
-from jupyter_tpu.files.sync.bases import Bases
-from jupyter_tpu.files.sync.local import LocalProject
-from jupyter_tpu.fleet.files.agent_files import (
+from jupyter_tpu.files.agent_files import (
     AgentSource,
     check_folder,
     is_open,
     open_destination,
     open_path,
 )
+from jupyter_tpu.files.sync.bases import Bases
+from jupyter_tpu.files.sync.local import LocalProject
 from jupyter_tpu.on_host.files.copy.main import _is_private
 from jupyter_tpu.on_host.files.copy.sender import Listing
 from jupyter_tpu.on_host.files.messages import TransferFailure

@@ -137,7 +137,6 @@ def test_what_does_not_run_says_what_it_was() -> None:
         instance("TERMINATED", networkInterfaces=[{"accessConfigs": [{"name": "External NAT"}]}])
     )
     assert not stopped.endpoints[0].external
-    assert stopped.request is not None
     assert not stopped.request.options.internal_ips
     scheduling = {"provisioningModel": "FLEX_START"}
     properties = {
@@ -148,7 +147,6 @@ def test_what_does_not_run_says_what_it_was() -> None:
     }
     over = parse_group(group(size=0, stable=True), [], ZONE, {"properties": properties})
     assert (over.tier, over.run_for, over.metadata) == ("flex-start", 60.0, {"team": "vision"})
-    assert over.request is not None
     assert (over.request.network, over.request.subnetwork) == ("n", "")
     assert over.request.options.internal_ips
 

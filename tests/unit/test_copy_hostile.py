@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.files.copy.copying import _error, copy_of, name_of
 from jupyter_tpu.files.exchange import _work
-from jupyter_tpu.fleet.files.copying import _error, copy_of, name_of
 from jupyter_tpu.on_host.files import messages
 from jupyter_tpu.on_host.files.copy import receiver, sender
 from jupyter_tpu.on_host.files.copy.receiver import Receiver

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.files.copy.copying import FilesExist
 from jupyter_tpu.files.sync import HostOutcome, SyncOutcome
-from jupyter_tpu.fleet.files import copying, sync
-from jupyter_tpu.fleet.files.copying import FilesExist
+from jupyter_tpu.fleet.files import copy_requests, sync
 from jupyter_tpu.fleet.models import CopyFiles, HostCopy, Problem
 from jupyter_tpu.wording import other_hosts
 
@@ -24,17 +24,17 @@ def done(host: int) -> HostCopy:
 
 def test_a_copy_says_how_many_hosts_have_it_and_no_speed_that_is_none() -> None:
     request = CopyFiles(sources=["x"])
-    assert copying.summary("pod", request, [done(0), failed(1)], 70.2) == (
+    assert copy_requests.summary("pod", request, [done(0), failed(1)], 70.2) == (
         "Copied 3 files, 9 bytes to 1 host of pod in 70.2 s."
     )
     fast = HostCopy(host=0, files=1, bytes=20_000_000, targets=["/x"])
-    assert copying.summary("pod", request, [fast], 2.0) == (
+    assert copy_requests.summary("pod", request, [fast], 2.0) == (
         "Copied 1 file, 20 MB to pod:/x in 2.0 s (10 MB/s)."
     )
 
 
 def test_hosts_that_have_no_copy_are_named_in_sentences() -> None:
-    failure = copying.failure_of("pod", [done(0), failed(1), failed(2)])
+    failure = copy_requests.failure_of("pod", [done(0), failed(1), failed(2)])
     assert failure is not None
     assert failure.message == (
         "Not copied to 2 of 3 hosts of pod: host 1: The connection was lost. "

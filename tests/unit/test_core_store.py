@@ -11,6 +11,7 @@ import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,17 +22,32 @@ from jupyter_tpu.cloud.models import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core import database
 from jupyter_tpu.fleet.core.database import KEEP_AT_MOST
-from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.records import (
-    EnvironmentRecord,
+from jupyter_tpu.fleet.core.operation_records import (
+    Creation,
+    Deletion,
+    GuardSetting,
+    HuntRecord,
     NodeClaim,
+    OperationContent,
     OperationRecord,
-    TunnelRecord,
+    PlanTerms,
+    QueuedOrigin,
+    StateChange,
 )
+from jupyter_tpu.fleet.core.operation_runner import OperationRunner
+from jupyter_tpu.fleet.core.records import EnvironmentRecord, TunnelRecord
 from jupyter_tpu.fleet.core.state_folder import ProcessLease, network_file_system
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.lifecycle.power import is_recent
-from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
+from jupyter_tpu.fleet.models import (
+    ConnectTPU,
+    CreateTPU,
+    Environment,
+    Operation,
+    QueueTPU,
+    SetGuard,
+    StartHunt,
+)
 from jupyter_tpu.fleet.reconcile.operations import Takeover
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
@@ -288,6 +304,87 @@ async def test_a_row_that_can_not_be_read_is_left_out_and_takes_nothing_along(
     assert len(caplog.messages) == 3
 
 
+CLAIM = {"want": "present", "since": 1.0, "label": "a-1", "node_id": "7"}
+ASKED = {"name": "my-tpu", "type": "v4-8"}
+#: What operations had of their own in version 9, and what that is now.
+OF_VERSION_9: list[tuple[str, dict[str, Any], OperationContent | None]] = [
+    (
+        "create",
+        {"create": ASKED, "claim": CLAIM, "terms": {"plan": "p", "who": "agent", "time": 60.0}},
+        Creation(
+            request=CreateTPU(name="my-tpu", type="v4-8"),
+            claim=NodeClaim(want="present", since=1.0, label="a-1", node_id="7"),
+            terms=PlanTerms(plan="p", who="agent", time=60.0),
+        ),
+    ),
+    (
+        "hunt",
+        {
+            "hunt": {"request": {"tpu": ASKED}, "candidates": [], "attempted": 3},
+            "create": ASKED,
+            "claim": CLAIM,
+            "queue": {"tpu": ASKED, "valid_until": "2027-01-01"},
+        },
+        HuntRecord(
+            request=StartHunt(tpu=CreateTPU(name="my-tpu", type="v4-8")),
+            candidates=[],
+            attempted=3,
+            current=Creation(
+                request=CreateTPU(name="my-tpu", type="v4-8"),
+                claim=NodeClaim(want="present", since=1.0, label="a-1", node_id="7"),
+                queue=QueueTPU(tpu=CreateTPU(name="my-tpu", type="v4-8"), valid_until="2027-01-01"),
+            ),
+        ),
+    ),
+    (
+        "delete",
+        {"claim": {**CLAIM, "want": "absent"}, "origin": {"name": "q"}, "for_hunt": True},
+        Deletion(
+            claim=NodeClaim(want="absent", since=1.0, label="a-1", node_id="7"),
+            origin=QueuedOrigin(name="q"),
+            for_hunt=True,
+        ),
+    ),
+    ("stop", {"node_id": "7", "accepted": "o"}, StateChange(node_id="7", accepted="o")),
+    (
+        "guard",
+        {"guard": {"idle": 60.0}, "node_id": "7"},
+        GuardSetting(request=SetGuard(idle=60.0), node_id="7"),
+    ),
+    ("sync", {"node_id": "7"}, None),
+]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("kind", "had", "content"), OF_VERSION_9, ids=[kind for kind, *_ in OF_VERSION_9]
+)
+async def test_what_an_operation_of_version_9_was_about_is_read(
+    open_store: Open, tmp_path: Path, kind: str, had: dict[str, Any], content: Any
+) -> None:
+    """In which each had the fields of all kinds."""
+    await (await open_store()).close()
+    fields = "create connect guard guard_reason claim hunt queue origin belongings sync terms"
+    unused = dict.fromkeys(fields.split())
+    row = {
+        "operation": {"id": "a", "kind": kind, "tpu": "my-tpu", "zone": "us-west4-a"},
+        **{"project": "p", "owner": "dead"},
+        **{**unused, "for_hunt": False, "accepted": "", "node_id": "", "job": "", **had},
+    }
+    with sqlite3.connect(tmp_path / "fleet.sqlite") as file:
+        file.execute("PRAGMA user_version = 9")
+        values = ("a", "google", "running", "", msgspec.json.encode(row))
+        file.execute("INSERT INTO operations VALUES (?, ?, ?, ?, ?)", values)
+    store = await open_store()
+    [read] = store.snapshot.operations
+    assert read.content == content
+    taken = await store.take_over_operation(read, "me")
+    assert taken is not None
+    assert taken.content == content
+    [saved] = (await open_store()).snapshot.operations
+    assert (saved.content, saved.owner) == (content, "me")
+
+
 @pytest.mark.asyncio
 async def test_a_damaged_file_is_explained(open_store: Open, tmp_path: Path) -> None:
     (tmp_path / "fleet.sqlite").write_bytes(b"this is no database, but it is long enough" * 30)
@@ -383,7 +480,7 @@ async def take_over(
     runner.load(store.snapshot.operations, {})
     resumed = Resumed()
     for kind in ("create", "delete"):
-        runner.register_resume(kind, resumed.resume, OperationRecord.has_claim)
+        runner.register_resume(kind, resumed.resume)
     runner.register_resume("start", resumed.resume, is_recent)
     runner.register_resume("stop", resumed.resume)
     runner.register_resume("connect", runner.keep_until_seen)
@@ -418,10 +515,15 @@ def left(
     id: str, kind: str, owner: str = "dead", *, want: str = "", created: str = ""
 ) -> OperationRecord:
     """An operation that runs, of a process."""
-    claim = NodeClaim(want=want, since=0.0) if want else None
+    content: Creation | Deletion | StateChange | None = None
+    if want:
+        claim = NodeClaim(want=want, since=0.0)
+        content = Deletion(claim=claim)
+        if kind == "create":
+            content = Creation(request=CreateTPU(name="my-tpu", type="v4-8"), claim=claim)
     made = operation(id, kind)
     made.created = created or made.created
-    return OperationRecord(operation=made, project="p", owner=owner, claim=claim)
+    return OperationRecord(operation=made, project="p", owner=owner, content=content)
 
 
 LONG_AGO = "2026-01-01T00:00:00.000Z"
@@ -478,12 +580,12 @@ async def test_of_two_processes_one_takes_an_operation_over(
         runners[-1].load(opened.snapshot.operations, {})
     [mine], [theirs] = (runner.abandoned() for runner in runners)
     # What its process did last is not lost, though nobody has read it since.
-    lately = msgspec.structs.replace(mine, node_id="7")
+    lately = msgspec.structs.replace(mine, content=StateChange(node_id="7"))
     store.save_operation(lately)
     await store.flush()
     taken = await runners[0].take_over(mine)
     assert taken is not None
-    assert (taken.node_id, taken.owner) == ("7", runners[0]._lease.id)
+    assert (taken.of(StateChange).node_id, taken.owner) == ("7", runners[0]._lease.id)
     assert await runners[1].take_over(theirs) is None
 
 

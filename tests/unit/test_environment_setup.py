@@ -83,7 +83,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Host]:
 
 async def run_script(hosts: list[Host], script: str, missing: Sequence[int]) -> list[str]:
     """Applies the step to the hosts *missing*; returns the log."""
-    spec = EnvironmentSpec(name="default", setup=HostSetup(script=script))
+    spec = EnvironmentSpec(environment="default", setup=HostSetup(script=script))
     operation = Operation(id="1", kind="connect")
     progress = OperationProgress(operation, lambda: None)
     progress.plan(plan(spec), hosts=len(hosts))
@@ -134,7 +134,7 @@ async def test_a_script_that_fails_on_host_3_of_8_is_done_on_the_others_and_repe
 async def test_what_an_environment_can_do_without_fails_with_a_warning_and_the_rest_goes_on(
     hosts: list[Host], key: str, setup: HostSetup
 ) -> None:
-    spec = EnvironmentSpec(name="default", setup=setup)
+    spec = EnvironmentSpec(environment="default", setup=setup)
     operation = Operation(id="1", kind="connect")
     progress = OperationProgress(operation, lambda: None)
     progress.plan(plan(spec), hosts=len(hosts))

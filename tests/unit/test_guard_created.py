@@ -16,6 +16,7 @@ from waiting import eventually
 from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.observer import ObservedState
+from jupyter_tpu.fleet.core.operation_records import Creation, GuardSetting, NodeClaim
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
 from jupyter_tpu.fleet.core.state_folder import ProcessLease
 from jupyter_tpu.fleet.core.store import Store
@@ -235,10 +236,14 @@ async def test_a_command_that_has_ended_before_the_guard_was_set_is_named_on_the
 ) -> None:
     ended = Process(store, tmp_path)
     create = CreateTPU(name="my-tpu", type="v4-8", guard=SetGuard(idle=7200.0))
-    asked: dict[str, Any] = (
-        {"create": create} if kind == "create" else {"guard": create.guard, "node_id": "7"}
+    assert create.guard is not None
+    record = ended.runner.new_record(
+        kind,
+        NAME,
+        Creation(request=create, claim=NodeClaim(want="present", since=0.0))
+        if kind == "create"
+        else GuardSetting(request=create.guard, node_id="7"),
     )
-    record = ended.runner.new_record(kind, NAME, **asked)
     await ended.runner.save(record)
     process.runner.load([record], {})
     if kind == "guard":

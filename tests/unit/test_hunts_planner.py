@@ -16,7 +16,7 @@ from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.cloud.compute_engine.errors import first_error
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.core.checks import check_run
-from jupyter_tpu.fleet.core.records import Candidate, HuntRecord
+from jupyter_tpu.fleet.core.operation_records import Candidate, HuntRecord
 from jupyter_tpu.fleet.hunts import candidates
 from jupyter_tpu.fleet.hunts.planner import Attempt, Exhausted, Wait, learn, next_step, turn
 from jupyter_tpu.fleet.models import CreateTPU, StartHunt

@@ -81,8 +81,8 @@ def test_the_last_tpu_of_a_queued_resource_to_be_connected_brings_the_kernel_on_
     display_name = "Python 3.12 · job0 + job2 + job10 (3 slices, all 6 hosts)"
     assert tpus.connect(names["job10"]) == [display_name]
     [spec] = tpus.specs.list()
-    assert (spec.hosts, spec.slices) == (6, ["job2", "job10"])
-    assert spec.config["host_python"] == "/env/bin/python"
+    assert (spec.place.hosts, spec.place.other_tpus) == (6, ["job2", "job10"])
+    assert spec.place.host_python == "/env/bin/python"
     assert tpus.connect(names["job10"]) == [display_name], "again: it is the same one"
     assert len(tpus.specs.list()) == 1
     assert tpus.kernel("job2", "queued").slices == ["job2", "job0", "job10"]

@@ -10,25 +10,43 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from msgspec import structs
 
 from jupyter_tpu.agent_token import AGENT_VARIABLE
+from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.kernel_place import KernelPlace
 from jupyter_tpu.kernels import KernelSpecs, TPUProvisioner, launch
+from jupyter_tpu.kernels.config import KernelConfig
 from jupyter_tpu.tokens import pass_on
 
-WHERE = {"project": "p", "zone": "us-central1-a", "tpu": "my-tpu"}
-REST = {
-    "worker": 0,
-    "environment": "default",
-    "python_version": "3.12.4",
-    "host_python": "/home/me/env/bin/python",
-    "emulator": None,
-    "emulated": False,
-    "variables": {},
-}
+NAME = NodeName("p", "us-central1-a", "my-tpu")
+PLACE = KernelPlace(
+    project=NAME.project, zone=NAME.zone, tpu=NAME.node, host_python="/home/me/env/bin/python"
+)
+
+
+def register(
+    specs: KernelSpecs,
+    *,
+    python_version: str = "3.12.4",
+    emulated: bool = False,
+    stopped: bool = False,
+    variables: dict[str, str] | None = None,
+    **place: Any,
+) -> tuple[str, str]:
+    """place: what is not as usual."""
+    return specs.register(
+        structs.replace(PLACE, **place),
+        python_version=python_version,
+        emulated=emulated,
+        stopped=stopped,
+        variables=variables,
+    )
 
 
 @pytest.fixture
@@ -46,8 +64,14 @@ def launcher_options(argv: list[str]) -> list[str]:
     return ["-f", "connection.json", *argv[argv.index("-f") + 2 :]]
 
 
+def started(parsed: tuple[str, list[str], KernelConfig]) -> dict[str, Any]:
+    """What the launcher asks the agent for."""
+    _, variables, config = parsed
+    return launch._start_request(config, variables)
+
+
 def test_a_registered_environment_is_a_kernelspec_of_jupyter(specs, jupyter):
-    name, display_name = specs.register(**WHERE, **REST)
+    name, display_name = register(specs)
     assert (name, display_name) == ("tpu-us-central1-a-my-tpu-default", "Python 3.12 · my-tpu")
     spec = jupyter.get_kernel_spec(name)
     assert spec.display_name == display_name
@@ -63,45 +87,43 @@ def test_a_registered_environment_is_a_kernelspec_of_jupyter(specs, jupyter):
 
 
 def test_a_pod_has_a_kernelspec_of_all_hosts_beside_that_of_host_0(specs, jupyter):
-    one, _ = specs.register(**WHERE, **REST)
-    name, display_name = specs.register(**WHERE, **{**REST, "emulated": True}, hosts=4)
+    one, _ = register(specs)
+    name, display_name = register(specs, emulated=True, hosts=4)
     assert name == f"{one}-all-hosts"
     assert display_name == "Python 3.12 · my-tpu (all 4 hosts, emulated)"
-    assert [spec.is_default for spec in specs.list()] == [True, False]
+    assert [spec.place.is_default for spec in specs.list()] == [True, False]
     spec = jupyter.get_kernel_spec(name)
     assert spec.metadata["kernel_provisioner"]["config"]["hosts"] == 4
-    options = launch._parser().parse_args(launcher_options(spec.argv))
-    assert launch._start_request(options)["pod"] == {"slices": []}
-    options = launch._parser().parse_args(launcher_options(jupyter.get_kernel_spec(one).argv))
-    assert "pod" not in launch._start_request(options)
-    specs.unregister(**WHERE, environment="default")
+    options = launch._parsed(launcher_options(spec.argv))
+    assert started(options)["pod"] == {"slices": []}
+    options = launch._parsed(launcher_options(jupyter.get_kernel_spec(one).argv))
+    assert "pod" not in started(options)
+    specs.unregister(NAME, "default")
     assert specs.list() == []
 
 
 def test_a_kernel_on_several_slices_has_a_kernelspec_that_goes_with_each_of_its_tpus(specs):
-    register = {**WHERE, **REST, "hosts": 4}
-    pod, _ = specs.register(**register)
-    name, display_name = specs.register(**register, slices=["b", "c"])
+    pod, _ = register(specs, hosts=4)
+    name, display_name = register(specs, hosts=4, slices="b,c")
     assert name == f"{pod}-b-c"
     assert display_name == "Python 3.12 · my-tpu + b + c (3 slices, all 4 hosts)"
-    [spec] = [spec for spec in specs.list() if spec.slices]
+    [spec] = [spec for spec in specs.list() if spec.place.slices]
     kernel_json = json.loads((specs.folder / name / "kernel.json").read_text())
-    options = launch._parser().parse_args(launcher_options(kernel_json["argv"]))
-    assert launch._start_request(options)["pod"] == {"slices": ["b", "c"]}
-    where = {"project": spec.config["project"], "zone": spec.config["zone"]}
-    specs.unregister(**where, tpu="c")
+    options = launch._parsed(launcher_options(kernel_json["argv"]))
+    assert started(options)["pod"] == {"slices": ["b", "c"]}
+    specs.unregister(NodeName(spec.place.project, spec.place.zone, "c"))
     assert [spec.name for spec in specs.list()] == [pod]
 
 
 def test_variables_reach_the_kernel_through_jupyter_and_through_the_launcher(specs, jupyter):
-    name, _ = specs.register(**WHERE, **{**REST, "variables": {"TPU_PROCESS_BOUNDS": "1,1,1"}})
+    name, _ = register(specs, variables={"TPU_PROCESS_BOUNDS": "1,1,1"})
     spec = jupyter.get_kernel_spec(name)
     assert spec.env == {"TPU_PROCESS_BOUNDS": "1,1,1"}
     assert spec.argv[-2:] == ["--variable", "TPU_PROCESS_BOUNDS=1,1,1"]
 
 
 def test_its_command_is_a_complete_launcher_for_clients_without_provisioners(specs, jupyter):
-    name, _ = specs.register(**WHERE, **{**REST, "worker": 3, "emulator": "/state.json"})
+    name, _ = register(specs, worker=3, emulator="/state.json")
     argv = jupyter.get_kernel_spec(name).argv
     # The first word is not Python: jupytext would take the kernel for the local one.
     assert argv[:2] == ["/usr/bin/env", sys.executable]
@@ -151,21 +173,21 @@ def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
         "when_full": "drop",
         "start_timeout": 7.5,
     }
-    rest = {**REST, "variables": {"A": "b=c"}}
+    variables = {"A": "b=c"}
     for told in ({}, chosen):
-        name, _ = specs.register(**WHERE, **rest)
+        name, _ = register(specs, variables=variables)
         file = specs.folder / name / "kernel.json"
         spec = json.loads(file.read_text())
         spec["metadata"]["kernel_provisioner"]["config"].update(told)
         file.write_text(json.dumps(spec))
-        specs.register(**WHERE, **rest)
+        register(specs, variables=variables)
         kernelspec = jupyter.get_kernel_spec(name)
         config = kernelspec.metadata["kernel_provisioner"]["config"]
         assert {option: config[option] for option in told} == told
         provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
-        options = launch._parser().parse_args(launcher_options(kernelspec.argv))
-        assert launch._start_request(options) == provisioner._start_request(kernelspec.env)
-        assert options.start_timeout == provisioner.start_timeout
+        options = launch._parsed(launcher_options(kernelspec.argv))
+        assert started(options) == provisioner._start_request(kernelspec.env)
+        assert options[2].start_timeout == provisioner.start_timeout
 
 
 @pytest.mark.parametrize(
@@ -180,7 +202,7 @@ def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
 def test_the_launcher_says_what_is_wrong_with_an_option(capsys, option, value, why):
     needed = ["-f", "x", "--project", "p", "--zone", "z", "--tpu", "t", "--host-python", "python"]
     with pytest.raises(SystemExit):
-        launch._parser().parse_args([*needed, option, value])
+        launch._parsed([*needed, option, value])
     said = capsys.readouterr().err.splitlines()[-1]
     assert option in said
     assert why in said
@@ -197,38 +219,38 @@ def test_the_launcher_says_what_is_wrong_with_an_option(capsys, option, value, w
     ],
 )
 def test_the_display_name_says_what_is_not_usual(specs, changed, expected):
-    assert specs.register(**WHERE, **{**REST, **changed})[1] == expected
+    assert register(specs, **changed)[1] == expected
 
 
 def test_registering_again_renews_and_leaves_one(specs, jupyter):
-    specs.register(**WHERE, **REST)
-    name, _ = specs.register(**WHERE, **{**REST, "python_version": "3.13.1"})
+    register(specs)
+    name, _ = register(specs, python_version="3.13.1")
     assert [spec.name for spec in specs.list()] == [name]
     assert jupyter.get_kernel_spec(name).display_name == "Python 3.13 · my-tpu"
     assert [path.name for path in specs.folder.parent.iterdir()] == ["kernels"]
 
 
 def test_tpus_of_the_same_name_elsewhere_get_kernelspecs_of_their_own(specs):
-    ours, _ = specs.register(**WHERE, **REST)
-    theirs, _ = specs.register(**{**WHERE, "project": "other"}, **REST)
-    emulated, _ = specs.register(**WHERE, **{**REST, "emulator": "/state.json", "emulated": True})
+    ours, _ = register(specs)
+    theirs, _ = register(specs, project="other")
+    emulated, _ = register(specs, emulator="/state.json", emulated=True)
     assert len({ours, theirs, emulated}) == 3
-    assert specs.register(**{**WHERE, "project": "other"}, **REST)[0] == theirs
+    assert register(specs, project="other")[0] == theirs
 
 
 def test_unregistering_removes_what_was_meant_and_nothing_else(specs):
-    default, _ = specs.register(**WHERE, **REST)
-    torch, _ = specs.register(**WHERE, **{**REST, "environment": "torch"})
-    other, _ = specs.register(**{**WHERE, "tpu": "other"}, **REST)
+    default, _ = register(specs)
+    torch, _ = register(specs, environment="torch")
+    other, _ = register(specs, tpu="other")
     foreign = specs.folder / "python3"
     foreign.mkdir()
     (foreign / "kernel.json").write_text(json.dumps({"argv": [], "display_name": "Python"}))
     (specs.folder / "broken").mkdir()
     (specs.folder / "broken" / "kernel.json").write_text("{")
-    specs.unregister(**WHERE, environment="torch")
+    specs.unregister(NAME, "torch")
     assert [spec.name for spec in specs.list()] == sorted([default, other])
-    specs.unregister(**WHERE)
-    specs.unregister(**WHERE)
+    specs.unregister(NAME)
+    specs.unregister(NAME)
     assert sorted(path.name for path in specs.folder.iterdir()) == sorted(
         [other, "python3", "broken"]
     )
@@ -243,9 +265,9 @@ def test_a_kernels_folder_on_another_file_system_works(tmp_path, jupyter, specs)
             pytest.skip("there is no second file system")
         specs.folder.parent.mkdir()
         specs.folder.symlink_to(elsewhere)
-        name, _ = specs.register(**WHERE, **REST)
+        name, _ = register(specs)
         assert list(jupyter.find_kernel_specs()) == [name]
-        specs.unregister(**WHERE)
+        specs.unregister(NAME)
         assert list(elsewhere.iterdir()) == []
     finally:
         shutil.rmtree(elsewhere)
@@ -253,7 +275,7 @@ def test_a_kernels_folder_on_another_file_system_works(tmp_path, jupyter, specs)
 
 def test_listing_without_a_folder_finds_none(specs):
     assert specs.list() == []
-    specs.unregister(**WHERE)
+    specs.unregister(NAME)
 
 
 @pytest.mark.timeout(20)
@@ -271,33 +293,33 @@ def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "tpu"))
     monkeypatch.setenv("HF_TOKEN", "hf_first")
     pass_on("HF_TOKEN")
-    name, _ = specs.register(**WHERE, **REST)
+    name, _ = register(specs)
     kernelspec = jupyter.get_kernel_spec(name)
     provisioner = TPUProvisioner(kernel_spec=kernelspec)
-    options = launch._parser().parse_args(launcher_options(kernelspec.argv))
+    options = launch._parsed(launcher_options(kernelspec.argv))
     for value in ("hf_first", "hf_renewed"):
         monkeypatch.setenv("HF_TOKEN", value)
-        for request in (provisioner._start_request({}), launch._start_request(options)):
+        for request in (provisioner._start_request({}), started(options)):
             assert request["env"]["HF_TOKEN"] == value
     assert "hf_" not in (specs.folder / name / "kernel.json").read_text()
     # A coding agent, or a TPU that one has created and where it reads all programs' variables.
     assert "HF_TOKEN" not in provisioner._start_request({AGENT_VARIABLE: "1"})["env"]
-    name, _ = specs.register(**WHERE, **REST, of_agent=True)
+    name, _ = register(specs, of_agent=True)
     kernelspec = jupyter.get_kernel_spec(name)
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     provisioner = TPUProvisioner(kernel_spec=kernelspec, **config)
-    options = launch._parser().parse_args(launcher_options(kernelspec.argv))
-    for request in (provisioner._start_request({}), launch._start_request(options)):
+    options = launch._parsed(launcher_options(kernelspec.argv))
+    for request in (provisioner._start_request({}), started(options)):
         assert "HF_TOKEN" not in request["env"]
     pass_on("HF_TOKEN", agents=True)
-    assert launch._start_request(options)["env"]["HF_TOKEN"] == "hf_renewed"
+    assert started(options)["env"]["HF_TOKEN"] == "hf_renewed"
 
 
 def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
     specs, jupyter, monkeypatch, tmp_path, capsys
 ):
     """Before a host is reached: none is there."""
-    name, _ = specs.register(**WHERE, **REST)
+    name, _ = register(specs)
     kernelspec = jupyter.get_kernel_spec(name)
     provisioner = TPUProvisioner(kernel_spec=kernelspec)
     with pytest.raises(TPUError, match="A coding agent may not run a kernel of") as refused:
@@ -309,25 +331,25 @@ def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
 
 
 def test_kernels_of_some_chips_are_kernelspecs_beside_that_of_all(specs, jupyter):
-    whole, _ = specs.register(**WHERE, **REST)
-    name, display_name = specs.register(**WHERE, **REST, chips=[2, 3])
-    one, _ = specs.register(**WHERE, **REST, chips=[0])
+    whole, _ = register(specs)
+    name, display_name = register(specs, chips="2,3")
+    one, _ = register(specs, chips="0")
     assert name == f"{whole}-chip2-3"
     assert display_name == "Python 3.12 · my-tpu · chips 2-3"
-    assert [spec.chips for spec in specs.list()] == [(), (0,), (2, 3)]
-    assert specs.choices(**WHERE, environment="default") == [(0,), (2, 3)]
-    assert specs.choices(**WHERE, environment="torch") == []
+    assert [spec.place.chips for spec in specs.list()] == ["", "0", "2,3"]
+    assert specs.choices(NAME, "default") == [[0], [2, 3]]
+    assert specs.choices(NAME, "torch") == []
 
     kernelspec = jupyter.get_kernel_spec(name)
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     request = TPUProvisioner(kernel_spec=kernelspec, **config)._start_request({})
-    options = launch._parser().parse_args(launcher_options(kernelspec.argv))
-    assert request["chips"] == launch._start_request(options)["chips"] == [2, 3]
+    options = launch._parsed(launcher_options(kernelspec.argv))
+    assert request["chips"] == started(options)["chips"] == [2, 3]
     kernelspec = jupyter.get_kernel_spec(whole)
     config = kernelspec.metadata["kernel_provisioner"]["config"]
     assert TPUProvisioner(kernel_spec=kernelspec, **config)._start_request({})["chips"] == []
 
-    specs.unregister(**WHERE, environment="default", chips=[2, 3])
+    specs.unregister(NAME, "default", [2, 3])
     assert [spec.name for spec in specs.list()] == [whole, one]
-    specs.unregister(**WHERE, environment="default")
+    specs.unregister(NAME, "default")
     assert specs.list() == []

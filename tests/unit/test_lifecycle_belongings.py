@@ -10,15 +10,14 @@ import pytest
 
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.records import (
+from jupyter_tpu.fleet.core.operation_records import (
     Belongings,
-    EnvironmentRecord,
     FolderShare,
     OperationRecord,
     RestoredEnvironment,
-    TunnelRecord,
 )
+from jupyter_tpu.fleet.core.operation_runner import OperationRunner
+from jupyter_tpu.fleet.core.records import EnvironmentRecord, TunnelRecord
 from jupyter_tpu.fleet.core.state_folder import ProcessLease
 from jupyter_tpu.fleet.lifecycle.belongings import TPUBelongings, words
 from jupyter_tpu.fleet.models import (

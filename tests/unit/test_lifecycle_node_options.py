@@ -105,7 +105,6 @@ def test_a_topology_is_asked_for_again_where_the_type_alone_means_another_one(
             "acceleratorConfig": {"type": "V4", "topology": topology},
         }
     )
-    assert node.request is not None
     assert node.request.options.topology == kept
 
 

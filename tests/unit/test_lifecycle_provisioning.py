@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.cloud import NodeState
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.core.records import NodeClaim
+from jupyter_tpu.fleet.core.operation_records import NodeClaim
 from jupyter_tpu.fleet.lifecycle.provisioning import (
     SETTLE,
     NextCall,
@@ -607,3 +607,21 @@ def test_what_waits_at_the_end_of_its_turn_is_taken_back_and_what_has_got_room_s
     assert life.next(103.0) is NextCall.NODE, "it is not asked for again and again"
     life.node_seen(ObservedNode(id="1", state=NodeState.READY, label=ours))
     assert life.next(104.0) == ProvisioningResult("ready")
+
+
+def test_a_refused_repetition_does_not_settle_what_the_first_request_may_still_do() -> None:
+    """Of a slice, whose parts are asked for again: the first request may only be late."""
+    claim = NodeClaim(want="present", since=0.0, label="ours")
+    life = Provisioning(claim, "my-tpu")
+    part = ObservedNode(id="ours", state=NodeState.CREATING, label="ours", unfinished=True)
+    life.sending(1.0)
+    life.create_failed(LOST, 2.0)
+    life.node_seen(part)
+    life.sending(3.0)
+    life.create_failed(TPUError("No.", Reason.PERMISSION), 4.0)
+    life.node_missing()
+    assert life.next(5.0) is NextCall.NODE, "it may still appear"
+    life.node_missing()
+    end = life.next(3.0 + SETTLE)
+    assert isinstance(end, ProvisioningResult)
+    assert end.how == "failed"

@@ -10,7 +10,7 @@ import pytest
 from jupyter_tpu.cloud.attached import attached_name
 from jupyter_tpu.cloud.models import Endpoint, Node, NodeName, NodeState, QueuedTPUs
 from jupyter_tpu.errors import Reason
-from jupyter_tpu.fleet.core.records import OperationRecord
+from jupyter_tpu.fleet.core.operation_records import OperationRecord
 from jupyter_tpu.fleet.core.view import TPUFacts, advice, connection, view_tpu
 from jupyter_tpu.fleet.lifecycle.queued import meaning, view_queued
 from jupyter_tpu.fleet.models import TPU, ConnectionState, Operation, Problem

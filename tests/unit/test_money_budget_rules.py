@@ -10,8 +10,9 @@ from msgspec import structs
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.agents.budgets import ClockWatch
-from jupyter_tpu.fleet.core.records import NodeClaim, OperationRecord, PlanTerms, SpendRecord
-from jupyter_tpu.fleet.models import Budget, Operation
+from jupyter_tpu.fleet.core.operation_records import Creation, NodeClaim, OperationRecord, PlanTerms
+from jupyter_tpu.fleet.core.records import SpendRecord
+from jupyter_tpu.fleet.models import Budget, CreateTPU, Operation
 from jupyter_tpu.fleet.money import budget_rules as rules
 
 NOON = 1_800_000_000.0 // 86_400 * 86_400 + 43_200
@@ -220,7 +221,8 @@ def test_what_could_not_be_created_no_longer_counts() -> None:
     def record(state: str, label: str) -> OperationRecord:
         operation = Operation(id="0abc", kind="hunt", state=state)  # type: ignore[arg-type]
         claim = NodeClaim(want="present", since=0, label=label)
-        return OperationRecord(operation=operation, project="p", owner="", claim=claim)
+        creation = Creation(request=CreateTPU(name="a", type="v4-8"), claim=claim)
+        return OperationRecord(operation=operation, project="p", owner="", content=creation)
 
     failed = line("0abc")
     assert rules.is_unmade(failed, [record("failed", "0abc")])

@@ -15,6 +15,7 @@ from test_money_interleavings import NAMES, Server, World, use_clock
 
 from jupyter_tpu.cloud import Node, NodeState
 from jupyter_tpu.errors import Reason
+from jupyter_tpu.fleet.core.operation_records import HuntRecord
 from jupyter_tpu.fleet.models import (
     CreateTPU,
     DeleteTPU,
@@ -286,7 +287,8 @@ def test_a_clock_that_is_set_changes_no_pause_of_a_hunt(
     world.google.fates["create"] = ["no capacity"]
     run(world, server.hunts.start(StartHunt(tpu=TPU)))
     world.loop.pass_time(35.0)
-    (hunt,) = [record.hunt for record in world.records() if record.hunt is not None]
+    contents = [record.content for record in world.records()]
+    (hunt,) = [content for content in contents if isinstance(content, HuntRecord)]
     assert hunt.candidates[0].retry_at > world.time(), "it waits"
     world.clock_set = seconds
     world.loop.pass_time(5.0)

@@ -33,8 +33,14 @@ from jupyter_tpu.fleet.core import operation_runner, state_folder
 from jupyter_tpu.fleet.core.database import Database
 from jupyter_tpu.fleet.core.known_operations import OperationProgress
 from jupyter_tpu.fleet.core.observer import ObservedState, Observer
+from jupyter_tpu.fleet.core.operation_records import (
+    Deletion,
+    GuardSetting,
+    HuntRecord,
+    OperationRecord,
+    TPUConnection,
+)
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
-from jupyter_tpu.fleet.core.records import OperationRecord
 from jupyter_tpu.fleet.core.state_folder import Locks, ProcessLease
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.hunts import planner
@@ -167,6 +173,7 @@ class Server:
             EnvironmentDefaults(),
         )
         work: Any = SimpleNamespace(require_confirmation=nothing, shut_down_kernels=nothing)
+        jobs: Any = SimpleNamespace(take_over=lambda _: None, await_successor=lambda _: None)
         owners = TPUOwners()
         self.power = PowerService(core, work, grants, owners, GuardStops(core))
         self.operations = OperationService(core, grants)
@@ -174,7 +181,7 @@ class Server:
             with_parts(idle, shared=SimpleNamespace(reload=self._reload)),
             self.create,
             grants,
-            PreemptedTPUs(idle, self.power),
+            PreemptedTPUs(idle, self.power, jobs),
             SimpleNamespace(restore=nothing),  # type: ignore[arg-type]  # no TPU is replaced here
         )
         self.queued = QueuedService(core, self.create, owners)
@@ -200,8 +207,9 @@ class Server:
     def connect(
         self, name: NodeName, request: ConnectTPU, node_id: str, job: str, _: object
     ) -> Operation:
-        record = self.runner.new_record("connect", name, connect=request, node_id=node_id, job=job)
-        self.world.connects.append(record)
+        connection = TPUConnection(request=request, node_id=node_id, job=job)
+        record = self.runner.new_record("connect", name, connection)
+        self.world.connects.append(connection)
         self.runner.save_soon(record)
         return self.runner.resume(record, self._connecting)
 
@@ -293,7 +301,7 @@ class World:
         self.failures: list[AssertionError] = []
         self.cancelled: set[str] = set()  # creations whose cancelling was accepted in time
         self.given_up: set[str] = set()  # operations whose deletion somebody gave up
-        self.connects: list[OperationRecord] = []
+        self.connects: list[TPUConnection] = []
         self.guarded: set[str] = set()  # ids of nodes
 
     def time(self) -> float:
@@ -328,15 +336,16 @@ class World:
         """That an operation which has just ended says what is so."""
         operation, claim = record.operation, record.claim
         if operation.kind == "guard":
-            there = self.node(record.node_id) is not None
-            assert not there or record.node_id in self.guarded, "its guard was lost"
+            id = record.of(GuardSetting).node_id
+            assert self.node(id) is None or id in self.guarded, "its guard was lost"
         if operation.kind in ("connect", "guard") or operation.id in self.judged:
             return
         self.judged.add(operation.id)
         recently = self.loop.now - self.google.others_acted.get(record.name, 0.0) < 1.0
-        if record.hunt is not None and operation.state != "done":
+        hunt = record.content if isinstance(record.content, HuntRecord) else None
+        if hunt is not None and operation.state != "done":
             said = operation.problem.message if operation.problem else ""
-            for number in range(1, record.hunt.attempted + 1):
+            for number in range(1, hunt.attempted + 1):
                 label = f"{operation.id}-{number}"
                 node = self.google.of(label)
                 assert not self.google.may_come(label), "an attempt may still make a TPU"
@@ -356,13 +365,15 @@ class World:
                 deleted = claim.want == "present" and claim.node_id in self.google.deletions
                 assert recently or ready or deleted
                 assert operation.id not in self.cancelled
-                assert record.create is not None
-                asked = record.create.connect is not None
+                assert record.creation is not None
+                asked = record.creation.request.connect is not None
                 follow = [connect for connect in self.connects if connect.node_id == claim.node_id]
                 assert len(follow) == asked, "the connect that was asked for follows, once"
-                if record.create.guard is not None:
-                    guards = [r for r in self.records() if r.node_id == claim.node_id and r.guard]
-                    assert guards, "nothing sets its guard"
+                if record.creation.request.guard is not None:
+                    contents = [r.content for r in self.records()]
+                    guards = [c for c in contents if isinstance(c, GuardSetting)]
+                    set_on = [guard.node_id for guard in guards]
+                    assert claim.node_id in set_on, "nothing sets its guard"
             else:
                 assert not self.google.may_come(claim.label), "it may still appear"
                 said = operation.problem.message if operation.problem else ""
@@ -371,7 +382,8 @@ class World:
                 self._judge_kept(record)
         elif operation.state == "done":
             assert self.node(claim.node_id) is None, "deleted, and it is there"
-            origin = record.origin.created if record.origin is not None else ""
+            deletion = record.content if isinstance(record.content, Deletion) else None
+            origin = deletion.origin.created if deletion and deletion.origin else ""
             left = [queued.created for queued in self.google.queued.values()]
             assert not origin or origin not in left, "deleted, and its queued resource is there"
         else:
@@ -411,7 +423,8 @@ class World:
             assert label is None or _id(label) in records, "a node that nobody knows of"
         for label, _ in self.google.late:
             assert not label or _id(label) in records or label.startswith("delete ")
-        running = [r for r in records.values() if r.hunt and r.operation.state == "running"]
+        hunts = [r for r in records.values() if isinstance(r.content, HuntRecord)]
+        running = [r for r in hunts if r.operation.state == "running"]
         hunted = [r.name.node for r in running]
         assert len(hunted) == len(set(hunted)), "two hunts for one name"
         deletions = [r.claim for r in records.values() if r.operation.kind == "delete"]

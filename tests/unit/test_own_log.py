@@ -12,6 +12,7 @@ import pytest
 
 from jupyter_tpu import own_log
 from jupyter_tpu.commands.bug_report import NameCleaner
+from jupyter_tpu.errors import TPUError
 
 PROCESSES, LINES = 4, 1500
 
@@ -122,6 +123,9 @@ def test_a_log_that_cant_be_written_disturbs_nothing(own_data: Path) -> None:
     (own_data / "log").write_text("no folder")
     own_log.happened("up")
     own_log.flush()
+    with pytest.raises(TPUError, match="There is no log"):
+        own_log.read()
+    assert (own_data / "log").read_text() == "no folder"
 
 
 def test_a_link_in_the_place_of_the_file_is_not_followed(own_data: Path) -> None:

@@ -16,6 +16,7 @@ from jupyter_tpu.errors import Reason
 from jupyter_tpu.files.sync import HostOutcome, remote
 from jupyter_tpu.files.sync.ignore import ProjectRules
 from jupyter_tpu.on_host.files.tree import is_inside, is_safe
+from jupyter_tpu.on_host.packing import PACKAGE
 
 pytestmark = pytest.mark.asyncio
 
@@ -35,7 +36,7 @@ def syncs(tmp_path: Path) -> Syncs:
 def lie(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """The host's program is another one: *code* changes the module ``project`` before it runs."""
 
-    imports = "from jupyter_tpu.on_host.files import changes, project"
+    imports = f"from {PACKAGE}.files import changes, project"
 
     def lying(main: str) -> bytes:
         sources = json.loads(zlib.decompress(real(main).partition(b"\n")[2]))

@@ -37,13 +37,18 @@ def find_project(notebook_folder: Path) -> ProjectLocation:
     above = [home, *home.parents]
     candidates = [path for path in (start, *start.parents) if path not in above]
     if not candidates:
-        raise InvalidInput(f"{start} is your home folder, or a folder above it.", _HINT)
+        raise too_high(start, _HINT)
     marked = (
         candidate
         for candidate in candidates
         if any((candidate / name).exists() for name in MARKERS)
     )
     return project_at(next(marked, start), start, home)
+
+
+def too_high(start: Path, hint: str, field: str = "") -> InvalidInput:
+    """The error for a folder that has more than projects."""
+    return InvalidInput(f"{start} is your home folder, or a folder above it.", hint, field=field)
 
 
 def _scheduled_jobs() -> Path:

@@ -15,19 +15,20 @@ from msgspec import NODEFAULT, Struct, structs
 
 from ...cloud import NodeName
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.agent_files import check_folder, open_destination, open_path
 from ..core.core import Core
-from ..files.agent_files import check_folder, open_destination, open_path
 from ..models import AGENT, ConnectTPU, CopyFiles, PlanTPU, SyncProject
 from ..money.ledger import Ledger
 from .plans import PlanService
 
 #: Without a further condition. None of them costs money, ends anything, or changes a limit.
 _FREE = """
-    status catalog tpus tpu quote hunts.list hunts.get hunts.quote usage.show grants.list
-    prices.list budgets.show plans.make plans.get plans.carry_out operations.list operations.get
-    environments.list environments.list_packages kernels.list chips.list metrics.get metrics.list
-    guards.get jobs.list jobs.all jobs.get runs.list runs.get doctor.preflight queued.list
-    queued.get tunnels.list tunnels.all shares.list tokens.list logs.show
+    status catalog tpus tpu consequences quote hunts.list hunts.get hunts.quote usage.show
+    grants.list prices.list budgets.show plans.make plans.get plans.carry_out operations.list
+    operations.get environments.list environments.list_packages kernels.list chips.list
+    metrics.get metrics.list guards.get jobs.list jobs.all jobs.get runs.list runs.get
+    doctor.preflight queued.list queued.get tunnels.list tunnels.all shares.list tokens.list
+    logs.show
 """
 FREE = frozenset(_FREE.split())
 #: Only on a TPU that an agent has created.

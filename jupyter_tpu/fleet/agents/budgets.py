@@ -12,9 +12,9 @@ from msgspec import structs
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.agent_files import check_folder
 from ..core.core import Core
 from ..core.records import SpendRecord
-from ..files.agent_files import check_folder
 from ..jobs.guard import Guards
 from ..lifecycle.power import PowerService
 from ..models import AGENT, TPU, AllowAgents, Budget, BudgetOverview, SetGuard

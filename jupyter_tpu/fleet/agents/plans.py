@@ -12,7 +12,8 @@ from msgspec import structs
 from ... import catalog
 from ...errors import InvalidInput, Reason, TPUError, duration
 from ..core.core import Core
-from ..core.records import PlanTerms, Snapshot, SpendRecord
+from ..core.operation_records import PlanTerms
+from ..core.records import Snapshot, SpendRecord
 from ..hunts.service import HuntService
 from ..lifecycle.create import CreateService
 from ..models import (

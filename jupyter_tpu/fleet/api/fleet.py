@@ -194,6 +194,9 @@ class FleetAPI(Protocol):
         Raises NOT_YOURS for another person's, unless *options* have its name.
         """
 
+    async def consequences(self, ref: str, query: models.ConsequencesQuery) -> models.Consequences:
+        """What stopping, deleting … a TPU would end and take away. It changes nothing."""
+
     async def report_fault(
         self, ref: str, request: models.ReportFault | None = None
     ) -> models.Operation:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
 
 from ...cloud import Cloud, NodeName, is_emulated
 from ...environment import single_host_variables
 from ...errors import Reason, TPUError
+from ...kernel_place import KernelPlace
 from ...links import HostName, Link, Links, LinkState
 from ...on_host.agent.protocol.declarations import Answer, Request
 from ...subscribers import Subscribers
@@ -199,7 +199,7 @@ class ConnectedTPUs:
         """Writes (or repairs) the kernelspecs of a ready environment."""
         environment = record.environment
         environment.kernelspec, environment.display_name = self._write(name, record, (), stopped)
-        for chips in self._kernelspecs.choices(**_where(name), environment=environment.name):
+        for chips in self._kernelspecs.choices(name, environment.name):
             self._write(name, record, chips, stopped)
         if record.hosts > 1:
             environment.pod_kernelspec, environment.pod_display_name = self._write(
@@ -235,25 +235,29 @@ class ConnectedTPUs:
         hosts: int = 0,
         slices: Sequence[str] = (),
     ) -> tuple[str, str]:
-        return self._kernelspecs.register(
-            **_where(name),
-            worker=0,
+        place = KernelPlace(
+            project=name.project,
+            zone=name.zone,
+            tpu=name.node,
             environment=record.environment.name,
-            python_version=record.environment.python,
             host_python=record.host_python,
             emulator=self._cloud.target.emulator,
+            chips=",".join(map(str, chips)),
+            hosts=hosts,
+            slices=",".join(slices),
+            of_agent=self.is_of_agent(name),
+        )
+        return self._kernelspecs.register(
+            place,
+            python_version=record.environment.python,
             emulated=is_emulated(self._cloud, name),
             variables={} if hosts else single_host_variables(record.hosts),
-            chips=chips,
-            hosts=hosts,
-            slices=slices,
             stopped=stopped,
-            of_agent=self.is_of_agent(name),
         )
 
     def chips(self, name: NodeName, environment: str) -> list[list[int]]:
         """The groups of chips that have kernelspecs of their own."""
-        choices = self._kernelspecs.choices(**_where(name), environment=environment)
+        choices = self._kernelspecs.choices(name, environment)
         return [list(chips) for chips in choices]
 
     def split(
@@ -264,9 +268,9 @@ class ConnectedTPUs:
         """
         requested = set(map(tuple, groups))
         environment = record.environment.name
-        for chips in self._kernelspecs.choices(**_where(name), environment=environment):
+        for chips in self._kernelspecs.choices(name, environment):
             if tuple(chips) not in requested:
-                self._kernelspecs.unregister(**_where(name), environment=environment, chips=chips)
+                self._kernelspecs.unregister(name, environment, chips)
         return [self.register_chips(name, record, chips) for chips in groups]
 
     def disconnect(self, name: NodeName) -> None:
@@ -281,7 +285,7 @@ class ConnectedTPUs:
 
     def remove_environment(self, name: NodeName, environment: str) -> None:
         """It is gone from the hosts. Without any, the TPU is not connected."""
-        self._kernelspecs.unregister(**_where(name), environment=environment)
+        self._kernelspecs.unregister(name, environment)
         self._registered.pop((name, environment), None)
         self._desired.remove_environment(name, environment)
         if not self._desired.environments(name) and name in self._desired.connected:
@@ -296,13 +300,8 @@ class ConnectedTPUs:
             end(name)
 
     def _unregister(self, name: NodeName) -> None:
-        self._kernelspecs.unregister(**_where(name))
+        self._kernelspecs.unregister(name)
         for env, record in self._desired.environments(name).items():
             record.environment.kernelspec = record.environment.display_name = ""
             record.environment.pod_kernelspec = record.environment.pod_display_name = ""
             self._registered.pop((name, env), None)
-
-
-def _where(name: NodeName) -> dict[str, Any]:
-    """It, as arguments of a `KernelSpecRegistry`."""
-    return {"project": name.project, "zone": name.zone, "tpu": name.node}

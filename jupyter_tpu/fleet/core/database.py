@@ -24,12 +24,12 @@ import msgspec
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..models import Budget, Grant, Plan, PriceList
+from .operation_records import OperationRecord, read_operation
 from .records import (
     AgentTPURecord,
     EnvironmentRecord,
     GuardRecord,
     JobRecord,
-    OperationRecord,
     RunRecord,
     Snapshot,
     SpendRecord,
@@ -60,8 +60,12 @@ _R = TypeVar("_R", bound=msgspec.Struct)
 
 def _read(record: bytes, kind: type[_R]) -> _R | None:
     """None for a row that this version can't read, so that the other rows can still be used."""
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(kind).decode
+    if kind is OperationRecord:
+        decode = read_operation
     try:
-        return msgspec.json.decode(record, type=kind)
+        read: _R = decode(record)
+        return read
     except msgspec.DecodeError as error:
         log.warning("Ignored an invalid %s: %s", kind.__name__, error)
         return None

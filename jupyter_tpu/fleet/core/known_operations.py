@@ -16,7 +16,13 @@ from ...progress import StepPlan
 from ..models import CreateTPU, Operation, Problem, Step
 from ..models.core import known_type, timestamp
 from ..models.operation_kinds import KINDS
-from .records import OperationRecord, OperationRequest
+from .operation_records import (
+    Creation,
+    HuntRecord,
+    OperationRecord,
+    OperationRequest,
+    QueuedCreation,
+)
 
 LOG_LINES = 1000
 
@@ -224,8 +230,9 @@ def demands_of(records: Iterable[OperationRecord]) -> dict[NodeName, Demand]:
 
 def wanted_by(record: OperationRecord) -> CreateTPU | None:
     """What an operation creates, or asks Google's queue for."""
-    queued = record.queue.tpu if record.queue is not None else None
-    return record.create or (queued if record.operation.kind == "queue" else None)
+    if isinstance(record.content, QueuedCreation):
+        return record.content.request.tpu
+    return record.creation.request if record.creation is not None else None
 
 
 def demand_of(name: NodeName, request: CreateTPU) -> Demand:
@@ -305,9 +312,9 @@ class KnownOperations:
         return [
             record
             for record in self._everywhere()
-            if record.hunt is not None
-            and record.hunt.awaited is not None
-            and record.hunt.awaited.node_id == node_id
+            if isinstance(record.content, HuntRecord)
+            and record.content.awaited is not None
+            and record.content.awaited.node_id == node_id
         ]
 
     def demands(self) -> dict[NodeName, Demand]:
@@ -388,7 +395,7 @@ def _is_quick(operation: Operation) -> bool:
 
 def _waits_in_queue(record: OperationRecord) -> bool:
     """Whether it creates a TPU that may come after days."""
-    return record.operation.kind == "create" and record.queue is not None
+    return isinstance(record.content, Creation) and record.content.queue is not None
 
 
 def _newest_first(items: Iterable[T], time: Callable[[T], str]) -> list[T]:

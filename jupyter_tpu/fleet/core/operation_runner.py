@@ -29,7 +29,7 @@ from .known_operations import (
     cancelled,
     note_transition,
 )
-from .records import OperationRecord, OperationRequest
+from .operation_records import OperationContent, OperationRecord, OperationRequest
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +134,9 @@ class OperationRunner:
             self._carry_out_requests()
         return running
 
-    def new_record(self, kind: Any, name: NodeName, **fields: Any) -> OperationRecord:
+    def new_record(
+        self, kind: Any, name: NodeName, content: OperationContent | None = None
+    ) -> OperationRecord:
         """A record of this process that nothing runs and no one knows yet."""
         operation = Operation(
             id=uuid.uuid4().hex[:12],
@@ -145,7 +147,7 @@ class OperationRunner:
             cancellable=KINDS[kind].cancellable,
         )
         return OperationRecord(
-            operation=operation, project=name.project, owner=self._lease.id, **fields
+            operation=operation, project=name.project, owner=self._lease.id, content=content
         )
 
     async def cancel(self, id: str, patience: float = 2.0) -> Operation:
@@ -384,12 +386,7 @@ class OperationRunner:
         if left is not None:
             self.mark_interrupted(left)
 
-    def register_resume(
-        self,
-        kind: str,
-        resume: Resume,
-        can: Can = lambda _: True,
-    ) -> None:
+    def register_resume(self, kind: str, resume: Resume, can: Can = lambda _: True) -> None:
         """Operations of this *kind* whose processes have ended are continued by *resume* where they
         *can* be; those of other kinds are interrupted.
         """

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ...errors import Reason, TPUError
 
-_VERSION = 9
+#: 10: operations have the fields of their kind only (see `read_operation`).
+_VERSION = 10
 _SCHEMA = """
 CREATE TABLE connected (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, node_id TEXT,

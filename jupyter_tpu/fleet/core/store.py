@@ -34,13 +34,12 @@ from .database import (
     pruning,
     saving_operation,
 )
+from .operation_records import OperationRecord, OperationRequest
 from .records import (
     AgentTPURecord,
     EnvironmentRecord,
     GuardRecord,
     JobRecord,
-    OperationRecord,
-    OperationRequest,
     RunRecord,
     Snapshot,
     SpendRecord,

@@ -69,7 +69,7 @@ class KnownTPUs:
         being_created = {
             name
             for name, records in self._operations.running_by_tpu().items()
-            if any(record.create is not None for record in records)
+            if any(record.creation is not None for record in records)
         }
         desired = {name for names in self._desires for name in names()}
         unseen = {name for name in desired if not self._observed.complete(name)}

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from msgspec import Struct, field
 
 from ...catalog import AcceleratorType
-from ...cloud import Maintenance, Node, NodeName, NodeSpec, NodeState, is_attached
+from ...cloud import Maintenance, Node, NodeName, NodeState, is_attached
 from ...errors import Reason
 from ...links import Link, LinkState
 from ...retired import INSTEAD, tpu_node_error
@@ -23,7 +23,7 @@ from ..models.files import MirroredProject, SharedFolders
 from ..models.guard import Guard, GuardStop
 from ..models.money import billing_words, running_cost
 from ..models.operation_kinds import KINDS
-from .records import OperationRecord
+from .operation_records import OperationRecord
 
 _WAIT = "Google is working on it. Wait."
 _ANOTHER = "Delete it, and create another one."
@@ -141,25 +141,24 @@ class TPUFacts(Struct, kw_only=True):
 
 def node_to_create(name: NodeName, operations: Sequence[OperationRecord]) -> Node:
     """A TPU that Google has not described, as one of *operations* asks for it."""
-    operation = next((r.create for r in operations if r.create is not None), None)
-    if operation is None:
+    request = next((r.creation.request for r in operations if r.creation is not None), None)
+    if request is None:
         return Node(name=name, id="", type="", state=NodeState.UNKNOWN)
     return Node(
         name=name,
         id="",
-        type=operation.type,
+        type=request.type,
         state=NodeState.CREATING,
-        tier=operation.tier,
-        run_for=operation.run_for,
-        version=operation.version or "",
-        api=operation.api or "tpu",
+        tier=request.tier,
+        run_for=request.run_for,
+        version=request.version or "",
+        api=request.api or "tpu",
     )
 
 
 def view_tpu(facts: TPUFacts) -> TPU:
     name, node, links, cost = facts.name, facts.node, facts.links, facts.cost
     accelerator = known_type(node.type)
-    spec = node.request or NodeSpec(type=node.type, version=node.version)
     running = [record.operation for record in facts.operations]
     working = any(not KINDS[operation.kind].patient for operation in running)
     states = {environment.state for environment in facts.environments}
@@ -219,9 +218,9 @@ def view_tpu(facts: TPUFacts) -> TPU:
         planned_by=facts.planned_by,
         queued=node.queued,
         api=node.api,
-        network=spec.network or "",
-        subnetwork=spec.subnetwork or "",
-        options=spec.options,
+        network=node.request.network or "",
+        subnetwork=node.request.subnetwork or "",
+        options=node.request.options,
         details=node.details,
     )
 

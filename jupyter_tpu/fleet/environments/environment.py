@@ -33,11 +33,7 @@ LINKS = StepPlan("links", "Connect to the hosts", 8)
 def steps(request: ConnectTPU) -> list[StepPlan]:
     """The steps of `create_environment`."""
     existing = request.python_path is not None
-    own = (
-        environment.existing_pythons.STEPS
-        if existing
-        else environment.plan(environment_spec(request))
-    )
+    own = environment.existing_pythons.STEPS if existing else environment.plan(request)
     return [StepPlan("key", "SSH key", 1), LINKS, *own]
 
 
@@ -75,8 +71,7 @@ async def create_environment(
                 install_ipykernel=request.install_ipykernel,
             )
         else:
-            spec = environment_spec(request)
-            created = await environment.create(links, spec, expected, progress)
+            created = await environment.create(links, request, expected, progress)
     except TPUError as error:
         if error.reason is Reason.CPU_FALLBACK:
             error.hint += f" To check all hosts: jupyter tpu doctor {name.node}"
@@ -90,27 +85,13 @@ async def create_environment(
         jax=created.jax,
         path=created.path,
         python_path=created.python_path,
-        packages=created.requested.packages,
-        requirements=request.requirements or "",
-        setup=request.setup,
+        **request.content | {"packages": created.requested.packages},
         versions=HostVersions(time=timestamp()) if created.lock and len(links) > 1 else None,
         devices=created.devices,
         platform=created.platform,
         problem=None if created.warning is None else Problem.of(created.warning),
     )
     return ready, created
-
-
-def environment_spec(request: ConnectTPU) -> environment.EnvironmentSpec:
-    """What is created on the hosts, if they have no Python that is to be used."""
-    return environment.EnvironmentSpec(
-        name=request.environment,
-        python=request.python,
-        packages=tuple(request.packages),
-        requirements=request.requirements or "",
-        lock=request.lock or "",
-        setup=request.setup,
-    )
 
 
 async def wait_until_up(link: Link) -> None:
@@ -189,10 +170,8 @@ def locked_request(request: ConnectTPU, lock: EnvironmentLock) -> ConnectTPU:
     return msgspec.structs.replace(
         request,
         python=".".join(lock.python.split(".")[:2]),
-        packages=lock.packages,
-        requirements=lock.requirements or None,
-        setup=lock.setup,
         lock=lock.text,
+        **lock.content,
     )
 
 
@@ -201,9 +180,7 @@ def lock_of(node: Node, of: Environment, text: str, *, emulated: bool) -> Enviro
     return EnvironmentLock(
         environment=of.name,
         text=text,
-        packages=of.packages,
-        requirements=of.requirements,
-        setup=of.setup,
+        **of.content,
         python=of.python,
         tpu=node.name.node,
         type=node.type,
@@ -254,9 +231,7 @@ def unfinished_record(
             state="failed" if problem else "making",
             problem=problem,
             python_path=request.python_path or "",
-            packages=list(request.packages),
-            requirements=request.requirements or "",
-            setup=request.setup,
+            **request.content,
             asked=request if problem else None,
         )
     kept = before.request if error and before is not None else request

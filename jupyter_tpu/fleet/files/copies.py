@@ -9,6 +9,7 @@ import msgspec
 
 from ...cloud import Node
 from ...errors import InvalidInput
+from ...files.copy.copying import FilesExist
 from ...progress import StepPlan
 from ...wording import size_text
 from ..core.core import Core
@@ -16,8 +17,7 @@ from ..core.host_numbers import host_numbers
 from ..core.known_operations import OperationProgress
 from ..models import CopyFiles, CopyResult, HostCopy, Operation
 from ..models.core import validated
-from .copying import FilesExist, failure_of, summary
-from .spreading import copy_files
+from .copy_requests import copy_files, failure_of, summary
 
 _COPY = StepPlan("copy", "Copy the files", 3, all_hosts=False)
 _SPREAD = StepPlan("spread", "Send them on from host to host", 1)

@@ -30,6 +30,7 @@ from ..core.checks import another_node
 from ..core.connections import HostConnections
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
+from ..core.operation_records import WatchedFolder
 from ..models import (
     HostSync,
     MirroredProject,
@@ -186,12 +187,17 @@ class SyncService:
 
     def watched(self, node: Node) -> _Watched:
         """What is asked for by the operations that watch a folder for a TPU."""
-        records = self._runner.known.on(node.name)
-        return [record.sync for record in records if record.sync and record.node_id == node.id]
+        contents = [record.content for record in self._runner.known.on(node.name)]
+        return [
+            content.request
+            for content in contents
+            if isinstance(content, WatchedFolder) and content.node_id == node.id
+        ]
 
     def _end_watches(self, name: NodeName) -> None:
         for running in self._runner.known.running.values():
-            if running.name == name and running.record.sync and running.task is not None:
+            watches = isinstance(running.record.content, WatchedFolder)
+            if running.name == name and watches and running.task is not None:
                 running.task.cancel()
 
     async def start(self, ref: str, request: SyncProject) -> Operation:
@@ -228,8 +234,8 @@ class SyncService:
             if failure is not None:
                 raise failure
 
-        watched = request if request.watch else None
-        record = self._runner.new_record("sync", node.name, node_id=node.id, sync=watched)
+        watched = WatchedFolder(request=request, node_id=node.id) if request.watch else None
+        record = self._runner.new_record("sync", node.name, watched)
         return await self._runner.start(record, work)
 
     async def _round(

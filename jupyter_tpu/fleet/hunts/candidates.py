@@ -13,7 +13,7 @@ from ...catalog import API
 from ...cloud import NodeName, Tier
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.checks import check_run_for
-from ..core.records import Candidate, HuntRecord
+from ..core.operation_records import Candidate, HuntRecord
 from ..models import CreateTPU, Problem, StartHunt
 from ..models.core import future_seconds, known_type
 from .planner import Exhausted, next_step

@@ -36,7 +36,7 @@ from msgspec import Struct
 
 from ...backoff import Backoff
 from ...errors import Reason, TPUError
-from ..core.records import Candidate, HuntRecord
+from ..core.operation_records import Candidate, HuntRecord
 from ..models import Problem
 from ..models.core import known_type, timestamp
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec import structs
@@ -19,13 +20,22 @@ from ...environment import own_script
 from ...errors import Reason, TPUError, error_for
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
-from ..core.records import AwaitedTPU, Belongings, OperationRecord
+from ..core.operation_records import AwaitedTPU, Belongings, Deletion, HuntRecord, OperationRecord
 from ..jobs.guard import Guards
 from ..jobs.jobs import JobService
 from ..lifecycle.belongings import RunningWork, TPUBelongings
 from ..lifecycle.node_options import STARTUP_SCRIPT
 from ..lifecycle.power import PowerService
-from ..models import ConnectTPU, CreateTPU, DeleteTPU, Guard, ReplaceTPU, SetGuard, StartHunt
+from ..models import (
+    ConnectTPU,
+    Consequences,
+    CreateTPU,
+    DeleteTPU,
+    Guard,
+    ReplaceTPU,
+    SetGuard,
+    StartHunt,
+)
 from ..models.core import seconds_of
 from ..money.owners import ONCE
 
@@ -61,14 +71,16 @@ class PreemptedTPUs:
         return AwaitedTPU(zone=nodes[0].name.zone, node_id=nodes[0].id)
 
     async def wait(
-        self, record: OperationRecord, progress: OperationProgress, stopped: asyncio.Event
+        self,
+        record: OperationRecord,
+        hunt: HuntRecord,
+        awaited: AwaitedTPU,
+        progress: OperationProgress,
+        stopped: asyncio.Event,
     ) -> bool:
         """Waits until its TPU was preempted, and deletes it. False: someone else has deleted it,
         or *stopped* is set.
         """
-        assert record.hunt is not None
-        awaited = record.hunt.awaited
-        assert awaited is not None
         name = structs.replace(record.name, zone=awaited.zone)
         while not stopped.is_set():
             try:
@@ -88,7 +100,7 @@ class PreemptedTPUs:
                     )
                     return False
                 if node.state.gone or awaited.replace:
-                    await self._remove(record, awaited, node, progress)
+                    await self._remove(record, hunt, awaited, node, progress)
                     continue
                 progress.block(None)
                 message = f"Waiting until Google preempts {name.node}"
@@ -102,7 +114,7 @@ class PreemptedTPUs:
     def _is_deleted_by_others(self, name: NodeName) -> bool:
         """Whether a user, or a guard, has its deletion running in some process."""
         return any(
-            record.operation.kind == "delete" and not record.for_hunt
+            isinstance(record.content, Deletion) and not record.content.for_hunt
             for record in self._runner.known.on(name)
         )
 
@@ -118,13 +130,17 @@ class PreemptedTPUs:
             raise
 
     async def _remove(
-        self, record: OperationRecord, awaited: AwaitedTPU, node: Node, progress: OperationProgress
+        self,
+        record: OperationRecord,
+        hunt: HuntRecord,
+        awaited: AwaitedTPU,
+        node: Node,
+        progress: OperationProgress,
     ) -> None:
         """Deletes what is left, after it is written down that it was preempted: a TPU that its
         user deletes is not hunted for again.
         """
-        hunt, name = record.hunt, node.name
-        assert hunt is not None
+        name = node.name
         if not awaited.taken:
             if not awaited.replace:
                 progress.log(f"Google ended {name.node} ({node.state})")
@@ -206,6 +222,11 @@ class ReplacedTPUs:
             )
         return node
 
+    async def consequences(self, node: Node, known: KnownGuard) -> Consequences:
+        """What it ends, and what does not come back."""
+        consequences = await self._work.consequences("replace", node.name)
+        return structs.replace(consequences, lost=[*consequences.lost, *_not_restored(node, known)])
+
     async def require_confirmation(self, node: Node, options: ReplaceTPU) -> None:
         await self._work.require_confirmation(
             node.name,
@@ -227,7 +248,6 @@ class ReplacedTPUs:
     def request(self, node: Node, known: KnownGuard, belongings: Belongings) -> CreateTPU:
         """*node* as a TPU to create, with its guard and its first environment."""
         spec, first = node.request, next(iter(belongings.environments), None)
-        assert spec is not None  # it is not attached
         compute = spec.api == "compute"
         return CreateTPU(
             name=node.name.node.partition("@")[0],
@@ -254,21 +274,18 @@ class ReplacedTPUs:
             guard=_guard(known.guard),
         )
 
-    def lost(self, node: Node, known: KnownGuard) -> list[str]:
-        """What does not come back, in sentences."""
-        guard = known.guard
-        losses = ["All files on the disks of its hosts are lost. A synced project is copied again."]
-        if node.api == "compute" and not node.version:
-            losses.append("Google does not say which image it has: it gets the usual one.")
-        if known.problem:
-            losses.append(
-                f"Whether it has a guard is not known: {known.problem} The new one has none."
-            )
-        if guard is not None and _guard(guard) is None:
-            losses.append("Its guard is not set again: its end time has passed.")
-        elif guard is not None and guard.max_cost is not None:
-            losses.append("The cost limit of its guard counts from zero again.")
-        return losses
+
+def _not_restored(node: Node, known: KnownGuard) -> Iterator[str]:
+    """What the new TPU does not have as the old one had it, in sentences."""
+    guard = known.guard
+    if node.api == "compute" and not node.version:
+        yield "Google does not say which image it has: it gets the usual one."
+    if known.problem:
+        yield f"Whether it has a guard is not known: {known.problem} The new one has none."
+    if guard is not None and _guard(guard) is None:
+        yield "Its guard is not set again: its end time has passed."
+    elif guard is not None and guard.max_cost is not None:
+        yield "The cost limit of its guard counts from zero again."
 
 
 def shown(request: CreateTPU) -> CreateTPU:

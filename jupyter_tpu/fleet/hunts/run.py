@@ -16,20 +16,21 @@ from ...errors import Reason, TPUError
 from ...own_log import happened
 from ...wording import first_sentence
 from ..core.known_operations import OperationCancelled, OperationProgress
-from ..core.operation_runner import OperationRunner
-from ..core.records import (
+from ..core.operation_records import (
     AwaitedTPU,
     Belongings,
     Candidate,
+    Creation,
     HuntRecord,
     NodeClaim,
     OperationRecord,
     OperationRequest,
 )
+from ..core.operation_runner import OperationRunner
 from ..lifecycle.create import CreateService
 from ..lifecycle.provisioner import NodeProvisioner
 from ..lifecycle.provisioning import ProvisioningResult
-from ..models import HuntAttempt, Problem, QueueTPU
+from ..models import CreateTPU, HuntAttempt, Problem, QueueTPU
 from ..models.core import seconds_of, timestamp
 from ..models.hunts import AttemptState
 from .candidates import request_of
@@ -59,6 +60,7 @@ class HuntRun:
     def __init__(
         self,
         record: OperationRecord,
+        hunt: HuntRecord,
         create: CreateService,
         runner: OperationRunner,
         changed: Callable[[NodeName], None],
@@ -66,20 +68,19 @@ class HuntRun:
         on_found: Callable[[], None],
         restore: Restore,
     ) -> None:
-        assert record.hunt is not None
         self._preempted = preempted
         self._on_found = on_found
         self._restore = restore
         self._record = record
-        self._hunt: HuntRecord = record.hunt
+        self._hunt = hunt
         self._create = create
         self._runner = runner
         self._changed = changed
-        self._provisioner: NodeProvisioner | None = None  # of the current attempt
+        self._current: tuple[Creation, NodeProvisioner] | None = None  # attempt
         self._stopped = asyncio.Event()
         self._clock = Clock()
-        if record.claim is not None:
-            self._provisioner = self._new_provisioner()
+        if hunt.current is not None:
+            self._carry_on(hunt.current)
         elif self._hunt.attempts and self._hunt.attempts[-1].state == "trying":
             self._end_attempt("failed", _NOT_BEGUN)
         else:
@@ -98,28 +99,30 @@ class HuntRun:
         """As `NodeProvisioner.carry_out`, where there is an attempt."""
         if request == "cancel":
             self._stopped.set()
-        if self._provisioner is not None:
-            self._provisioner.carry_out(request)
+        if self._current is not None:
+            self._current[1].carry_out(request)
 
     async def work(self, progress: OperationProgress) -> None:
         """Until there is a TPU; if it waits for preemptions, until it is stopped."""
         while True:
             if self._hunt.awaited is not None:
-                if not await self._preempted.wait(self._record, progress, self._stopped):
+                if not await self._preempted.wait(
+                    self._record, self._hunt, self._hunt.awaited, progress, self._stopped
+                ):
                     raise OperationCancelled
                 self._hunt.awaited = None
                 self._runner.save_soon(self._record)
-            await self._search(progress)
-            await self._use_tpu(progress)
+            creation, provisioner = await self._search(progress)
+            await self._use_tpu(creation.request, provisioner.node_id, progress)
             if not self._hunt.request.repeats:
                 break
 
-    async def _search(self, progress: OperationProgress) -> None:
+    async def _search(self, progress: OperationProgress) -> tuple[Creation, NodeProvisioner]:
         """Returns when there is a TPU."""
         while True:
-            if self._provisioner is not None:
-                if self._attempt_ended(await self._provisioner.run(progress), progress):
-                    break
+            if (current := self._current) is not None:
+                if self._attempt_ended(await current[1].run(progress), progress):
+                    return current
                 continue
             if self._stopped.is_set():
                 raise OperationCancelled
@@ -131,23 +134,19 @@ class HuntRun:
                 case Exhausted(error):
                     raise error
 
-    async def _use_tpu(self, progress: OperationProgress) -> None:
+    async def _use_tpu(self, request: CreateTPU, node_id: str, progress: OperationProgress) -> None:
         """There is a TPU: does what was asked to be done with it."""
-        record, hunt, provisioner = self._record, self._hunt, self._provisioner
+        record, hunt = self._record, self._hunt
         name = record.name
         progress.log(f"{name.node} is READY in {name.zone}")
-        assert record.create is not None
-        assert provisioner is not None
-        await self._create.warn_of_twin(name, record.create.api or "tpu", progress)
+        await self._create.warn_of_twin(name, request.api or "tpu", progress)
         self._preempted.take_over_jobs(name)
         if hunt.belongings is not None:
             await self._restore_safely(name, hunt.belongings, progress)
-        self._create.follow_up(
-            name, record.create, provisioner.node_id, record.own_job, hunt.belongings
-        )
+        self._create.follow_up(name, request, node_id, record.own_job, hunt.belongings)
         self._on_found()
         if hunt.request.repeats:
-            hunt.awaited = AwaitedTPU(zone=name.zone, node_id=provisioner.node_id)
+            hunt.awaited = AwaitedTPU(zone=name.zone, node_id=node_id)
             for candidate in hunt.candidates:
                 candidate.failures, candidate.retry_at = 0, 0.0
             self._end_claim()
@@ -176,9 +175,8 @@ class HuntRun:
 
     def _end_claim(self) -> None:
         """The current attempt is over."""
-        record = self._record
-        self._provisioner = record.claim = record.create = record.queue = None
-        record.operation.zone = ""
+        self._current = self._hunt.current = None
+        self._record.operation.zone = ""
 
     async def _attempt(self, candidate: Candidate, progress: OperationProgress) -> None:
         """Begins one: from then on there is a claim."""
@@ -206,8 +204,8 @@ class HuntRun:
             await self._create.require_new(name)
             if attempt.unattended:
                 await self._create.require_not_queued(name)
-            if record.terms is not None:
-                request = await self._create.with_plan_guard(request, name, record.terms)
+            if hunt.terms is not None:
+                request = await self._create.with_plan_guard(request, name, hunt.terms)
             await self._create.require_price(request, name)
         except TPUError as error:
             self._failed(error, progress)
@@ -217,28 +215,29 @@ class HuntRun:
             self._end_attempt("cancelled")
             return
         record.operation.zone = candidate.zone
-        record.create = request
-        record.claim = NodeClaim(
+        claim = NodeClaim(
             want="present",
             since=self._now(),
             label=f"{record.operation.id}-{attempt.number}",
             tidy=True,
             until=hunt.deadline or 0.0,
         )
+        hunt.current = Creation(request=request, claim=claim, terms=hunt.terms)
         if attempt.unattended:
             end, limit = hunt.deadline, turn(hunt, candidate)
             until = timestamp("seconds", at=end) if end is not None else ""
-            record.queue = QueueTPU(tpu=request, valid_until=until)
-            record.claim.withdraw_at = self._now() + limit if limit is not None else 0.0
-        self._provisioner = self._new_provisioner()
+            hunt.current.queue = QueueTPU(tpu=request, valid_until=until)
+            claim.withdraw_at = self._now() + limit if limit is not None else 0.0
+        self._carry_on(hunt.current)
         try:
             await self._create.save_priced(record)
         except TPUError as error:  # another process has got the last chips, or the disk is full
             self._end_claim()
             self._failed(error, progress)
 
-    def _new_provisioner(self) -> NodeProvisioner:
-        return self._create.provisioner(self._record, _doing(self._hunt.attempts[-1]))
+    def _carry_on(self, creation: Creation) -> None:
+        message = _doing(self._hunt.attempts[-1])
+        self._current = creation, self._create.provisioner(self._record, creation, message)
 
     def _attempt_ended(self, end: ProvisioningResult, progress: OperationProgress) -> bool:
         """Whether there is a TPU. Raises where the hunt ends without one."""

@@ -20,7 +20,7 @@ from ...wording import count
 from ..core.checks import check_run
 from ..core.core import Core
 from ..core.known_operations import CarryOut, OperationProgress, Work
-from ..core.records import AwaitedTPU, Candidate, HuntRecord, OperationRecord, PlanTerms
+from ..core.operation_records import AwaitedTPU, Candidate, HuntRecord, OperationRecord, PlanTerms
 from ..lifecycle.belongings import words
 from ..lifecycle.create import CreateService, require_cost_limit, require_guard
 from ..lifecycle.defaults import require_no_startup_script
@@ -87,8 +87,9 @@ class HuntService:
 
     async def _begin(self, hunt: HuntRecord, terms: PlanTerms | None = None) -> Hunt:
         nowhere = NodeName(self._cloud.project, "", hunt.request.tpu.name)
-        record = self._runner.new_record("hunt", nowhere, hunt=hunt, terms=terms)
-        await self._runner.start(record, *self._run(record), self._save_only)
+        hunt.terms = terms
+        record = self._runner.new_record("hunt", nowhere, hunt)
+        await self._runner.start(record, *self._run(record, hunt), self._save_only)
         return self._view(record)
 
     async def replacement(self, ref: str) -> Replacement:
@@ -97,12 +98,15 @@ class HuntService:
         belongings, lost = await self._replaced.belongings(node)
         request = self._replaced.request(node, guard, belongings)
         decision = await self._create.price(request, node.name)
+        consequences = await self._replaced.consequences(node, guard)
         return Replacement(
+            kernels=consequences.kernels,
+            jobs=consequences.jobs,
             request=shown(request),
             cost=decision.cost,
             question=decision.question,
             restored=words(belongings),
-            lost=[*self._replaced.lost(node, guard), *lost],
+            lost=[*consequences.lost, *lost],
         )
 
     async def replace(self, ref: str, options: ReplaceTPU | None = None) -> Hunt:
@@ -126,7 +130,7 @@ class HuntService:
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
-        self._runner.resume(record, *self._run(record))
+        self._runner.resume(record, *self._run(record, record.of(HuntRecord)))
 
     async def list(self) -> list[Hunt]:
         await self._reload()
@@ -196,7 +200,7 @@ class HuntService:
             for task in left:
                 task.cancel()
 
-    def _run(self, record: OperationRecord) -> tuple[Work, CarryOut]:
+    def _run(self, record: OperationRecord, hunt: HuntRecord) -> tuple[Work, CarryOut]:
         self._mine = {
             id: operation_record
             for id, operation_record in self._mine.items()
@@ -205,6 +209,7 @@ class HuntService:
         self._mine[record.operation.id] = record
         run = HuntRun(
             record,
+            hunt,
             self._create,
             self._runner,
             self._changed,
@@ -234,7 +239,7 @@ class HuntService:
         known = {
             operation.operation.id: operation
             for operation in self._store.snapshot.operations
-            if operation.hunt
+            if isinstance(operation.content, HuntRecord)
         }
         known |= self._mine
         records = (
@@ -277,8 +282,7 @@ class HuntService:
     # ---- how it is shown ----
 
     def _view(self, record: OperationRecord) -> Hunt:
-        operation, hunt, now = record.operation, record.hunt, time.time()
-        assert hunt is not None
+        operation, hunt, now = record.operation, record.of(HuntRecord), time.time()
         step = next_step(hunt, now) if operation.state == "running" and not record.claim else None
         return Hunt(
             id=operation.id,
@@ -345,9 +349,8 @@ def _hunted(name: str) -> TPUError:
 
 def _webhook_body(record: OperationRecord, error: TPUError | None) -> dict[str, object]:
     """The body for the webhook; chats show its "text"."""
-    name, hunt = record.operation.tpu, record.hunt
-    assert hunt is not None
-    after = f"after {count(hunt.attempted, 'attempt')}"
+    name, attempted = record.operation.tpu, record.of(HuntRecord).attempted
+    after = f"after {count(attempted, 'attempt')}"
     return {
         "text": f"The hunt for {name} has failed {after}: {error.message}"
         if error is not None
@@ -357,6 +360,6 @@ def _webhook_body(record: OperationRecord, error: TPUError | None) -> dict[str, 
         "tpu": name,
         "state": "failed" if error is not None else "found",
         "zone": record.operation.zone,
-        "attempts": hunt.attempted,
+        "attempts": attempted,
         "reason": error.reason.value if error is not None else "",
     }

@@ -17,7 +17,7 @@ from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
-from ..core.records import OperationRecord
+from ..core.operation_records import GuardSetting, OperationRecord
 from ..models import Guard, GuardReason, Problem, SetGuard
 from .guard import Guards
 
@@ -38,13 +38,15 @@ class GuardService:
 
     def follow(self, name: NodeName, request: SetGuard, node_id: str) -> None:
         """Sets the guard of a TPU that was created to have one, as soon as its host answers."""
-        record = self._runner.new_record("guard", name, guard=request, node_id=node_id)
+        content = GuardSetting(request=request, node_id=node_id)
+        record = self._runner.new_record("guard", name, content)
         self._runner.save_soon(record)
         self.resume(record)
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
-        self._runner.resume(record, lambda progress: self._work(record, progress))
+        setting = record.of(GuardSetting)
+        self._runner.resume(record, lambda progress: self._work(record, setting, progress))
 
     async def supersede(self, name: NodeName) -> None:
         """Another guard was chosen for the TPU, or none."""
@@ -56,8 +58,8 @@ class GuardService:
                 if mine is not None:
                     self.resume(mine)
                 await self._runner.cancel(record.operation.id)
-            elif mine is not None and mine.create is not None:
-                mine.create = structs.replace(mine.create, guard=None)
+            elif mine is not None and mine.creation is not None:
+                mine.creation.request = structs.replace(mine.creation.request, guard=None)
                 await self._runner.save(mine)
 
     def problem(self, name: NodeName) -> Problem | None:
@@ -80,12 +82,14 @@ class GuardService:
                 return record.operation.problem or unknown
         return None
 
-    async def _work(self, record: OperationRecord, progress: OperationProgress) -> None:
+    async def _work(
+        self, record: OperationRecord, setting: GuardSetting, progress: OperationProgress
+    ) -> None:
         progress.plan([StepPlan("guard", "Set the guard", 1)])
         progress.begin("guard")
         for pause in PAUSES:
             try:
-                if await self._try(record, progress):
+                if await self._try(record, setting, progress):
                     break
                 progress.block(None)
             except TPUError as error:
@@ -95,11 +99,12 @@ class GuardService:
         progress.block(None)
         progress.done("guard")
 
-    async def _try(self, record: OperationRecord, progress: OperationProgress) -> bool:
+    async def _try(
+        self, record: OperationRecord, setting: GuardSetting, progress: OperationProgress
+    ) -> bool:
         """Whether there is nothing left to do. Raises why it can't be set now."""
-        name, request = record.name, record.guard
-        assert request is not None
-        node = await self._node(record)
+        name, request = record.name, setting.request
+        node = await self._node(name, setting.node_id)
         if node is None or node.state.gone:
             progress.log(f"{name.node} is gone: it needs no guard")
             return True
@@ -110,7 +115,7 @@ class GuardService:
         except TPUError:
             if not (reason := self._guards.overdue(name, request)):
                 raise
-            return await self._enforce(record, request, reason, progress)
+            return await self._enforce(record, setting, reason, progress)
         if guard.problem is not None:
             progress.log(f"The TPU can't stop or delete itself: {guard.problem.message}")
         return True
@@ -127,12 +132,12 @@ class GuardService:
     async def _enforce(
         self,
         record: OperationRecord,
-        request: SetGuard,
+        setting: GuardSetting,
         reason: GuardReason,
         progress: OperationProgress,
     ) -> bool:
         """A limit has passed, and the host can't act. Whether there is nothing left to do."""
-        name = record.name
+        name, request = record.name, setting.request
         progress.log(f"A limit of the guard of {name.node} has passed")
         ended = await self._runner.wait((await self._guards.act(name, request.action, reason)).id)
         if ended.problem is not None:
@@ -140,26 +145,26 @@ class GuardService:
         if request.idle is None:
             return True
         # Who starts it again has not chosen to have it stopped at once.
-        record.guard = structs.replace(request, until="", max_cost=None)
+        setting.request = structs.replace(request, until="", max_cost=None)
         self._runner.save_soon(record)
         return False
 
-    async def _node(self, record: OperationRecord) -> Node | None:
+    async def _node(self, name: NodeName, id: str) -> Node | None:
         """The TPU that is meant; None if it does not exist any more."""
-        node = self._observed.node(record.name)
-        if node is None or checks.another_node(node, record.node_id):
+        node = self._observed.node(name)
+        if node is None or checks.another_node(node, id):
             try:
-                node = await self._cloud.get_node(record.name)
+                node = await self._cloud.get_node(name)
             except TPUError as error:
                 if error.reason is Reason.NOT_FOUND:
                     return None
                 raise
-        return None if checks.another_node(node, record.node_id) else node
+        return None if checks.another_node(node, id) else node
 
 
 def _asks(record: OperationRecord) -> bool:
     """Whether it creates a TPU that is to have a guard."""
-    return record.create is not None and record.create.guard is not None
+    return record.creation is not None and record.creation.request.guard is not None
 
 
 def _not_set(name: NodeName, why: TPUError | None = None) -> TPUError:

@@ -181,15 +181,18 @@ class JobService:
             job = f"{record.id}-{attempt}"
             await self.follower.request(record.name, host, requests.RemoveJob(id=job))
 
+    async def running(self, name: NodeName) -> Sequence[Job]:
+        """Those that have not ended there, as far as known."""
+        records = [job_record for job_record in self._records.all() if job_record.name == name]
+        return [job for job in await self._views(records) if not job.over]
+
     async def require_confirmation(self, name: NodeName, confirmed: bool, act: str) -> None:
         """Raises JOBS_RUNNING if jobs have not ended there, as far as known, and ending them is not
         *confirmed*. act: what would end them.
         """
         if confirmed:
             return
-        records = [job_record for job_record in self._records.all() if job_record.name == name]
-        jobs = [job for job in await self._views(records) if not job.over]
-        if jobs:
+        if jobs := await self.running(name):
             one = len(jobs) == 1
             where = f"{name.node} ({', '.join(job.name for job in jobs)})"
             raise TPUError(

@@ -13,13 +13,13 @@ import msgspec
 from ...cloud import Node
 from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
+from ...files.copy.spreading import collect_on_host, failed_copy
 from ...links import HostName, Link
 from ...progress import StepPlan
 from ...wording import hosts_text
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.known_operations import OperationProgress
-from ..files.spreading import collect_on_host, failed_copy
 from ..forwarding import tensorboard
 from ..forwarding.apps import LINK_UP, SHOW_STEPS, TensorBoardService, check_logdir
 from ..kernels.kernels import KernelService

@@ -215,23 +215,25 @@ class KernelService:
         log(f"Shut down kernel {kernel.id}")
         return True
 
+    async def running(self, name: NodeName) -> Sequence[Kernel]:
+        """Those that run there; of a TPU that does not answer, the last known ones."""
+        if not self._desired.environments(name):
+            return []
+        kernels: Sequence[Kernel] = self._monitor.last_known(name)
+        if self._observed.is_ready(name):
+            with contextlib.suppress(TPUError):
+                kernels = await self._fetch(name, ASK_FIRST)
+        return [kernel for kernel in kernels if kernel.state != "dead"]
+
     async def require_confirmation(
         self, name: NodeName, confirmed: bool, act: str, environment: str | None = None
     ) -> None:
         """Raises KERNELS_RUNNING if kernels run (of one environment) and shutting them down is not
-        *confirmed*.
-
-        act: what would shut them down. For a TPU that does not answer, its last known kernels
-        count.
+        *confirmed*. act: what would shut them down.
         """
-        if confirmed or not self._desired.environments(name):
+        if confirmed:
             return
-        running: Sequence[Kernel] = self._monitor.last_known(name)
-        if self._observed.is_ready(name):
-            with contextlib.suppress(TPUError):
-                running = await self._fetch(name, ASK_FIRST)
-        running = [kernel for kernel in _of(running, environment) if kernel.state != "dead"]
-        if running:
+        if running := _of(await self.running(name), environment):
             one = len(running) == 1
             notebooks = ", ".join(sorted({k.notebook for k in running if k.notebook}))
             where = f"{name.node} ({notebooks})" if notebooks else name.node

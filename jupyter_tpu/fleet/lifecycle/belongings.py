@@ -11,21 +11,30 @@ from ...cloud import Node, NodeName
 from ...errors import TPUError
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
-from ..core.records import Belongings, EnvironmentRecord, FolderShare, RestoredEnvironment
+from ..core.operation_records import Belongings, FolderShare, RestoredEnvironment
+from ..core.records import EnvironmentRecord
 from ..files.shares import ShareService
 from ..files.sync import SyncService
 from ..forwarding.tunnels import Tunnels
 from ..jobs.jobs import JobService
 from ..kernels.kernels import KernelService
-from ..models import OpenTunnel, SharedFolders, ShareFolder
+from ..models import Consequences, OpenTunnel, SharedFolders, ShareFolder
+from ..models.consequences import Act
+from .consequences import consequences
 
 
 class RunningWork:
     """Asks before it ends, and ends what may end."""
 
-    def __init__(self, kernels: KernelService, jobs: JobService) -> None:
+    def __init__(self, core: Core, kernels: KernelService, jobs: JobService) -> None:
+        self._tpus = core.tpus
         self.kernels = kernels
         self.jobs = jobs
+
+    async def consequences(self, act: Act, name: NodeName) -> Consequences:
+        """What *act* would end and take away."""
+        running = await asyncio.gather(self.kernels.running(name), self.jobs.running(name))
+        return consequences(act, self._tpus.tpu(name), *running)
 
     async def require_confirmation(
         self, name: NodeName, act: str, *, end_kernels: bool, end_jobs: bool

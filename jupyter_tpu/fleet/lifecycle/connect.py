@@ -13,7 +13,7 @@ from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
-from ..core.records import Belongings, OperationRecord
+from ..core.operation_records import Belongings, OperationRecord, TPUConnection
 from ..environments.environment import (
     create_environment,
     earlier_lock,
@@ -66,7 +66,8 @@ class ConnectService:
         request = validated(request)
         checks.check_environment(request)
         for record in self._runner.known.running_on(name):
-            if record.operation.kind == "connect" and record.connect == request:
+            running = record.content
+            if isinstance(running, TPUConnection) and running.request == request:
                 return record.operation  # pressed twice
         self._runner.known.require_idle(name, "connect")
         node = self._observer.observed.require_hosts(name)
@@ -74,9 +75,10 @@ class ConnectService:
         if before is not None and before.node_id == node.id:
             checks.check_same_python(before, request)
         self._runner.drop_resumable(name)
-        record = self._runner.new_record("connect", name, connect=request, node_id=node.id)
+        connection = TPUConnection(request=request, node_id=node.id)
+        record = self._runner.new_record("connect", name, connection)
         return await self._runner.start(
-            record, lambda progress: self._connect(record, request, progress)
+            record, lambda progress: self._connect(record, connection, progress)
         )
 
     def follow(
@@ -91,23 +93,21 @@ class ConnectService:
         of the job that it starts, if it starts one; the TPU may have done so on its own.
         *belongings*: of the TPU that this one replaces; what is left of them follows.
         """
-        record = self._runner.new_record(
-            "connect", name, connect=request, node_id=node_id, job=job, belongings=belongings
-        )
+        connection = TPUConnection(request=request, node_id=node_id, job=job, belongings=belongings)
+        record = self._runner.new_record("connect", name, connection)
         self._runner.save_soon(record)
         return self._runner.resume(
-            record, lambda progress: self._connect(record, request, progress)
+            record, lambda progress: self._connect(record, connection, progress)
         )
 
     def resume(self, name: NodeName) -> None:
         """Continues what a dead process left on a TPU."""
         record = self._runner.known.resumable.pop(name)
-        request = record.connect
-        assert request is not None
+        connection = record.of(TPUConnection)
 
         async def work(progress: OperationProgress) -> None:
             progress.log("The server was restarted. Continuing.")
-            await self._connect(record, request, progress)
+            await self._connect(record, connection, progress)
 
         self._runner.resume(record, work)
 
@@ -137,43 +137,47 @@ class ConnectService:
         progress.done("forget")
 
     async def _connect(
-        self, record: OperationRecord, request: ConnectTPU, progress: OperationProgress
+        self, record: OperationRecord, connection: TPUConnection, progress: OperationProgress
     ) -> None:
         """Connects; then what is left to be restored of a TPU that was replaced follows, also
         after a failure.
         """
         try:
-            await self._connect_one(record, request, progress)
+            await self._connect_one(record, connection, progress)
         except asyncio.CancelledError:
             if not self._runner.closing:
-                self._connect_next(record)
+                self._connect_next(record.name, connection)
             raise
         except TPUError:
-            await self._restore_rest(record, progress)
+            await self._restore_rest(record.name, connection, progress)
             raise
-        await self._restore_rest(record, progress)
+        await self._restore_rest(record.name, connection, progress)
 
-    def _connect_next(self, record: OperationRecord) -> bool:
+    def _connect_next(self, name: NodeName, connection: TPUConnection) -> bool:
         """Begins with the next environment, if there is one."""
-        if record.belongings is None or len(record.belongings.environments) < 2:
+        belongings = connection.belongings
+        if belongings is None or len(belongings.environments) < 2:
             return False
-        rest = structs.replace(record.belongings, environments=record.belongings.environments[1:])
-        self.follow(record.name, rest.environments[0].connect, record.node_id, "", rest)
+        rest = structs.replace(belongings, environments=belongings.environments[1:])
+        self.follow(name, rest.environments[0].connect, connection.node_id, "", rest)
         return True
 
-    async def _restore_rest(self, record: OperationRecord, progress: OperationProgress) -> None:
-        if not self._connect_next(record) and record.belongings is not None:
-            await self._belongings.share(record.name, record.belongings, progress.log)
+    async def _restore_rest(
+        self, name: NodeName, connection: TPUConnection, progress: OperationProgress
+    ) -> None:
+        if not self._connect_next(name, connection) and connection.belongings is not None:
+            await self._belongings.share(name, connection.belongings, progress.log)
 
     async def _connect_one(
-        self, record: OperationRecord, request: ConnectTPU, progress: OperationProgress
+        self, record: OperationRecord, connection: TPUConnection, progress: OperationProgress
     ) -> None:
-        """Connects, and starts a job then if *request* says so."""
-        command, request = request.then_run, structs.replace(request, then_run="")
-        await self._prepare(record, request, [_JOB] if command else [], progress)
+        """Connects, and starts a job then if the request says so."""
+        command = connection.request.then_run
+        request = structs.replace(connection.request, then_run="")
+        await self._prepare(record.name, connection, request, [_JOB] if command else [], progress)
         if command:
             progress.begin(_JOB.key)
-            id = record.job or record.own_job
+            id = connection.job or record.own_job
             job = StartJob(command=["sh", "-c", command], environment=request.environment)
             await self._start_job(record.name, job, id)
             progress.done(_JOB.key)
@@ -193,7 +197,8 @@ class ConnectService:
 
     async def _prepare(
         self,
-        record: OperationRecord,
+        name: NodeName,
+        connection: TPUConnection,
         request: ConnectTPU,
         more: list[StepPlan],
         progress: OperationProgress,
@@ -201,7 +206,6 @@ class ConnectService:
         """Ends connected; or failed, with what was connected before as it was. more: the steps that
         follow.
         """
-        name = record.name
         before = self._desired.environments(name).get(request.environment)
         seen = self._observer.observed.node(name)
         hosts = len(seen.endpoints) if seen else 0
@@ -210,7 +214,7 @@ class ConnectService:
         progress.begin("key")
         node = await self._cloud.get_node(name)
         self._observer.upsert(node)
-        if other := checks.another_node(node, record.node_id):
+        if other := checks.another_node(node, connection.node_id):
             raise other
         self._observer.observed.require_hosts(name)
         node = await self._links.number_hosts(node)
@@ -253,7 +257,7 @@ class ConnectService:
         request = structs.replace(request, lock=None)
         finished = record_of(node, request, environment, before, created.requested)
         self._desired.save(name, finished)
-        restored = record.belongings.environments[:1] if record.belongings else []
+        restored = connection.belongings.environments[:1] if connection.belongings else []
         for earlier in restored:
             finished.warm = earlier.warm
         self._connected.register(name, finished)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import structs
 
@@ -24,7 +24,7 @@ from ..core.known_operations import (
     demand_of,
     wanted_by,
 )
-from ..core.records import Belongings, NodeClaim, OperationRecord, PlanTerms
+from ..core.operation_records import Belongings, Creation, NodeClaim, OperationRecord, PlanTerms
 from ..jobs.guard import check_guard, cost_deadline, server_side_limit
 from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
 from ..models.core import image_warning, known_type, seconds_of, timestamp, validated
@@ -66,7 +66,7 @@ class CreateService:
         self._cloud = core.cloud
         self._observer = core.observer
         self._runner = core.runner
-        self._runner.register_resume("create", self.resume, OperationRecord.has_claim)
+        self._runner.register_resume("create", self.resume)
         self._availability = availability
         self._grants = grants
         self._connect = connect
@@ -196,63 +196,60 @@ class CreateService:
                 require_no_startup_script(request)
                 await self.require_not_queued(name)
             await self.require_price(request, name)
-            record = self._runner.new_record("create", name, create=request, terms=terms)
-            record.queue = QueueTPU(tpu=request) if queued else None
-            guard = request.guard
-            record.claim = NodeClaim(
+            record, guard = self._runner.new_record("create", name), request.guard
+            claim = NodeClaim(
                 want="present",
                 since=time.time(),
                 label=record.operation.id,
                 tidy=queued,
                 until=seconds_of(guard.until, "until") if guard and guard.until else 0.0,
             )
+            queue = QueueTPU(tpu=request) if queued else None
+            record.content = Creation(request=request, claim=claim, queue=queue, terms=terms)
             return await self._runner.start(
-                record, *self._work(record, resumed=False), self.save_priced
+                record, *self._work(record, record.content, resumed=False), self.save_priced
             )
         finally:
             self._being_checked.discard(name)
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
-        self._runner.resume(record, *self._work(record, resumed=True))
+        self._runner.resume(record, *self._work(record, record.of(Creation), resumed=True))
 
-    def _work(self, record: OperationRecord, *, resumed: bool) -> tuple[Work, CarryOut]:
-        request = record.create
-        assert request is not None
-        message = "Create the TPU" if record.queue is None else "Waiting in Google's queue"
-        provisioner = self.provisioner(record, message)
+    def _work(
+        self, record: OperationRecord, creation: Creation, *, resumed: bool
+    ) -> tuple[Work, CarryOut]:
+        message = "Create the TPU" if creation.queue is None else "Waiting in Google's queue"
+        provisioner = self.provisioner(record, creation, message)
 
         async def work(progress: OperationProgress) -> None:
-            await self._create(record, request, provisioner, progress, resumed=resumed)
+            await self._create(record, creation, provisioner, progress, resumed=resumed)
 
         return work, provisioner.carry_out
 
-    def provisioner(self, record: OperationRecord, message: str) -> NodeProvisioner:
-        """Creates what *record* asks for, by its claim. *message*: see `NodeProvisioner`."""
-        request, claim = record.create, record.claim
-        assert request is not None
-        assert claim is not None
-        queued = record.queue is not None
-        kind = QueuedNodeProvisioner if queued else NodeProvisioner
-        job = record.own_job if queued and has_job(request) else ""
-        return kind(
-            self._cloud,
-            self._observer,
-            self._grants,
-            self._runner,
-            record,
-            spec=lambda: self.spec(
-                request, claim.label, job, queued=queued, planned=record.terms is not None
-            ),
-            message=message,
-        )
+    def provisioner(
+        self, record: OperationRecord, creation: Creation, message: str
+    ) -> NodeProvisioner:
+        """Creates what *record* asks for now. *message*: see `NodeProvisioner`."""
+        queue = creation.queue
+        job = record.own_job if queue is not None and has_job(creation.request) else ""
+
+        def spec() -> Awaitable[NodeSpec]:
+            queued, planned = queue is not None, creation.terms is not None
+            label = creation.claim.label
+            return self.spec(creation.request, label, job, queued=queued, planned=planned)
+
+        parts = self._cloud, self._observer, self._grants, self._runner, record, creation.claim
+        if queue is not None:
+            return QueuedNodeProvisioner(*parts, spec, message, queue=queue)
+        return NodeProvisioner(*parts, spec, message)
 
     async def require_new(self, name: NodeName) -> None:
         """Raises EXISTS for a name that is in use, and what Google answers instead.
 
         What works on the hosts of a TPU that is gone, such as a watched folder, does not use it.
         """
-        if any(map(OperationRecord.has_claim, self._runner.known.running_on(name))):
+        if any(record.claim is not None for record in self._runner.known.running_on(name)):
             raise _exists(name)
         try:
             node = await self._cloud.get_node(name)
@@ -337,18 +334,18 @@ class CreateService:
     async def _create(
         self,
         record: OperationRecord,
-        request: CreateTPU,
+        creation: Creation,
         provisioner: NodeProvisioner,
         progress: OperationProgress,
         *,
         resumed: bool,
     ) -> None:
-        name = record.name
+        name, request = record.name, creation.request
         progress.plan(_STEPS)
         progress.begin("create")
         if not resumed:
             _log_request(name, request, progress)
-            if record.queue is not None:
+            if creation.queue is not None:
                 progress.log("It waits in Google's queue, even while this computer is off")
         self._observer.request_refresh()
         end = await provisioner.run(progress)

@@ -18,7 +18,7 @@ from ...local_files import read_text
 from ...ssh.keys import user_name
 from ..core.checks import check_environment
 from ..core.core import Core
-from ..environments.environment import add_request, earlier_lock, environment_spec, locked_request
+from ..environments.environment import add_request, earlier_lock, locked_request
 from ..jobs.guard import guard_rule, silent_rule
 from ..models import ConnectTPU, Cost, CreateTPU
 from ..models.core import known_type, validated
@@ -101,7 +101,7 @@ class UnattendedStarts:
             user=user_name(),
             job=job,
             command=request.connect.then_run,
-            environment=environment_spec(connect),
+            environment=connect,
             emulated=self._cloud.emulated,
             python_path=connect.python_path or "",
             guard=self._guard(request, name, cost),
@@ -116,7 +116,7 @@ class UnattendedStarts:
             user=user_name(),
             job="guard",
             command="",
-            environment=environment_spec(ConnectTPU()),
+            environment=ConnectTPU(),
             emulated=self._cloud.emulated,
             guard=self._guard(request, name, cost),
             own=requested_startup_script(request),

@@ -11,7 +11,7 @@ from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
-from ..core.records import OperationRecord
+from ..core.operation_records import OperationRecord, StateChange
 from ..kernels.kernels import shut_down_error
 from ..models import Operation, ReportFault
 from ..money.owners import TPUOwners
@@ -50,13 +50,18 @@ class FaultService:
             end_kernels=request.end_kernels,
             end_jobs=request.end_jobs,
         )
-        record = self._runner.new_record("report", name, node_id=node.id)
+        change = StateChange(node_id=node.id)
+        record = self._runner.new_record("report", name, change)
         return await self._runner.start_exclusive(
-            record, lambda progress: self._report(record, request, progress)
+            record, lambda progress: self._report(record, change, request, progress)
         )
 
     async def _report(
-        self, record: OperationRecord, request: ReportFault, progress: OperationProgress
+        self,
+        record: OperationRecord,
+        change: StateChange,
+        request: ReportFault,
+        progress: OperationProgress,
     ) -> None:
         """Google is asked first: where it refuses, kernels go on."""
         name = record.name
@@ -68,13 +73,13 @@ class FaultService:
         )
         progress.begin("report")
         node = await self._cloud.get_node(name)
-        if other := checks.another_node(node, record.node_id):
+        if other := checks.another_node(node, change.node_id):
             raise other
         known = self._observer.observed.node(name) or node  # its hosts have their numbers
         operation = await self._cloud.begin_report_fault(
             known, request.host, request.fault, request.about
         )
-        record.accepted = operation
+        change.accepted = operation
         self._runner.save_soon(record)
         await self._follow(operation, progress)
         progress.done("report")

@@ -17,7 +17,7 @@ from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import CarryOut, Demand, OperationProgress, Work
-from ..core.records import NodeClaim, OperationRecord
+from ..core.operation_records import Deletion, NodeClaim, OperationRecord, StateChange
 from ..jobs.guard_stops import GuardStops
 from ..kernels.kernels import shut_down_error
 from ..models import DeleteTPU, GuardAction, GuardReason, Operation, StartTPU, StopTPU
@@ -61,7 +61,7 @@ class PowerService:
         self._runner = core.runner
         self._runner.register_resume("start", self.resume_start, is_recent)
         self._runner.register_resume("stop", self.resume_stop)
-        self._runner.register_resume("delete", self.resume_deletion, OperationRecord.has_claim)
+        self._runner.register_resume("delete", self.resume_deletion)
         self._work = work
         self._grants = grants
         self._owners = owners
@@ -81,7 +81,8 @@ class PowerService:
         self._grants.decide(node.type, name.zone, node.tier, again=name).require(
             confirm_price=options.confirm_price, max_price=options.max_price
         )
-        record = self._runner.new_record("start", name, node_id=node.id)
+        change = StateChange(node_id=node.id)
+        record = self._runner.new_record("start", name, change)
 
         async def save(record: OperationRecord) -> None:
             await self._grants.save(
@@ -93,7 +94,7 @@ class PowerService:
             )
 
         return await self._runner.start_exclusive(
-            record, lambda progress: self._start(record, progress), save=save
+            record, lambda progress: self._start(record, change, progress), save=save
         )
 
     async def stop(self, name: NodeName, options: StopTPU) -> Operation:
@@ -116,11 +117,10 @@ class PowerService:
         await self._work.require_confirmation(
             node.name, "Stopping", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
-        record = self._runner.new_record(
-            "stop", node.name, node_id=node.id, guard_reason=guard_reason
-        )
+        change = StateChange(node_id=node.id, guard_reason=guard_reason)
+        record = self._runner.new_record("stop", node.name, change)
         return await self._runner.start_exclusive(
-            record, lambda progress: self._stop(record, progress)
+            record, lambda progress: self._stop(record, change, progress)
         )
 
     async def act_for_guard(
@@ -144,41 +144,47 @@ class PowerService:
     # Each of these continues one that another process has left.
 
     def resume_start(self, record: OperationRecord) -> None:
-        self._runner.resume(record, lambda progress: self._start(record, progress))
+        change = record.of(StateChange)
+        self._runner.resume(record, lambda progress: self._start(record, change, progress))
 
     def resume_stop(self, record: OperationRecord) -> None:
-        self._runner.resume(record, lambda progress: self._stop(record, progress))
+        change = record.of(StateChange)
+        self._runner.resume(record, lambda progress: self._stop(record, change, progress))
 
     def resume_deletion(self, record: OperationRecord) -> None:
-        self._runner.resume(record, *self._deletion(record))
+        self._runner.resume(record, *self._deletion(record, record.of(Deletion)))
 
-    async def _start(self, record: OperationRecord, progress: OperationProgress) -> None:
+    async def _start(
+        self, record: OperationRecord, change: StateChange, progress: OperationProgress
+    ) -> None:
         progress.plan([StepPlan("start", "Start the TPU", 1)])
         progress.begin("start")
         await self._change(
-            record, self._cloud.begin_start, NodeState.STOPPED, NodeState.READY, progress
+            record, change, self._cloud.begin_start, NodeState.STOPPED, NodeState.READY, progress
         )
         progress.done("start")
 
-    async def _stop(self, record: OperationRecord, progress: OperationProgress) -> None:
+    async def _stop(
+        self, record: OperationRecord, change: StateChange, progress: OperationProgress
+    ) -> None:
         name = record.name
         progress.plan(
             [StepPlan("kernels", "Shut down kernels", 1), StepPlan("stop", "Stop the TPU", 9)]
         )
         if (node := self._observer.observed.node(name)) is not None:
-            self._guard_stops.stopping(node, record.guard_reason, time.time())
+            self._guard_stops.stopping(node, change.guard_reason, time.time())
         why = shut_down_error(f"stop {name.node}", f"Start {name.node}. Then restart the kernel.")
         await self._work.shut_down_kernels(name, why, progress)
-        if record.guard_reason is not None:
+        if change.guard_reason is not None:
             await self._tell_guard(name, stops=True)
         self._connections.release(name)
         progress.begin("stop")
         try:
             await self._change(
-                record, self._cloud.begin_stop, NodeState.READY, NodeState.STOPPED, progress
+                record, change, self._cloud.begin_stop, NodeState.READY, NodeState.STOPPED, progress
             )
         except TPUError:
-            if record.guard_reason is not None:
+            if change.guard_reason is not None:
                 await self._tell_guard(name, stops=False)
             raise
         progress.done("stop")
@@ -228,33 +234,40 @@ class PowerService:
         await self._work.require_confirmation(
             name, "Deleting", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
-        record = self._runner.new_record("delete", name, for_hunt=for_hunt)
-        record.claim = NodeClaim(want="absent", since=time.time(), node_id=node.id)
-        record.origin = await self._origins.of(node)
+        deletion = Deletion(
+            claim=NodeClaim(want="absent", since=time.time(), node_id=node.id),
+            origin=await self._origins.of(node),
+            for_hunt=for_hunt,
+        )
+        record = self._runner.new_record("delete", name, deletion)
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
-        return await self._runner.start_exclusive(record, *self._deletion(record))
+        return await self._runner.start_exclusive(record, *self._deletion(record, deletion))
 
-    def _deletion(self, record: OperationRecord) -> tuple[Work, CarryOut]:
+    def _deletion(self, record: OperationRecord, deletion: Deletion) -> tuple[Work, CarryOut]:
         provisioner = NodeProvisioner(
-            self._cloud, self._observer, self._grants, self._runner, record
+            self._cloud, self._observer, self._grants, self._runner, record, deletion.claim
         )
         return (
-            lambda progress: self._delete(record, provisioner, progress),
+            lambda progress: self._delete(record, deletion, provisioner, progress),
             provisioner.carry_out,
         )
 
     async def _delete(
-        self, record: OperationRecord, provisioner: NodeProvisioner, progress: OperationProgress
+        self,
+        record: OperationRecord,
+        deletion: Deletion,
+        provisioner: NodeProvisioner,
+        progress: OperationProgress,
     ) -> None:
         """Kernelspecs go after the TPU: if Google refuses to delete it, they are kept."""
-        name, origin = record.name, record.origin
-        queued = [_QUEUED] if origin is not None and origin.created else []
+        name, origin = record.name, deletion.origin
+        leftover = origin if origin is not None and origin.created else None
         progress.plan(
             [
                 StepPlan("kernels", "Shut down kernels", 1),
                 StepPlan("delete", "Delete the TPU", 9),
                 StepPlan("forget", "Remove its kernels from Jupyter", 1),
-                *queued,
+                *([_QUEUED] if leftover is not None else []),
             ]
         )
         why = shut_down_error(f"delete {name.node}", "Choose the kernel of another TPU.")
@@ -264,31 +277,31 @@ class PowerService:
         end = await provisioner.run(progress)
         if end.error is not None:
             raise end.error
-        if not record.for_hunt:
-            await self._end_hunts(record, progress)
+        if not deletion.for_hunt:
+            await self._end_hunts(name, deletion.claim.node_id, progress)
         progress.done("delete")
         progress.begin("forget")
         self._connected.forget(name)
         progress.done("forget")
-        if queued:
+        if leftover is not None:
             progress.begin(_QUEUED.key)
-            await self._origins.delete(record, progress)
+            await self._origins.delete(name, leftover, progress)
             progress.done(_QUEUED.key)
         elif origin is not None:
             progress.log(f"Its queued resource {origin.name} stays. {leftover_hint(origin)}")
 
-    async def _end_hunts(self, record: OperationRecord, progress: OperationProgress) -> None:
+    async def _end_hunts(self, name: NodeName, node_id: str, progress: OperationProgress) -> None:
         """What a user deletes is not hunted for again."""
-        assert record.claim is not None
-        for hunt in self._runner.known.awaiting(record.claim.node_id):
+        for hunt in self._runner.known.awaiting(node_id):
             try:
                 await self._runner.cancel(hunt.operation.id, 0.0)
             except TPUError as error:
-                progress.log(f"The hunt for {record.name.node} can't be ended: {error}")
+                progress.log(f"The hunt for {name.node} can't be ended: {error}")
 
     async def _change(
         self,
         record: OperationRecord,
+        change: StateChange,
         begin: Callable[[NodeName], Awaitable[str]],
         before: NodeState,
         after: NodeState,
@@ -304,21 +317,21 @@ class PowerService:
         """
         name, asked = record.name, uptime()
         self._observer.request_refresh()
-        operation, resumed = record.accepted, bool(record.accepted)
+        operation, resumed = change.accepted, bool(change.accepted)
         carried_out = refused = 0.0  # since when
         for pause in POLLING:
             try:
                 if operation:
                     status = await self._cloud.operation(operation)
                     if status.done:
-                        operation = record.accepted = ""
+                        operation = change.accepted = ""
                         carried_out = 0.0 if status.error else uptime()
                     if status.error is not None:
                         raise _refusal(status.error, after)
                 if not operation:
                     node = await self._cloud.get_node(name)
                     self._observer.upsert(node)
-                    if other := checks.another_node(node, record.node_id):
+                    if other := checks.another_node(node, change.node_id):
                         raise _Refused(other)
                     if node.state is after:
                         break
@@ -328,7 +341,7 @@ class PowerService:
                     elif node.state is before:
                         if after is NodeState.READY and uptime() - asked > EXPECTED:
                             raise _Refused(_not_started(node))
-                        operation = record.accepted = await self._begin(begin, name, after)
+                        operation = change.accepted = await self._begin(begin, name, after)
                         self._runner.save_soon(record)
                     elif not (node.state.changing or node.state in _PASSING):
                         state = f"The TPU {name.node} is {node.state}."
@@ -337,7 +350,7 @@ class PowerService:
                 progress.block(None)
             except TPUError as error:
                 if operation and error.reason is Reason.NOT_FOUND:  # forgotten
-                    operation = record.accepted = ""
+                    operation = change.accepted = ""
                     carried_out = uptime() if resumed else 0.0
                 elif error.reason is Reason.NOT_FOUND:
                     raise

@@ -19,9 +19,9 @@ from ...errors import Reason, TPUError
 from ...own_log import happened
 from ..core.known_operations import OperationProgress
 from ..core.observer import Observer
+from ..core.operation_records import NodeClaim, OperationRecord, OperationRequest
 from ..core.operation_runner import OperationRunner
-from ..core.records import NodeClaim, OperationRecord, OperationRequest
-from ..models import Problem
+from ..models import Problem, QueueTPU
 from ..models.money import billing_words
 from ..money.grants import Grants
 from .provisioning import LABEL, NextCall, ObservedNode, Provisioning, ProvisioningResult
@@ -35,11 +35,11 @@ SHOWN_PAUSE = 5.0
 
 
 class Provisioner(ABC, Generic[Spec]):
-    """Carries out the claim of *record*, as often as processes end in between.
+    """Carries out a claim, as often as processes end in between.
 
     Parameters
     ----------
-    record: of an operation that has a claim; it runs in this process.
+    record: of the operation whose *claim* it is; it runs in this process.
     spec: makes what is created; None for a deletion.
     message: what is said while nothing else is to be said.
     thing: what it makes or deletes, in sentences.
@@ -50,11 +50,11 @@ class Provisioner(ABC, Generic[Spec]):
         cloud: Cloud,
         runner: OperationRunner,
         record: OperationRecord,
+        claim: NodeClaim,
         spec: Callable[[], Awaitable[Spec]] | None,
         message: str,
         thing: str = "TPU",
     ) -> None:
-        assert record.claim is not None
         self._cloud = cloud
         self._runner = runner
         self._record = record
@@ -62,7 +62,7 @@ class Provisioner(ABC, Generic[Spec]):
         self._message = message
         self._thing = thing
         self._name = record.name
-        self._provisioning = Provisioning(record.claim, record.name.node, thing)
+        self._provisioning = Provisioning(claim, record.name.node, thing)
         self._clock = Clock()
         self._provisioning.claim.take_over(self._now())
         self._asked = asyncio.Event()
@@ -285,11 +285,12 @@ class NodeProvisioner(Provisioner[NodeSpec]):
         grants: Grants,
         runner: OperationRunner,
         record: OperationRecord,
+        claim: NodeClaim,
         spec: Callable[[], Awaitable[NodeSpec]] | None = None,
         message: str = "Create the TPU",
         thing: str = "TPU",
     ) -> None:
-        super().__init__(cloud, runner, record, spec, message, thing)
+        super().__init__(cloud, runner, record, claim, spec, message, thing)
         self._observer = observer
         self._grants = grants
 
@@ -351,9 +352,10 @@ class QueuedProvisioner(Provisioner[QueuedSpec]):
         cloud: Cloud,
         runner: OperationRunner,
         record: OperationRecord,
+        claim: NodeClaim,
         spec: Callable[[], Awaitable[QueuedSpec]] | None,
     ) -> None:
-        super().__init__(cloud, runner, record, spec, "Ask Google for the TPUs", _THING)
+        super().__init__(cloud, runner, record, claim, spec, "Ask Google for the TPUs", _THING)
 
     async def _begin_create(self, spec: QueuedSpec) -> str:
         return await self._cloud.begin_queue(self._name, spec)
@@ -382,10 +384,14 @@ class QueuedNodeProvisioner(NodeProvisioner):
         grants: Grants,
         runner: OperationRunner,
         record: OperationRecord,
+        claim: NodeClaim,
         spec: Callable[[], Awaitable[NodeSpec]],
         message: str,
+        *,
+        queue: QueueTPU,
     ) -> None:
-        super().__init__(cloud, observer, grants, runner, record, spec, message, _THING)
+        super().__init__(cloud, observer, grants, runner, record, claim, spec, message, _THING)
+        self._queue = queue
         self._tpu: ObservedNode | None = None
 
     @property
@@ -393,13 +399,11 @@ class QueuedNodeProvisioner(NodeProvisioner):
         return self._tpu.id if self._tpu is not None else ""
 
     async def _begin_create(self, spec: NodeSpec) -> str:
-        queue = self._record.queue
-        assert queue is not None
         queued = QueuedSpec(
             node=spec,
             node_id=self._name.node,
-            valid_until=queue.valid_until,
-            run_for=queue.tpu.run_for or 0.0,
+            valid_until=self._queue.valid_until,
+            run_for=self._queue.tpu.run_for or 0.0,
         )
         return await self._cloud.begin_queue(self._name, queued)
 

@@ -53,7 +53,7 @@ from msgspec import Struct
 from ...backoff import POLLING, Backoff
 from ...cloud import OPERATION_LABEL, NodeState
 from ...errors import Reason, TPUError
-from ..core.records import NodeClaim
+from ..core.operation_records import NodeClaim
 from ..models import Problem
 
 #: The label that a node carries for the operation which creates it.
@@ -64,14 +64,9 @@ SETTLE = 120.0
 #: no one expects it. Seconds.
 EXPECTED = 900.0
 #: States after which it may still become READY.
-_ON_ITS_WAY = (
-    NodeState.CREATING,
-    NodeState.STARTING,
-    NodeState.RESTARTING,
-    NodeState.REPAIRING,
-    NodeState.UNKNOWN,
+_ON_ITS_WAY = frozenset(
+    map(NodeState, ["CREATING", "STARTING", "RESTARTING", "REPAIRING", "UNKNOWN"])
 )
-
 #: Answers after which it is not known whether a change was made.
 _UNHEARD = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INTERNAL, Reason.CANCELLED})
 #: And those that are given while another change of the node continues.
@@ -121,7 +116,8 @@ class Provisioning:
         self.claim = claim
         self.pause = 0.0
         self._unanswered: TPUError | None = None  # the last question
-        self._doubted = 0.0  # `claim.delete_in_doubt` before the last DELETE
+        # `delete_in_doubt` before the last DELETE; `sent` of a CREATE in doubt before the last one.
+        self._doubted = self._create_doubted = 0.0
         self._what = what
         self._thing = thing
         self._node: ObservedNode | Literal["missing"] | None = None  # None: to be looked at
@@ -130,10 +126,8 @@ class Provisioning:
 
     @property
     def problem(self) -> TPUError | None:
-        claim = self.claim
-        if claim.refusal is not None and not claim.given_up:
-            return claim.refusal.to_error()
-        return self._unanswered
+        refusal = self.claim.refusal if not self.claim.given_up else None
+        return refusal.to_error() if refusal is not None else self._unanswered
 
     @property
     def refused(self) -> bool:
@@ -295,12 +289,13 @@ class Provisioning:
 
     def sending(self, now: float) -> None:
         """CreateNode is about to be sent."""
+        self._create_doubted = self.claim.sent if self.claim.in_doubt else 0.0
         self.claim.sent = now
         self.claim.in_doubt = True
 
     def not_sent(self, error: TPUError | None = None) -> None:
         """CreateNode was not sent after all: *error*, or it is too late."""
-        self.claim.sent, self.claim.in_doubt = 0.0, False
+        self._take_back_sending()
         if error is not None:
             self.unanswered(error)
 
@@ -314,6 +309,7 @@ class Provisioning:
             if (before := getattr(claim, field)) > 0:
                 setattr(claim, field, before + seconds)
         self._doubted += seconds if self._doubted else 0.0
+        self._create_doubted += seconds if self._create_doubted else 0.0
 
     def create_accepted(self, operation: str) -> None:
         self.claim.in_doubt = False
@@ -331,7 +327,7 @@ class Provisioning:
         if error.reason is Reason.EXISTS:
             self._progress()  # it may be ours, from an answer that was lost
             return
-        claim.sent = 0.0  # there is nothing of it, or no more than before
+        self._take_back_sending()  # there is nothing of it, or no more than before
         # A login that expires between two parts is renewed soon: what is there is kept until then.
         renewed = bool(claim.node_id) and error.reason is Reason.NO_CREDENTIALS
         if error.reason is Reason.RATE_LIMITED or renewed:
@@ -339,6 +335,10 @@ class Provisioning:
         else:
             claim.failure = Problem.of(error)
             self._node = None  # the name may be another one's since it was seen
+
+    def _take_back_sending(self) -> None:
+        """CreateNode had no effect. One that was sent before may still have some."""
+        self.claim.sent, self.claim.in_doubt = self._create_doubted, self._create_doubted > 0
 
     def sending_delete(self, now: float) -> None:
         """DeleteNode is about to be sent."""

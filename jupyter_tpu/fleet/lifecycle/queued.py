@@ -22,7 +22,13 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...progress import StepPlan
 from ..core.core import Core
 from ..core.known_operations import CarryOut, OperationCancelled, OperationProgress, Work
-from ..core.records import NodeClaim, OperationRecord, QueuedOrigin
+from ..core.operation_records import (
+    NodeClaim,
+    OperationRecord,
+    QueuedCreation,
+    QueuedDeletion,
+    QueuedOrigin,
+)
 from ..models import (
     DeleteQueued,
     ListQuery,
@@ -73,15 +79,15 @@ class QueuedOrigins:
         alone = set(queued.nodes) <= {node.name.node}
         return QueuedOrigin(name=node.queued, created=queued.created if mine and alone else "")
 
-    async def delete(self, record: OperationRecord, progress: OperationProgress) -> None:
+    async def delete(
+        self, tpu: NodeName, origin: QueuedOrigin, progress: OperationProgress
+    ) -> None:
         """Returns when Google says that it is gone. It may have been asked for before, by a process
         that was killed for example: what is there decides.
 
         Raises why Google refuses. What is without an answer is asked again.
         """
-        origin, refused = record.origin, 0.0
-        assert origin is not None
-        name = structs.replace(record.name, node=origin.name)
+        name, refused = structs.replace(tpu, node=origin.name), 0.0
         for pause in POLLING:
             try:
                 queued = await self._cloud.get_queued(name)
@@ -98,7 +104,7 @@ class QueuedOrigins:
                     refused = refused or time.time()
                     if error.reason is Reason.PERMISSION or time.time() - refused > REFUSED:
                         raise TPUError(
-                            f"{record.name.node} is deleted, and its queued resource {name.node} "
+                            f"{tpu.node} is deleted, and its queued resource {name.node} "
                             f"is not: {error.message}",
                             error.reason,
                             leftover_hint(origin),
@@ -145,8 +151,8 @@ class QueuedService:
         self._cloud = core.cloud
         self._observer = core.observer
         self._runner = core.runner
-        self._runner.register_resume("queue", self.resume, OperationRecord.has_claim)
-        self._runner.register_resume("unqueue", self.resume, OperationRecord.has_claim)
+        self._runner.register_resume("queue", self.resume_creation)
+        self._runner.register_resume("unqueue", self.resume_deletion)
         self._one_changed = core.changes.marker("queued")
         self._create = create
         self._owners = owners
@@ -224,12 +230,11 @@ class QueuedService:
         if not self._cloud.emulated:
             price.require(confirm_price=create_tpu.confirm_price, max_price=create_tpu.max_price)
         request = structs.replace(request, tpu=create_tpu)
-        record = self._runner.new_record("queue", name, queue=request)
-        record.claim = NodeClaim(
-            want="present", since=time.time(), label=record.operation.id, tidy=True
-        )
+        record = self._runner.new_record("queue", name)
+        claim = NodeClaim(want="present", since=time.time(), label=record.operation.id, tidy=True)
+        record.content = QueuedCreation(request=request, claim=claim)
         return await self._runner.start_exclusive(
-            record, *self._work(record), self._create.save_priced
+            record, *self._work(record, record.content), self._create.save_priced
         )
 
     async def delete(self, ref: str, options: DeleteQueued | None = None) -> Operation:
@@ -244,11 +249,11 @@ class QueuedService:
                 Reason.CONFLICT,
                 "Use --force to delete it with its TPUs and everything on their disks.",
             )
-        record = self._runner.new_record("unqueue", name)
-        record.claim = NodeClaim(
-            want="absent", since=time.time(), node_id=queued.id or queued.created
-        )
-        return await self._runner.start_exclusive(record, *self._work(record))
+        node_id = queued.id or queued.created
+        claim = NodeClaim(want="absent", since=time.time(), node_id=node_id)
+        deletion = QueuedDeletion(claim=claim)
+        record = self._runner.new_record("unqueue", name, deletion)
+        return await self._runner.start_exclusive(record, *self._work(record, deletion))
 
     async def reset(self, ref: str, options: ResetQueued | None = None) -> QueuedResource:
         name = await self._find(ref)
@@ -258,19 +263,24 @@ class QueuedService:
         self._changed()
         return self._shown(await self._cloud.get_queued(name))
 
-    def resume(self, record: OperationRecord) -> None:
+    def resume_creation(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
-        self._runner.resume(record, *self._work(record))
+        self._runner.resume(record, *self._work(record, record.of(QueuedCreation)))
+
+    def resume_deletion(self, record: OperationRecord) -> None:
+        self._runner.resume(record, *self._work(record, record.of(QueuedDeletion)))
 
     def _changed(self) -> None:
         self._listed = (float("-inf"), self._listed[1])
         self._observer.request_refresh()
 
-    def _work(self, record: OperationRecord) -> tuple[Work, CarryOut]:
-        request, claim = record.queue, record.claim
-        assert claim is not None
+    def _work(
+        self, record: OperationRecord, content: QueuedCreation | QueuedDeletion
+    ) -> tuple[Work, CarryOut]:
+        request = content.request if isinstance(content, QueuedCreation) else None
+        claim = content.claim
         spec = None if request is None else lambda: self._spec(request, claim.label)
-        provisioner = QueuedProvisioner(self._cloud, self._runner, record, spec)
+        provisioner = QueuedProvisioner(self._cloud, self._runner, record, claim, spec)
 
         async def work(progress: OperationProgress) -> None:
             title = "Delete the queued resource" if request is None else "Ask Google for the TPUs"

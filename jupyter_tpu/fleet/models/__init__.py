@@ -9,10 +9,18 @@ All public names of the files here can be imported from this package.
 # ruff: noqa: F403
 
 from ...cloud.models import NodeOptions
-from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
+from ...environment import (
+    EnvironmentName,
+    Finding,
+    FoundPython,
+    FoundPythons,
+    HostSetup,
+    InstalledPackage,
+)
 from .budgets import *
 from .changes import *
 from .chips import *
+from .consequences import *
 from .core import *
 from .environments import *
 from .files import *

@@ -6,61 +6,19 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from ...environment import HostSetup
+from ...environment import EnvironmentContent, EnvironmentSpec
 from ...options import option
 from .core import Problem
 from .jobs import Text
 
-# Python's "$" also matches in front of a last newline; "(?!\n)" makes it mean the end, as it does
-# in the OpenAPI document and in JavaScript.
 
-EnvironmentName = Annotated[
-    str,
-    Meta(
-        pattern=r"^[a-z0-9]([-._a-z0-9]{0,38}[a-z0-9])?$(?!\n)",
-        description="1–40 lower-case letters, digits, hyphens, dots and underscores",
-    ),
-]
-
-
-class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+class ConnectTPU(EnvironmentSpec, kw_only=True, forbid_unknown_fields=True):
     """How a TPU is connected: one environment for kernels, the same on all its hosts."""
 
-    environment: EnvironmentName = "default"
-    python: Annotated[
-        str | None,
-        option(
-            "Python version, such as 3.12.",
-            metavar="VERSION",
-            default="the newest on the host that JAX supports",
-        ),
-    ] = None
-    #: PEP 508 requirements.
-    packages: Annotated[
-        list[str],
-        option(
-            "Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.",
-            metavar="PACKAGE...",
-        ),
-    ] = []
-    #: Its text.
-    requirements: Annotated[
-        str | None, option("A requirements file of packages to install.", typed="requirements")
-    ] = None
-    #: Its text: what another environment has.
-    lock: Annotated[
-        str | None,
-        option(
-            "Exact versions to install, from `env lock`, `uv export` or `pip freeze`.",
-            typed="requirements",
-        ),
-    ] = None
     #: A Python or virtual environment that is on the hosts, such as ~/venv, to be used as it is.
     python_path: str | None = None
     #: Whether ipykernel may be installed there if it is missing; nothing else is changed there.
     install_ipykernel: bool = False
-    #: What the hosts get in addition to Python.
-    setup: HostSetup = HostSetup()
     #: By default, `setup` is added to it.
     replace_setup: Annotated[
         bool,
@@ -82,17 +40,12 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = ""
 
 
-class EnvironmentLock(Struct, kw_only=True):
+class EnvironmentLock(EnvironmentContent, kw_only=True):
     """What an environment has exactly, so that another TPU can get the same."""
 
     environment: str
     #: Its packages with their versions, as a requirements file.
     text: str
-    #: The packages that were asked for, and the requirements file.
-    packages: list[str] = []
-    requirements: str = ""
-    #: What the hosts have in addition to it.
-    setup: HostSetup = HostSetup()
     python: str  # "3.12.4"
     #: The TPU that it is from, its type, and when it was locked.
     tpu: str
@@ -167,7 +120,7 @@ class HostVersions(Struct, kw_only=True, frozen=True):
     unchecked: list[int] = []
 
 
-class Environment(Struct, kw_only=True):
+class Environment(EnvironmentContent, kw_only=True):
     """A Python virtual environment on all hosts of a TPU, from which kernels run."""
 
     name: str
@@ -179,11 +132,6 @@ class Environment(Struct, kw_only=True):
     path: str = ""  # on the hosts
     #: Its Python, if it was found on the hosts: nothing is changed there. "" if it was created.
     python_path: str = ""
-    packages: list[str] = []
-    #: The text of a requirements file.
-    requirements: str = ""
-    #: What the hosts got in addition to Python.
-    setup: HostSetup = HostSetup()
     #: Whether its hosts have the same versions; None for one host, and before the first check.
     versions: HostVersions | None = None
     #: What was asked for when creating or changing it failed.

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from ...files.copy import HostCopy
 from ...options import option
 from .core import Problem
 
@@ -91,32 +92,6 @@ class CopyFiles(Struct, kw_only=True, forbid_unknown_fields=True):
     #: Set by the server for coding agents: what is not in this folder, hidden files and credentials
     #: are left out. "": for people.
     agents_folder: str = ""
-
-
-class FileProblem(Struct, kw_only=True):
-    """A file that was not copied, and why."""
-
-    path: str
-    message: str
-
-
-class HostCopy(Struct, kw_only=True):
-    """What was copied to one host, or from it."""
-
-    host: int
-    state: Literal["done", "failed"] = "done"
-    #: Of what was sent now.
-    files: int = 0
-    bytes: int = 0
-    #: How many files were there already, with the same size and time.
-    unchanged: int = 0
-    #: Where the files and folders that were named are now.
-    targets: list[str] = []
-    #: The first 100 files that were not copied, and how many there are.
-    problems: list[FileProblem] = []
-    problem_count: int = 0
-    #: Why nothing more was copied.
-    problem: Problem | None = None
 
 
 class CopyResult(Struct, kw_only=True):

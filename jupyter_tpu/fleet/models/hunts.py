@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field
 from ...catalog import API
 from ...cloud.models import Tier
 from ...options import option
+from .consequences import Consequences
 from .core import Problem
 from .money import Cost
 from .tpus import CreateTPU
@@ -72,7 +73,7 @@ class ReplaceTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     max_price: Annotated[float, Meta(ge=0)] | None = None
 
 
-class Replacement(Struct, kw_only=True):
+class Replacement(Consequences, kw_only=True):
     """What replacing a TPU would do; nothing is changed yet."""
 
     #: As the TPU is created again. Metadata and scripts are left out.
@@ -81,9 +82,7 @@ class Replacement(Struct, kw_only=True):
     #: The price that has to be confirmed, in a sentence; "" if it is free.
     question: str = ""
     #: What the new TPU gets of what the old one had, each in a sentence.
-    restored: list[str] = []
-    #: What does not come back, each in a sentence.
-    lost: list[str] = []
+    restored: list[str] = field(default_factory=list)
 
 
 class HuntCandidate(Struct, kw_only=True):

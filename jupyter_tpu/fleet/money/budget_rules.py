@@ -14,7 +14,8 @@ from msgspec import Struct, structs
 
 from ... import catalog
 from ...errors import Reason, TPUError
-from ..core.records import OperationRecord, PlanTerms, SpendRecord
+from ..core.operation_records import OperationRecord, PlanTerms
+from ..core.records import SpendRecord
 from ..models import AGENT, Budget
 from ..models.core import known_type
 

@@ -14,7 +14,8 @@ from ...cloud.models import check_zone
 from ...errors import InvalidInput, Reason, TPUError
 from ..core.core import Core
 from ..core.known_operations import Demand, demands_of, not_listed, starting_of
-from ..core.records import OperationRecord, SpendRecord
+from ..core.operation_records import OperationRecord
+from ..core.records import SpendRecord
 from ..models import Cost, Grant, GrantUse
 from ..models.core import validated
 from ..models.money import cost_of
@@ -309,8 +310,8 @@ def _require_name_free(record: OperationRecord, others: Iterable[OperationRecord
     """Of two processes that create a TPU of one name at once, on whichever control plane, the one
     that is saved first gets it.
     """
-    if record.create is not None and any(
-        other.create is not None
+    if record.creation is not None and any(
+        other.creation is not None
         and other.operation.state == "running"
         and other.name == record.name
         for other in others

@@ -18,8 +18,9 @@ from ...cloud import OPERATION_LABEL, Node, NodeName, NodeState
 from ...errors import Reason, TPUError
 from ..core.core import Core
 from ..core.known_operations import Demand
-from ..core.records import AgentTPURecord, OperationRecord, Snapshot, SpendRecord
-from ..models import AGENT, Budget, BudgetUse, CreateTPU, Spending
+from ..core.operation_records import OperationRecord
+from ..core.records import AgentTPURecord, Snapshot, SpendRecord
+from ..models import AGENT, Budget, BudgetUse, SetGuard, Spending
 from ..models.core import seconds_of, timestamp
 from . import budget_rules
 from .budget_rules import MARGIN, add_ready, add_up, left_of, most_for, text_of, usd_of
@@ -134,12 +135,12 @@ class Ledger:
 
         Raises BUDGET where a budget is for it, and what it can cost is not bounded.
         """
-        terms = record.terms
+        creation = record.creation
+        terms = creation.terms if creation is not None else None
         who = terms.who if terms is not None else own_name()
         if terms is None and who not in self._budgets:
             return None
-        request = record.create
-        if record.claim is None or request is None or price is None or request.guard is None:
+        if creation is None or price is None or creation.request.guard is None:
             raise TPUError(
                 f"The budget of {budget_rules.whose(who)} needs a known price, and a new TPU that "
                 "its guard deletes.",
@@ -148,12 +149,12 @@ class Ledger:
                 "--max-cost or --until, and --then-delete.",
             )
         now = time.time()
-        ends = _end_of(request, price, now)
+        ends = _end_of(creation.request.guard, price, now)
         most = most_for(price, ends - now)
         if terms is not None and terms.max_cost is not None:
             most = min(most, terms.max_cost)
         return SpendRecord(
-            id=record.claim.label,
+            id=creation.claim.label,
             who=who,
             plan=terms.plan if terms is not None else "",
             project=demand.project,
@@ -435,13 +436,12 @@ class Ledger:
         self._changes.mark_changed("budgets", "budgets")
 
 
-def _end_of(request: CreateTPU, price: float, now: float) -> float:
+def _end_of(guard: SetGuard, price: float, now: float) -> float:
     """When the guard of a new TPU deletes it at the latest; seconds since the epoch.
 
     Raises BUDGET for one that does not.
     """
-    guard, ends = request.guard, []
-    assert guard is not None
+    ends = []
     if guard.until:
         ends.append(seconds_of(guard.until, "until"))
     if guard.max_cost is not None and price > 0:

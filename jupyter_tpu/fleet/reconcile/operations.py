@@ -19,8 +19,8 @@ from ..core.changes import ChangeFeed
 from ..core.core import Core
 from ..core.database import KEEP_AT_MOST
 from ..core.known_operations import Work
+from ..core.operation_records import OperationRecord, OperationRequest
 from ..core.operation_runner import OperationRunner
-from ..core.records import OperationRecord, OperationRequest
 from ..core.state_folder import ProcessLease
 from ..core.store import Store
 from ..models import Change, Operation, StopTrying

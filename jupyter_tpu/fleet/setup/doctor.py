@@ -129,8 +129,7 @@ async def _changed_numbers(node: Node, links: Sequence[Link]) -> list[environmen
 
 def _network(node: Node) -> str:
     """The name of the VPC network that its hosts are in."""
-    network = node.request.network if node.request is not None else None
-    return (network or "").rpartition("/")[2] or "default"
+    return (node.request.network or "").rpartition("/")[2] or "default"
 
 
 def _image(

@@ -1,11 +1,13 @@
 """A tree of files as one archive."""
 
 import io
+import os
 import zipfile
 import zlib
 
 #: Zip files have no earlier time. With a fixed one the archive is the same on every machine.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_SECONDS = 315532800  # the same since 1970, UTC
 
 
 def zipped(files, level=9):
@@ -19,6 +21,10 @@ def zipped(files, level=9):
     return zlib.compress(packed.getvalue(), level)
 
 
-def opened(data):
-    """The zip file that `zipped` made."""
-    return zipfile.ZipFile(io.BytesIO(zlib.decompress(data)))
+def unpack(data, folder):
+    """Unpacks what `zipped` made. Files have the same time everywhere, so that what Python has
+    compiled of them fits them on each host, and in each environment, that shares it.
+    """
+    with zipfile.ZipFile(io.BytesIO(zlib.decompress(data))) as archive:
+        for name in archive.namelist():
+            os.utime(archive.extract(name, folder), (_SECONDS, _SECONDS))

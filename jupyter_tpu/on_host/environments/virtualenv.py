@@ -7,7 +7,7 @@ import os
 import shutil
 
 from ..agent.protocol.process_env import process_environment
-from ..calls.archive import opened
+from ..calls.archive import unpack
 from ..calls.paths import MARKER, environment_dir, exclusive_lock, write_file
 from ..calls.processes import run, text_of
 from ..calls.protocol import HostError, emit
@@ -152,9 +152,6 @@ def install_jaxkit(path, digest, archive):
     if not os.path.isdir(folder):
         part = folder + ".part"
         shutil.rmtree(part, ignore_errors=True)
-        with opened(base64.b64decode(archive)) as sources:
-            for zip_info in sources.infolist():
-                # The same time everywhere, so that environments can share compiled modules.
-                os.utime(sources.extract(zip_info, part), (0, 0))
+        unpack(base64.b64decode(archive), part)
         os.rename(part, folder)
     write_file(os.path.join(site, PACKAGE + ".pth"), name + "\n")

@@ -7,10 +7,7 @@ import sys
 import tempfile
 
 from ..agent.protocol.paths import base_folder
-from ..calls.archive import opened
-
-#: Of all files, so that what Python has compiled of them fits them on each host that shares it.
-TIME = 315532800  # 1980, as in the archive
+from ..calls import archive
 
 
 def unpack(hash, data):
@@ -26,10 +23,7 @@ def unpack(hash, data):
         goal = os.path.join(agents, hash)
         unpacked = tempfile.mkdtemp(dir=agents)
         try:
-            archive = opened(data)
-            archive.extractall(unpacked)
-            for name in archive.namelist():
-                os.utime(os.path.join(unpacked, name), (TIME, TIME))
+            archive.unpack(data, unpacked)
             with open(os.path.join(unpacked, "python"), "w") as file:
                 file.write(sys.executable)
             put_in_place(unpacked, goal)

@@ -86,13 +86,15 @@ export class Actions implements IPanelActions {
   }
 
   async openMenu(button: HTMLElement, tpu?: ITPU): Promise<void> {
-    const { TPUMenu } = await import('./menu');
-    this._menu ??= new TPUMenu(this._commands);
-    if (tpu) {
-      this._menu.openFor(button, this.available(tpu), tpu);
-    } else {
-      this._menu.openForAll(button);
-    }
+    const open = ({ TPUMenu }: typeof import('./menu')) => {
+      this._menu ??= new TPUMenu(this._commands);
+      if (tpu) {
+        this._menu.openFor(button, this.available(tpu), tpu);
+      } else {
+        this._menu.openForAll(button);
+      }
+    };
+    await attempt(import('./menu').then(open));
   }
 
   get showTPU(): INotificationAction {

@@ -7,7 +7,7 @@ import { Form } from '../ui/form';
 import { given } from '../ui/typed';
 import { NO_SETUP } from './hostOptions';
 
-/** The server's rule for names (`EnvironmentName` in fleet/models/environments.py; a test compares them). */
+/** The server's rule for names (`EnvironmentName` in environment/models.py; a test compares them). */
 export const ENVIRONMENT_PATTERN = '^[a-z0-9]([-._a-z0-9]{0,38}[a-z0-9])?$';
 
 export interface IConnectFields extends IHostSetup {

@@ -32,15 +32,17 @@ export async function submit(
   { view }: IPanelActions,
   form: CreateForm | ConnectForm
 ): Promise<void> {
-  const isNew = form instanceof CreateForm;
-  const agreement = isNew ? await approveCost(form) : {};
-  const { fields } = form;
-  if (agreement && (await form.submit(agreement))) {
-    if (isNew) {
-      view.awaited = keyOf(fields as CreateForm['fields']);
+  if (form instanceof CreateForm) {
+    const agreement = await approveCost(form);
+    const { fields } = form;
+    if (!agreement || !(await form.submit(agreement))) {
+      return;
     }
-    view.show('list');
+    view.awaited = keyOf(fields);
+  } else if (!(await form.submit())) {
+    return;
   }
+  view.show('list');
 }
 
 /** A form: its fields, why the server refused it, and the buttons. */

@@ -28,7 +28,6 @@ export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
           'The TPU is deleted, and the same one is created again on other hardware. If there is no capacity, that is tried until there is, or until you stop it.'
         )}
       </p>
-      <p>{runningThere(tpu)}</p>
       <ul>
         {[...(plan.restored ?? []), ...plan.lost].map(sentence => (
           <li key={sentence}>{sentence}</li>

@@ -42,18 +42,19 @@ function Row({ tpu, able, marked, name }: IProps) {
   const main = primaryAction(able);
   const status = tpuStatus(tpu);
   const cost = costNow(tpu);
-  const place =
-    tpu.attached && !tpu.chips ? tpu.zone : `${tpu.type} · ${tpu.zone}`;
+  const type = tpu.attached && !tpu.chips ? '' : `${tpu.type} · `;
+  const Zone = name === tpu.name ? 'span' : 'strong';
   return (
     <li className="jp-tpu-TPU" aria-label={name} data-tpu={keyOf(tpu)}>
       <div className="jp-tpu-TPU-head">
         <button
           type="button"
           className="jp-tpu-TPU-name"
+          aria-label={name}
           title={keyOf(tpu)}
           onClick={() => void actions.open.tpu(tpu)}
         >
-          {name}
+          {tpu.name}
         </button>
         {marked && <Emulated />}
         {main && <MainButton action={main} tpu={tpu} short />}
@@ -65,8 +66,12 @@ function Row({ tpu, able, marked, name }: IProps) {
           onClick={event => void actions.openMenu(event.currentTarget, tpu)}
         />
       </div>
-      <div className="jp-tpu-TPU-place" title={`${place}\n${tpu.meaning}`}>
-        {place}
+      <div
+        className="jp-tpu-TPU-place"
+        title={`${type}${tpu.zone}\n${tpu.meaning}`}
+      >
+        {type}
+        <Zone>{tpu.zone}</Zone>
       </div>
       <div className="jp-tpu-TPU-states">
         <StateLabel tone={status.tone}>{status.label}</StateLabel>

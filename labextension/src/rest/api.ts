@@ -303,6 +303,13 @@ export interface IChipUse {
  * hosts.
  */
 export interface IConnectTPU {
+  /**
+   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   */
+  packages?: string[];
+  /** A requirements file of packages to install. */
+  requirements?: string | null;
+  setup?: IHostSetup;
   /** 1–40 lower-case letters, digits, hyphens, dots and underscores */
   environment?: string;
   /**
@@ -311,18 +318,11 @@ export interface IConnectTPU {
    */
   python?: string | null;
   /**
-   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
-   */
-  packages?: string[];
-  /** A requirements file of packages to install. */
-  requirements?: string | null;
-  /**
    * Exact versions to install, from `env lock`, `uv export` or `pip freeze`.
    */
   lock?: string | null;
   python_path?: string | null;
   install_ipykernel?: boolean;
-  setup?: IHostSetup;
   /**
    * Forget the apt packages, time zone, setup script and oh-my-zsh of earlier
    * commands. What the hosts have stays.
@@ -342,6 +342,13 @@ export type ConnectionState =
   | 'disconnected'
   | 'needs-attention'
   | 'reconnecting';
+
+/** What an act on a TPU would end and take away; nothing is changed yet. */
+export interface IConsequences {
+  kernels: IKernel[];
+  jobs: IJob[];
+  lost: string[];
+}
 
 /**
  * What to copy. Here is the computer that runs Jupyter, or the command.
@@ -524,6 +531,13 @@ export interface IDisconnectTPU {
  * A Python virtual environment on all hosts of a TPU, from which kernels run.
  */
 export interface IEnvironment {
+  /**
+   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   */
+  packages: string[];
+  /** A requirements file of packages to install. */
+  requirements: string | null;
+  setup: IHostSetup;
   name: string;
   tpu: string;
   zone: string;
@@ -532,9 +546,6 @@ export interface IEnvironment {
   jax: string;
   path: string;
   python_path: string;
-  packages: string[];
-  requirements: string;
-  setup: IHostSetup;
   versions: IHostVersions | null;
   asked: IConnectTPU | null;
   devices: number;
@@ -557,11 +568,15 @@ export interface IEnvironmentKernelspec {
 
 /** What an environment has exactly, so that another TPU can get the same. */
 export interface IEnvironmentLock {
+  /**
+   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   */
+  packages: string[];
+  /** A requirements file of packages to install. */
+  requirements: string | null;
+  setup: IHostSetup;
   environment: string;
   text: string;
-  packages: string[];
-  requirements: string;
-  setup: IHostSetup;
   python: string;
   tpu: string;
   type: string;
@@ -1603,11 +1618,13 @@ export interface IReplaceTPU {
 
 /** What replacing a TPU would do; nothing is changed yet. */
 export interface IReplacement {
+  kernels: IKernel[];
+  jobs: IJob[];
+  lost: string[];
   request: ICreateTPU;
   cost: ICost;
   question: string;
   restored: string[];
-  lost: string[];
 }
 
 /**

@@ -18,6 +18,7 @@ import {
   IChipKernels,
   IChipUse,
   IConnectTPU,
+  IConsequences,
   ICopyFiles,
   ICreateReservation,
   ICreateTPU,
@@ -158,6 +159,10 @@ export abstract class FleetRequests {
   /** Delete a TPU. */
   readonly delete = (tpu: IReference, body: IDeleteTPU = {}, signal?: AbortSignal) =>
     this.send<IOperation>('DELETE', ['tpus', tpu], { body, signal });
+
+  /** What an act on a TPU would end and take away; changes nothing. */
+  readonly consequences = (tpu: IReference, query: { act?: Value } = {}, signal?: AbortSignal) =>
+    this.send<IConsequences>('GET', ['tpus', tpu, 'consequences'], { query, signal });
 
   /** Start a stopped TPU. */
   readonly start = (tpu: IReference, body: IStartTPU = {}, signal?: AbortSignal) =>

@@ -7,9 +7,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...errors import InvalidInput, Reason, TPUError
-from ...files.sync.ignore import ProjectRules
-from ...on_host.files.tree import is_private
+from ..errors import InvalidInput, Reason, TPUError
+from ..on_host.files.tree import is_private
+from .sync.ignore import ProjectRules
+from .sync.location import too_high
 
 
 def check_folder(folder: Path) -> Path:
@@ -18,11 +19,7 @@ def check_folder(folder: Path) -> Path:
     if not root.is_dir():
         raise InvalidInput(f"{root} is not a folder.", field="folder")
     if home.is_relative_to(root):
-        raise InvalidInput(
-            f"{root} is your home folder, or a folder above it.",
-            "Choose the folder of a project.",
-            field="folder",
-        )
+        raise too_high(root, "Choose the folder of a project.", field="folder")
     if is_private(root.relative_to(home).as_posix() if root.is_relative_to(home) else root.name):
         raise InvalidInput(
             f"{root} is a hidden folder, or one for credentials.",

@@ -15,13 +15,14 @@ from msgspec import structs
 from ...cloud import Node
 from ...concurrency import gather_or_cancel
 from ...errors import ConnectionLost, Reason, TPUError
-from ...files.relay import Relay
 from ...links import HostName, Link, Links, LinkState
 from ...links.pod_ssh import authorize_hosts
+from ...problem import Problem
 from ...ssh.host_program import COMMAND
 from ...ssh.host_values import InvalidAnswer
-from ..models import CopyFiles, HostCopy, Problem
-from .copying import Report, call_host, copy_of, download, upload
+from ..relay import Relay
+from .copying import Report, call_host, copy_of, upload
+from .models import HostCopy
 
 #: How often the connection to the origin may be lost.
 _LOSSES = 10
@@ -31,43 +32,6 @@ _AT_ONCE = 4
 _OF_ONE_HOST = (Reason.UNREACHABLE, Reason.DISK_FULL)
 #: Called with each host's copy when it has ended.
 Ended = Callable[[HostCopy], None]
-
-
-async def copy_files(
-    links: Links,
-    node: Node,
-    hosts: Sequence[int],
-    request: CopyFiles,
-    *,
-    report: Report,
-    ended: Ended,
-) -> list[HostCopy]:
-    """Copies as *request* says, to *hosts* or from the first of them; returns each host's part."""
-    if request.download:
-        link = links.get(HostName(node.name, hosts[0]))
-        return [
-            await download(
-                link,
-                request.sources,
-                request.destination,
-                overwrite=request.overwrite,
-                make_folder=request.make_folder,
-                agents_folder=request.agents_folder,
-                report=report,
-            )
-        ]
-    return await upload_to_hosts(
-        links,
-        node,
-        hosts,
-        request.sources,
-        request.destination,
-        overwrite=request.overwrite,
-        make_folder=request.make_folder,
-        agents_folder=request.agents_folder,
-        report=report,
-        ended=ended,
-    )
 
 
 async def upload_to_hosts(

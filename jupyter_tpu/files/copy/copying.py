@@ -1,8 +1,7 @@
 """Copies files and folders from this computer to a host, and from a host to this computer.
 
 Both ends run `on_host.files.copy`: on a host over the connection for bulk data, here in a thread. A
-copy whose connection is lost continues where it was when the link is up again. `summary` and
-`failure_of` describe the result.
+copy whose connection is lost continues where it was when the link is up again.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ...errors import InvalidInput, Reason, TPUError, error_for
-from ...files.errors import file_error
-from ...files.exchange import exchange
+from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ...on_host.files.copy.receiver import Receiver
 from ...on_host.files.copy.sender import Listing, send
@@ -28,9 +25,10 @@ from ...on_host.files.tree import is_inside
 from ...on_host.packing import program
 from ...ssh.host_program import COMMAND
 from ...ssh.host_values import checked
-from ...wording import count, size_text
-from ..models import CopyFiles, FileProblem, HostCopy
-from .agent_files import AgentSource, is_open
+from ..agent_files import AgentSource, is_open
+from ..errors import file_error
+from ..exchange import exchange
+from .models import FileProblem, HostCopy
 
 #: Called with the bytes that are there and all bytes, from any thread.
 Report = Callable[[int, int], None]
@@ -76,7 +74,7 @@ async def upload(
     destination: on the host, relative to its home folder or absolute. A folder that exists gets
         the sources, as with `cp`.
     make_folder: whether its folder is created if that is missing.
-    agents_folder: as `CopyFiles.agents_folder`.
+    agents_folder: as `fleet.models.CopyFiles.agents_folder`.
     list_id: under what name the host keeps the list of what it got, for `spreading`.
 
     Raises `FilesExist`, INVALID, NOT_FOUND, NO_FOLDER, PERMISSION, DISK_FULL, UNREACHABLE.
@@ -254,7 +252,8 @@ def _error(failure: TransferFailure, sender: str, receiver: str) -> TPUError:
     """The error for a person; *sender* and *receiver* are computers."""
     match failure.code:
         case "EXISTS" if failure.names:
-            one = f"{failure.names[0]} exists on {receiver}."
+            path, host = failure.names[0], receiver
+            one = f"{path} exists on {host}."
             many = f"{failure.count} files exist on {receiver}, such as {failure.names[0]}."
             return FilesExist(one if failure.count == 1 else many, failure.names, failure.count)
         case "IN_THE_WAY":
@@ -298,49 +297,3 @@ def _error(failure: TransferFailure, sender: str, receiver: str) -> TPUError:
             )
     where = sender if failure.of_sender else receiver
     return file_error(failure.code, failure.path, failure.message, where)
-
-
-def summary(
-    tpu: str, request: CopyFiles, copies: Sequence[HostCopy], seconds: float | None = None
-) -> str:
-    """What was copied, in a line. At least one of *copies* is done."""
-    done = [copy for copy in copies if copy.state == "done"]
-    first = done[0]
-    # Each host got the same, unless it had some of it.
-    most = max(done, key=lambda copy: copy.files)
-    what = count(most.files, "file")
-    amount = f", {size_text(most.bytes)}" if most.bytes else ""
-    if len(copies) > 1:
-        where = f"{count(len(done), 'host')} of {tpu}"
-    else:
-        where = first.targets[0] if request.download else f"{tpu}:{first.targets[0]}"
-        if len(first.targets) > 1:
-            where = where.rpartition("/")[0] + "/"
-    there = first.unchanged
-    more = f" {there} {'was' if there == 1 else 'were'} there already." if there else ""
-    if not seconds:
-        return f"Copied {what}{amount} to {where}.{more}"
-    rate = most.bytes / seconds
-    speed = f" ({size_text(rate)}/s)" if rate >= 1000 else ""  # else it says nothing
-    return f"Copied {what}{amount} to {where} in {seconds:.1f} s{speed}.{more}"
-
-
-def failure_of(tpu: str, copies: Sequence[HostCopy]) -> TPUError | None:
-    """What hosts failed with, or that files were left out; None if all was copied."""
-    failed = [(copy.host, copy.problem) for copy in copies if copy.problem is not None]
-    if failed:
-        named = " ".join(f"host {host}: {problem.message}" for host, problem in failed)
-        return error_for(
-            f"Not copied to {len(failed)} of {count(len(copies), 'host')} of {tpu}: {named}",
-            failed[0][1].reason,
-            "Copy again for these hosts.",
-        )
-    left_out = [problem for copy in copies for problem in copy.problems]
-    number = sum(copy.problem_count for copy in copies)
-    if not number:
-        return None
-    first = f" {left_out[0].path}: {left_out[0].message}" if left_out else ""
-    return TPUError(
-        f"{count(number, 'file')} {'was' if number == 1 else 'were'} not copied.{first}",
-        Reason.INTERRUPTED,
-    )

@@ -1,0 +1,3 @@
+"""Copies of files and folders between this computer and hosts."""
+
+from .models import FileProblem, HostCopy
