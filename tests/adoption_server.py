@@ -446,5 +446,6 @@ class CountingClient(Client):
         if mark is not None and not mark["replayed"]:
             self.seen = mark["number"]
             assert self.socket is not None
-            self.socket.send(json.dumps({"jupyter_tpu": {"seen": self.seen}}))
+            with contextlib.suppress(ConnectionError):  # its server may have been killed meanwhile
+                self.socket.send(json.dumps({"jupyter_tpu": {"seen": self.seen}}))
         return message
