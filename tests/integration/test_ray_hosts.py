@@ -227,6 +227,8 @@ def test_ray_whose_head_died_or_lost_its_host_is_known_and_can_be_started_again(
     # Within two minutes of its start it is started again, once.
     operation = server.tpu("POST", f"tpus/{NAME}/ray", {"install": True})
     until(lambda: alive_hosts(server), LIMIT)
+    # Its start is over, not only its server up.
+    until(lambda: "ray_current_cluster" in server.on_host(NAME, 0, "ls", "/tmp/ray"), LIMIT)
     [head] = processes(emulator, 0, "gcs_server")[:1]
     os.kill(head, signal.SIGKILL)
     assert ended(server, operation)["state"] == "done"

@@ -7,10 +7,12 @@ import re
 import shutil
 import signal
 import subprocess
+import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 ROOT = Path(__file__).parents[2]
 CLONED = "https://github.com/jupyter-tpu/jupyter-tpu"
@@ -99,6 +101,19 @@ def home(repository: Path, tmp_path: Path) -> dict[str, str]:
     }
 
 
+def _answers(address: str) -> bool:
+    """Whether it is JupyterLab with this extension; its address is printed a moment before."""
+    try:
+        with urllib.request.urlopen(address, timeout=60) as page:
+            return "jupyter-tpu" in page.read().decode()
+    except ConnectionError:
+        return False
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ConnectionError):
+            return False
+        raise
+
+
 def serve(script: str, environment: dict[str, str], folder: Path) -> None:
     """Runs lines of which the last one starts JupyterLab, opens its address, and ends it."""
     shell = subprocess.Popen(
@@ -118,8 +133,7 @@ def serve(script: str, environment: dict[str, str], folder: Path) -> None:
             line = shell.stdout.readline()
             assert line, printed
             printed += line
-        with urllib.request.urlopen(address[0], timeout=60) as page:
-            assert "jupyter-tpu" in page.read().decode()
+        until(lambda: _answers(address[0]), 60, lambda: printed)
         os.killpg(shell.pid, signal.SIGTERM)
         shell.stdout.read()
         shell.wait(60)
