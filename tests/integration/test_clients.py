@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 import pytest
 from adoption_server import Client, CountingClient, Server
 from client_environments import client_environment
@@ -44,11 +46,12 @@ def test_jupytext_gives_a_script_the_local_kernel_and_not_that_of_a_tpu(tmp_path
     }
     (data / "kernels" / "zz-local").mkdir(parents=True)
     (data / "kernels" / "zz-local" / "kernel.json").write_text(json.dumps(spec))
-    where = {"project": "p", "zone": "z", "tpu": "t", "worker": 0, "environment": "default"}
     script = (
-        "from pathlib import Path; from jupyter_tpu.kernels import KernelSpecs\n"
-        f"KernelSpecs(Path({str(data / 'kernels')!r})).register(**{where!r}, python_version='3.12',"
-        " host_python='/python', emulator=None, emulated=False, variables={})"
+        "from pathlib import Path; from jupyter_tpu.kernel_place import KernelPlace\n"
+        "from jupyter_tpu.kernels import KernelSpecs\n"
+        "place = KernelPlace(project='p', zone='z', tpu='t', host_python='/python')\n"
+        f"specs = KernelSpecs(Path({str(data / 'kernels')!r}))\n"
+        "specs.register(place, python_version='3.12')"
     )
     subprocess.run([commands / "python", "-c", script], check=True, timeout=120)
     (tmp_path / "plain.py").write_text("print(1)\n")
@@ -210,3 +213,26 @@ def test_a_job_of_jupyter_scheduler_has_the_files_of_its_input_folder(
             state = until(ended, 180, server.log.read_text)
             assert state["status"] == "COMPLETED", state
             server.request("DELETE", path)
+
+        # *Stop job* kills the process that runs it. The server, which has a kernel there, ends the
+        # job's kernel.
+        own = server.request("POST", "/api/kernels", {"name": name})
+        cell = nbformat.v4.new_code_cell("import time; time.sleep(600)")
+        kernelspec = {"name": name, "display_name": name, "language": "python"}
+        notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernelspec})
+        nbformat.write(notebook, server.root / "work" / "nb.ipynb")
+        path = f"/scheduler/jobs/{server.request('POST', '/scheduler/jobs', job)['job_id']}"
+        until(lambda: kernels(emulator, kernels_tpu) == 2, 180, server.log.read_text)
+        server.request("PATCH", path, {"status": "STOPPED"})
+        until(lambda: kernels(emulator, kernels_tpu) == 1, 60)
+        server.request("DELETE", f"/api/kernels/{own['id']}")
+
+
+def kernels(emulator: Any, tpu: str) -> int:
+    """How many kernels run on its host."""
+    init = psutil.Process(emulator.hosts(tpu)[0]["init_pid"])
+    found = 0
+    for process in init.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            found += "ipython_kernel.py" in " ".join(process.cmdline())
+    return found
