@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ..calls.paths import HOME, exclusive_lock, private_dir
 from ..calls.processes import clean_environment, run, text_of
 from ..calls.protocol import HostError
+from ..in_environment import describe as describing
 from .packages import uv_pip
 from .probe import environment_folders, installed_pythons, is_ours
 
@@ -51,7 +52,7 @@ def describe(path):
     description = {"path": path, "prefix": "", "kind": "", "version": "", "ipykernel": "",
                    "jax": "", "installable": False, "problem": ""}  # fmt: skip
     try:
-        command = [path, "-B", "-c", text_of(description)]
+        command = [path, "-B", "-c", text_of(describing)]
         status, lines = run(command, env=clean_environment(), timeout=20)
     except OSError as error:
         return dict(description, problem=str(error.strerror))
