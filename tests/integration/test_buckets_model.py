@@ -289,7 +289,7 @@ def test_a_bucket_is_a_dictionary_with_generations(emulator: Any) -> None:
     BucketModel.http = StorageHTTP.of_owner(emulator)
     before = {path.name for path in (emulator.state_dir / "storage/contents").iterdir()}
     run_state_machine_as_test(
-        BucketModel, settings=settings(max_examples=40, stateful_step_count=30)
+        BucketModel, settings=settings(max_examples=30, stateful_step_count=25)
     )
     after = {path.name for path in (emulator.state_dir / "storage/contents").iterdir()}
     assert after == before

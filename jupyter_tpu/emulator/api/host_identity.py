@@ -1,6 +1,7 @@
 """The identity of hosts: a metadata server that gives a token, and what that token allows.
 
-It also takes what a host publishes of itself: guest attributes.
+It also takes what a host publishes of itself: guest attributes. Cloud Storage is there, too, for
+clients that show no token to an emulator.
 
 Emulated hosts share this machine's network, so their metadata server is a folder of the REST
 address whose name is secret (``GCE_METADATA_HOST`` may have a path): other users can't guess it.
@@ -21,6 +22,7 @@ from ..model.notices import QUIET
 from ..model.records import NodeRecord
 from ..state_folder import EmulatorToken
 from .messages import SCOPE
+from .services import project_number
 
 METADATA = "/metadata/"
 #: Where Cloud Storage is, whose calls look themselves for what a host may do.
@@ -53,6 +55,8 @@ class HostIdentities:
             **dict.fromkeys(("GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP"), place),
             # Cloud Storage for google-cloud-storage and gcsfs, and for TensorStore.
             **dict.fromkeys(("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"), rest + folder),
+            # Without it, gcsfs asks for each bucket's type by gRPC over TLS, a minute each time.
+            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
             **{
                 f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{name}": f"{rest}/{path}"
                 for name, path in _SERVICES.items()
@@ -145,11 +149,16 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
         node = engine.model.machine(id)
         if node is None or request.headers.get("Metadata-Flavor") != "Google":
             raise web.HTTPForbidden
-        account = account_of(node)
+        account, number = account_of(node), str(project_number(node.project))
         name = "instance/service-accounts/default"
         content = {
             "": "computeMetadata/\n",
             "project/project-id": node.project,
+            "project/numeric-project-id": number,
+            "instance/zone": f"projects/{number}/zones/{node.zone}",
+            "instance/service-accounts/": f"default/\n{account}/\n",
+            f"{name}/email": account,
+            "universe/universe-domain": "googleapis.com",
             f"{name}/": {"aliases": ["default"], "email": account, "scopes": _scopes(node)},
             f"{name}/token": {
                 "access_token": identities.access_token(id),

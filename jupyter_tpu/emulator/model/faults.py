@@ -38,7 +38,7 @@ Kinds of Compute Engine's instances only, for which most of the above work, too:
 Kinds of Cloud Storage only, where *zone* is the location of the bucket ("us-central1", "us"):
 
 - ``slow-transfer``: the body of a call moves at *bytes_per_second*;
-- ``cut-transfer``: the connection ends when *bytes* of a body have moved.
+- ``cut-transfer``: the connection ends before more than *bytes* of a body have moved.
 
 And ``line``: the first host of *node* publishes *port* as its SSH port, where a test has a proxy.
 
@@ -136,7 +136,7 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     port: int = 0
     #: "slow-transfer".
     bytes_per_second: int = 2**20
-    #: "cut-transfer": how much of a body arrives.
+    #: "cut-transfer": how much of a body may arrive.
     bytes: int = 0
     #: "state": what the node then says of itself; *description* is of its health.
     state: NodeState = "READY"

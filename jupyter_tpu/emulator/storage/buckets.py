@@ -53,7 +53,7 @@ class Buckets:
         private_dir(folder)
         self.index = Index(folder / "index.sqlite")
         self.contents = Contents(folder, limit)
-        uploads = [upload.id for upload in self.index.uploads() if not upload.generation]
+        uploads = [upload.id for upload in self.index.uploads() if upload.object is None]
         self.contents.sweep(self.index.generations(), uploads)
 
     def close(self) -> None:

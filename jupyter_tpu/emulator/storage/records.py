@@ -109,8 +109,8 @@ class UploadRecord(Struct, kw_only=True):
     size: int | None = None
     #: The checksums that the caller has said: "crc32c", "md5".
     declared: dict[str, str] = {}
-    #: The generation that it has become; 0: it has not ended.
-    generation: int = 0
+    #: What it has become; None: it has not ended.
+    object: ObjectRecord | None = None
 
 
 def number(query: Mapping[str, Any], name: str) -> int | None:

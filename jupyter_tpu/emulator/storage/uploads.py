@@ -75,7 +75,7 @@ class Uploads:
                 before.cancel()
             await asyncio.wait([before])
         upload = self.get(id)
-        if upload.generation:
+        if upload.object is not None:
             yield upload, None
             return
         self._writing[id] = task
@@ -92,7 +92,7 @@ class Uploads:
         """The upload becomes an object; an ApiError ends it."""
         self._finishing.add(upload.id)
         try:
-            object = await self._buckets.insert(
+            upload.object = await self._buckets.insert(
                 upload.bucket,
                 upload.name,
                 upload.fields,
@@ -106,16 +106,15 @@ class Uploads:
             raise
         finally:
             self._finishing.discard(upload.id)
-        upload.generation = object.generation
         self._index.put_upload(upload)
-        return object
+        return upload.object
 
     def cancel(self, upload: UploadRecord) -> None:
         """It ends, and what has arrived is removed."""
         self._index.delete_upload(upload.id)
         if (task := self._writing.get(upload.id)) is not None:
             task.cancel()
-        if not upload.generation:
+        if upload.object is None:
             self._buckets.contents.incoming(upload.id).discard()
 
     def _expire(self) -> None:

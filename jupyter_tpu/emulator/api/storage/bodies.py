@@ -30,14 +30,16 @@ class Line:
         self._slow: Fault | None = None
 
     async def move(self, size: int) -> None:
-        """*size* bytes are moved. Raises ConnectionResetError if the line is cut then."""
+        """Waits as long as *size* more bytes take. Raises ConnectionResetError if the line is cut
+        before they have arrived.
+        """
         if self._moved == 0:
             self._slow = self._faults.consume("slow-transfer", *self._where)
         self._moved += size
         if self._slow is not None:
             await asyncio.sleep(size / self._slow.bytes_per_second)
         cut = self._faults.consume(
-            "cut-transfer", *self._where, where=lambda fault: fault.bytes <= self._moved
+            "cut-transfer", *self._where, where=lambda fault: fault.bytes < self._moved
         )
         if cut is not None:
             if self._request.transport is not None:
@@ -48,16 +50,16 @@ class Line:
 async def pieces(request: web.Request, line: Line) -> AsyncIterator[bytes]:
     """The body of a request as it arrives."""
     async for data in request.content.iter_any():
-        yield data
         await line.move(len(data))
+        yield data
 
 
 async def send(response: web.StreamResponse, file: BinaryIO, size: int, line: Line) -> None:
     """*size* bytes of *file*, from where it is."""
     while size > 0:
         data = file.read(min(size, _CHUNK))
-        await response.write(data)
         await line.move(len(data))
+        await response.write(data)
         size -= len(data)
 
 

@@ -82,10 +82,9 @@ class UploadCalls:
             self._uploads.cancel(self._uploads.get(id))
             return web.Response(status=499, reason="Client Closed Request")
         async with self._uploads.writing(id) as (upload, incoming):
-            if incoming is None:
-                return call.answer(
-                    self._buckets.find(upload.bucket, upload.name, upload.generation)
-                )
+            if upload.object is not None:
+                return call.answer(upload.object)
+            assert incoming is not None
             upload.declared |= _sums(call, {})
             upload.size = await self._receive(call, incoming, upload.size)
             if incoming.size == upload.size:
