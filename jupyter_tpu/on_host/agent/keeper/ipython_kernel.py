@@ -103,7 +103,8 @@ def load_session(shell):
     folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "session")
     path = os.path.join(folder, "__init__.py")
     spec = util.spec_from_file_location(name, path, submodule_search_locations=[folder])
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     package = sys.modules[name] = util.module_from_spec(spec)
     spec.loader.exec_module(package)
     command = importlib.import_module(name + ".command")

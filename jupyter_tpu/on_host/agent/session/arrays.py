@@ -33,6 +33,7 @@ class ArraySet:
 
     def __init__(self):
         self.records = {}  # by key: what is said of an array in the manifest
+        self.stored = set()  # keys of which the session before has the content
         self._keys = {}  # by id of a JAX array: it and its key
         self._values = {}  # by key: what is still to be written
 
@@ -42,10 +43,14 @@ class ArraySet:
         if jax is not None and isinstance(value, jax.Array):
             if isinstance(value, jax.core.Tracer):
                 return None
-            known = self._keys.get(id(value))
-            if known is not None and known[0]() is value:
-                return known[1]
-            return self._add_jax(jax, value)
+            if value.is_deleted():
+                raise CannotKeep(DELETED)
+            reference, key = self._keys.get(id(value), (None, ""))
+            if reference is None or reference() is not value:
+                key = self._add_jax(jax, value)
+            if key not in self.stored:
+                self._values[key] = value
+            return key
         if numpy is None or type(value) is not numpy.ndarray or value.nbytes < SMALL_BYTES:
             return None
         if value.dtype.kind not in "biufc" or value.dtype.isbuiltin not in (1, 2):
@@ -53,8 +58,6 @@ class ArraySet:
         return self._add_numpy(value)
 
     def _add_jax(self, jax, value):
-        if value.is_deleted():
-            raise CannotKeep(DELETED)
         if not value.is_fully_addressable:
             raise CannotKeep("an array on several hosts")
         is_key = jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
@@ -73,7 +76,6 @@ class ArraySet:
             record["key"] = str(jax.random.key_impl(value))
         key = uuid.uuid4().hex
         self.remember(key, record, value)
-        self._values[key] = value
         return key
 
     def _add_numpy(self, value):
@@ -90,10 +92,9 @@ class ArraySet:
         digest = hashlib.sha256(repr(sorted(record.items())).encode())
         digest.update(flat.reshape(-1).view(numpy.uint8))
         key = digest.hexdigest()[:32]
-        if key not in self.records:
-            self.records[key] = record
-            # A copy: cells go on while it is written.
-            self._values[key] = flat.copy() if flat.base is not None or flat is value else flat
+        self.records[key] = record
+        if key not in self.stored and key not in self._values:
+            self._values[key] = flat.copy()  # cells go on while it is written
         return key
 
     def remember(self, key, record, array):
@@ -111,7 +112,9 @@ class ArraySet:
 
     def write(self, key, store):
         """Begins to write an array; returns what is to be waited for. Raises `CannotKeep`."""
-        record, value = self.records[key], self._values[key]
+        record, value = self.records[key], self._values.get(key)
+        if value is None:
+            raise CannotKeep("another kernel has deleted it from the session")
         if record["kind"] == "numpy":
             return _write(store, key, record, [((), value)], record["shape"])
         try:

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 import urllib.parse
+from typing import Any
 
 FOLDER = os.path.join("~", ".jupyter-tpu", "sessions")
 KEY_FILE = os.path.join("~", ".jupyter-tpu", "session.key")
@@ -120,8 +121,8 @@ class SessionCommand:
                 "type": "TPU_ACCELERATOR_TYPE",
             }
             about = {field: os.environ.get(name, "") for field, name in names.items()}
-            about["emulated"] = os.environ.get("JUPYTER_TPU_EMULATED") == "1"
-            self._session = KernelSession(self._shell, about)
+            emulated = os.environ.get("JUPYTER_TPU_EMULATED") == "1"
+            self._session = KernelSession(self._shell, {**about, "emulated": emulated})
         return self._session
 
     def _storage(self, place):
@@ -186,44 +187,41 @@ def _arguments(words):
     name = rest[0] if rest else ""
     if name.startswith("-"):
         return None
+    common: "dict[str, Any]" = {"place": place}
     if first == "save":
-        return {"run": SessionCommand.save, "name": name, "place": place}
+        return {"run": SessionCommand.save, "name": name, **common}
     if first == "restore":
-        return {"run": SessionCommand.restore, "name": name, "place": place, "overwrite": overwrite}
+        return {"run": SessionCommand.restore, "name": name, "overwrite": overwrite, **common}
     if first == "list" and not name:
-        return {"run": SessionCommand.list, "place": place}
+        return {"run": SessionCommand.list, **common}
     if first == "forget" and name:
-        return {"run": SessionCommand.forget, "name": name, "place": place}
+        return {"run": SessionCommand.forget, "name": name, **common}
     if first == "auto":
         try:
             seconds = None if name == "off" else float(name or IDLE_SECONDS)
         except ValueError:
             return None
-        return {"run": SessionCommand.auto, "seconds": seconds, "place": place}
+        return {"run": SessionCommand.auto, "seconds": seconds, **common}
     return None
 
 
 def saved_text(report, name, url, seconds):
-    lines = [
-        "Saved %s as %s in %s: %s, of which %s are new, in %.1f s."
-        % (_count(report.names), name, url, _size(report.size), _size(report.new), seconds)
-    ]
-    return "\n".join(lines + _missing("Not saved", report.reasons))
+    sizes = _size(report.size), _size(report.new)
+    line = "Saved %s as %s in %s: %s, of which %s are new, in %.1f s."
+    line %= (_count(report.names), name, url, *sizes, seconds)
+    return "\n".join([line, *_missing("Not saved", report.reasons)])
 
 
 def restored_text(report):
-    total = len(report.names) + len(report.reasons)
-    source = _source(report.source)
-    lines = [
-        "Restored %d of %s, saved %s%s."
-        % (
-            len(report.names),
-            "1 variable" if total == 1 else "%d variables" % total,
-            _time(report.saved),
-            " on %s" % source if source else "",
-        )
-    ]
-    return "\n".join(lines + report.notes + _missing("Not restored", report.reasons))
+    names, source = report.names, _source(report.source)
+    of = " of %d" % (len(names) + len(report.reasons)) if report.reasons else ""
+    count = "%d%s variables" % (len(names), of) if of else _count(names)
+    saved = "Restored %s, saved %s%s." % (
+        count,
+        _time(report.saved),
+        " on %s" % source if source else "",
+    )
+    return "\n".join([saved, *report.notes, *_missing("Not restored", report.reasons)])
 
 
 def _missing(title, reasons):

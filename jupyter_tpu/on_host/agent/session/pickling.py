@@ -159,7 +159,7 @@ class _Rules(pickle.Pickler):
             name = _public_name(value)
             if name is not None:
                 return rebuild.by_name, name
-        return super().reducer_override(value)  # type: ignore[misc]  # cloudpickle's
+        return super().reducer_override(value)
 
     def _function(self, value):
         state = {

@@ -32,10 +32,3 @@ def function(code, namespace, name, closure):
 def set_function(function, state):
     for name, value in state.items():
         setattr(function, name, value)
-
-
-def sharding(kind, arguments):
-    """A sharding of JAX, by the name of its class."""
-    import jax.sharding
-
-    return getattr(jax.sharding, kind)(*arguments)

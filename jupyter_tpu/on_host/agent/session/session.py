@@ -167,7 +167,9 @@ class Save:
             variables["Out[%d]" % number] = value
         self._order = list(variables)
         self._inputs = list(shell.history_manager.input_hist_parsed)
-        self._groups, self._reasons = pickling.dump(variables, shell.user_ns, self._session._arrays)
+        own = self._session._arrays
+        own.stored = self._session._written.setdefault((self._storage.url, self._name), set())
+        self._groups, self._reasons = pickling.dump(variables, shell.user_ns, own)
 
     def finish(self):
         """Writes what is new; the session is the new one when all of it is there.
@@ -177,7 +179,7 @@ class Save:
         """
         storage, name, own = self._storage, self._name, self._session._arrays
         before, generation = storage.manifest(name)
-        there = self._session._written.setdefault((storage.url, name), set())
+        there = self._session._written[storage.url, name]
         if before is None:
             there.clear()
         else:

@@ -62,7 +62,7 @@ class Storage:
             raise SessionError("The session %s in %s is damaged." % (name, self.url)) from None
         if not hmac.compare_digest(str(signature), self._signature(name, body)):
             raise SessionError(
-                "The session %s in %s is signed with another key, so somebody else may have saved it. "
+                "The session %s in %s is signed with another key: somebody else may have saved it. "
                 "It is not read, because that would run its code." % (name, self.url)
             )
         manifest = json.loads(body)
