@@ -148,8 +148,10 @@ class Buckets:
         before = min(filter(None, (_successor(prefix), end)), default=None)
         objects: list[ObjectRecord] = []
         prefixes: list[str] = []
-        while page := self.index.objects(bucket, position, before, versions=versions):
-            for object in page:
+        more = True
+        while more:
+            more = False
+            for object in self.index.objects(bucket, position, before, versions=versions):
                 if len(objects) + len(prefixes) >= limit:
                     return Listing(objects, prefixes, position)
                 name = object.name
@@ -162,11 +164,11 @@ class Buckets:
                 if trailing and name == common:
                     objects.append(object)
                 prefixes.append(common)
+                # The others that begin so are not looked at.
                 following = _successor(common)
-                if following is None:
-                    return Listing(objects, prefixes, None)
-                position = (following, -1)
-                break  # what begins so is not looked at
+                more = following is not None
+                position = (following or "", -1)
+                break
         return Listing(objects, prefixes, None)
 
     def change_object(

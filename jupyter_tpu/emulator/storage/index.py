@@ -26,8 +26,6 @@ CREATE TABLE IF NOT EXISTS uploads (id TEXT PRIMARY KEY, started REAL, record BL
 CREATE TABLE IF NOT EXISTS clock (id INTEGER PRIMARY KEY, generation INTEGER);
 INSERT OR IGNORE INTO clock VALUES (0, 0);
 """
-#: Rows that are read at once for a list.
-_ROWS = 1000
 
 
 class Index:
@@ -107,13 +105,15 @@ class Index:
 
     def objects(
         self, bucket: str, after: tuple[str, int], before: str | None, *, versions: bool
-    ) -> list[ObjectRecord]:
-        """Some of those whose name and generation come after *after*, and their name before
-        *before*, in order; none: there are no more."""
+    ) -> Iterator[ObjectRecord]:
+        """Those whose name and generation come after *after*, and their name before *before*, in
+        order. What the caller does not ask for is not read.
+        """
         query = f"""SELECT record FROM objects WHERE bucket = ?1 AND (name, generation) > (?2, ?3)
             AND (?4 IS NULL OR name < ?4) {"" if versions else "AND live"}
-            ORDER BY name, generation LIMIT ?5"""
-        return self._all(ObjectRecord, query, bucket, *after, before, _ROWS)
+            ORDER BY name, generation"""
+        for row in self._db.execute(query, (bucket, *after, before)):
+            yield msgspec.json.decode(row[0], type=ObjectRecord)
 
     def generations(self) -> list[int]:
         return [row[0] for row in self._db.execute("SELECT generation FROM objects")]
