@@ -96,7 +96,9 @@ def test_what_was_acknowledged_is_there_and_nothing_is_half(killed: Any) -> None
             generation = int(answer.headers["X-Goog-Generation"])
             assert generation >= writer.acknowledged
             acknowledged[writer.object] = generation
-        # Nothing else has stayed on the disk, but for uploads that can go on.
+        # Nothing else has stayed on the disk, but for uploads that can go on, whose ids are longer.
+        incoming = (killed.state_dir / "storage/incoming").iterdir()
+        assert [path.name for path in incoming if len(path.name) == 32] == []
         files = {path.name for path in (killed.state_dir / "storage/contents").iterdir()}
         assert files == {str(generation) for generation in acknowledged.values() if generation}
     assert written > WRITERS

@@ -117,7 +117,10 @@ def add_routes(
             line=Line(request, faults, location, name),
             download="download" in kind,
         )
-        response = await table[name](call)
+        try:
+            response = await table[name](call)
+        except ConnectionError:  # in the middle of a body: nobody is there to read an answer
+            return web.Response(status=499, reason="Client Closed Request")
         if lost := faults.consume("lost-answer", location, name):
             raise lost.error()
         return response
