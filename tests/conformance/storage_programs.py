@@ -1,6 +1,6 @@
 """Programs as people have them on TPU hosts: none of them knows that Cloud Storage is emulated.
 
-Each is run by ``python storage_programs.py NAME BUCKET``, with the variables of a host.
+Each is run by ``python storage_programs.py NAME BUCKET …``, with the variables of a host.
 """
 
 from __future__ import annotations
@@ -72,6 +72,27 @@ def arrays(bucket: str) -> None:
     assert kv.read("other").result().state == "missing"
 
 
+def large(bucket: str) -> None:
+    """TensorStore writes and reads a value of 40 MB."""
+    import tensorstore as ts
+
+    value = os.urandom(40 * 2**20)
+    kv = ts.KvStore.open(f"gs://{bucket}/").result()
+    kv.write("large", value).result()
+    assert kv.read("large").result().value == value
+
+
+def database(bucket: str, writer: str) -> None:
+    """Ten transactions in a database that others write at the same time."""
+    import tensorstore as ts
+
+    for number in range(10):
+        # Opened anew each time, so that what others have written is not known before.
+        base = {"driver": "ocdbt", "base": f"gs://{bucket}/database/"}
+        kv = ts.KvStore.open(base, context=ts.Context()).result()
+        kv.write(f"{writer}-{number}", writer.encode() * 1000).result()
+
+
 def checkpoint(bucket: str) -> None:
     """Orbax saves arrays of 8 devices, and restores them onto 4."""
     import jax
@@ -104,4 +125,4 @@ def checkpoint(bucket: str) -> None:
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]](sys.argv[2])
+    globals()[sys.argv[1]](*sys.argv[2:])

@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,38 @@ def test_tensorstore_writes_and_reads_zarr3_and_ocdbt(
     variables: dict[str, str], tmp_path: Path, bucket: str
 ) -> None:
     run(variables, tmp_path, sys.executable, PROGRAMS, "arrays", bucket)
+
+
+def test_tensorstore_waits_out_429_and_503_and_a_line_that_is_cut(
+    emulator: Any,
+    faults: Callable[..., Any],
+    variables: dict[str, str],
+    tmp_path: Path,
+    bucket: str,
+) -> None:
+    faults("error", method="objects.insert", code="RESOURCE_EXHAUSTED", count=1)
+    faults("cut-transfer", method="objects.insert", bytes=20_000_000, count=1)
+    faults("error", method="objects.get", count=1)
+    faults("cut-transfer", method="objects.get", bytes=20_000_000, count=1)
+    run(variables, tmp_path, sys.executable, PROGRAMS, "large", bucket)
+    assert emulator.request("GET", "/emulator/v1/faults")["faults"] == []
+
+
+def test_three_programs_write_one_database_and_lose_nothing(
+    variables: dict[str, str], tmp_path: Path, bucket: str
+) -> None:
+    """OCDBT replaces its manifest on the condition that nobody else has."""
+    writers = ["one", "two", "three"]
+    with ThreadPoolExecutor() as threads:
+        command = (sys.executable, PROGRAMS, "database", bucket)
+        list(threads.map(lambda writer: run(variables, tmp_path, *command, writer), writers))
+    read = (
+        "import sys, tensorstore as ts\n"
+        "base = {'driver': 'ocdbt', 'base': f'gs://{sys.argv[1]}/database/'}\n"
+        "print(*sorted(key.decode() for key in ts.KvStore.open(base).result().list().result()))"
+    )
+    keys = run(variables, tmp_path, sys.executable, "-c", read, bucket).split()
+    assert keys == sorted(f"{writer}-{number}" for writer in writers for number in range(10))
 
 
 def test_orbax_restores_arrays_of_8_devices_onto_4(
