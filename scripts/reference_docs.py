@@ -175,12 +175,12 @@ def _messages_of_hosts() -> str:
     """Each message of a host, and below them the fields of all."""
     messages = {
         "what `up` prints": bounded(records.Started),
-        "the agent's hello": bounded(records.Hello),
-        "an error of the agent": bounded(records.Problem),
+        "the agent's hello": bounded(records.AgentHello),
+        "an error of the agent": bounded(records.AgentProblem),
         **{f"`{op}`, by the agent": bounded(kind.answer) for op, kind in REQUESTS.items()},
         "the keeper's hello": bounded(records.KeeperHello),
         "a rejection by the keeper": bounded(records.Rejection),
-        "a notice of the keeper": bounded(records.Notice),
+        "a notice of the keeper": bounded(records.KeeperNotice),
         "an event of the keeper": bounded(records.KeeperEvent),
         "a line of a program": host_calls.Said,
         "an error of a program": host_calls.Failed,

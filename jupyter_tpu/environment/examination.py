@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..errors import Reason, TPUError
 from ..links.remote_host import RemoteHost
 from ..on_host.agent.protocol.records import Owner
-from ..on_host.agent.protocol.requests import GetProcessOwners, GetTime
+from ..on_host.agent.protocol.requests import GetProcessOwnersRequest, GetTimeRequest
 from ..ssh.agent_answers import owners_by_pid
 from ..ssh.host_values import InvalidAnswer
 from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts
@@ -95,12 +95,12 @@ async def _examine(
 
 async def _ask_agent(agent: AgentClient, examined: ExaminedHost) -> None:
     before = time.time()
-    there = (await agent.request(GetTime()))["time"]
+    there = (await agent.request(GetTimeRequest()))["time"]
     # The host looked at its clock at some moment in between.
     examined.clock = ClockOffset(least=there - time.time(), most=there - before)
     if isinstance(examined.facts, HostFacts) and examined.facts.hardware.holders:
         pids = [holder.pid for holder in examined.facts.hardware.holders]
-        owners = owners_by_pid(pids, await agent.request(GetProcessOwners(pids=pids)))
+        owners = owners_by_pid(pids, await agent.request(GetProcessOwnersRequest(pids=pids)))
         named = {pid: _named(owner) for pid, owner in owners.items()}
         examined.owners = {pid: name for pid, name in named.items() if name}
 

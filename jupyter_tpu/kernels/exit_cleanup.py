@@ -17,7 +17,7 @@ from typing import Protocol
 
 from ..errors import TPUError
 from ..links import HostGone, OwnedKernel, core_thread, register_owned
-from ..on_host.agent.protocol.requests import EndKernel
+from ..on_host.agent.protocol.requests import EndKernelRequest
 from ..per_process import per_process
 from .attachment import KernelLink
 
@@ -67,7 +67,7 @@ async def _shutdown(
         while loop.time() < limit:
             try:
                 agent = await host.agent()
-                await agent.request(EndKernel(id=kernel_id, now=True, secret=secret))
+                await agent.request(EndKernelRequest(id=kernel_id, now=True, secret=secret))
                 ended = True
                 return
             except HostGone:

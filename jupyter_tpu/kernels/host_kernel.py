@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ..errors import Reason, TPUError, error_for
 from ..files.sync import MirrorHost
 from ..links import OwnedKernel, end_orphans, register_owned
-from ..on_host.agent.protocol.requests import KernelStart, StartKernel
+from ..on_host.agent.protocol.requests import KernelStart, StartKernelRequest
 from .attachment import KernelLink
 from .exit_cleanup import shutdown_in_background
 
@@ -80,7 +80,7 @@ class HostKernel:
                         )
                     unconfirmed = True
                     try:
-                        return await agent.request(StartKernel(**request))
+                        return await agent.request(StartKernelRequest(**request))
                     except TPUError as error:
                         if error.reason is not Reason.UNREACHABLE:
                             unconfirmed = False

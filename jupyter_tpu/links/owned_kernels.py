@@ -23,7 +23,7 @@ from msgspec import Struct, field
 
 from ..errors import TPUError
 from ..local_files import try_lock
-from ..on_host.agent.protocol.requests import EndKernel
+from ..on_host.agent.protocol.requests import EndKernelRequest
 from ..paths import data_dir, private_dir
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ async def end_orphans(agent: AgentClient, host_id: str) -> None:
     """Ends the kernels of a host whose owners are gone. The next call tries again what failed."""
     for path, lock, record in _orphans(host_id):
         try:
-            end = EndKernel(id=record.kernel, now=True, secret=record.secret)
+            end = EndKernelRequest(id=record.kernel, now=True, secret=record.secret)
             await agent.request(end)
             log.info("Ended kernel %s, because the program that started it is gone", record.kernel)
             _remove(path, lock)

@@ -49,7 +49,7 @@ def _bounded() -> dict[str, Any]:
 
 
 def owners_by_pid(pids: Sequence[int], answer: OwnerList) -> dict[int, Owner]:
-    """The answer of `GetProcessOwners` to these *pids*. Raises InvalidAnswer."""
+    """The answer of `GetProcessOwnersRequest` to these *pids*. Raises InvalidAnswer."""
     if len(answer["owners"]) != len(pids):
         raise InvalidAnswer("process_owners", f"Expected {len(pids)} owners")
     return dict(zip(pids, answer["owners"], strict=True))

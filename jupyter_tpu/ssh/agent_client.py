@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import ConnectionLost, Reason, TPUError, error_for
-from ..on_host.agent.protocol.declarations import Answer, Request
+from ..on_host.agent.protocol.declarations import Answer, ProtocolRequest
 from ..on_host.agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
 from ..on_host.agent.protocol.paths import keeper_socket
-from ..on_host.agent.protocol.records import Hello, Problem, Started
-from ..on_host.agent.protocol.requests import EndAgent
+from ..on_host.agent.protocol.records import AgentHello, AgentProblem, Started
+from ..on_host.agent.protocol.requests import EndAgentRequest
 from ..on_host.packing import Bundle, agent_bundle, program
 from .agent_answers import checked_record
 from .host_program import COMMAND, NO_PYTHON, no_python
@@ -158,7 +158,7 @@ class AgentClient:
         """Returns when the daemon's hello has come; raises UNREACHABLE if it does not."""
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                self.hello = checked_record(await self._greeting, Hello, "hello")
+                self.hello = checked_record(await self._greeting, AgentHello, "hello")
         except TimeoutError as error:
             await self.close()
             raise ConnectionLost("the host") from error
@@ -171,7 +171,9 @@ class AgentClient:
         """Whether the channel has ended."""
         return self._closed
 
-    async def request(self, request: Request[Answer], timeout: float = REQUEST_TIMEOUT) -> Answer:
+    async def request(
+        self, request: ProtocolRequest[Answer], timeout: float = REQUEST_TIMEOUT
+    ) -> Answer:
         """Asks the daemon, and returns its answer.
 
         Raises :class:`TPUError` with the daemon's reason, UNREACHABLE if the connection ends first,
@@ -194,11 +196,11 @@ class AgentClient:
         finally:
             self._waiting.pop(number, None)
         if "error" in answer:
-            problem = checked_record(answer["error"], Problem, request.op)
+            problem = checked_record(answer["error"], AgentProblem, request.op)
             raise error_for(problem["message"], problem["reason"], problem.get("hint", ""))
         return checked_record(answer.get("result"), request.answer, request.op)
 
-    def _ask(self, number: int, request: Request[Any]) -> None:
+    def _ask(self, number: int, request: ProtocolRequest[Any]) -> None:
         message = {"id": number, "op": request.op, "params": request.params}
         line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         if len(line) > LONGEST_REQUEST:
@@ -221,7 +223,7 @@ class AgentClient:
         """Tells the daemon that this client leaves. It ends now if it has nothing else to do."""
         if not self._closed:
             with contextlib.suppress(OSError):
-                self._ask(0, EndAgent())
+                self._ask(0, EndAgentRequest())
                 async with asyncio.timeout(1.0):
                     await self._stream.drain()
             self._end()

@@ -57,7 +57,7 @@ async def host() -> AsyncIterator[LocalHost]:
     home = Path(tempfile.mkdtemp(prefix="e-"))
     local = LocalHost(home)
     yield local
-    await (await local.agent()).request(requests.PrepareDelete())
+    await (await local.agent()).request(requests.PrepareDeleteRequest())
     await local.close()
     await eventually(lambda: not local.processes())
     shutil.rmtree(home)
@@ -78,7 +78,7 @@ async def up(host: LocalHost) -> dict:
 async def test_one_that_is_told_to_end_while_something_changes_ends(host):
     for _ in range(4):
         agent = await host.agent()
-        warm = requests.KeepWarm(environments=[])
+        warm = requests.KeepWarmRequest(environments=[])
         asked = [agent.request(warm) for _ in range(4)]
         await asked.pop()
         os.kill(agent.hello["pid"], signal.SIGTERM)

@@ -188,7 +188,7 @@ async def take(host: LocalHost, kernel_id: str, code: str) -> str:
     """Takes a kernel, has it execute *code*, and ends it; what it has printed, also before."""
     agent = await host.agent()
     signer = MessageSigner(
-        (await agent.request(requests.GetKernelKey(id=kernel_id)))["key"], "taker"
+        (await agent.request(requests.GetKernelKeyRequest(id=kernel_id)))["key"], "taker"
     )
     printed: list[str] = []
     idle, gone = asyncio.Event(), asyncio.get_running_loop().create_future()
@@ -213,7 +213,7 @@ async def take(host: LocalHost, kernel_id: str, code: str) -> str:
     attachment.send(SHELL, message)
     await asyncio.wait_for(idle.wait(), 60)
     assert not gone.done()
-    await agent.request(requests.EndKernel(id=kernel_id, now=True))
+    await agent.request(requests.EndKernelRequest(id=kernel_id, now=True))
     await attachment.close()
     host.release()
     return "".join(printed)

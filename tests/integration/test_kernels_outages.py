@@ -70,7 +70,7 @@ def kernel_pid(host: LocalHost) -> int:
 
     async def ask() -> int:
         agent = await host.agent()
-        [kernel] = (await agent.request(requests.ListKernels()))["kernels"]
+        [kernel] = (await agent.request(requests.ListKernelsRequest()))["kernels"]
         return kernel["pid"]
 
     return core_thread().wait(ask())

@@ -187,7 +187,7 @@ async def test_a_line_that_is_no_answer_fails_the_request_and_says_so(
 ) -> None:
     async with agent_that_says(tmp_path, lambda request: line) as client:
         with pytest.raises(InvalidAnswer):
-            await client.request(requests.ListKernels())
+            await client.request(requests.ListKernelsRequest())
 
 
 @pytest.mark.asyncio
@@ -198,7 +198,7 @@ async def test_an_answer_to_no_request_is_ignored(tmp_path: Path, id: Any) -> No
         return json.dumps({"id": id, "result": 1}).encode() + b"\n" + json.dumps(good).encode()
 
     async with agent_that_says(tmp_path, answer) as client:
-        assert await client.request(requests.GetKernelKey(id="k")) == {"key": "k"}
+        assert await client.request(requests.GetKernelKeyRequest(id="k")) == {"key": "k"}
 
 
 @pytest.mark.asyncio
@@ -209,7 +209,7 @@ async def test_an_error_has_a_known_reason_and_a_message(tmp_path: Path, error: 
 
     async with agent_that_says(tmp_path, answer) as client:
         with pytest.raises(InvalidAnswer):
-            await client.request(requests.ListKernels())
+            await client.request(requests.ListKernelsRequest())
 
 
 @pytest.mark.asyncio

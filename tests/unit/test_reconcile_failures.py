@@ -22,7 +22,7 @@ from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.reconcile import poller
 from jupyter_tpu.fleet.reconcile.poller import HostPoller
 from jupyter_tpu.links import HostName, LinkState
-from jupyter_tpu.on_host.agent.protocol.requests import GetStatus
+from jupyter_tpu.on_host.agent.protocol.requests import GetStatusRequest
 from jupyter_tpu.subscribers import Subscribers
 
 BAD, GOOD = NodeName("p", "us-west4-a", "bad"), NodeName("p", "us-west4-a", "good")
@@ -91,7 +91,7 @@ class Hosts:
         return True
 
     async def request_host(
-        self, host: HostName, request: GetStatus, timeout: float, *, in_use: bool
+        self, host: HostName, request: GetStatusRequest, timeout: float, *, in_use: bool
     ) -> Any:
         await asyncio.sleep(0 if host.node == BAD else 0.01)
         if host.node == GOOD:

@@ -18,8 +18,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.chosen_chips import chip_variables, group_sizes, groups, is_known
-from ...on_host.agent.protocol.records import Kernel as KernelReport
-from ...on_host.agent.protocol.records import Owner
+from ...on_host.agent.protocol.records import KernelReport, Owner
 from ...ssh.agent_answers import owners_by_pid
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
@@ -108,11 +107,11 @@ class Chips:
                 held = await environment.held_chips(link)
             owners: dict[int, Owner] = {}
             if pids := [holder.pid for holder in held.holders]:
-                question = requests.GetProcessOwners(pids=pids)
+                question = requests.GetProcessOwnersRequest(pids=pids)
                 owners = owners_by_pid(pids, await self._connections.request_host(host, question))
             kernels: Sequence[KernelReport] = []
             if self._desired.environments(host.node):  # else no kernel of ours can be there
-                answer = await self._connections.request_host(host, requests.ListKernels())
+                answer = await self._connections.request_host(host, requests.ListKernelsRequest())
                 kernels = answer["kernels"]
         except TPUError as error:
             return HostChips(host=host.worker, problem=Problem.of(error))
@@ -200,7 +199,9 @@ class Chips:
             if error.reason is not Reason.NOT_FOUND:
                 raise
             # The TPU was never connected from here.
-            await self._connections.request_host(host, requests.EndKernel(id=kernel), END_KERNEL)
+            await self._connections.request_host(
+                host, requests.EndKernelRequest(id=kernel), END_KERNEL
+            )
 
     async def _stop_job(self, host: HostName, job: str, patience: float) -> None:
         """On all its hosts: the others would wait for this one."""
@@ -210,18 +211,18 @@ class Chips:
             if error.reason is not Reason.NOT_FOUND:
                 raise
             # Someone started it from another computer.
-            there = await self._connections.request_host(host, requests.ListJobs())
+            there = await self._connections.request_host(host, requests.ListJobsRequest())
             for job_status in there["jobs"]:
                 if job_status["id"].rpartition("-")[0] == job:
                     await self._connections.request_host(
-                        host, requests.StopJob(id=job_status["id"], patience=patience)
+                        host, requests.StopJobRequest(id=job_status["id"], patience=patience)
                     )
 
     async def _stop_run(self, host: HostName, run: str) -> None:
         if self._runs.find(run) is not None:
             await self._runs.stop(_ref(host.node), run)
         else:
-            await self._connections.request_host(host, requests.StopRun(id=run))
+            await self._connections.request_host(host, requests.StopRunRequest(id=run))
 
     async def _signal(
         self, host: HostName, processes: Sequence[Process], patience: float

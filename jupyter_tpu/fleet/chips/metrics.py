@@ -162,7 +162,7 @@ class Metrics:
         known = self._hosts.setdefault(host, _Host())
         seconds = ANSWER if known.problem is None else ANSWER_AGAIN
         try:
-            answer = await self._connections.request_host(host, requests.GetLoad(), seconds)
+            answer = await self._connections.request_host(host, requests.GetLoadRequest(), seconds)
         except TPUError as error:
             known.problem = Problem.of(error)
         else:

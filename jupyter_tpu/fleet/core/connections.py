@@ -11,7 +11,7 @@ from ...environment import single_host_variables
 from ...errors import Reason, TPUError
 from ...kernel_place import KernelPlace
 from ...links import HostName, Link, Links, LinkState
-from ...on_host.agent.protocol.declarations import Answer, Request
+from ...on_host.agent.protocol.declarations import Answer, ProtocolRequest
 from ...subscribers import Subscribers
 from ..kernelspecs import KernelSpecRegistry
 from .desired import DesiredState
@@ -90,7 +90,7 @@ class HostConnections:
             link.release(in_use=in_use)
 
     async def request(
-        self, name: NodeName, request: Request[Answer], timeout: float = ANSWER
+        self, name: NodeName, request: ProtocolRequest[Answer], timeout: float = ANSWER
     ) -> Answer:
         """The answer of host 0's agent; see :meth:`request_host`."""
         return await self.request_host(HostName(name, 0), request, timeout)
@@ -98,7 +98,7 @@ class HostConnections:
     async def request_host(
         self,
         host: HostName,
-        request: Request[Answer],
+        request: ProtocolRequest[Answer],
         timeout: float = ANSWER,
         *,
         in_use: bool = True,

@@ -77,7 +77,7 @@ class FollowedRun:
         self.state = HostRun(host=host.worker)
         self._connections = connections
         self._host = host
-        self._order = requests.StartRun(id=id, **request)
+        self._order = requests.StartRunRequest(id=id, **request)
         self._received = received
         self._changed = changed
         self._tried = False  # to start it

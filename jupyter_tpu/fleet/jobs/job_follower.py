@@ -24,8 +24,8 @@ from ...environment import single_host_variables
 from ...errors import Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
-from ...on_host.agent.protocol.declarations import Answer, Request
-from ...on_host.agent.protocol.records import Job as JobReport
+from ...on_host.agent.protocol.declarations import Answer, ProtocolRequest
+from ...on_host.agent.protocol.records import JobReport
 from ...tokens import passed_variables
 from ..core.connections import ANSWER, HostConnections
 from ..core.desired import DesiredState
@@ -105,7 +105,7 @@ class JobFollower:
         )
 
     async def request(
-        self, name: NodeName, host: int, request: Request[Answer], timeout: float = ANSWER
+        self, name: NodeName, host: int, request: ProtocolRequest[Answer], timeout: float = ANSWER
     ) -> Answer:
         """The answer of a host's agent; see `HostConnections.request_host`."""
         return await self._connections.request_host(HostName(name, host), request, timeout)
@@ -225,7 +225,7 @@ class JobFollower:
         """The host's report, after what is to be done there now."""
         name, host, job = record.name, host_record.host, _on_host(record)
         if _is_to_stop(record, host_record):
-            stop = requests.StopJob(id=job, patience=record.patience)
+            stop = requests.StopJobRequest(id=job, patience=record.patience)
             return await self.request(name, host, stop)
         if not _is_due(record, host_record):
             return await self._status(name, host, job)
@@ -252,7 +252,7 @@ class JobFollower:
             raise _StartUnknown(why, second.reason, "Will be retried.") from error
 
     async def _status(self, name: NodeName, host: int, job: str) -> JobReport:
-        return await self.request(name, host, requests.GetJob(id=job))
+        return await self.request(name, host, requests.GetJobRequest(id=job))
 
     async def _start(self, record: JobRecord, host: int, job: str) -> JobReport:
         request = record.request
@@ -266,7 +266,7 @@ class JobFollower:
             where["JUPYTER_TPU_ADDRESSES"] = ",".join(
                 endpoint.internal for endpoint in node.endpoints
             )
-        order = requests.StartJob(
+        order = requests.StartJobRequest(
             id=job,
             argv=request.command,
             cwd=request.cwd,

@@ -85,7 +85,7 @@ class JobService:
         worker = hosts[0] if job_log_query.host is None else job_log_query.host
         if worker not in hosts:
             raise TPUError(f"The job {id} has no host {worker}.", Reason.NOT_FOUND)
-        reading = requests.ReadJobLog(
+        reading = requests.ReadJobLogRequest(
             id=f"{id}-{number}",
             start=job_log_query.start,
             limit=job_log_query.limit,
@@ -179,7 +179,7 @@ class JobService:
     async def _remove_on_host(self, record: JobRecord, attempt: int, host: int) -> None:
         with contextlib.suppress(TPUError):  # the host removes old jobs automatically, too
             job = f"{record.id}-{attempt}"
-            await self.follower.request(record.name, host, requests.RemoveJob(id=job))
+            await self.follower.request(record.name, host, requests.RemoveJobRequest(id=job))
 
     async def running(self, name: NodeName) -> Sequence[Job]:
         """Those that have not ended there, as far as known."""

@@ -15,7 +15,7 @@ from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostGone, HostName
 from ...on_host.agent.protocol import requests
-from ...on_host.agent.protocol.records import Kernel as KernelReport
+from ...on_host.agent.protocol.records import KernelReport
 from ...ssh.host_values import InvalidAnswer
 from ..core.changes import ChangeFeed
 from ..core.connections import ANSWER
@@ -140,7 +140,7 @@ class KernelService:
 
     async def list_on(self, host: HostName, timeout: float = ANSWER) -> Sequence[Kernel]:
         """Asks one host of a READY TPU; raises TPUError if it does not answer."""
-        answer = await self._connections.request_host(host, requests.ListKernels(), timeout)
+        answer = await self._connections.request_host(host, requests.ListKernelsRequest(), timeout)
         self._monitor.update(host.node, answer["kernels"], host.worker)
         return [
             kernel for kernel in self._monitor.last_known(host.node) if kernel.host == host.worker
@@ -167,7 +167,7 @@ class KernelService:
         if kernel is None:
             raise _not_found(name, id)
         host = HostName(name, kernel.host)
-        await self._connections.request_host(host, requests.EndKernel(id=id))
+        await self._connections.request_host(host, requests.EndKernelRequest(id=id))
         await self._fetch(name)
 
     async def shut_down_all(
@@ -207,7 +207,7 @@ class KernelService:
     ) -> bool:
         host = HostName(name, kernel.host)
         try:
-            end = requests.EndKernel(id=kernel.id)
+            end = requests.EndKernelRequest(id=kernel.id)
             await self._connections.request_host(host, end, SHUT_DOWN)
         except TPUError as error:
             log(f"Kernel {kernel.id} could not be shut down: {error}")
@@ -259,7 +259,7 @@ class KernelService:
                 Reason.CONFLICT,
                 f"Connect it first: `jupyter tpu connect {name.node} --env {kernel.environment}`.",
             )
-        key = (await self._connections.request(name, requests.GetKernelKey(id=id)))["key"]
+        key = (await self._connections.request(name, requests.GetKernelKeyRequest(id=id)))["key"]
         spec = record.environment.kernelspec
         if kernel.booked:  # a restart gives it the same chips
             spec, _ = self._connected.register_chips(name, record, kernel.booked)

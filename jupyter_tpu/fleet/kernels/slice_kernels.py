@@ -185,7 +185,7 @@ class WarmKernelMonitor:
         self._stopped.add(name)
         if self._reported.pop(name, None):
             with contextlib.suppress(TPUError):  # they end with the connection, too
-                await self._connections.request(name, requests.KeepWarm(environments=[]))
+                await self._connections.request(name, requests.KeepWarmRequest(environments=[]))
 
     def resume(self, name: NodeName) -> None:
         """Those that are desired start again."""

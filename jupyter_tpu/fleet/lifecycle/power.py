@@ -12,7 +12,7 @@ from ...backoff import POLLING
 from ...clock import uptime
 from ...cloud import Node, NodeName, NodeState, check_ours
 from ...errors import Reason, TPUError
-from ...on_host.agent.protocol.requests import NoteClientStop
+from ...on_host.agent.protocol.requests import NoteClientStopRequest
 from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
@@ -195,7 +195,7 @@ class PowerService:
         A guard that does not hear it stops the TPU again after its next start.
         """
         try:
-            await self._connections.request(name, NoteClientStop(stops=stops))
+            await self._connections.request(name, NoteClientStopRequest(stops=stops))
         except TPUError as error:
             log.warning("The guard of %s was not told of its stop: %s", name.node, error)
 

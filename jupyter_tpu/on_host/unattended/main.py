@@ -67,7 +67,7 @@ def start(request, agent):
     """Starting the job"""
     python = request["python_path"] or prepare(**request["environment"])
     with exclusive_lock(request["environment"]["name"]):  # no one checks its chips now
-        job = requests.StartJob(
+        job = requests.StartJobRequest(
             id=request["job"] + "-1",
             argv=["sh", "-c", request["command"]],
             env={"JUPYTER_TPU_HOST": worker()},
@@ -81,10 +81,10 @@ def set_guard(request, agent):
     """Setting the guard"""
     number = int(worker())
     rule = dict(request["guard"]["others" if number else "first"] or {})
-    if rule and agent.request(requests.GetGuard())["guard"] is None:
+    if rule and agent.request(requests.GetGuardRequest())["guard"] is None:
         seconds = rule.pop("cost_seconds", None)
         rule["cost_until"] = None if seconds is None else time.time() + seconds
-        agent.request(requests.SetGuard(**rule, worker=number))
+        agent.request(requests.SetGuardRequest(**rule, worker=number))
 
 
 def prepare(name, python, usual, requirements, index, lock, packages, jaxkit, setup):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from ...on_host.agent.protocol import messages
-from ...on_host.agent.protocol.activity import KernelActivity, Status
+from ...on_host.agent.protocol.activity import KernelActivity, StatusMessage
 from ...on_host.agent.protocol.events import IOPUB, SHELL
 
 
@@ -141,7 +141,7 @@ class RememberedRequests:
         self._died = False
         self._answered.clear()
 
-    def observe(self, channel: int, parts: list[bytes], number: int) -> Status | None:
+    def observe(self, channel: int, parts: list[bytes], number: int) -> StatusMessage | None:
         """Notes which requests run and which have ended; *number*: of the message's record.
 
         Returns the status that the message reports, if it does.
@@ -164,7 +164,7 @@ class RememberedRequests:
             pass  # not a Jupyter message; it is passed on unchanged
         return None
 
-    def _observe_status(self, parts: list[bytes], number: int) -> Status | None:
+    def _observe_status(self, parts: list[bytes], number: int) -> StatusMessage | None:
         status = self.activity.observe(parts)
         if status is not None:
             if status.request in self._requests:

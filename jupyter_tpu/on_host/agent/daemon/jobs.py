@@ -25,7 +25,7 @@ from ..protocol.messages import now
 from ..protocol.paths import boot, job_folder, job_socket, jobs_folder, private_folder
 from ..protocol.process_env import process_environment
 from ..protocol.processes import start_time
-from ..protocol.records import Job
+from ..protocol.records import JobReport
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
 from .keepers import ANSWER, START, StartError, kill_process, last_line, require_room
@@ -50,7 +50,7 @@ class Jobs:
 
     async def start(
         self, job: str, argv: List[str], cwd: str, env: Dict[str, str], limit: Optional[int]
-    ) -> Job:
+    ) -> JobReport:
         """Starts a job, unless it was started before; returns its status.
 
         Raises StartError, and OSError if the disk is full.
@@ -108,19 +108,19 @@ class Jobs:
             shutil.rmtree(folder, ignore_errors=True)
         raise StartError(problem or "its keeper ended without a message")
 
-    async def all(self) -> List[Job]:
+    async def all(self) -> List[JobReport]:
         """The status of each job."""
         names = [name for name in sorted(os.listdir(jobs_folder())) if name.startswith("j-")]
         folders = [os.path.join(jobs_folder(), name) for name in names]
         statuses = await asyncio.gather(*map(self._status, folders))
         return [status for status in statuses if status is not None]
 
-    async def some(self, jobs: List[str]) -> Dict[str, Job]:
+    async def some(self, jobs: List[str]) -> Dict[str, JobReport]:
         """The status of those of *jobs* that are there, by their ids."""
         statuses = await asyncio.gather(*(self._status(job_folder(job)) for job in jobs))
         return {job: status for job, status in zip(jobs, statuses) if status is not None}
 
-    async def stop(self, job: str, patience: float) -> Optional[Job]:
+    async def stop(self, job: str, patience: float) -> Optional[JobReport]:
         """Requests a stop; returns the status of the job, None if there is no such job."""
         async with self._starting.setdefault(job, asyncio.Lock()):  # not before a start is done
             folder = job_folder(job)
@@ -146,7 +146,7 @@ class Jobs:
         shutil.rmtree(folder, ignore_errors=True)
         return True
 
-    async def log(self, request: requests.ReadJobLog) -> Optional[requests.JobLog]:
+    async def log(self, request: requests.ReadJobLogRequest) -> Optional[requests.JobLogPage]:
         """The answer to *request*; None if there is no such job."""
         folder, start = job_folder(request.id), request.start
         query = {"ask": "log", "after": max(start - 1, 0),
@@ -181,7 +181,9 @@ class Jobs:
             if number >= ENDED_JOBS or size > ENDED_BYTES:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    async def _status(self, folder: str, query: Optional[Dict[str, Any]] = None) -> Optional[Job]:
+    async def _status(
+        self, folder: str, query: Optional[Dict[str, Any]] = None
+    ) -> Optional[JobReport]:
         """A job's status, from its keeper while that lives; None if there is no such job."""
         state = read_state(folder)
         if state is None or state["state"] in FINAL:
@@ -198,8 +200,8 @@ class Jobs:
 
     # ---- requests of clients
 
-    @handles(requests.StartJob)
-    async def _handle_start(self, request: requests.StartJob) -> Job:
+    @handles(requests.StartJobRequest)
+    async def _handle_start(self, request: requests.StartJobRequest) -> JobReport:
         folder = os.path.join(os.path.expanduser("~"), os.path.expanduser(request.cwd))
         if not os.path.isdir(folder):
             raise OperationError(
@@ -214,24 +216,24 @@ class Jobs:
             message = "The job could not be started on the host: %s." % str(error).rstrip(".")
             raise OperationError("INTERNAL", message) from error
 
-    @handles(requests.ListJobs)
-    async def _handle_list(self, request: requests.ListJobs) -> requests.JobList:
+    @handles(requests.ListJobsRequest)
+    async def _handle_list(self, request: requests.ListJobsRequest) -> requests.JobList:
         return {"jobs": await self.all()}
 
-    @handles(requests.GetJob)
-    async def _handle_status(self, request: requests.GetJob) -> Job:
+    @handles(requests.GetJobRequest)
+    async def _handle_status(self, request: requests.GetJobRequest) -> JobReport:
         return _existing(request.id, (await self.some([request.id])).get(request.id))
 
-    @handles(requests.ReadJobLog)
-    async def _handle_log(self, request: requests.ReadJobLog) -> requests.JobLog:
+    @handles(requests.ReadJobLogRequest)
+    async def _handle_log(self, request: requests.ReadJobLogRequest) -> requests.JobLogPage:
         return _existing(request.id, await self.log(request))
 
-    @handles(requests.StopJob)
-    async def _handle_stop(self, request: requests.StopJob) -> Job:
+    @handles(requests.StopJobRequest)
+    async def _handle_stop(self, request: requests.StopJobRequest) -> JobReport:
         return _existing(request.id, await self.stop(request.id, request.patience))
 
-    @handles(requests.RemoveJob)
-    async def _handle_remove(self, request: requests.RemoveJob) -> requests.Removed:
+    @handles(requests.RemoveJobRequest)
+    async def _handle_remove(self, request: requests.RemoveJobRequest) -> requests.Removed:
         return {"removed": await self.remove(request.id)}
 
 
@@ -286,7 +288,7 @@ def _status_from_disk(folder: str, state: Any) -> Any:
     return {**state, "last": last_number(folder), "partial": {"out": "", "err": ""}}
 
 
-async def _ask(folder: str, query: Dict[str, Any]) -> Optional[Job]:
+async def _ask(folder: str, query: Dict[str, Any]) -> Optional[JobReport]:
     """The keeper's answer; None if there is none. Raises asyncio.TimeoutError."""
     try:
         reader, writer = await asyncio.open_unix_connection(job_socket(folder), limit=LONGEST_QUERY)

@@ -27,7 +27,7 @@ from ..protocol.peer import peer_process
 from ..protocol.process_env import process_environment
 from ..protocol.process_tree import descendants
 from ..protocol.processes import is_alive, signal_process, start_time
-from ..protocol.records import Kernel
+from ..protocol.records import KernelReport
 from ..protocol.requests import KernelFate
 from ..protocol.timeouts import cancel_all, with_timeout
 from .warm_kernels import WarmKernels
@@ -74,7 +74,7 @@ class Keepers:
         self._sources = sources
         self._warm = warm or WarmKernels(sources)
         self._children: Dict[str, asyncio.subprocess.Process] = {}  # our own, by folder
-        self._latest: Dict[str, Kernel] = {}  # the latest status, by folder
+        self._latest: Dict[str, KernelReport] = {}  # the latest status, by folder
         self._announced: Dict[str, str] = {}  # source -> what it announces, "" for nothing
         self._tasks: "set[asyncio.Future[Any]]" = set()
 
@@ -84,7 +84,7 @@ class Keepers:
         names = sorted(os.listdir(self.run))
         return [os.path.join(self.run, name) for name in names if name.startswith("k-")]
 
-    async def statuses(self) -> List[Kernel]:
+    async def statuses(self) -> List[KernelReport]:
         """The status of each kernel; the latest known one of a keeper that does not answer."""
         folders = self.folders
         answers = await asyncio.gather(*map(self._latest_status, folders))
@@ -94,13 +94,13 @@ class Keepers:
         self._latest = statuses
         return list(statuses.values())
 
-    async def _latest_status(self, folder: str) -> Optional[Kernel]:
+    async def _latest_status(self, folder: str) -> Optional[KernelReport]:
         try:
             return await self._ask(folder, {"ask": "status"})
         except KeeperSilent:
             return self._latest.get(folder)
 
-    async def status(self, kernel_id: str) -> Optional[Kernel]:
+    async def status(self, kernel_id: str) -> Optional[KernelReport]:
         """The status of a kernel; None if there is none. Raises KeeperSilent."""
         return await self._ask(kernel_folder(self.run, kernel_id), {"ask": "status"})
 
@@ -257,7 +257,7 @@ class Keepers:
 
     async def _ask(
         self, folder: str, query: Dict[str, Any], until_end: bool = False
-    ) -> Optional[Kernel]:
+    ) -> Optional[KernelReport]:
         """A keeper's answer; None if there is no keeper, and then its folder is cleaned up.
 
         *until_end*: waits for the end of the connection, when all that the keeper owns has ended.
@@ -311,7 +311,7 @@ async def _first_answer(
 
 async def _answer(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, query: Dict[str, Any]
-) -> Optional[Kernel]:
+) -> Optional[KernelReport]:
     writer.write(frames.encode(frames.Hello(query)))
     decoder, answer = frames.Decoder(), None
     while answer is None:

@@ -14,7 +14,7 @@ from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Sequen
 from ..metrics.libtpu import read
 from ..protocol.chips import chip_devices, chips, holders
 from ..protocol.process_tree import descendants
-from ..protocol.records import Kernel, Load
+from ..protocol.records import KernelReport, Load
 from ..protocol.timeouts import cancel_all, with_timeout
 
 #: Seconds that reading may take, and the samples that are kept.
@@ -30,7 +30,7 @@ class LoadSampler:
     def __init__(
         self,
         taken: Callable[[], None],
-        kernels: Callable[[], Awaitable[Sequence[Kernel]]],
+        kernels: Callable[[], Awaitable[Sequence[KernelReport]]],
     ) -> None:
         self._taken = taken
         self._kernels = kernels
@@ -85,7 +85,7 @@ class LoadSampler:
         self._taken()
 
 
-async def read_sample(kernels: Sequence[Kernel]) -> Dict[str, Any]:
+async def read_sample(kernels: Sequence[KernelReport]) -> Dict[str, Any]:
     """One sample: its ``state``, and ``chips`` (see `Figures`), ``queue`` and ``errors``; of the
     *kernels* those with chips of their own are ``bookings``; ``silent``: how many of the programs
     that use the chips report no figures.

@@ -44,7 +44,7 @@ _KEEPER = __name__.rpartition(".daemon.")[0] + ".keeper"
 class _End(NamedTuple):
     """The only answer about a run that has ended, whom it was given, and when."""
 
-    answer: requests.RunOutput
+    answer: requests.FirstRunOutput
     client: Any
     time: float
 
@@ -86,8 +86,8 @@ class Runs:
         if self._starter is not None:
             self._starter.close()
 
-    @handles(requests.StartRun)
-    async def _run(self, request: requests.StartRun) -> requests.RunOutput:
+    @handles(requests.StartRunRequest)
+    async def _run(self, request: requests.StartRunRequest) -> requests.FirstRunOutput:
         async with self._starting.setdefault(request.id, asyncio.Lock()):
             if request.id in self._ends:
                 return self._ends[request.id].answer
@@ -106,7 +106,7 @@ class Runs:
                     await keeper.forget()
                 keeper.close()
             encoded: Any = [(stream, base64.b64encode(data).decode()) for stream, data in output]
-            answer: requests.RunOutput = {"output": encoded, "ended": ended}
+            answer: requests.FirstRunOutput = {"output": encoded, "ended": ended}
             if ended is not None:
                 self._ends[request.id] = _End(answer, request.client, time.monotonic())
                 for id in list(self._ends)[:-KEPT]:
@@ -114,8 +114,8 @@ class Runs:
         self._starting.pop(request.id, None)
         return answer
 
-    @handles(requests.StopRun)
-    async def _stop(self, request: requests.StopRun) -> requests.Ended:
+    @handles(requests.StopRunRequest)
+    async def _stop(self, request: requests.StopRunRequest) -> requests.Ended:
         keeper = await _connected(request.id)
         if keeper is None:
             raise _unknown(request.id)
@@ -125,7 +125,7 @@ class Runs:
             keeper.close()
         return {"ended": True}
 
-    async def _start(self, request: requests.StartRun) -> RunClient:
+    async def _start(self, request: requests.StartRunRequest) -> RunClient:
         """Raises Refused if the folder or the program can't be used."""
         if not request.command or not request.command[0]:
             raise OperationError("INVALID", "The command must begin with a program.")
