@@ -29,7 +29,7 @@ from jupyter_tpu.fleet.jobs.job_records import JobRecords, begin_attempt
 from jupyter_tpu.fleet.models import HostJob, StartJob
 from jupyter_tpu.links import HostName
 from jupyter_tpu.on_host.agent.daemon import jobs as daemon_jobs
-from jupyter_tpu.on_host.agent.daemon.jobs import Jobs
+from jupyter_tpu.on_host.agent.daemon.jobs import HostJobs
 from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.on_host.agent.protocol.declarations import ProtocolRequest
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
@@ -157,7 +157,7 @@ async def test_daemons_of_several_versions_start_a_job_once(host, monkeypatch):
     (sources,) = (host.home / ".jupyter-tpu" / "agent").iterdir()
     argv = ["sh", "-c", "printf x >> versions"]
     await asyncio.gather(
-        *(Jobs(str(sources)).start("same", argv, str(host.home), {}, None) for _ in range(3))
+        *(HostJobs(str(sources)).start("same", argv, str(host.home), {}, None) for _ in range(3))
     )
     await ended(host, "same")
     assert (host.home / "versions").read_text() == "x"
@@ -254,7 +254,7 @@ async def test_a_job_whose_keeper_hangs_is_stopped_by_force(host, monkeypatch):
     os.kill(before["keeper"], signal.SIGSTOP)
     monkeypatch.setenv("HOME", str(host.home))
     monkeypatch.setattr(daemon_jobs, "ANSWER", 0.2)
-    stopped = await daemon_jobs.Jobs("").stop("hangs", 10.0)
+    stopped = await daemon_jobs.HostJobs("").stop("hangs", 10.0)
     assert (stopped["state"], "killed" in stopped["cause"]) == ("lost", True)
     await eventually(lambda: not start_time(before["keeper"]) and not start_time(before["pid"]))
 

@@ -9,7 +9,12 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from jupyter_tpu.on_host.agent.protocol.run_client import LONGEST, Refused, RunClient, SocketStream
+from jupyter_tpu.on_host.agent.protocol.run_client import (
+    LONGEST,
+    RunClient,
+    RunRefused,
+    SocketStream,
+)
 
 pytestmark = pytest.mark.asyncio
 
@@ -74,7 +79,7 @@ async def test_a_connection_that_ends_in_the_middle_is_lost(peer, answer):
 async def test_why_a_program_was_not_started_is_told(peer):
     client, keeper = peer
     keeper.sendall(b"refused program 7 Argument list too long\n")
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RunRefused) as caught:
         await client.begin()
     end = caught.value.end("train")
     assert end["code"] == 126

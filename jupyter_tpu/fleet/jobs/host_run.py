@@ -22,8 +22,8 @@ from ...on_host.agent.protocol.paths import run_socket
 from ...on_host.agent.protocol.records import RunEnd
 from ...on_host.agent.protocol.run_client import (
     WAIT,
-    Refused,
     RunClient,
+    RunRefused,
     SocketStream,
     encoded_order,
 )
@@ -202,7 +202,7 @@ class FollowedRun:
         try:
             async with asyncio.timeout(REACH):
                 await keeper.begin(encoded_order(self._order, again=again), 0, SOON)
-        except Refused as refusal:
+        except RunRefused as refusal:
             await self._program.aclose()
             if refusal.what == "program":
                 end = refusal.end(self._order.command[0])
@@ -280,7 +280,7 @@ class FollowedRun:
         except (ConnectionError, TimeoutError) as error:
             keeper.close()
             raise ConnectionLost(str(self._host)) from error
-        except (ValueError, Refused) as error:
+        except (ValueError, RunRefused) as error:
             keeper.close()
             raise InvalidAnswer("run", str(error)) from None
         return keeper

@@ -34,7 +34,7 @@ from ..protocol.timeouts import cancel_all, exit_within
 from .chip_checks import ChipChecks, booked_meanwhile, chosen_by
 from .guard_operations import GuardOperations
 from .handlers import OperationError, handlers, handles
-from .jobs import Jobs
+from .jobs import HostJobs
 from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
 from .metadata import Announced, follow_announcements
 from .owners import ProcessOwners
@@ -73,7 +73,7 @@ class Daemon:
         self._warm = WarmKernels(sources)
         self._keepers = Keepers(run, sources, self._warm)
         self._runs = Runs()
-        self._jobs = Jobs(sources)
+        self._jobs = HostJobs(sources)
         self._owners = ProcessOwners(self._keepers, self._jobs, self._runs)
         self._chip_checks = ChipChecks(self._keepers, self._owners)
         self._guard = GuardOperations(sources)

@@ -17,13 +17,13 @@ from typing import Any, Dict, List, Optional
 from ..guard import activity, files, processes, restart
 from ..guard.decision import GuardDecision, GuardRule, Verdict
 from ..guard.google import GoogleError, carry_out, publish, published
-from ..guard.others import Listener, Speaker
+from ..guard.others import ActivityPublisher, ActivityReader
 from ..keeper.job_log import FINAL
 from ..protocol.chips import holders
 from ..protocol.paths import boot, run_folder
 from ..protocol.process_tree import descendants
 from ..protocol.timeouts import exit_within, with_timeout
-from .jobs import Jobs
+from .jobs import HostJobs
 from .keepers import Keepers
 from .load import read_sample
 from .single_process import become_single, end_holder, is_silent, living_holder, note_alive
@@ -83,12 +83,12 @@ class GuardProcess:
     def __init__(self, sources: str) -> None:
         self._sources = sources
         self._keepers = Keepers(run_folder(), sources)
-        self._jobs = Jobs(sources)
+        self._jobs = HostJobs(sources)
         self._times: activity.Times = {}
         self._measured = 0.0
         self._problem: Optional[Dict[str, Any]] = None  # why Google has refused
-        self._speaker = Speaker()
-        self._listener: Optional[Listener] = None
+        self._speaker = ActivityPublisher()
+        self._listener: Optional[ActivityReader] = None
         self._peer_error: Optional[Dict[str, Any]] = None  # why hosts can't tell each other
         self._keep: Optional[str] = None  # the last one that was heard
         self._number: Optional[str] = None  # of the rule
@@ -227,7 +227,7 @@ class GuardProcess:
             else:
                 heard = loop.run_in_executor(None, published, rule["node"])
                 texts = await with_timeout(heard, GOOGLE)
-                self._listener = self._listener or Listener(hosts)
+                self._listener = self._listener or ActivityReader(hosts)
                 self._listener.receive(texts, _uptime())
                 busy = self._listener.busy(_uptime())
         except Exception as error:

@@ -38,7 +38,7 @@ WAIT, LINES = 60.0, 5000
 _UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 
 
-class Jobs:
+class HostJobs:
     """All jobs of this user on this host.
 
     sources: what Python runs to be a keeper.

@@ -8,7 +8,7 @@ from ..keeper.job_log import FINAL
 from ..pod.present import members_here
 from ..protocol.process_tree import descendants
 from ..protocol.records import KernelReport, Owner
-from .jobs import Jobs
+from .jobs import HostJobs
 from .keepers import Keepers
 from .runs import Runs
 
@@ -18,7 +18,7 @@ _NOBODY: Owner = {"kernel": "", "notebook": "", "job": "", "run": ""}
 class ProcessOwners:
     """Looks at all that the daemon knows of."""
 
-    def __init__(self, keepers: Keepers, jobs: Jobs, runs: Runs) -> None:
+    def __init__(self, keepers: Keepers, jobs: HostJobs, runs: Runs) -> None:
         self._keepers = keepers
         self._jobs = jobs
         self._runs = runs

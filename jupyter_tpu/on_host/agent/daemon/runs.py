@@ -23,7 +23,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from ..protocol import requests, umask
 from ..protocol.paths import agent_folder, run_folder, run_socket
 from ..protocol.records import RunEnd
-from ..protocol.run_client import LATE, Output, Refused, RunClient, SocketStream, encoded_order
+from ..protocol.run_client import LATE, Output, RunClient, RunRefused, SocketStream, encoded_order
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
 
@@ -94,7 +94,7 @@ class Runs:
             output: Output = []
             try:
                 keeper = await _connected(request.id) or await self._start(request)
-            except Refused as refusal:
+            except RunRefused as refusal:
                 if refusal.what == "folder":
                     raise _no_folder(request.cwd or "") from None
                 if refusal.what != "program":

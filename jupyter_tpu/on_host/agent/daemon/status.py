@@ -13,7 +13,7 @@ from ..protocol.paths import base_folder
 from ..protocol.records import AgentStatus, KernelReport
 from ..protocol.requests import AgentLoadQuery, GetStatusRequest
 from ..protocol.timeouts import is_set_within
-from .jobs import Jobs
+from .jobs import HostJobs
 from .load import LoadSampler
 from .metadata import Announced
 from .warm_kernels import WarmKernels
@@ -66,7 +66,7 @@ class HostStatus:
     def __init__(
         self,
         warm: WarmKernels,
-        jobs: Jobs,
+        jobs: HostJobs,
         kernels: Callable[[], Awaitable[List[KernelReport]]],
         guard: Callable[[], Optional[Dict[str, Any]]],
         announced: Announced,

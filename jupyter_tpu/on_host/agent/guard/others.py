@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 FRESH = 120.0
 
 
-class Speaker:
+class ActivityPublisher:
     """Makes the texts of this host."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Speaker:
         return json.dumps({"look": "%s %d" % (self._process, self._looks), "busy": busy})
 
 
-class Listener:
+class ActivityReader:
     """What host 0 knows of the *hosts* in all, itself among them."""
 
     def __init__(self, hosts: int) -> None:

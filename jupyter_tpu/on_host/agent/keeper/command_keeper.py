@@ -26,7 +26,7 @@ def claimed_socket(path):
     return listener
 
 
-class Peer:
+class KeeperClient:
     """Somebody who asks, by a connection: where it is read, and where it is written."""
 
     def __init__(self, source, target):
@@ -64,7 +64,7 @@ class CommandKeeper:
     """Serves those who ask about a command. A subclass has the command, and knows the questions."""
 
     def __init__(self, listener):
-        self.peers: "list" = []  # of `Peer`
+        self.peers: "list" = []  # of `KeeperClient`
         self._listener = listener
         self._wake = os.pipe()
         for pipe in self._wake:
@@ -129,4 +129,4 @@ class CommandKeeper:
                     peer.close()
             if self._listener in readable:
                 descriptor = self._listener._accept()[0]
-                self.add(Peer(descriptor, descriptor))
+                self.add(KeeperClient(descriptor, descriptor))

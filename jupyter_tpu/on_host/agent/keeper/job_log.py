@@ -53,7 +53,7 @@ NEAR = 8 << 10
 _PREFIX = "log-"
 
 
-class LogLine(NamedTuple):
+class JobLogLine(NamedTuple):
     """A line of a job's output."""
 
     number: int
@@ -66,7 +66,7 @@ class LogLine(NamedTuple):
 class LogPart(NamedTuple):
     """What was read of a log."""
 
-    lines: List[LogLine]
+    lines: List[JobLogLine]
     oldest: int  # the first number that is still there
     next: int  # where to read on
 
@@ -196,14 +196,14 @@ def read_log(folder: str, start: int, limit: int, search: str = "", scan: int = 
     oldest = files[0][0] if files else 1
     following = [first for first, _ in files[1:]] + [0]
     text, at = search.casefold(), max(start, 1)
-    log_lines: List[LogLine] = []
+    log_lines: List[JobLogLine] = []
     for (_, path), after in zip(files, following):
         if after and after <= at:
             continue
         for data in _lines(path, at):
             if len(log_lines) >= limit or scan <= 0:
                 return LogPart(log_lines, oldest, at)
-            line = LogLine(*json.loads(data))
+            line = JobLogLine(*json.loads(data))
             at = line.number + 1
             scan -= len(data)
             if not text or text in line.text.casefold():

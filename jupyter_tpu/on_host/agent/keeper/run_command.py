@@ -15,7 +15,7 @@ GRACE = 3.0
 LINGER = 0.5
 
 
-class Command:
+class CommandProcess:
     """The command, from its start to the end of its output.
 
     pipes: ours, by number: 0 (if it has input), 1 and 2.

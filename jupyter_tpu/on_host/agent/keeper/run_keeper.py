@@ -34,8 +34,8 @@ import time
 
 from ..protocol.mounts import is_local
 from ..protocol.process_env import process_environment
-from .command_keeper import NEVER, CommandKeeper, Peer, claimed_socket
-from .run_command import ANSWER, Command
+from .command_keeper import NEVER, CommandKeeper, KeeperClient, claimed_socket
+from .run_command import ANSWER, CommandProcess
 
 #: Seconds that more output is waited for once there is some.
 GATHER = 0.02
@@ -173,7 +173,7 @@ def main():
         what = b"folder"
         os.chdir(os.path.join(os.path.expanduser("~"), os.path.expanduser(cwd)))
         what = b"program"
-        run = Command(
+        run = CommandProcess(
             [os.path.expanduser(command[0]), *command[1:]],
             process_environment(python, variables),
             float(limit) if limit else None,
@@ -184,7 +184,7 @@ def main():
         os.write(1, b"refused %s %d %s\n" % (what, error.errno or 0, os.fsencode(why)))
     else:
         try:
-            RunKeeper(run, listener, path, Peer(0, 1)).serve()
+            RunKeeper(run, listener, path, KeeperClient(0, 1)).serve()
         finally:
             if run.code is None:
                 run.kill()

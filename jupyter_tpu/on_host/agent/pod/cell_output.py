@@ -40,7 +40,7 @@ _CONNECTED = re.compile(
 Publish = Callable[[str, Dict[str, Any]], None]
 
 
-class Request(NamedTuple):
+class CellRequest(NamedTuple):
     """A client's execute_request."""
 
     idents: Sequence[bytes]
@@ -51,7 +51,7 @@ class Request(NamedTuple):
     silent: bool
 
 
-class CellOutput:
+class PodCellOutput:
     """Collects what hosts publish while they run a cell.
 
     Parameters
@@ -62,7 +62,9 @@ class CellOutput:
     publish: publishes a message with the request as its parent.
     """
 
-    def __init__(self, request: Request, id: str, hosts: Sequence[int], publish: Publish) -> None:
+    def __init__(
+        self, request: CellRequest, id: str, hosts: Sequence[int], publish: Publish
+    ) -> None:
         self.request = request
         self.leader = hosts[0]
         self.replies: Dict[int, Dict[str, Any]] = {}

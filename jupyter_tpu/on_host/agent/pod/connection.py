@@ -36,7 +36,7 @@ _UNPACK = (
 _ERRORS = 8 << 10
 
 
-class Listener(Protocol):
+class HostListener(Protocol):
     """Who hears of a host."""
 
     def heard(self, host: int, channel: int, parts: List[bytes]) -> None:
@@ -49,7 +49,7 @@ class Listener(Protocol):
         """Once: why it can't be reached (any more)."""
 
 
-class Limits:
+class ConnectionLimits:
     """Of the connections to all hosts together.
 
     Attributes
@@ -80,8 +80,8 @@ class HostConnection:
         host: int,
         spec: Dict[str, Any],
         sources: str,
-        listener: Listener,
-        limits: Limits,
+        listener: HostListener,
+        limits: ConnectionLimits,
     ) -> None:
         self.host = host
         self._limits = limits

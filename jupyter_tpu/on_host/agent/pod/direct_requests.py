@@ -9,7 +9,7 @@ from typing import Callable, Dict, FrozenSet, List, NamedTuple, Optional
 
 from ..protocol.events import IOPUB
 from .clients import Clients
-from .relaying import Parsed, Relay
+from .relaying import MessageRelay, Parsed
 
 #: How many cells of the past are remembered, for output that comes late.
 PAST = 256
@@ -38,7 +38,9 @@ class DirectRequests:
     clients: they are answered when the host can't answer any more.
     """
 
-    def __init__(self, relay: Relay, to_clients: Send, clients: Clients, to_host: SendTo) -> None:
+    def __init__(
+        self, relay: MessageRelay, to_clients: Send, clients: Clients, to_host: SendTo
+    ) -> None:
         self.debugged = 0  # the host that the debugger works on
         self.stopped: Optional[int] = None  # the host that the debugger has stopped
         self._relay = relay

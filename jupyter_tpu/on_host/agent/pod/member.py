@@ -100,7 +100,7 @@ def _is_status(parts: List[bytes], at: int, state: bytes) -> bool:
     return b'"status"' in parts[at + messages.HEADER] and state in parts[at + messages.CONTENT]
 
 
-class CellEnds:
+class KernelCellEnds:
     """Knows when a kernel has sent all of a cell: its reply, and that it is idle, in any order."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class Member:
         self._unsent: List[bytes] = []  # what is sent to the conductor together
         self._unsent_bytes = 0
         self._flushing: Optional[asyncio.Handle] = None  # when it is sent
-        self._ended = CellEnds()
+        self._ended = KernelCellEnds()
 
     async def wait_warm(self, reader: asyncio.StreamReader) -> bool:
         """Starts a kernel ahead, and waits until it is needed. False: it is not."""

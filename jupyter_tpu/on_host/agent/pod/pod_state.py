@@ -38,15 +38,15 @@ from .host_names import host_ranges, sentence
 from .pod_actions import (
     Abort,
     Action,
-    Cell,
     Check,
     Finish,
     Interrupt,
     Look,
+    PodCell,
     Ready,
     Refuse,
     Result,
-    Run,
+    RunCell,
 )
 
 #: Seconds from the first error of a cell until the hosts that are still busy are interrupted, and
@@ -83,9 +83,9 @@ class PodState:
         self.dead: Dict[int, str] = {}  # hosts whose kernels have ended, and why
         self.stuck: Dict[int, str] = {}  # hosts that have not reacted to interrupts
         self.checkable = False  # JAX runs on all of them together
-        self.cell: Optional[Cell] = None  # that runs, or whose end is being checked
+        self.cell: Optional[PodCell] = None  # that runs, or whose end is being checked
         self.hosts = hosts
-        self._queue: Deque[Cell] = deque()
+        self._queue: Deque[PodCell] = deque()
         self._busy: Dict[int, None] = {}  # hosts that have not answered, in their order
         self._results: Dict[int, Result] = {}
         self._participants: FrozenSet[int] = frozenset()
@@ -143,7 +143,7 @@ class PodState:
 
     # ---- cells
 
-    def submit(self, cell: Cell, now: float) -> List[Action]:
+    def submit(self, cell: PodCell, now: float) -> List[Action]:
         """A client wants to run a cell."""
         self._queue.append(cell)
         return self._next(now)
@@ -175,7 +175,7 @@ class PodState:
         self._deadlines, self._uneven_since, self._patience = {}, None, SLOW
         if len(hosts) > 1:
             self._deadlines["glance"] = now + GLANCE
-        return [Run(cell, self.number, hosts, others)]
+        return [RunCell(cell, self.number, hosts, others)]
 
     @property
     def _outlook(self) -> str:

@@ -11,7 +11,7 @@ from .records import RunEnd
 if TYPE_CHECKING:
     from typing import Protocol
 
-    class Stream(Protocol):
+    class RunStream(Protocol):
         """A connection; what it returns is shorter at its end."""
 
         async def read_line(self) -> bytes: ...
@@ -59,7 +59,7 @@ def encoded_order(request: Any, socket: str = "", *, again: bool = False) -> byt
     return b"%d\n%s" % (len(data), data)
 
 
-class Refused(Exception):
+class RunRefused(Exception):
     """The keeper did not start the command.
 
     what: "run": another keeper has it, or had it, whose socket is *why*; "place": there is none for
@@ -129,7 +129,7 @@ class RunClient:
     socket: the path of the keeper's socket.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: RunStream) -> None:
         self.pid = 0
         self.socket = ""
         self._stream = stream
@@ -159,7 +159,7 @@ class RunClient:
             raise ConnectionError(_ENDED)
         word, what, number, text = line.split(b" ", 3)
         if word == b"refused":
-            raise Refused(what.decode("ascii"), int(number), text.decode(errors="replace"))
+            raise RunRefused(what.decode("ascii"), int(number), text.decode(errors="replace"))
         if word != b"running":
             raise ValueError("an unknown answer")
         self.pid, self.socket = int(what), text.decode("utf-8", "surrogateescape")
