@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
-from ..on_host.files.messages import CHUNK, Peer, TransferFailure, failure
+from ..on_host.files.messages import CHUNK, TransferFailure, TransferPeer, failure
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class Stream(Protocol):
     async def write(self, data: bytes) -> bool: ...
 
 
-async def exchange(stream: Stream, work: Callable[[Peer], T], *, answers: bool = True) -> T:
+async def exchange(stream: Stream, work: Callable[[TransferPeer], T], *, answers: bool = True) -> T:
     """The result of *work*, in a thread.
 
     answers: whether *work* reads anything. If not, what the host sends is left in the stream.
@@ -82,7 +82,7 @@ def _in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
     return asyncio.wrap_future(result)
 
 
-def _work(here: socket.socket, work: Callable[[Peer], T]) -> T:
+def _work(here: socket.socket, work: Callable[[TransferPeer], T]) -> T:
     with peer_over(here) as peer:
         try:
             return work(peer)
@@ -93,12 +93,12 @@ def _work(here: socket.socket, work: Callable[[Peer], T]) -> T:
 
 
 @contextlib.contextmanager
-def peer_over(end: socket.socket) -> Iterator[Peer]:
+def peer_over(end: socket.socket) -> Iterator[TransferPeer]:
     """The peer behind a socket, which is closed then."""
     with end, end.makefile("rb") as reader:
         writer = end.makefile("wb")
         try:
-            yield Peer(reader, writer)
+            yield TransferPeer(reader, writer)
         finally:
             with contextlib.suppress(OSError):
                 writer.close()

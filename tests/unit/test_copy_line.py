@@ -11,20 +11,20 @@ from test_copy_both_ends import MIB, copy, tree
 
 from jupyter_tpu.on_host.files import messages
 from jupyter_tpu.on_host.files.copy import sender
-from jupyter_tpu.on_host.files.messages import Peer
+from jupyter_tpu.on_host.files.messages import TransferPeer
 
 
 @pytest.fixture
 def contents(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes of files in each message that is sent."""
     sizes: list[int] = []
-    send = Peer.send
+    send = TransferPeer.send
 
-    def counting(peer: Peer, content: bytes = b"", **message: Any) -> None:
+    def counting(peer: TransferPeer, content: bytes = b"", **message: Any) -> None:
         sizes.append(len(content))
         send(peer, content, **message)
 
-    monkeypatch.setattr(Peer, "send", counting)
+    monkeypatch.setattr(TransferPeer, "send", counting)
     return sizes
 
 

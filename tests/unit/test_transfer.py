@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.files.exchange import peer_over
 from jupyter_tpu.files.relay import Relay
 from jupyter_tpu.on_host.files import contents
-from jupyter_tpu.on_host.files.messages import CHUNK, Peer, TransferFailure
+from jupyter_tpu.on_host.files.messages import CHUNK, TransferFailure, TransferPeer
 from jupyter_tpu.on_host.files.part_file import Folder, part_name
 
 MIB = 1 << 20
@@ -30,7 +30,7 @@ MIB = 1 << 20
 def sent(*messages: tuple[dict[str, Any], bytes], compressed: bool) -> bytes:
     """What crosses the line."""
     line = io.BytesIO()
-    peer = Peer(io.BytesIO(), line)
+    peer = TransferPeer(io.BytesIO(), line)
     if compressed:
         peer.compress()
     for message, content in messages:
@@ -58,7 +58,7 @@ def test_messages_and_contents_arrive_compressed_or_not(
         )
         for size, noise, text in parts
     ]
-    peer = Peer(io.BytesIO(sent(*messages, compressed=compressed)), io.BytesIO())
+    peer = TransferPeer(io.BytesIO(sent(*messages, compressed=compressed)), io.BytesIO())
     for message, content in messages:
         assert peer.receive() == message
         assert peer.read(message["data"]) == content
@@ -86,7 +86,7 @@ def test_what_does_not_shrink_is_not_compressed_and_costs_nothing() -> None:
     ],
 )
 def test_frames_that_no_sender_makes_end_the_transfer(frames: bytes) -> None:
-    peer = Peer(io.BytesIO(b'{"compressed": true}\n' + frames), io.BytesIO())
+    peer = TransferPeer(io.BytesIO(b'{"compressed": true}\n' + frames), io.BytesIO())
     with pytest.raises(TransferFailure) as failed:
         peer.receive()
     assert failed.value.code == "PROTOCOL"
@@ -96,7 +96,7 @@ def test_little_that_is_expanded_to_much_costs_no_memory() -> None:
     packed = zlib.compress(b" " * (200 * MIB))
     assert len(packed) < CHUNK
     frame = b"Z" + len(packed).to_bytes(4, "big") + packed
-    peer = Peer(io.BytesIO(b'{"compressed": true}\n' + frame), io.BytesIO())
+    peer = TransferPeer(io.BytesIO(b'{"compressed": true}\n' + frame), io.BytesIO())
     tracemalloc.start()
     with pytest.raises(TransferFailure, match="PROTOCOL"):
         peer.receive()
@@ -127,7 +127,7 @@ def transfer(
         with peer_over(one) as peer:
             contents.send_file(peer, 7, source, size, lambda _: None, offset, old, mtime)
 
-    class Counting(Peer):
+    class Counting(TransferPeer):
         def read(self, size: int) -> bytes:
             nonlocal line
             line += size

@@ -20,7 +20,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ...on_host.files.copy.receiver import Receiver
 from ...on_host.files.copy.sender import Listing, send
-from ...on_host.files.messages import NAMED, Peer, Reports, TransferFailure, message_of
+from ...on_host.files.messages import NAMED, Reports, TransferFailure, TransferPeer, message_of
 from ...on_host.files.tree import is_inside
 from ...on_host.packing import program
 from ...ssh.host_program import COMMAND
@@ -87,7 +87,7 @@ async def upload(
         "list_id": list_id,
     }
 
-    def work(peer: Peer, reports: Reports) -> dict[str, Any]:
+    def work(peer: TransferPeer, reports: Reports) -> dict[str, Any]:
         tops = [os.fsencode(os.path.abspath(source)) for source in sources]
         if agents_folder:
             rules = [AgentSource(agents_folder, source) for source in sources]
@@ -111,7 +111,7 @@ async def download(
 ) -> HostCopy:
     """Copies files and folders of a host to this computer; as :func:`upload` otherwise."""
 
-    def work(peer: Peer, reports: Reports) -> dict[str, Any]:
+    def work(peer: TransferPeer, reports: Reports) -> dict[str, Any]:
         there = os.path.abspath(os.path.expanduser(destination))
         if destination.endswith(("/", os.sep)):
             there += "/"
@@ -159,7 +159,7 @@ async def call_host(link: Link, request: Mapping[str, Any], receiver: str = "") 
 async def _transfer(
     link: Link,
     request: Mapping[str, Any],
-    work: Callable[[Peer, Reports], dict[str, Any]],
+    work: Callable[[TransferPeer, Reports], dict[str, Any]],
     report: Report,
     sender: str,
     receiver: str,
@@ -189,7 +189,7 @@ async def _transfer(
 async def _exchange(
     link: Link,
     request: Mapping[str, Any],
-    work: Callable[[Peer, Reports], dict[str, Any]],
+    work: Callable[[TransferPeer, Reports], dict[str, Any]],
     report: Report,
 ) -> dict[str, Any]:
     """One attempt. Raises `TransferFailure`, and what the link does."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import InvalidInput, Reason, TPUError
 from ...on_host.files.changes import known_of, receive_contents
-from ...on_host.files.messages import Peer, TransferFailure
+from ...on_host.files.messages import TransferFailure, TransferPeer
 from ...on_host.files.tree import HashCache, TooLarge, TreeEntry, entries, look_up, walk
 from ...ssh.host_values import InvalidAnswer
 from ...wording import size_text
@@ -103,7 +103,7 @@ class LocalProject:
         None. Raises TPUError.
         """
 
-        def work(peer: Peer) -> list[str | None]:
+        def work(peer: TransferPeer) -> list[str | None]:
             self.path.mkdir(parents=True, exist_ok=True)
             memory = self._bases.file("begun", str(self.path))
             results = [*receive_contents(peer, str(self.path), changes, memory, report)]

@@ -14,7 +14,7 @@ from ...errors import Reason, TPUError
 from ...links.remote_host import RemoteHost
 from ...on_host.files.changes import digest_of, send_contents, send_list
 from ...on_host.files.contents import checked_signature
-from ...on_host.files.messages import Peer, TransferFailure
+from ...on_host.files.messages import TransferFailure, TransferPeer
 from ...on_host.files.tree import TreeEntry
 from ...on_host.packing import program
 from ...ssh.host_program import COMMAND
@@ -173,7 +173,7 @@ class RemoteProject:
         known, list_id: as `on_host.files.changes` and `on_host.files.project` have them.
         """
 
-        def work(peer: Peer) -> None:
+        def work(peer: TransferPeer) -> None:
             peer.compress()
             send_list(peer, changes)
             send_contents(peer, folder, changes, known, report)

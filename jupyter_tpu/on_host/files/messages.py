@@ -42,7 +42,7 @@ class TransferFailure(Exception):
         self.of_sender = of_sender
 
 
-class Peer:
+class TransferPeer:
     """The other end: two binary files."""
 
     def __init__(self, reader, writer):

@@ -6,7 +6,7 @@ import os
 import sys
 
 from ..agent.protocol.login_shell import skip_greeting
-from .messages import Peer, TransferFailure
+from .messages import TransferFailure, TransferPeer
 
 #: Seconds in which its command has to begin, and in which ssh says why it failed. A connection that
 #: does not come, or is lost, ends sooner by ssh's own limits. So this is for a login shell that
@@ -43,7 +43,7 @@ def other_host(command, **request):
                 process.stdin.write(program + json.dumps(request).encode() + b"\n")
             except OSError:
                 raise TransferFailure("LOST") from None
-            yield Peer(process.stdout, process.stdin)
+            yield TransferPeer(process.stdout, process.stdin)
         except TransferFailure as error:
             if error.code == "LOST":
                 with contextlib.suppress(subprocess.TimeoutExpired):
