@@ -183,7 +183,7 @@ def _messages_of_hosts() -> str:
         "a notice of the keeper": bounded(records.KeeperNotice),
         "an event of the keeper": bounded(records.KeeperEvent),
         "a line of a program": host_calls.Said,
-        "an error of a program": host_calls.Failed,
+        "an error of a program": host_calls.FailedCall,
         **{
             f"`{name}`, by a program": kind
             for program in PROGRAMS

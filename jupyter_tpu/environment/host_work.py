@@ -16,7 +16,7 @@ from ..links.remote_host import RemoteHost
 from ..progress import ProgressReporter
 from .host_answers import ENVIRONMENTS, Probe
 from .models import EnvironmentSpec, ExpectedHardware, Requested
-from .pythons import Choice
+from .pythons import PythonChoice
 from .requirements import jaxkit_sources, requirements
 from .verification import HostCheck
 
@@ -46,7 +46,7 @@ class HostWork:
         self.reporter = reporter
         self.requirements = requirements(spec, emulated=expected.emulated)
         self.probes: list[Probe] = []
-        self.python = Choice("")
+        self.python = PythonChoice("")
         self.uvs: list[str] = []
         self.lock = ""
         self.requested = Requested()

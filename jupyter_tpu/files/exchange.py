@@ -17,7 +17,7 @@ from ..on_host.files.messages import CHUNK, TransferFailure, TransferPeer, failu
 T = TypeVar("T")
 
 
-class Stream(Protocol):
+class TransferStream(Protocol):
     """A command's input and output; ``ssh.stream.CommandStream`` is one."""
 
     async def read(self) -> bytes: ...
@@ -25,7 +25,9 @@ class Stream(Protocol):
     async def write(self, data: bytes) -> bool: ...
 
 
-async def exchange(stream: Stream, work: Callable[[TransferPeer], T], *, answers: bool = True) -> T:
+async def exchange(
+    stream: TransferStream, work: Callable[[TransferPeer], T], *, answers: bool = True
+) -> T:
     """The result of *work*, in a thread.
 
     answers: whether *work* reads anything. If not, what the host sends is left in the stream.
@@ -104,13 +106,13 @@ def peer_over(end: socket.socket) -> Iterator[TransferPeer]:
                 writer.close()
 
 
-async def _pump_out(reader: asyncio.StreamReader, stream: Stream) -> None:
+async def _pump_out(reader: asyncio.StreamReader, stream: TransferStream) -> None:
     while data := await reader.read(CHUNK):
         if not await stream.write(data):
             return
 
 
-async def _pump_in(stream: Stream, writer: asyncio.StreamWriter) -> None:
+async def _pump_in(stream: TransferStream, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(ConnectionError):
         while data := await stream.read():
             writer.write(data)

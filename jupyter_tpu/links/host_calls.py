@@ -37,7 +37,7 @@ class Said(TypedDict):
     error: NotRequired[Any]
 
 
-class Failed(TypedDict):
+class FailedCall(TypedDict):
     error: HostError
 
 
@@ -131,7 +131,7 @@ class HostProgram:
                 "has it.",
             )
         if "error" in answer:
-            reason, message, hint = checked(answer, Failed, function)["error"]
+            reason, message, hint = checked(answer, FailedCall, function)["error"]
             if reason == "NO_SUCH_PYTHON":
                 raise NoSuchPython
             if reason == "PACKAGE":  # the same on every host

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.files.exchange import peer_over
-from jupyter_tpu.files.relay import Relay
+from jupyter_tpu.files.relay import TransferRelay
 from jupyter_tpu.on_host.files import contents
 from jupyter_tpu.on_host.files.messages import CHUNK, TransferFailure, TransferPeer
 from jupyter_tpu.on_host.files.part_file import Folder, part_name
@@ -230,7 +230,7 @@ def test_a_part_from_before_is_continued(tmp_path: Path) -> None:
 async def test_the_number_of_hosts_that_have_it_doubles_in_each_round(failing: int) -> None:
     """Each transfer takes a round. The first *failing* ones fail, and are tried again."""
     hosts = 32
-    relay = Relay[int]()
+    relay = TransferRelay[int]()
     rounds = 0
     tick = asyncio.Event()
     origins: list[int] = []
@@ -273,7 +273,7 @@ async def test_the_number_of_hosts_that_have_it_doubles_in_each_round(failing: i
 
 @pytest.mark.asyncio
 async def test_when_the_first_host_fails_another_one_gets_it_from_here() -> None:
-    relay = Relay[str]()
+    relay = TransferRelay[str]()
     sources: list[str | None] = []
 
     async def get(host: str) -> None:

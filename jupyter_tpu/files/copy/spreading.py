@@ -20,7 +20,7 @@ from ...links.pod_ssh import authorize_hosts
 from ...problem import Problem
 from ...ssh.host_program import COMMAND
 from ...ssh.host_values import InvalidAnswer
-from ..relay import Relay
+from ..relay import TransferRelay
 from .copying import Report, call_host, copy_of, upload
 from .models import HostCopy
 
@@ -173,7 +173,7 @@ async def _spread(
     end: Ended,
 ) -> None:
     """Copies what a list on the host *origin* has to *hosts*, which accept each other."""
-    relay = Relay[Link]()
+    relay = TransferRelay[Link]()
     await relay.add(origin)
     losses = 0
 

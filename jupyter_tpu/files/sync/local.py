@@ -16,7 +16,7 @@ from ...on_host.files.tree import HashCache, TooLarge, TreeEntry, entries, look_
 from ...ssh.host_values import InvalidAnswer
 from ...wording import size_text
 from ..errors import file_error
-from ..exchange import Stream, exchange
+from ..exchange import TransferStream, exchange
 from .bases import Bases, Hashes
 from .ignore import ProjectRules
 
@@ -97,7 +97,7 @@ class LocalProject:
         return known_of(str(self.path), changes)
 
     async def receive(
-        self, stream: Stream, changes: list[dict], report: Callable[[int], None]
+        self, stream: TransferStream, changes: list[dict], report: Callable[[int], None]
     ) -> list[str | None]:
         """Carries out *changes* with the contents that a host sends: for each why it was not, or
         None. Raises TPUError.

@@ -22,7 +22,7 @@ from ..relay import Relays
 from .bases import Base, Bases, Sent
 from .local import LocalProject, is_skipped, too_large
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
-from .plan import Plan, make_plan
+from .plan import SyncPlan, make_plan
 from .remote import Received, RemoteProject, StreamingHost
 
 #: From so many bytes on hosts get changes from each other.
@@ -298,7 +298,7 @@ async def _fetch(
     remote: RemoteProject,
     local: LocalProject,
     outcome: HostOutcome,
-    plan: Plan,
+    plan: SyncPlan,
     tree: Tree,
     here: Tree,
     base: Base,
@@ -355,7 +355,7 @@ def _worth_delta(source: Tree, target: Tree, path: str) -> bool:
     )
 
 
-def _changes(plan: Plan, source: Tree, target: Tree) -> list[dict[str, Any]]:
+def _changes(plan: SyncPlan, source: Tree, target: Tree) -> list[dict[str, Any]]:
     """As `on_host.files.changes` has them; first what is deleted, which may give way to a folder of
     its name.
     """
@@ -370,7 +370,7 @@ def _changes(plan: Plan, source: Tree, target: Tree) -> list[dict[str, Any]]:
     ]
 
 
-def _note(outcome: HostOutcome, plan: Plan, here: Tree, there: Tree) -> dict[str, str]:
+def _note(outcome: HostOutcome, plan: SyncPlan, here: Tree, there: Tree) -> dict[str, str]:
     """Puts into *outcome* what the plan leaves as it is; returns the states that are agreed."""
     outcome.conflicts = [
         (conflict, here.get(conflict.path), there.get(conflict.path)) for conflict in plan.conflicts
@@ -379,7 +379,7 @@ def _note(outcome: HostOutcome, plan: Plan, here: Tree, there: Tree) -> dict[str
     return plan.agreed
 
 
-def _foresee(outcome: HostOutcome, plan: Plan, source: Tree) -> None:
+def _foresee(outcome: HostOutcome, plan: SyncPlan, source: Tree) -> None:
     outcome.written, outcome.deleted = plan.write, plan.delete
     outcome.size = sum(source[path].size for path in plan.write)
 
