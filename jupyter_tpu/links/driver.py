@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from ..backoff import Backoff
 from ..errors import ConnectionLost, Reason, TPUError
 from ..own_log import happened
-from ..ssh import Connection, HostAddress, Keepalive, connect
+from ..ssh import HostAddress, Keepalive, SSHConnection, connect
 from .life import LinkAction, LinkCommand, LinkEvent, LinkLife, LinkState
 from .lookup import HostName, Lookup, ResolvedHost
 
 if TYPE_CHECKING:
-    from ..ssh import Connection
+    from ..ssh import SSHConnection
     from ..ssh.agent_client import AgentClient
 
 
@@ -30,7 +30,7 @@ _CLOSE_LIMIT = 5.0  # seconds
 class HostSession:
     """An open connection, and the agent's channel, which is made when it is first asked for."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SSHConnection) -> None:
         self.connection = connection
         self._ended = False
         self._agent: AgentClient | None = None
@@ -221,7 +221,7 @@ class LinkDriver:
         )
         self.on(LinkEvent.CONNECTED)
 
-    async def _dial(self, host: ResolvedHost) -> Connection:
+    async def _dial(self, host: ResolvedHost) -> SSHConnection:
         """Connects; retries for a while if the host does not accept our key yet."""
         loop = asyncio.get_running_loop()
         end = loop.time() + host.key_wait
@@ -250,7 +250,7 @@ class LinkDriver:
         self._attempt = None
         self.on(LinkEvent.REFUSED)
 
-    async def _watched(self, connection: Connection) -> None:
+    async def _watched(self, connection: SSHConnection) -> None:
         """Reports silence, answers and the loss of *connection*."""
         looks = asyncio.create_task(self._look_for_silence(connection))
         try:
@@ -260,7 +260,7 @@ class LinkDriver:
         self.problem = ConnectionLost(str(self._host))
         self.on(LinkEvent.LOST)
 
-    async def _look_for_silence(self, connection: Connection) -> None:
+    async def _look_for_silence(self, connection: SSHConnection) -> None:
         while True:
             # Of all that a link at rest does here, this is what it does most often.
             await asyncio.sleep(self._interval / 2)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ..cloud import NodeName
 from ..errors import ConnectionLost, Reason, TPUError
-from ..ssh import Connection, HostAddress, Keepalive
+from ..ssh import HostAddress, Keepalive, SSHConnection
 from ..ssh.transport import WINDOW
 from ..subscribers import Subscribers
 from .bulk import BulkConnection
@@ -45,9 +45,9 @@ T = TypeVar("T")
 
 
 def _over_link(
-    method: Callable[Concatenate[Connection, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[SSHConnection, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Link, P], Coroutine[Any, Any, T]]:
-    """A method of `Connection` as one of `Link`, which waits until the link is up."""
+    """A method of `SSHConnection` as one of `Link`, which waits until the link is up."""
 
     @functools.wraps(method)
     async def call(self: Link, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -308,9 +308,9 @@ class Link:
 
     # Each waits for the link first. Acquire the link for as long as a channel or stream is used.
 
-    run = _over_link(Connection.run)
-    put = _over_link(Connection.put)
-    open_unix = _over_link(Connection.open_unix)
+    run = _over_link(SSHConnection.run)
+    put = _over_link(SSHConnection.put)
+    open_unix = _over_link(SSHConnection.open_unix)
 
     async def open_bulk(
         self,
@@ -320,7 +320,7 @@ class Link:
         window: int = WINDOW,
         compressed: bool = False,
     ) -> SSHTCPChannel[bytes]:
-        """`Connection.open_port`, over a connection that kernels don't use, or one that compresses.
+        """`SSHConnection.open_port`, over a connection that kernels don't use, or one that compresses.
 
         While the host accepts no other connection, it is the one of the kernels. Which one it was
         matters to no one until the channel is open, so if it is lost before, another is used.
@@ -338,19 +338,21 @@ class Link:
 
     @contextlib.asynccontextmanager
     async def stream(self, argv: Sequence[str]) -> AsyncIterator[CommandStream]:
-        """`Connection.stream`, for little data that comes soon."""
+        """`SSHConnection.stream`, for little data that comes soon."""
         async with self._session_up() as session, session.connection.stream(argv) as stream:
             yield stream
 
     @contextlib.asynccontextmanager
     async def stream_bulk(self, argv: Sequence[str]) -> AsyncIterator[CommandStream]:
-        """`Connection.stream`, over a connection that kernels don't use where possible."""
+        """`SSHConnection.stream`, over a connection that kernels don't use where possible."""
         async with self._session_up() as session:
             connection = await self._bulk_connection(session)
             async with connection.stream(argv) as stream:
                 yield stream
 
-    async def _bulk_connection(self, session: HostSession, compressed: bool = False) -> Connection:
+    async def _bulk_connection(
+        self, session: HostSession, compressed: bool = False
+    ) -> SSHConnection:
         if self._one_connection:
             return session.connection
         host = session.connection.host

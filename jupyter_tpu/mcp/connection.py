@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LIMIT = 60.0
 
 
-class Connection:
+class FleetConnection:
     """The fleet of a server. For any loop."""
 
     def __init__(self) -> None:
@@ -84,4 +84,4 @@ async def on_core(coroutine: Coroutine[Any, Any, Any]) -> Any:
         ) from None
 
 
-connection = Connection()
+connection = FleetConnection()

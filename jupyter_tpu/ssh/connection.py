@@ -68,7 +68,7 @@ class Keepalive(Struct, frozen=True):
         return self.interval * (self.count + 1)
 
 
-class Connection:
+class SSHConnection:
     """An open connection. Made by :func:`opening.connect`; closed with :meth:`close`."""
 
     def __init__(

@@ -119,7 +119,7 @@ async def _examine(
     )
 
 
-async def _connect(host: user_host.UserHost, address: ssh.HostAddress) -> ssh.Connection:
+async def _connect(host: user_host.UserHost, address: ssh.HostAddress) -> ssh.SSHConnection:
     """Our key is added to those that may log in, if it is not there yet."""
     try:
         return await ssh.connect(address)
@@ -243,7 +243,7 @@ def _chips_text(chips: Sequence[str]) -> str:
 class _ConnectedHost:
     """A :class:`~jupyter_tpu.links.remote_host.RemoteHost` without a link: there is none yet."""
 
-    def __init__(self, host: HostName, connection: ssh.Connection) -> None:
+    def __init__(self, host: HostName, connection: ssh.SSHConnection) -> None:
         self.host = host
         self.run = connection.run
 
