@@ -32,7 +32,7 @@ _STATUS = {
 }
 
 
-class Request(Struct):
+class BrowserRequest(Struct):
     """A request as the browser made it.
 
     path: at the host, with the query. body: bytes, an async iterator of bytes, or None.
@@ -87,7 +87,7 @@ class ReverseProxy(Struct, frozen=True):
     allow_external: bool = False
 
     @contextlib.asynccontextmanager
-    async def forward(self, request: Request) -> AsyncIterator[Response]:
+    async def forward(self, request: BrowserRequest) -> AsyncIterator[Response]:
         """The host's response. Raises TPUError if the host can't be reached or sends no HTTP."""
         headers = self.to_host(request.headers)
         if request.length is not None:
@@ -106,7 +106,7 @@ class ReverseProxy(Struct, frozen=True):
                 ) from None
             yield Response(response, self.to_browser(pairs(response.raw_headers)), self.name)
 
-    async def open_websocket(self, request: Request) -> Handshake:
+    async def open_websocket(self, request: BrowserRequest) -> Handshake:
         """The host's answer to a WebSocket request, with headers for the browser.
 
         Raises TPUError as `forward` does.

@@ -18,7 +18,7 @@ from ..errors import Reason, TPUError
 from .auth import AppAuth
 from .headers import ERROR_POLICY, Headers, refusal, session_cookie, session_secret
 from .mounts import Origin
-from .reverse_proxy import CHUNK, MAX_BUFFERED, Request, ReverseProxy, pairs, status_of
+from .reverse_proxy import CHUNK, MAX_BUFFERED, BrowserRequest, ReverseProxy, pairs, status_of
 from .upstream import Upstream
 from .websocket_tunnel import tunnel
 
@@ -207,9 +207,11 @@ async def _send_continue(request: web.BaseRequest) -> None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-def _request(request: web.BaseRequest, body: Any = None, length: int | None = None) -> Request:
+def _request(
+    request: web.BaseRequest, body: Any = None, length: int | None = None
+) -> BrowserRequest:
     headers = pairs(request.raw_headers)
-    return Request(request.method, request.raw_path, headers, body, length)
+    return BrowserRequest(request.method, request.raw_path, headers, body, length)
 
 
 def page(name: str, message: str, hint: str, *, refresh: bool = False) -> str:

@@ -58,7 +58,7 @@ LAST_MESSAGES = 15.0
 READ_CHECK = 0.1
 
 
-class Relay:
+class KernelRelay:
     """One kernel id: its ports here and its kernel on the host, over all restarts.
 
     Parameters

@@ -28,7 +28,7 @@ from .fleet_handle import FleetHandle
 from .handlers import StreamingHandler
 
 if TYPE_CHECKING:
-    from ..apps import Request, ReverseProxy
+    from ..apps import BrowserRequest, ReverseProxy
     from ..apps.headers import Headers
     from ..fleet.models import App
 
@@ -208,11 +208,11 @@ class ProxyHandler(StreamingHandler):
     # ---- forwarding, on both loops ----
 
     def _start_forwarding(self, body: Any) -> None:
-        from ..apps import Request
+        from ..apps import BrowserRequest
 
         ours = self.request
         length = ours.headers.get("Content-Length")
-        request = Request(
+        request = BrowserRequest(
             ours.method or "",
             self._mount.to_host_path(ours.uri or "") or "/",
             [(name, value) for name, value in ours.headers.get_all()],
@@ -221,7 +221,7 @@ class ProxyHandler(StreamingHandler):
         )
         self._forwarding = asyncio.ensure_future(self._run(request))
 
-    async def _run(self, request: Request) -> None:
+    async def _run(self, request: BrowserRequest) -> None:
         from ..apps.reverse_proxy import status_of
 
         try:
@@ -233,7 +233,7 @@ class ProxyHandler(StreamingHandler):
         except StreamClosedError:
             self._auto_finish = False
 
-    async def _forward(self, request: Request) -> None:
+    async def _forward(self, request: BrowserRequest) -> None:
         """On the core thread."""
         from ..apps import ReverseProxy
 
@@ -255,7 +255,7 @@ class ProxyHandler(StreamingHandler):
                 await self.on_server_loop(self.write_chunk(chunk))
         return None
 
-    async def _forward_websocket(self, proxy: ReverseProxy, request: Request) -> None:
+    async def _forward_websocket(self, proxy: ReverseProxy, request: BrowserRequest) -> None:
         from ..apps.websocket_tunnel import tunnel
 
         handshake = await proxy.open_websocket(request)

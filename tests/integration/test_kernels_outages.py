@@ -20,7 +20,7 @@ from waiting import until
 
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels import ports
-from jupyter_tpu.kernels.relay import Relay
+from jupyter_tpu.kernels.relay import KernelRelay
 from jupyter_tpu.links import core_thread
 from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
@@ -80,7 +80,7 @@ def idle(messages: list[dict]) -> bool:
     return bool(messages) and messages[-1]["content"].get("execution_state") == "idle"
 
 
-def relay_of(manager: KernelManager) -> Relay:
+def relay_of(manager: KernelManager) -> KernelRelay:
     return manager.provisioner._relay
 
 
