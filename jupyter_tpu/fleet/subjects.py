@@ -36,7 +36,7 @@ from .jobs.jobs import JobService
 from .jobs.profiles import ProfileService
 from .jobs.runs import RunService
 from .kernels.kernels import Interruptions, KernelMonitor, KernelService
-from .kernels.slice_kernels import PodHosts, SliceKernelService, WarmKernelMonitor
+from .kernels.slice_kernels import PodAuthorizer, SliceKernelService, WarmKernelMonitor
 from .lifecycle.attached import AttachedService
 from .lifecycle.availability import Availability
 from .lifecycle.belongings import RunningWork, TPUBelongings
@@ -125,7 +125,7 @@ class Kernels:
 
     def __init__(self, core: Core, *, warm: bool) -> None:
         self.monitor = KernelMonitor(core.changes)
-        self.warm = WarmKernelMonitor(core, PodHosts(core), by_default=warm)
+        self.warm = WarmKernelMonitor(core, PodAuthorizer(core), by_default=warm)
         self.service = KernelService(core, self.monitor, self.warm)
         self.slices = SliceKernelService(core)
         self.interruptions = Interruptions(core.observed, core.changes.mark_tpu_changed)

@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class MemoryProfile(TypedDict):
+class HostMemoryProfile(TypedDict):
     """data: in pprof's format, as base64; cells: their numbers, by the names of files. Or the
     error.
     """
@@ -35,7 +35,7 @@ class MemoryProfile(TypedDict):
     error: NotRequired[HostError]
 
 
-class Trace(TypedDict):
+class HostTrace(TypedDict):
     """A trace that was written on a host, or why there is none."""
 
     path: NotRequired[HostPath]
@@ -50,8 +50,8 @@ PROGRAM = HostProgram(
     {
         "make_folder": HostPath,
         "finish_run": HostPath,
-        "trace": list[Trace],
-        "profile_memory": list[MemoryProfile],
+        "trace": list[HostTrace],
+        "profile_memory": list[HostMemoryProfile],
     },
 )
 

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 RETRY = 60.0
 
 
-class PodHosts:
+class PodAuthorizer:
     """Authorizes the hosts of each connected TPU that has several, once the links to all are up.
 
     on_ready: called when another pod is ready.
@@ -105,7 +105,7 @@ class WarmKernelMonitor:
     pods: the pods of which all hosts can have one.
     """
 
-    def __init__(self, core: Core, pods: PodHosts, *, by_default: bool) -> None:
+    def __init__(self, core: Core, pods: PodAuthorizer, *, by_default: bool) -> None:
         self._pods = pods
         self._connections = core.connections
         self._desired = core.desired
