@@ -86,8 +86,8 @@ class TransferRelay(Generic[H]):
 
 
 class Relays(Generic[H]):
-    """A :class:`TransferRelay` for each thing that *hosts* may need. What each needs is found out on it, on
-    some sooner than on others: a host that has a thing waits for all of them.
+    """A :class:`TransferRelay` for each thing that *hosts* may need. What each needs is found out
+    on it, on some sooner than on others: a host that has a thing waits for all of them.
     """
 
     def __init__(self, hosts: Iterable[H]) -> None:

@@ -96,7 +96,7 @@ def _kernels() -> set[RunningKernel]:
 
 
 class RunningKernel(Protocol):
-    """A kernel of this process: a :class:`~.relay.Relay`."""
+    """A kernel of this process: a :class:`~.relay.KernelRelay`."""
 
     kernel_id: str
 

@@ -56,8 +56,8 @@ class TPUProvisioner(LocalProvisioner):
     """Runs the kernel of a kernelspec on a host of a TPU.
 
     LocalProvisioner chooses and returns ports and writes the connection file; there is no local
-    process. Everything else is done by the :class:`KernelRelay`, on the core thread. The traits come
-    from the kernelspec's ``metadata.kernel_provisioner.config``.
+    process. Everything else is done by the :class:`KernelRelay`, on the core thread. The traits
+    come from the kernelspec's ``metadata.kernel_provisioner.config``.
     """
 
     locals().update(_traits())

@@ -320,7 +320,7 @@ class Link:
         window: int = WINDOW,
         compressed: bool = False,
     ) -> SSHTCPChannel[bytes]:
-        """`SSHConnection.open_port`, over a connection that kernels don't use, or one that compresses.
+        """`SSHConnection.open_port`, over a connection that kernels don't use, or that compresses.
 
         While the host accepts no other connection, it is the one of the kernels. Which one it was
         matters to no one until the channel is open, so if it is lost before, another is used.

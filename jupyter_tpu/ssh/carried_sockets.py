@@ -46,7 +46,7 @@ class CarriedSockets:
     async def open(self, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         """A reader and a writer of the socket at *path*; None if no server listens there.
 
-        Raises CONFLICT if there are too many, and as `Connection.stream`.
+        Raises CONFLICT if there are too many, and as `SSHConnection.stream`.
         """
         if self._count >= _LIMIT:
             raise TPUError(

@@ -122,8 +122,8 @@ async def exchange(
 ) -> tuple[str, str]:
     """Sends *input*; returns all that the command writes to its output, and to its errors.
 
-    The parameters are those of `Connection.run`. What the login shell writes before the command is
-    left out. Raises TooMuchOutput, and asyncssh's errors and OSError for a broken connection.
+    The parameters are those of `SSHConnection.run`. What the login shell writes before the command
+    is left out. Raises TooMuchOutput, and asyncssh's errors and OSError for a broken connection.
     """
     out, err, _ = await asyncio.gather(
         _read(process.stdout, start.output, on_line, max_output, start.ended),

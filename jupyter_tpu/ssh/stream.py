@@ -41,7 +41,7 @@ class _Transport(ChannelTransport):
 
 
 class CommandStream:
-    """Made by `Connection.stream`. Memory stays flat however slow either side is.
+    """Made by `SSHConnection.stream`. Memory stays flat however slow either side is.
 
     lost: makes the error for a lost connection, which all methods raise then (UNREACHABLE).
     ended: called when its channel has ended.

@@ -31,7 +31,7 @@ def share_window(channels: int) -> int:
 
 
 class OpenPort(Protocol):
-    """What opens a channel: `Link.open_bulk`, `Connection.open_port`."""
+    """What opens a channel: `Link.open_bulk`, `SSHConnection.open_port`."""
 
     async def __call__(
         self, factory: Callable[[], Any], port: int, *, window: int

@@ -126,7 +126,7 @@ class Runs:
         return {"ended": True}
 
     async def _start(self, request: requests.StartRunRequest) -> RunClient:
-        """Raises Refused if the folder or the program can't be used."""
+        """Raises RunRefused if the folder or the program can't be used."""
         if not request.command or not request.command[0]:
             raise OperationError("INVALID", "The command must begin with a program.")
         if any("\0" in word for word in request.command):

@@ -1,7 +1,7 @@
 """The names of hosts, for people and as people type them.
 
-Hosts are numbered through all slices. A kernel on several slices (`PodSlices.sizes`) says "host 0 of
-slice 1"; in a cell you type 1.0.
+Hosts are numbered through all slices. A kernel on several slices (`PodSlices.sizes`) says "host 0
+of slice 1"; in a cell you type 1.0.
 """
 
 from __future__ import annotations

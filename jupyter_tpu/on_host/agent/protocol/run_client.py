@@ -143,7 +143,7 @@ class RunClient:
     async def begin(
         self, order: bytes = b"", start: Optional[int] = None, seconds: float = WAIT
     ) -> None:
-        """Gives the keeper its *order*, if it does not have it yet. Raises Refused.
+        """Gives the keeper its *order*, if it does not have it yet. Raises RunRefused.
 
         start, seconds: of the first :meth:`read`, which takes no round trip then.
         """
