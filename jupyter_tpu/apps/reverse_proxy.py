@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 #: Bodies up to this many bytes are read before they are sent on, so they can be sent twice.
 MAX_BUFFERED = 64 << 10
 #: Bytes that are passed on at a time.
-CHUNK = 256 << 10
+CHUNK_BYTES = 256 << 10
 _STATUS = {
     Reason.NOT_FOUND: 502,
     Reason.UNREACHABLE: 504,
@@ -62,7 +62,7 @@ class Response:
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises ConnectionResetError if it is cut off."""
         try:
-            async for chunk in self._response.content.iter_chunked(CHUNK):
+            async for chunk in self._response.content.iter_chunked(CHUNK_BYTES):
                 yield chunk
             if getattr(self._transport, "broken", None) is not None:
                 raise aiohttp.ClientPayloadError("the link broke")

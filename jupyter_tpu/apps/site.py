@@ -18,7 +18,7 @@ from ..errors import Reason, TPUError
 from .auth import AppAuth
 from .headers import ERROR_POLICY, Headers, refusal, session_cookie, session_secret
 from .mounts import Origin
-from .reverse_proxy import CHUNK, MAX_BUFFERED, BrowserRequest, ReverseProxy, pairs, status_of
+from .reverse_proxy import CHUNK_BYTES, MAX_BUFFERED, BrowserRequest, ReverseProxy, pairs, status_of
 from .upstream import Upstream
 from .websocket_tunnel import tunnel
 
@@ -197,7 +197,7 @@ def _storage_page() -> web.Response:
 
 async def _body_chunks(request: web.BaseRequest) -> AsyncIterator[bytes]:
     await _send_continue(request)
-    async for chunk in request.content.iter_chunked(CHUNK):
+    async for chunk in request.content.iter_chunked(CHUNK_BYTES):
         yield chunk
 
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 #: Seconds for a link to come up, for an agent's answer, and for a host's facts: in general, and
 #: more for each environment, in which JAX is started.
-CONNECT, ANSWER = 30.0, 30.0
-FACTS, PER_ENVIRONMENT = 60.0, 120.0
+CONNECT_SECONDS, ANSWER_SECONDS = 30.0, 30.0
+FACTS_SECONDS, PER_ENVIRONMENT = 60.0, 120.0
 #: Seconds for which host 0 listens while the others try to reach it.
-LISTEN = 60.0
+LISTEN_SECONDS = 60.0
 #: So many hosts are examined at a time.
 AT_ONCE = 32
 
@@ -68,11 +68,11 @@ async def _examine(
 ) -> ExaminedHost:
     worker = host.host.worker
     try:
-        await host.wait_up(timeout=CONNECT)
+        await host.wait_up(timeout=CONNECT_SECONDS)
         facts = await ENVIRONMENTS.call(
             host,
             "examine",
-            timeout=FACTS + len(environments) * PER_ENVIRONMENT,
+            timeout=FACTS_SECONDS + len(environments) * PER_ENVIRONMENT,
             environments=dict(environments),
             variables=variables,
         )
@@ -80,7 +80,7 @@ async def _examine(
         return ExaminedHost(host=worker, facts=error)
     examined = ExaminedHost(host=worker, facts=facts)
     try:
-        async with asyncio.timeout(ANSWER):
+        async with asyncio.timeout(ANSWER_SECONDS):
             await _ask_agent(await host.agent(), examined)
     except TPUError as error:
         examined.agent = error
@@ -127,7 +127,7 @@ async def _check_ports(
         async with limit:
             try:
                 examined.ports = await ENVIRONMENTS.call(
-                    hosts[examined.host], "reach", timeout=LISTEN, **_ports(internal)
+                    hosts[examined.host], "reach", timeout=LISTEN_SECONDS, **_ports(internal)
                 )
             except TPUError as error:
                 examined.ports = error
@@ -151,9 +151,9 @@ async def _listening(host: ExaminableHost, address: str) -> AsyncIterator[None]:
         ENVIRONMENTS.call(
             host,
             "listen",
-            timeout=2 * LISTEN,
+            timeout=2 * LISTEN_SECONDS,
             part=lambda part: ready.set(),
-            seconds=LISTEN,
+            seconds=LISTEN_SECONDS,
             **_ports(address),
         )
     )
@@ -174,12 +174,12 @@ def _ports(address: str) -> dict[str, Any]:
 
 
 #: Seconds for a host to look, and to end processes in addition to the patience with them.
-LOOK, END = 30.0, 60.0
+LOOK_SECONDS, END_SECONDS = 30.0, 60.0
 
 
 async def held_chips(host: RemoteHost) -> HeldChips:
     """Asks a host. Raises TPUError."""
-    held: HeldChips = await CHIPS.call(host, "all_holders", timeout=LOOK)
+    held: HeldChips = await CHIPS.call(host, "all_holders", timeout=LOOK_SECONDS)
     return held
 
 
@@ -193,7 +193,7 @@ async def end_holders(
     outcomes: list[Outcome] = await CHIPS.call(
         host,
         "end_holders",
-        timeout=END + 2 * patience,
+        timeout=END_SECONDS + 2 * patience,
         processes=list(processes),
         patience=patience,
     )
@@ -204,7 +204,7 @@ async def end_holders(
 
 async def delete_lock_file(host: RemoteHost) -> LockOutcome:
     """Deletes libtpu's lock file on a host while no process holds the lock. Raises TPUError."""
-    outcome: LockOutcome = await CHIPS.call(host, "delete_lock_file", timeout=LOOK)
+    outcome: LockOutcome = await CHIPS.call(host, "delete_lock_file", timeout=LOOK_SECONDS)
     return outcome
 
 
@@ -212,5 +212,5 @@ async def describe_machine(host: RemoteHost) -> Machine:
     """What a machine says before it is attached. Raises NO_PYTHON, ENVIRONMENT, UNREACHABLE,
     TIMEOUT.
     """
-    machine: Machine = await CHIPS.call(host, "describe_machine", timeout=FACTS)
+    machine: Machine = await CHIPS.call(host, "describe_machine", timeout=FACTS_SECONDS)
     return machine

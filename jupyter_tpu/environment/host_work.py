@@ -11,7 +11,7 @@ from msgspec import structs
 
 from ..concurrency import finish_on_hosts, gather_or_cancel
 from ..errors import TPUError
-from ..links.host_calls import ATTEMPTS
+from ..links.host_calls import MOST_ATTEMPTS
 from ..links.remote_host import RemoteHost
 from ..progress import ProgressReporter
 from .host_answers import ENVIRONMENTS, Probe
@@ -143,6 +143,6 @@ class HostWork:
             log=self.reporter.log,
             part=part,
             timeout=timeout,
-            attempts=ATTEMPTS,
+            attempts=MOST_ATTEMPTS,
             **arguments,
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
-from ..on_host.files.messages import CHUNK, TransferFailure, TransferPeer, failure
+from ..on_host.files.messages import CHUNK_BYTES, TransferFailure, TransferPeer, failure
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ def peer_over(end: socket.socket) -> Iterator[TransferPeer]:
 
 
 async def _pump_out(reader: asyncio.StreamReader, stream: TransferStream) -> None:
-    while data := await reader.read(CHUNK):
+    while data := await reader.read(CHUNK_BYTES):
         if not await stream.write(data):
             return
 

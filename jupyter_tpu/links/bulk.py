@@ -19,7 +19,7 @@ _OPEN_TIMEOUT = 5.0  # seconds
 _RETRY_AFTER = 60.0  # seconds
 
 #: How long the connection stays open without a use.
-_IDLE = 60.0  # seconds
+_IDLE_SECONDS = 60.0  # seconds
 
 #: How long the host may take to answer over this connection when the link was made anew.
 _PROBE_LIMIT = 5.0  # seconds; the answer may wait behind a download
@@ -109,11 +109,11 @@ class BulkConnection:
             connection.abort()
 
     def _check_idle_later(self) -> None:
-        self._idle_check = asyncio.get_running_loop().call_later(_IDLE, self._close_if_idle)
+        self._idle_check = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
         connection = self._connection
-        idle = asyncio.get_running_loop().time() - self._last_use >= _IDLE
+        idle = asyncio.get_running_loop().time() - self._last_use >= _IDLE_SECONDS
         if connection is not None and (connection.closed or (idle and not connection.in_use)):
             self._replace(None)
         else:

@@ -19,7 +19,7 @@ from ..ssh.host_values import InvalidAnswer, Text, Word, checked, decoded
 from .remote_host import RemoteHost
 
 #: Attempts of what continues where it stopped: a host may restart, or a link be cut, meanwhile.
-ATTEMPTS = 3
+MOST_ATTEMPTS = 3
 _AGAIN = "Try again. It continues where it stopped."
 
 Port = Annotated[int, Meta(ge=1, le=65535)]

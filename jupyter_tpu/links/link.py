@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from ..cloud import NodeName
 from ..errors import ConnectionLost, Reason, TPUError
 from ..ssh import HostAddress, Keepalive, SSHConnection
-from ..ssh.transport import WINDOW
+from ..ssh.transport import WINDOW_BYTES
 from ..subscribers import Subscribers
 from .bulk import BulkConnection
 from .driver import HostSession, LinkDriver
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from ..ssh.stream import CommandStream
 
 #: A link that was not acquired stays up for this long after its last use.
-LINGER = 30.0  # seconds
+LINGER_SECONDS = 30.0  # seconds
 #: Seconds for which the hosts of a pod count as authorized. After that, one may have been replaced
 #: without a link to it having noticed.
-AUTHORIZED = 600.0
+AUTHORIZED_SECONDS = 600.0
 
 #: How many times longer a link pauses between two keepalives while it is only kept up.
 AT_REST = 3
 
 #: How long `run` and the other methods wait for the link.
-WAIT = 60.0  # seconds
+WAIT_SECONDS = 60.0  # seconds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -155,7 +155,7 @@ class Link:
         failed = await authorize_hosts(self._link_to, hosts)
         self._authorized = (
             None if failed else self._identities(hosts),
-            loop.time() + AUTHORIZED,
+            loop.time() + AUTHORIZED_SECONDS,
         )
 
     def _identities(self, hosts: Mapping[HostName, str]) -> list[tuple[str, HostAddress]] | None:
@@ -247,19 +247,19 @@ class Link:
 
     @contextlib.asynccontextmanager
     async def _session_up(
-        self, timeout: float = WAIT, *, in_use: bool = True
+        self, timeout: float = WAIT_SECONDS, *, in_use: bool = True
     ) -> AsyncIterator[HostSession]:
         """The session, as soon as the link is up."""
         self._add_user(in_use)
         try:
             yield await self._wait_session(timeout)
         finally:
-            self._remove_user(in_use, LINGER)
+            self._remove_user(in_use, LINGER_SECONDS)
 
     def _adapt_keepalive(self) -> None:
         self._driver.keep_alive(self._keepalive.interval * (1 if self._in_use else AT_REST))
 
-    async def wait_up(self, timeout: float = WAIT) -> None:
+    async def wait_up(self, timeout: float = WAIT_SECONDS) -> None:
         """Returns when it is up.
 
         Raises the problem that keeps it down: at once where the user has to act (after one more
@@ -317,7 +317,7 @@ class Link:
         factory: Callable[[], Any],
         port: int,
         *,
-        window: int = WINDOW,
+        window: int = WINDOW_BYTES,
         compressed: bool = False,
     ) -> SSHTCPChannel[bytes]:
         """`SSHConnection.open_port`, over a connection that kernels don't use, or that compresses.
@@ -326,7 +326,7 @@ class Link:
         matters to no one until the channel is open, so if it is lost before, another is used.
         """
         loop = asyncio.get_running_loop()
-        end = loop.time() + WAIT
+        end = loop.time() + WAIT_SECONDS
         while True:
             async with self._session_up(end - loop.time()) as session:
                 connection = await self._bulk_connection(session, compressed)

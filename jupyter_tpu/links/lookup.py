@@ -27,7 +27,7 @@ from .missing_hosts import no_such_host
 from .single_flight import SingleFlight
 
 #: Data about a node are shared by all its hosts for this long.
-_FRESH = 1.0  # seconds
+_FRESH_SECONDS = 1.0  # seconds
 
 #: A host's guest agent may take this long to accept a key that was just added to the node.
 _KEY_WAIT_NEW = 30.0  # seconds
@@ -94,10 +94,10 @@ class Lookup:
     def __init__(self, cloud: Cloud, known_hosts: KnownHosts | None = None) -> None:
         self.cloud = cloud
         self._known_hosts = known_hosts or KnownHosts()
-        self._nodes: SingleFlight[NodeName, Node] = SingleFlight(cloud.get_node, _FRESH)
+        self._nodes: SingleFlight[NodeName, Node] = SingleFlight(cloud.get_node, _FRESH_SECONDS)
         # By node id, too: what the TPU before of this name has published is not pinned for this.
         self._attributes: SingleFlight[tuple[NodeName, str], list[GuestAttributes]] = SingleFlight(
-            lambda key: cloud.guest_attributes(key[0]), _FRESH
+            lambda key: cloud.guest_attributes(key[0]), _FRESH_SECONDS
         )
         self._keys: SingleFlight[tuple[NodeName, str, str], bool] = SingleFlight(self._add_key)
         self._host_numbers = HostNumbers()

@@ -106,7 +106,7 @@ def command_error(argv: Sequence[str], completed: CompletedCommand, where: str) 
 #: Bytes of a command's output and errors, each: of all of it, or of one line if a callback gets its
 #: lines. Of those so many are kept.
 MAX_OUTPUT = 16 << 20
-_TAIL = 64 << 10
+_TAIL_BYTES = 64 << 10
 
 
 class TooMuchOutput(Exception):
@@ -149,7 +149,7 @@ async def _read(
         data = skip(data)
         kept += data
         if on_line is not None:
-            del kept[:-_TAIL]
+            del kept[:-_TAIL_BYTES]
             rest += data
             if b"\n" in data:
                 *lines, rest = rest.split(b"\n")

@@ -691,7 +691,7 @@ async def test_a_keeper_that_does_not_answer_is_not_taken_for_dead(
     files = set(folder.iterdir())
     os.kill(before["keeper"], signal.SIGSTOP)
     try:
-        monkeypatch.setattr(daemon_keepers, "ANSWER", 0.2)
+        monkeypatch.setattr(daemon_keepers, "ANSWER_SECONDS", 0.2)
         assert await keepers.statuses() == [before]
         assert await keepers.fate("k") == {"known": True, "ending": None}
         with pytest.raises(daemon_keepers.KeeperSilent):
@@ -712,7 +712,7 @@ async def test_a_keeper_that_hangs_is_ended_by_force(
     keepers = daemon_keepers.Keepers(str(folder.parent), "")
     [before] = await keepers.statuses()
     os.kill(before["keeper"], signal.SIGSTOP)
-    monkeypatch.setattr(daemon_keepers, "ANSWER", 0.2)
+    monkeypatch.setattr(daemon_keepers, "ANSWER_SECONDS", 0.2)
     for polite in ({"now": False}, {"now": True, "secret": "a secret"}):
         with pytest.raises(daemon_keepers.KeeperSilent):
             await keepers.end("k", **polite)

@@ -253,7 +253,7 @@ async def test_a_job_whose_keeper_hangs_is_stopped_by_force(host, monkeypatch):
     before = await start(host, "hangs", "import time; time.sleep(600)")
     os.kill(before["keeper"], signal.SIGSTOP)
     monkeypatch.setenv("HOME", str(host.home))
-    monkeypatch.setattr(daemon_jobs, "ANSWER", 0.2)
+    monkeypatch.setattr(daemon_jobs, "ANSWER_SECONDS", 0.2)
     stopped = await daemon_jobs.HostJobs("").stop("hangs", 10.0)
     assert (stopped["state"], "killed" in stopped["cause"]) == ("lost", True)
     await eventually(lambda: not start_time(before["keeper"]) and not start_time(before["pid"]))

@@ -295,7 +295,7 @@ def test_a_kernel_that_ignores_the_shutdown_is_killed(remote):
 def test_a_shutdown_while_the_line_is_cut_is_done_when_it_is_back(remote, monkeypatch):
     host, make = remote
     monkeypatch.setattr("jupyter_tpu.kernels.host_kernel.SHUTDOWN_TIMEOUT", 0.5)
-    monkeypatch.setattr("jupyter_tpu.kernels.exit_cleanup.RETRY", 0.1)
+    monkeypatch.setattr("jupyter_tpu.kernels.exit_cleanup.RETRY_SECONDS", 0.1)
     manager = make(shutdown_wait_time=0.2)
     manager.start_kernel()
     Notebook(manager).close()

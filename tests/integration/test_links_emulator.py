@@ -387,7 +387,7 @@ async def test_a_machine_that_slept_asks_its_links_for_an_answer(links, shared, 
     from jupyter_tpu.links import registry
 
     ahead = 0.0
-    monkeypatch.setattr(registry, "_LOOK", 0.02)
+    monkeypatch.setattr(registry, "_LOOK_SECONDS", 0.02)
     monkeypatch.setattr(registry, "_clock", lambda: time.time() + ahead)
     link = links.get(HostName(shared, 0))
     link.acquire()

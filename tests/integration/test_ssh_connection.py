@@ -846,7 +846,7 @@ async def test_a_host_that_does_not_answer_soon_holds_nothing_up(
 async def test_an_idle_bulk_connection_is_closed_and_one_in_use_is_not(
     host: HostAddress, socket_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "_IDLE", 0.1)
+    monkeypatch.setattr(bulk, "_IDLE_SECONDS", 0.1)
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 16):

@@ -131,7 +131,7 @@ def test_an_acknowledgement_does_not_wait_when_much_was_taken(pair):
     assert client.data_to_send(acks=False) == b""
 
 
-@pytest.mark.parametrize("size", [1, 40 * frames.PIECE])
+@pytest.mark.parametrize("size", [1, 40 * frames.PIECE_BYTES])
 def test_pumps_acknowledge_what_nobody_answers(pair, size):
     async def carry(client: Journal, keeper: Journal) -> None:
         ends = []
@@ -449,11 +449,11 @@ class Breaks(RuleBasedStateMachine):
         window=st.sampled_from([1, 50, 4096]),
         memory=st.sampled_from([0, 200, 1 << 20]),
         coalesce=st.sampled_from([None, fold_threes]),
-        many=st.sampled_from([4, lanes.COALESCE]),
+        many=st.sampled_from([4, lanes.COALESCE_MESSAGES]),
     )
     def begin(self, window: int, memory: int, coalesce: Any, many: int) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(lanes, "COALESCE", many)
+        self.patch.setattr(lanes, "COALESCE_MESSAGES", many)
         self.folder = tempfile.TemporaryDirectory()
         self.keeper = Journal(
             SegmentStore(self.folder.name, memory), window=window, coalesce=coalesce
@@ -621,7 +621,7 @@ def test_a_long_life_with_breaks_loses_nothing(seed):
         window=chance.choice([50, 4096]),
         memory=chance.choice([0, 200, 1 << 20]),
         coalesce=chance.choice([None, fold_threes, fold_threes]),
-        many=chance.choice([4, lanes.COALESCE]),
+        many=chance.choice([4, lanes.COALESCE_MESSAGES]),
     )
     ends = "client", "keeper"
     drops = chance.random() < 0.5

@@ -229,20 +229,20 @@ def test_a_message_without_an_end_is_read_up_to_its_bound(tmp_path: Path) -> Non
     def liar(peer: TransferPeer) -> None:
         nonlocal sent
         for _ in range(1000):
-            peer._writer.write(b"x" * messages.CHUNK)
+            peer._writer.write(b"x" * messages.CHUNK_BYTES)
             peer.flush()
-            sent += messages.CHUNK
+            sent += messages.CHUNK_BYTES
 
     with pytest.raises(TransferFailure) as failed:
         download(liar, tmp_path)
     assert "a message of more than 4 MB" in str(_error(failed.value, "host 0", "this computer"))
-    assert sent < 3 * messages.LONGEST
+    assert sent < 3 * messages.LONGEST_MESSAGE_BYTES
 
 
 def test_more_files_than_a_copy_can_have_are_refused_before_they_are_all_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receiver, "MOST", 5000)
+    monkeypatch.setattr(receiver, "MOST_FILES", 5000)
 
     def liar(peer: TransferPeer) -> None:
         for batch in range(1000):

@@ -5,7 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.on_host.agent.guard.others import FRESH, ActivityPublisher, ActivityReader
+from jupyter_tpu.on_host.agent.guard.others import (
+    FRESH_TEXT_SECONDS,
+    ActivityPublisher,
+    ActivityReader,
+)
 
 NO_REPORT = "host 1 (no report)"
 
@@ -64,4 +68,4 @@ def test_a_host_is_never_treated_as_idle_by_an_old_report(
         listener.receive(["", text], now)
         if listener.busy(now) == []:
             assert busy == ()
-            assert now - said <= FRESH
+            assert now - said <= FRESH_TEXT_SECONDS

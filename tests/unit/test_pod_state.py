@@ -29,14 +29,14 @@ from jupyter_tpu.on_host.agent.pod.pod_actions import (
 )
 from jupyter_tpu.on_host.agent.pod.pod_state import (
     CHECKING,
-    GLANCE,
-    GRACE,
+    GLANCE_SECONDS,
+    GRACE_SECONDS,
     IDLE,
-    INTERRUPTS,
+    MOST_INTERRUPTS,
     OUT_OF_STEP,
-    REACTION,
+    REACTION_SECONDS,
     RUNNING,
-    SLOW,
+    SLOW_SECONDS,
     STARTING,
     PodState,
 )
@@ -216,14 +216,17 @@ def running(*, others: int = 0) -> PodState:
 def test_hosts_that_wait_for_one_that_raised_are_asked_where_they_are_and_interrupted():
     state = running()
     assert state.finished(2, 1, ERROR, 0.0) == []
-    assert state.tick(GRACE) == [Look(PodCell("a"), (0, 1), "raised", 0.0), Interrupt((0, 1))]
+    assert state.tick(GRACE_SECONDS) == [
+        Look(PodCell("a"), (0, 1), "raised", 0.0),
+        Interrupt((0, 1)),
+    ]
 
 
 def test_hosts_that_cannot_be_interrupted_do_not_keep_the_cell():
     state = running()
     state.finished(2, 1, ERROR, 0.0)
     actions: list[Any] = []
-    for second in range(1, int(GRACE + INTERRUPTS * REACTION) + 1):
+    for second in range(1, int(GRACE_SECONDS + MOST_INTERRUPTS * REACTION_SECONDS) + 1):
         actions = state.tick(float(second))
     [finish] = actions
     assert {host: result.status for host, result in finish.results.items()} == {
@@ -270,19 +273,19 @@ def test_a_host_that_ends_late_stays_out_if_a_cell_ran_without_it():
 def test_a_cell_that_some_hosts_have_ended_says_after_a_while_where_the_others_are():
     state = running()
     state.finished(0, 1, OK, 0.0)
-    assert state.tick(SLOW - 1) == []
-    assert state.tick(SLOW) == [Look(PodCell("a"), (1, 2), "slow", SLOW)]
-    assert state.tick(SLOW + 1) == []
-    assert state.tick(2 * SLOW) == [Look(PodCell("a"), (1, 2), "slow", 2 * SLOW)]
+    assert state.tick(SLOW_SECONDS - 1) == []
+    assert state.tick(SLOW_SECONDS) == [Look(PodCell("a"), (1, 2), "slow", SLOW_SECONDS)]
+    assert state.tick(SLOW_SECONDS + 1) == []
+    assert state.tick(2 * SLOW_SECONDS) == [Look(PodCell("a"), (1, 2), "slow", 2 * SLOW_SECONDS)]
 
 
 def test_while_all_hosts_are_busy_they_are_asked_where_they_are_until_one_is_done():
     state = running()
     look = Look(PodCell("a"), (0, 1, 2), "glance", 0.0)
-    assert [state.tick(n * GLANCE) for n in (0.5, 1, 1.5, 2)] == [[], [look], [], [look]]
-    state.finished(0, 1, OK, 2.5 * GLANCE)
-    assert state.tick(3 * GLANCE) == []
-    assert state.next_deadline == 2.5 * GLANCE + SLOW
+    assert [state.tick(n * GLANCE_SECONDS) for n in (0.5, 1, 1.5, 2)] == [[], [look], [], [look]]
+    state.finished(0, 1, OK, 2.5 * GLANCE_SECONDS)
+    assert state.tick(3 * GLANCE_SECONDS) == []
+    assert state.next_deadline == 2.5 * GLANCE_SECONDS + SLOW_SECONDS
     state = PodState(HOSTS)
     state.started(0.0, checkable=True)
     state.submit(PodCell("a", frozenset([1])), 0.0)

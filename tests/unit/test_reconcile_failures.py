@@ -185,7 +185,7 @@ async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped()
 async def test_what_a_host_runs_is_not_known_while_the_line_is_cut_and_asked_anew_after_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(poller, "PAUSE", 0.01)
+    monkeypatch.setattr(poller, "RETRY_SECONDS", 0.01)
     hosts, monitors = Hosts(), Monitors()
     host = HostName(GOOD, 0)
     monitors.jobs = {host: ["a-1"]}

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from jupyter_tpu.on_host.agent.protocol.run_client import (
-    LONGEST,
+    LONGEST_OUTPUT_BYTES,
     RunClient,
     RunRefused,
     SocketStream,
@@ -34,7 +34,7 @@ async def peer() -> AsyncIterator[tuple[RunClient, socket.socket]]:
     [
         b"output 3 1\nx",
         b"output 1 -1\n",
-        b"output 1 %d\n" % (LONGEST + 1),
+        b"output 1 %d\n" % (LONGEST_OUTPUT_BYTES + 1),
         b"output 1\n",
         b"ended zero -1 - 1.0\n",
         b"ended 0 -1\n",

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.files.exchange import peer_over
 from jupyter_tpu.files.relay import TransferRelay
 from jupyter_tpu.on_host.files import contents
-from jupyter_tpu.on_host.files.messages import CHUNK, TransferFailure, TransferPeer
+from jupyter_tpu.on_host.files.messages import CHUNK_BYTES, TransferFailure, TransferPeer
 from jupyter_tpu.on_host.files.part_file import Folder, part_name
 
 MIB = 1 << 20
@@ -68,10 +68,10 @@ def test_messages_and_contents_arrive_compressed_or_not(
 
 
 def test_what_does_not_shrink_is_not_compressed_and_costs_nothing() -> None:
-    noise, text = os.urandom(CHUNK), b"step 1: loss 0.5\n" * (CHUNK // 17)
-    assert len(sent(data(noise), data(noise), compressed=True)) < 2 * CHUNK + 300
-    assert len(sent(data(text), compressed=True)) < CHUNK / 50
-    assert noise[: CHUNK // 2] in sent(data(text), data(noise), compressed=True)
+    noise, text = os.urandom(CHUNK_BYTES), b"step 1: loss 0.5\n" * (CHUNK_BYTES // 17)
+    assert len(sent(data(noise), data(noise), compressed=True)) < 2 * CHUNK_BYTES + 300
+    assert len(sent(data(text), compressed=True)) < CHUNK_BYTES / 50
+    assert noise[: CHUNK_BYTES // 2] in sent(data(text), data(noise), compressed=True)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_does_not_shrink_is_not_compressed_and_costs_nothing() -> None:
     [
         b"X" + bytes(4),
         b"Z\xff\xff\xff\xff",
-        b"R" + (CHUNK + 1).to_bytes(4, "big") + bytes(CHUNK + 1),
+        b"R" + (CHUNK_BYTES + 1).to_bytes(4, "big") + bytes(CHUNK_BYTES + 1),
         b"Z" + (4).to_bytes(4, "big") + b"text",
         b"Z" + (24).to_bytes(4, "big") + zlib.compress(b"{}\n") + zlib.compress(b"{}\n") + bytes(2),
         b'R\0\0\0\x15{"compressed": true}\n',
@@ -94,7 +94,7 @@ def test_frames_that_no_sender_makes_end_the_transfer(frames: bytes) -> None:
 
 def test_little_that_is_expanded_to_much_costs_no_memory() -> None:
     packed = zlib.compress(b" " * (200 * MIB))
-    assert len(packed) < CHUNK
+    assert len(packed) < CHUNK_BYTES
     frame = b"Z" + len(packed).to_bytes(4, "big") + packed
     peer = TransferPeer(io.BytesIO(b'{"compressed": true}\n' + frame), io.BytesIO())
     tracemalloc.start()

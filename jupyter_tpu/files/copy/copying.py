@@ -20,7 +20,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ...on_host.files.copy.receiver import Receiver
 from ...on_host.files.copy.sender import Listing, send
-from ...on_host.files.messages import NAMED, Reports, TransferFailure, TransferPeer, message_of
+from ...on_host.files.messages import MOST_NAMES, Reports, TransferFailure, TransferPeer, message_of
 from ...on_host.files.tree import is_inside
 from ...on_host.packing import program
 from ...ssh.host_program import COMMAND
@@ -38,7 +38,7 @@ RECONNECT_LIMIT = 600.0
 #: The other end's name.
 HERE = "this computer"
 #: Between two attempts; seconds.
-PAUSE = 1.0
+RETRY_SECONDS = 1.0
 
 _PROGRAM = "files.copy.main"
 
@@ -183,7 +183,7 @@ async def _transfer(
                 raise
             if loop.time() > moved + RECONNECT_LIMIT:
                 raise
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 async def _exchange(
@@ -216,7 +216,7 @@ class _Result(Struct):
     files: _Count
     bytes: _Count
     unchanged: _Count
-    problems: Annotated[list[tuple[str, str, str]], Meta(max_length=NAMED)]
+    problems: Annotated[list[tuple[str, str, str]], Meta(max_length=MOST_NAMES)]
     problem_count: _Count
     targets: list[str]
 

@@ -25,7 +25,7 @@ from .copying import Report, call_host, copy_of, upload
 from .models import HostCopy
 
 #: How often the connection to the origin may be lost.
-_LOSSES = 10
+_MOST_LOSSES = 10
 #: Hosts that send to one host at the same time.
 _AT_ONCE = 4
 #: Reasons to begin with another host.
@@ -188,7 +188,7 @@ async def _spread(
                 # It has its files, but is not used again; the origin is.
                 if source is not origin:
                     relay.drop(source)
-                elif losses >= _LOSSES:
+                elif losses >= _MOST_LOSSES:
                     raise
                 else:
                     losses += 1

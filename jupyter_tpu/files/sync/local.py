@@ -22,7 +22,7 @@ from .ignore import ProjectRules
 
 Tree = dict[str, TreeEntry]
 #: Folders that an error names.
-_NAMED = 3
+_NAMED_FOLDERS = 3
 
 
 class LocalProject:
@@ -141,7 +141,7 @@ def no_folder(path: Path) -> TPUError:
 def too_large(folder: str, totals: Any, limits: tuple[int, int, int]) -> TPUError:
     """totals: what `TooLarge` says."""
     count, size, shares = totals
-    largest = sorted(shares.items(), key=lambda share: -share[1])[:_NAMED]
+    largest = sorted(shares.items(), key=lambda share: -share[1])[:_NAMED_FOLDERS]
     named = ", ".join(f"{name} ({size_text(share)})" for name, share in largest)
     what = f"more than {limits[2]} files" if count > limits[2] else f"{size_text(size)} or more"
     return InvalidInput(

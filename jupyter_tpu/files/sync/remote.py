@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _PROGRAM = "files.project"
 #: Bytes of an answer; 20,000 files with long names have less.
-_LARGEST = 32 << 20
+_LARGEST_ANSWER_BYTES = 32 << 20
 #: The last second that a date of Python can have.
-_LATEST = 253402300799
+_LAST_SECOND = 253402300799
 
 _Size = Annotated[int, Meta(ge=0, le=1 << 62)]
 _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
@@ -230,14 +230,14 @@ class RemoteProject:
             raise file_error(*head.error, self._host)
         data = bytearray()
         try:
-            check_size(head.size, _LARGEST)
+            check_size(head.size, _LARGEST_ANSWER_BYTES)
             while len(data) < head.size:
                 more = await self._stream.read()
                 if not more:
                     raise TPUError(f"{self._what} ended early.", Reason.INTERRUPTED, "Sync again.")
                 data += more
             self.received += len(line) + len(data)
-            plain = inflate(data, _LARGEST)
+            plain = inflate(data, _LARGEST_ANSWER_BYTES)
         except ValueError as error:
             raise InvalidAnswer(self._what, str(error)) from None
         return decode(plain, kind, self._what)
@@ -245,6 +245,6 @@ class RemoteProject:
 
 def _tree(plain: dict[str, _Entry]) -> dict[str, TreeEntry]:
     return {
-        path: TreeEntry(state, size, min(max(time, 0.0), _LATEST))
+        path: TreeEntry(state, size, min(max(time, 0.0), _LAST_SECOND))
         for path, (state, size, time) in plain.items()
     }

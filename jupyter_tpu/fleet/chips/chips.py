@@ -43,9 +43,9 @@ from ..models import (
 from ..models.core import known_type, timestamp, validated
 
 #: Seconds in which the link to a host must be up, and a kernel must end.
-REACH, END_KERNEL = 30.0, 20.0
+REACH_SECONDS, END_KERNEL_SECONDS = 30.0, 20.0
 #: Seconds for which a job or run that was killed may still hold chips, and between two looks.
-RELEASE, LOOK = 10.0, 0.5
+RELEASE_SECONDS, LOOK_SECONDS = 10.0, 0.5
 
 #: One process for ever: its host, pid and start.
 Process = tuple[int, int, str]
@@ -103,7 +103,7 @@ class Chips:
     async def _ask(self, host: HostName) -> HostChips:
         """A host that can't be asked has the reason as its problem."""
         try:
-            async with self._connections.borrow(host, REACH) as link:
+            async with self._connections.borrow(host, REACH_SECONDS) as link:
                 held = await environment.held_chips(link)
             owners: dict[int, Owner] = {}
             if pids := [holder.pid for holder in held.holders]:
@@ -190,7 +190,7 @@ class Chips:
         except TPUError as error:
             problem = Problem.of(error)
             return {process: _freed(process, "unknown", problem) for process in processes}
-        return await self._wait_until_released(host, processes, request.patience + RELEASE)
+        return await self._wait_until_released(host, processes, request.patience + RELEASE_SECONDS)
 
     async def _end_kernel(self, host: HostName, kernel: str) -> None:
         try:
@@ -200,7 +200,7 @@ class Chips:
                 raise
             # The TPU was never connected from here.
             await self._connections.request_host(
-                host, requests.EndKernelRequest(id=kernel), END_KERNEL
+                host, requests.EndKernelRequest(id=kernel), END_KERNEL_SECONDS
             )
 
     async def _stop_job(self, host: HostName, job: str, patience: float) -> None:
@@ -227,7 +227,7 @@ class Chips:
     async def _signal(
         self, host: HostName, processes: Sequence[Process], patience: float
     ) -> dict[Process, FreedHolder]:
-        async with self._connections.borrow(host, REACH) as link:
+        async with self._connections.borrow(host, REACH_SECONDS) as link:
             pairs = [(pid, start) for _, pid, start in processes]
             outcomes = await environment.end_holders(link, pairs, patience)
         return {
@@ -238,7 +238,7 @@ class Chips:
     async def _delete_lock(self, host: HostName) -> DeletedLock:
         """Deletes a lock file that is left over, if no process holds its lock."""
         try:
-            async with self._connections.borrow(host, REACH) as link:
+            async with self._connections.borrow(host, REACH_SECONDS) as link:
                 outcome = await environment.delete_lock_file(link)
         except TPUError as error:
             problem = Problem.of(error)
@@ -261,7 +261,7 @@ class Chips:
                     process: _freed(process, "held" if process in left else "ended")
                     for process in processes
                 }
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def _count(node: Node) -> int:

@@ -18,8 +18,8 @@ from .desired import DesiredState
 from .records import EnvironmentRecord
 
 #: How long an agent may take to answer, and to be installed and started before; seconds.
-ANSWER = 15.0
-DEPLOYMENT = 60.0
+ANSWER_SECONDS = 15.0
+DEPLOYMENT_SECONDS = 60.0
 
 
 class HostConnections:
@@ -90,7 +90,7 @@ class HostConnections:
             link.release(in_use=in_use)
 
     async def request(
-        self, name: NodeName, request: ProtocolRequest[Answer], timeout: float = ANSWER
+        self, name: NodeName, request: ProtocolRequest[Answer], timeout: float = ANSWER_SECONDS
     ) -> Answer:
         """The answer of host 0's agent; see :meth:`request_host`."""
         return await self.request_host(HostName(name, 0), request, timeout)
@@ -99,7 +99,7 @@ class HostConnections:
         self,
         host: HostName,
         request: ProtocolRequest[Answer],
-        timeout: float = ANSWER,
+        timeout: float = ANSWER_SECONDS,
         *,
         in_use: bool = True,
     ) -> Answer:
@@ -109,7 +109,7 @@ class HostConnections:
         """
         async with self.borrow(host, timeout, in_use=in_use) as link:
             try:
-                async with asyncio.timeout(DEPLOYMENT):
+                async with asyncio.timeout(DEPLOYMENT_SECONDS):
                     agent = await link.agent()
             except TimeoutError:
                 raise TPUError(

@@ -44,9 +44,9 @@ log = logging.getLogger(__name__)
 KEEP_FOR = timedelta(days=3)
 KEEP_AT_MOST = 50
 #: How long SQLite itself waits for a lock; the caller tries again. Seconds.
-_BUSY = 0.2
+_LOCK_SECONDS = 0.2
 #: Less free space than this counts as a full disk; bytes.
-_FULL = 1 << 16
+_FULL_DISK_BYTES = 1 << 16
 
 #: One statement of SQL and its parameters, or what does more in the same transaction and returns
 #: how many rows it changed.
@@ -218,7 +218,7 @@ class Database:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
         try:
-            return shutil.disk_usage(self.path.parent).free < _FULL
+            return shutil.disk_usage(self.path.parent).free < _FULL_DISK_BYTES
         except OSError:
             return False
 
@@ -330,7 +330,7 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         db = sqlite3.connect(
-            self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False
+            self.path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
             _set_journal(db, self.path)

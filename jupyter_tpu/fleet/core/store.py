@@ -54,7 +54,7 @@ LOCK_WAIT = 30.0
 PAUSES = Backoff(0.05, 5.0)
 PAUSES_LOCKED = Backoff(0.05, 1.0)
 #: How many times a file is read again if it changes while it is read.
-_READINGS = 20
+_MOST_READS = 20
 
 _OF_TPU = "identity = ? AND project = ? AND zone = ? AND tpu = ?"
 _T = TypeVar("_T")
@@ -124,7 +124,7 @@ class Store:
         What is returned has all changes of this process, too: take it over before awaiting anything
         else. Raises TPUError while it can't be read, or changes of this process can't be saved.
         """
-        for _ in range(_READINGS):
+        for _ in range(_MOST_READS):
             if self.problem is not None:
                 raise self.problem  # it does not work now, so do not wait
             await self.flush(1.0)

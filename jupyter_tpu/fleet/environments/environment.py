@@ -16,7 +16,7 @@ from ...environment import FoundPython, FoundPythons, existing_pythons
 from ...errors import Reason, TPUError
 from ...links import HostName, Link
 from ...progress import StepPlan
-from ..core.connections import ANSWER, HostConnections
+from ..core.connections import ANSWER_SECONDS, HostConnections
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
 from ..core.records import EnvironmentRecord
@@ -251,7 +251,9 @@ class HostPythons:
 
         async def ask(worker: int) -> existing_pythons.OnHost | TPUError:
             try:
-                async with self._connections.borrow(HostName(node.name, worker), ANSWER) as link:
+                async with self._connections.borrow(
+                    HostName(node.name, worker), ANSWER_SECONDS
+                ) as link:
                     return await existing_pythons.on_host(link, path or "")
             except TPUError as error:
                 return error

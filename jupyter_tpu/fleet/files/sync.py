@@ -43,7 +43,7 @@ from ..models import (
     SyncResult,
 )
 from ..models.core import timestamp, validated
-from ..models.files import LISTED
+from ..models.files import LISTED_PATHS
 
 
 def result_of(request: SyncProject, outcome: SyncOutcome) -> SyncResult:
@@ -66,11 +66,11 @@ def result_of(request: SyncProject, outcome: SyncOutcome) -> SyncResult:
             newer=len(newer),
             not_copied=len(not_copied),
         ),
-        written=written[:LISTED],
-        deleted=deleted[:LISTED],
-        conflicts=conflicts[:LISTED],
-        newer=newer[:LISTED],
-        not_copied=not_copied[:LISTED],
+        written=written[:LISTED_PATHS],
+        deleted=deleted[:LISTED_PATHS],
+        conflicts=conflicts[:LISTED_PATHS],
+        newer=newer[:LISTED_PATHS],
+        not_copied=not_copied[:LISTED_PATHS],
         ended=timestamp(),
     )
 
@@ -166,7 +166,7 @@ def failure_of(outcome: SyncOutcome) -> TPUError | None:
 
 #: Files of one folder at most.
 MAX_FILES = 20_000
-_MB = 1_000_000
+_MEGABYTE = 1_000_000
 _Watched = list[SyncProject]
 
 
@@ -256,7 +256,7 @@ class SyncService:
                 LocalProject,
                 Path(request.folder),
                 self._bases,
-                (int(request.max_file * _MB), int(request.max_total * _MB), MAX_FILES),
+                (int(request.max_file * _MEGABYTE), int(request.max_total * _MEGABYTE), MAX_FILES),
                 for_agent=bool(request.agents_folder),
             )
             links = [

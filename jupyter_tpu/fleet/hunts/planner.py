@@ -60,7 +60,7 @@ TURN = Backoff(120.0, 1800.0)
 #: The same, of a request that Compute Engine takes long to delete: a user has seen 39 minutes.
 COMPUTE_TURN = Backoff(1800.0, 7200.0)
 #: A longer pause than any: what waits longer has met a clock that was set back. Seconds.
-_LONGEST = 3600.0
+_LONGEST_PAUSE_SECONDS = 3600.0
 
 _FOR_GOOD = (Reason.INVALID, Reason.PERMISSION)
 _ABOUT_ROOM = (Reason.NO_CAPACITY, Reason.CONFLICT)
@@ -100,7 +100,7 @@ def next_step(hunt: HuntRecord, now: float) -> Attempt | Wait | Exhausted:
 
 def due(hunt: HuntRecord, candidate: Candidate, now: float) -> float:
     """When it may be tried; seconds since the epoch."""
-    return min(max(candidate.retry_at, hunt.retry_at), now + _LONGEST)
+    return min(max(candidate.retry_at, hunt.retry_at), now + _LONGEST_PAUSE_SECONDS)
 
 
 def clock_set(hunt: HuntRecord, seconds: float) -> None:

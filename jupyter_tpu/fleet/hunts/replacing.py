@@ -40,7 +40,7 @@ from ..models.core import seconds_of
 from ..money.owners import ONCE
 
 #: Seconds between two looks at what the observer knows.
-LOOK = 5.0
+LOOK_SECONDS = 5.0
 
 
 class PreemptedTPUs:
@@ -166,7 +166,7 @@ class PreemptedTPUs:
 
 async def _wait(stopped: asyncio.Event) -> None:
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(LOOK):
+        async with asyncio.timeout(LOOK_SECONDS):
             await stopped.wait()
 
 

@@ -21,7 +21,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.declarations import ProtocolRequest
-from ..core.connections import ANSWER
+from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
 from ..models import (
     Cost,
@@ -43,7 +43,7 @@ from .guard_stops import SERVER_SIDE_GRACE, GoogleEnds, GuardStops, described
 log = logging.getLogger(__name__)
 
 #: Seconds for Google's answers to host 0 about its permissions.
-CHECK = 90.0
+PERMISSION_CHECK_SECONDS = 90.0
 #: What the other hosts have of a rule, and what they have not: limits, at which they would act.
 _COMMON = ("action", "node", "node_id", "hosts")
 _SILENT: Mapping[str, Any] = {
@@ -169,7 +169,9 @@ class Guards:
     ) -> Guard | None:
         others = range(1, len(node.endpoints))
         if request.idle is None:
-            guard = await self._request(node, requests.SetGuardRequest(**rule), CHECK)
+            guard = await self._request(
+                node, requests.SetGuardRequest(**rule), PERMISSION_CHECK_SECONDS
+            )
             await self._on_hosts(node, others, lambda _: requests.RemoveGuardRequest())
             return guard
         # Host 0 is the last: until all others say what they do, its old rule counts.
@@ -183,7 +185,7 @@ class Guards:
                 error.reason,
                 error.hint or "Try again when the host can be reached.",
             )
-        return await self._request(node, requests.SetGuardRequest(**rule), CHECK)
+        return await self._request(node, requests.SetGuardRequest(**rule), PERMISSION_CHECK_SECONDS)
 
     async def keep(self, ref: str, request: KeepTPU | None = None) -> Guard:
         request = validated(request or KeepTPU())
@@ -249,7 +251,10 @@ class Guards:
         return node
 
     async def _request(
-        self, node: Node, request: ProtocolRequest[requests.GuardAnswer], timeout: float = ANSWER
+        self,
+        node: Node,
+        request: ProtocolRequest[requests.GuardAnswer],
+        timeout: float = ANSWER_SECONDS,
     ) -> Guard | None:
         answer = await self._connections.request(node.name, request, timeout)
         return self._apply_report(node.name, node.id, answer["guard"])

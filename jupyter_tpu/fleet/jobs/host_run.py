@@ -21,7 +21,7 @@ from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.paths import run_socket
 from ...on_host.agent.protocol.records import RunEnd
 from ...on_host.agent.protocol.run_client import (
-    WAIT,
+    OUTPUT_SECONDS,
     RunClient,
     RunRefused,
     SocketStream,
@@ -37,17 +37,17 @@ log = logging.getLogger(__name__)
 
 _KEEPER = "agent.keeper.run_keeper"
 #: Seconds in which the link must be up, and the keeper must answer.
-REACH = 60.0
+REACH_SECONDS = 60.0
 #: Seconds without a connection after which the keeper ends a command, and the wait for it here.
-ABANDONED = 300.0
+ABANDONED_SECONDS = 300.0
 #: Seconds after which its first connection is left: sshd allows few programs at once on a link.
-SOON = 2.0
+FIRST_CONNECTION_SECONDS = 2.0
 #: Between two attempts to ask again; seconds. The link itself waits between its attempts.
-PAUSE = 0.2
+RETRY_SECONDS = 0.2
 #: Seconds in which a host must answer that it stopped a command.
-STOP = 12.0
+STOP_SECONDS = 12.0
 #: The exit codes for the time limit and for what is not known, as of timeout(1) and ssh(1).
-TIMED_OUT, UNKNOWN = 124, 255
+TIMED_OUT, UNKNOWN_CODE = 124, 255
 
 Received = Callable[[int, bytes], Awaitable[None]]
 #: Output by stream, and how the command has ended.
@@ -98,7 +98,7 @@ class FollowedRun:
         """Ends it; if the host can't be asked to, it may continue there, and `state` says so."""
         if self._tried:
             with contextlib.suppress(TPUError, OSError, ValueError):
-                async with asyncio.timeout(STOP):
+                async with asyncio.timeout(STOP_SECONDS):
                     await self._at_keeper.wait()
                     if not self._task.done():
                         await (await self._connected()).stop()
@@ -119,14 +119,14 @@ class FollowedRun:
                     return False
             except ConnectionError:
                 pass  # it is made anew
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_SECONDS)
         return False
 
     # ---- its life
 
     async def _live(self) -> None:
         try:
-            async with self._connections.borrow(self._host, REACH) as link:
+            async with self._connections.borrow(self._host, REACH_SECONDS) as link:
                 self._end(await self._follow(link))
         except TPUError as error:
             self._give_up(error)
@@ -150,10 +150,10 @@ class FollowedRun:
             except TPUError as error:
                 lost = lost or loop.time()
                 running = self.state.state == "running"
-                since, limit = (lost, ABANDONED) if running else (begun, REACH)
+                since, limit = (lost, ABANDONED_SECONDS) if running else (begun, REACH_SECONDS)
                 if not _is_interruption(error) or loop.time() - since > limit:
                     raise
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
             lost = 0.0
             for stream, data in output:
@@ -172,11 +172,11 @@ class FollowedRun:
             if answer is not None:
                 return answer
         keeper = await self._connected(offset)
-        seconds = WAIT
+        seconds = OUTPUT_SECONDS
         if self._soon is not None:
             seconds = max(0.0, self._soon - asyncio.get_running_loop().time())
         try:
-            async with asyncio.timeout(seconds + REACH):
+            async with asyncio.timeout(seconds + REACH_SECONDS):
                 output, _, ended = await keeper.read(offset, seconds)
         except ValueError as error:
             raise InvalidAnswer("run", str(error)) from None
@@ -200,8 +200,10 @@ class FollowedRun:
         keeper = RunClient(await self._program.enter_async_context(link.stream(words)))
         again, self._tried = self._tried, True
         try:
-            async with asyncio.timeout(REACH):
-                await keeper.begin(encoded_order(self._order, again=again), 0, SOON)
+            async with asyncio.timeout(REACH_SECONDS):
+                await keeper.begin(
+                    encoded_order(self._order, again=again), 0, FIRST_CONNECTION_SECONDS
+                )
         except RunRefused as refusal:
             await self._program.aclose()
             if refusal.what == "program":
@@ -222,7 +224,7 @@ class FollowedRun:
         except ValueError as error:
             raise InvalidAnswer("run", str(error)) from None
         self._keeper = keeper
-        self._soon = asyncio.get_running_loop().time() + SOON
+        self._soon = asyncio.get_running_loop().time() + FIRST_CONNECTION_SECONDS
         self._started(keeper.socket)
         return None
 
@@ -275,7 +277,7 @@ class FollowedRun:
         link = self._connections.link(self._host)
         keeper = RunClient(SocketStream(*await link.open_unix(self._socket)))
         try:
-            async with asyncio.timeout(REACH):
+            async with asyncio.timeout(REACH_SECONDS):
                 await keeper.begin(start=offset)
         except (ConnectionError, TimeoutError) as error:
             keeper.close()
@@ -308,7 +310,7 @@ class FollowedRun:
     def _give_up(self, error: TPUError | None) -> None:
         """Its end is not known. *error*: why; None: it was stopped."""
         state = self.state
-        state.code = UNKNOWN
+        state.code = UNKNOWN_CODE
         state.cause = "stopped" if error is None else ""
         lost = error is None or _is_interruption(error) or error.reason is Reason.NOT_FOUND
         if not self._tried or not (lost or self._socket):
@@ -325,7 +327,7 @@ class FollowedRun:
                 "The command has probably ended, too."
             )
         else:
-            minutes = round(ABANDONED / 60)
+            minutes = round(ABANDONED_SECONDS / 60)
             message = (
                 "The connection was lost. The command may still run there; it is ended "
                 f"{minutes} minutes after the loss."

@@ -27,7 +27,7 @@ from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.declarations import Answer, ProtocolRequest
 from ...on_host.agent.protocol.records import JobReport
 from ...tokens import passed_variables
-from ..core.connections import ANSWER, HostConnections
+from ..core.connections import ANSWER_SECONDS, HostConnections
 from ..core.desired import DesiredState
 from ..core.observer import ObservedState
 from ..core.records import JobRecord
@@ -37,9 +37,9 @@ from .job_records import FINAL, JobRecords, host_job, is_final, to_restart
 log = logging.getLogger(__name__)
 
 #: Between two attempts to reach a host, and after an answer that can't be read; seconds.
-PAUSE, UNREAD = 3.0, 30.0
+RETRY_SECONDS, UNREADABLE_RETRY_SECONDS = 3.0, 30.0
 #: Jobs are looked through so often even if nothing seems to have happened; seconds.
-EVERY = 5.0
+LOOK_SECONDS = 5.0
 #: Why a host does not start a job, now and later. After others it is asked again.
 _REFUSED = (Reason.NO_FOLDER, Reason.DISK_FULL, Reason.INVALID, Reason.INTERNAL, Reason.NO_PYTHON,
             Reason.LOGIN_SHELL)  # fmt: skip
@@ -76,7 +76,7 @@ class JobFollower:
                 for record in self._records.all():
                     self._reconcile(record)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(EVERY):
+                    async with asyncio.timeout(LOOK_SECONDS):
                         await self._wake.wait()
         finally:
             self.supervised = False
@@ -105,7 +105,11 @@ class JobFollower:
         )
 
     async def request(
-        self, name: NodeName, host: int, request: ProtocolRequest[Answer], timeout: float = ANSWER
+        self,
+        name: NodeName,
+        host: int,
+        request: ProtocolRequest[Answer],
+        timeout: float = ANSWER_SECONDS,
     ) -> Answer:
         """The answer of a host's agent; see `HostConnections.request_host`."""
         return await self._connections.request_host(HostName(name, host), request, timeout)
@@ -148,10 +152,10 @@ class JobFollower:
             try:
                 await self._ask(id, host)
             except TPUError:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(RETRY_SECONDS)
             except Exception as error:  # an answer that can't be read, for example
                 self._handle_bad_report(id, record.attempts[-1].number, host, error)
-                await asyncio.sleep(UNREAD)
+                await asyncio.sleep(UNREADABLE_RETRY_SECONDS)
 
     # ---- what hosts report ----
 

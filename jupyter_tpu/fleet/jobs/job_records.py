@@ -18,7 +18,7 @@ from ..models import HostJob, Job, JobAttempt, JobLine, JobLog
 from ..models.core import timestamp
 
 #: So many attempts of a job are kept.
-ATTEMPTS = 20
+KEPT_ATTEMPTS = 20
 #: States that a host has reported for good: an older report changes nothing any more.
 _REPORTED_ENDS = ("ended", "lost")
 
@@ -114,7 +114,7 @@ def begin_attempt(record: JobRecord) -> None:
     number = record.attempts[-1].number + 1 if record.attempts else 1
     hosts = [HostJob(host=host) for host in record.hosts]
     attempt = JobAttempt(number=number, created=timestamp("seconds"), hosts=hosts)
-    record.attempts = [*record.attempts, attempt][-ATTEMPTS:]
+    record.attempts = [*record.attempts, attempt][-KEPT_ATTEMPTS:]
     record.taken = False
 
 

@@ -14,7 +14,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...files.sync import default_mirrors
 from ...links import HostName
 from ...on_host.agent.protocol import requests
-from ..core.connections import ANSWER
+from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.records import JobRecord, Snapshot
@@ -94,7 +94,7 @@ class JobService:
             partial={"out": job_log_query.partial_out, "err": job_log_query.partial_err},
         )
         answer = await self.follower.request(
-            record.name, worker, reading, ANSWER + job_log_query.wait
+            record.name, worker, reading, ANSWER_SECONDS + job_log_query.wait
         )
         return job_log(worker, number, answer)
 

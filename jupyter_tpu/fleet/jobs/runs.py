@@ -27,14 +27,14 @@ from .host_run import FollowedRun
 
 #: Bytes of output that are kept of a run, and that one answer carries about at most.
 KEPT_OUTPUT = 4 << 20
-ANSWER = 1 << 20
+ANSWER_BYTES = 1 << 20
 #: Seconds that a request waits for output, and for more of it once there is some.
-WAIT = 20.0
-GATHER = 0.02
+OUTPUT_SECONDS = 20.0
+GATHER_SECONDS = 0.02
 #: Runs that have ended and are still known.
-KEPT = 10
+KEPT_RUNS = 10
 #: Bytes of input that are on their way at once.
-INPUT = 64 << 10
+INPUT_BYTES = 64 << 10
 
 _DEFAULT = "default"
 _STREAMS: dict[int, Literal["stdout", "stderr"]] = {1: "stdout", 2: "stderr"}
@@ -76,7 +76,7 @@ class RunService:
         tokens = await asyncio.to_thread(passed_variables, agents=for_agent)
         await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).host_id)
         ended = [id for id, active_run in self._runs.items() if active_run.done]
-        for id in ended[: max(0, len(ended) + 1 - KEPT)]:
+        for id in ended[: max(0, len(ended) + 1 - KEPT_RUNS)]:
             del self._runs[id]
             self._changed(id)
         id = uuid.uuid4().hex[:8]
@@ -95,7 +95,7 @@ class RunService:
         self, ref: str, id: str, start: str | None = None, wait: str | None = None
     ) -> RunOutput:
         active = await self._get(ref, id)
-        seconds = WAIT if wait is None else min(WAIT, _number("wait", wait))
+        seconds = OUTPUT_SECONDS if wait is None else min(OUTPUT_SECONDS, _number("wait", wait))
         return await active.read(int(_number("from", start or "0")), seconds)
 
     async def write(self, ref: str, id: str, request: RunInput) -> Run:
@@ -219,7 +219,7 @@ class _ActiveRun:
                     async with asyncio.timeout(wait):
                         await news.wait()
             if not self.done:
-                await asyncio.wait({self._end}, timeout=GATHER)
+                await asyncio.wait({self._end}, timeout=GATHER_SECONDS)
         finally:
             self._readers -= 1
             self.watched()
@@ -227,7 +227,7 @@ class _ActiveRun:
         output: list[OutputPart] = []
         first, size = None, 0
         for part in self._parts:
-            if offset >= start and size < ANSWER:
+            if offset >= start and size < ANSWER_BYTES:
                 first = offset if first is None else first
                 output.append(part)
                 size += len(part.data)
@@ -244,9 +244,9 @@ class _ActiveRun:
     async def write(self, request: RunInput) -> None:
         """Writes to the input of all hosts, as fast as the slowest takes it."""
         async with self._writing:
-            pieces = range(0, max(1, len(request.data)), INPUT)
+            pieces = range(0, max(1, len(request.data)), INPUT_BYTES)
             for begin in pieces:
-                data = request.data[begin : begin + INPUT]
+                data = request.data[begin : begin + INPUT_BYTES]
                 end = request.end and begin == pieces[-1]
                 calls = (host.write(self._written, data, end) for host in self._hosts)
                 reads = await asyncio.gather(*calls)

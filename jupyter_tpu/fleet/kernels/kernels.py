@@ -18,7 +18,7 @@ from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.records import KernelReport
 from ...ssh.host_values import InvalidAnswer
 from ..core.changes import ChangeFeed
-from ..core.connections import ANSWER
+from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
 from ..core.observer import ObservedState
 from ..models import Interruption, Kernel, ListQuery, Problem
@@ -28,7 +28,7 @@ from .slice_kernels import WarmKernelMonitor
 ASK_FIRST = 10.0
 SHUT_DOWN = 20.0
 #: At most so many dead kernels of a TPU are shown until the user dismisses them.
-LOST = 50
+MOST_DEAD_KERNELS = 50
 
 #: Makes this process the master of a kernel: its id, kernelspec, key and notebook.
 TakeOver = Callable[[str, str, str, str], Awaitable[None]]
@@ -74,7 +74,7 @@ class KernelMonitor:
         self._reported.get(name, {}).pop(kernel.id, None)
         lost = self._lost.setdefault(name, {})
         lost[kernel.id] = kernel
-        old = set(list(lost)[:-LOST])
+        old = set(list(lost)[:-MOST_DEAD_KERNELS])
         for id in old:
             del lost[id]
         self._mark_changed(name, {kernel.id, *old})
@@ -138,7 +138,7 @@ class KernelService:
         except HostGone:  # it is no longer READY, which the link noticed first
             return self._monitor.last_known(name)
 
-    async def list_on(self, host: HostName, timeout: float = ANSWER) -> Sequence[Kernel]:
+    async def list_on(self, host: HostName, timeout: float = ANSWER_SECONDS) -> Sequence[Kernel]:
         """Asks one host of a READY TPU; raises TPUError if it does not answer."""
         answer = await self._connections.request_host(host, requests.ListKernelsRequest(), timeout)
         self._monitor.update(host.node, answer["kernels"], host.worker)
@@ -291,7 +291,7 @@ class KernelService:
         """The TPU's hosts are down, and its kernels with them; *lost*: those are forgotten, too."""
         self._monitor.clear(name, lost=lost)
 
-    async def _fetch(self, name: NodeName, timeout: float = ANSWER) -> Sequence[Kernel]:
+    async def _fetch(self, name: NodeName, timeout: float = ANSWER_SECONDS) -> Sequence[Kernel]:
         """Asks host 0 and those that have kernels now; raises TPUError if one does not answer."""
         hosts = self._hosts(name)
         invalid: list[InvalidAnswer] = []

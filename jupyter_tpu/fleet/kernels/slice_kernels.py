@@ -32,7 +32,7 @@ from ..models.core import validated
 log = logging.getLogger(__name__)
 
 #: Seconds until the hosts of a pod that could not be authorized are tried again.
-RETRY = 60.0
+RETRY_SECONDS = 60.0
 
 
 class PodAuthorizer:
@@ -80,7 +80,7 @@ class PodAuthorizer:
             await link.authorize_pod()
         except (TPUError, IndexError) as error:
             log.info("The hosts of %s can't log in to each other yet: %s", name, error)
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(RETRY_SECONDS)
             self._begun.discard(name)
             self._changed.set()
             return

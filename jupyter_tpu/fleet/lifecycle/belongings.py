@@ -56,7 +56,7 @@ class RunningWork:
 
 
 #: How long its hosts may take to say which folders they share; seconds.
-_ASKING = 20.0
+_ANSWER_SECONDS = 20.0
 
 Log = Callable[[str], None]
 
@@ -120,7 +120,7 @@ class TPUBelongings:
         """The folders that its hosts share, and why they are not known; "" if they are."""
         folders, problem = SharedFolders(folders=[]), ""
         try:
-            async with asyncio.timeout(_ASKING):
+            async with asyncio.timeout(_ANSWER_SECONDS):
                 folders = await self._shares.list(f"{node.name.zone}~{node.name.node}")
             problem = " ".join(folders.problems)
         except TimeoutError:

@@ -137,9 +137,9 @@ def _offers(in_zone: str, offered: set[str]) -> str:
 #: The setting: "tpu" or "compute"; anything else: what the quota allows.
 API_VARIABLE = "JUPYTER_TPU_API"
 #: How long an answer about quotas is used; seconds.
-_FRESH = 300.0
+_FRESH_ANSWER_SECONDS = 300.0
 #: How long to wait for one; seconds.
-_LIMIT = 15.0
+_ANSWER_SECONDS = 15.0
 _NAMED: dict[API, str] = {"tpu": "the Cloud TPU API", "compute": "Compute Engine"}
 
 
@@ -232,10 +232,10 @@ class ControlPlanes:
         """
         key = (api, generation, tier, zone)
         asked, answer = self._quotas.get(key, (float("-inf"), None))
-        if time.monotonic() - asked > _FRESH:
+        if time.monotonic() - asked > _FRESH_ANSWER_SECONDS:
             try:
                 project = self._cloud.project
-                async with asyncio.timeout(_LIMIT):
+                async with asyncio.timeout(_ANSWER_SECONDS):
                     quotas = await preflight.quotas(
                         GoogleAPIs(self._cloud.target, project),
                         project,

@@ -11,7 +11,7 @@ Which node is meant
     if it has the name.
 
 What is not known
-    A CreateNode whose answer was lost may take effect until :data:`SETTLE` seconds after it was
+    A CreateNode whose answer was lost may take effect until :data:`SETTLE_SECONDS` after it was
     given up. Until then a missing node proves nothing; the claim is *in doubt*. No answer about an
     operation is final either (a token expires, Google forgets old operations): the node itself is.
 
@@ -59,10 +59,10 @@ from ..models import Problem
 #: The label that a node carries for the operation which creates it.
 LABEL = OPERATION_LABEL
 #: How long a CreateNode without an answer may still take effect; twice its deadline. Seconds.
-SETTLE = 120.0
+SETTLE_SECONDS = 120.0
 #: How long after the user asked for it a node is still created (or started, or stopped); later,
 #: no one expects it. Seconds.
-EXPECTED = 900.0
+EXPECTED_SECONDS = 900.0
 #: States after which it may still become READY.
 _ON_ITS_WAY = frozenset(
     map(NodeState, ["CREATING", "STARTING", "RESTARTING", "REPAIRING", "UNKNOWN"])
@@ -72,7 +72,7 @@ _UNHEARD = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INTERNAL, Reaso
 #: And those that are given while another change of the node continues.
 _UNKNOWN = _UNHEARD | {Reason.CONFLICT}
 #: Seconds until Google is asked again to take back what it did not take back.
-_AGAIN = 60.0
+_RETRY_SECONDS = 60.0
 #: Between questions while it waits for room, or something stands in the way; else POLLING.
 _POLLING_BLOCKED = Backoff(POLLING.first, 30.0, POLLING.factor)
 
@@ -183,7 +183,7 @@ class Provisioning:
     def _withdraw(self, now: float) -> NextCall | ProvisioningResult:
         claim = self.claim
         claim.withdrawing = True
-        claim.withdraw_at = now + _AGAIN  # where that is refused
+        claim.withdraw_at = now + _RETRY_SECONDS  # where that is refused
         claim.failure = Problem(
             message=f"There was no capacity for {self._what} while it waited.",
             reason=Reason.NO_CAPACITY,
@@ -209,7 +209,7 @@ class Provisioning:
     def _kept(self, now: float, node: ObservedNode) -> NextCall | ProvisioningResult:
         """A user has given it up: it stays, unless a DELETE is still on its way."""
         claim, refusal = self.claim, self.claim.refusal
-        if now - claim.delete_in_doubt < SETTLE:
+        if now - claim.delete_in_doubt < SETTLE_SECONDS:
             return self._refresh_node()
         error = TPUError(
             f"{self._what} is {node.state}. Trying to delete it was stopped.",
@@ -232,13 +232,14 @@ class Provisioning:
 
     def _create(self, now: float) -> NextCall | ProvisioningResult:
         too_late = self.is_too_late(now)
-        if not too_late and now - self.claim.since <= EXPECTED:
+        if not too_late and now - self.claim.since <= EXPECTED_SECONDS:
             return NextCall.CREATE
         reason = f" {self._unanswered.message}" if self._unanswered else ""
+        minutes = EXPECTED_SECONDS / 60
         problem = Problem(
             message=f"{self._what} was not created in time."
             if too_late
-            else f"{self._what} was not created within {EXPECTED / 60:.0f} minutes.{reason}",
+            else f"{self._what} was not created within {minutes:.0f} minutes.{reason}",
             reason=Reason.TIMEOUT if too_late else Reason.INTERRUPTED,
             hint="Create it again.",
         )
@@ -252,7 +253,7 @@ class Provisioning:
         """Whether ours may still come, though *node* was seen in its place."""
         claim = self.claim
         ours = isinstance(node, ObservedNode) and self._is_ours(node)
-        return claim.in_doubt and not ours and now - claim.sent < SETTLE
+        return claim.in_doubt and not ours and now - claim.sent < SETTLE_SECONDS
 
     def _is_ours(self, node: ObservedNode) -> bool:
         claim = self.claim

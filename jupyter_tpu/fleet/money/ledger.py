@@ -23,13 +23,13 @@ from ..core.records import AgentTPURecord, Snapshot, SpendRecord
 from ..models import AGENT, Budget, BudgetUse, SetGuard, Spending
 from ..models.core import seconds_of, timestamp
 from . import budget_rules
-from .budget_rules import MARGIN, add_ready, add_up, left_of, most_for, text_of, usd_of
+from .budget_rules import MARGIN_SECONDS, add_ready, add_up, left_of, most_for, text_of, usd_of
 from .owners import own_name
 
 log = logging.getLogger(__name__)
 
 #: Seconds between the announcement that a TPU ends sooner, and its end, at least.
-NOTICE = 300.0
+NOTICE_SECONDS = 300.0
 
 
 class Ledger:
@@ -250,11 +250,14 @@ class Ledger:
             return False
 
     def give_notice(self, node: Node, now: float) -> None:
-        """Has a TPU whose time has ended, but whose guard goes by another end, end after NOTICE."""
+        """Has a TPU whose time has ended, but whose guard goes by another end, end
+        after NOTICE_SECONDS."""
         line = self.line_of(node)
         if line is not None:
-            most = max(line.most, usd_of(line, now)[0] + most_for(line.usd_per_hour, NOTICE))
-            self._save(structs.replace(line, ends=now + NOTICE, most=most, shortened=True))
+            most = max(
+                line.most, usd_of(line, now)[0] + most_for(line.usd_per_hour, NOTICE_SECONDS)
+            )
+            self._save(structs.replace(line, ends=now + NOTICE_SECONDS, most=most, shortened=True))
 
     async def _move_end(self, line: SpendRecord, ends: float | None) -> None:
         now = time.time()
@@ -358,7 +361,7 @@ class Ledger:
             if line.id in there or (line.name, line.node_id) not in self._observed.gone:
                 continue
             # If no process has seen its end, it counts until its guard has deleted it.
-            end = now if line.ends is None else min(now, line.ends + MARGIN)
+            end = now if line.ends is None else min(now, line.ends + MARGIN_SECONDS)
             days = line.days if line.since is None else add_ready(line.days, line.since, end)
             self._save(structs.replace(line, since=None, days=days, ended=True))
 
@@ -371,7 +374,7 @@ class Ledger:
         return [
             line
             for line in self._open()
-            if (line.node_id or now - line.asked >= MARGIN)
+            if (line.node_id or now - line.asked >= MARGIN_SECONDS)
             and not any(
                 record.claim is not None
                 and record.claim.label == line.id
@@ -388,7 +391,7 @@ class Ledger:
         shortened = []
         for budget in self._budgets.values():
             lines = list(self._lines.values())
-            ends = budget_rules.shortened_ends(budget, lines, now, NOTICE)
+            ends = budget_rules.shortened_ends(budget, lines, now, NOTICE_SECONDS)
             for id, end in ends.items():
                 line = self._lines[id]
                 spent, _ = usd_of(line, now)
@@ -408,7 +411,7 @@ class Ledger:
             for line in self._open()
             if line.node_id
             and line.ends is not None
-            and now > line.ends + MARGIN
+            and now > line.ends + MARGIN_SECONDS
             and line.since is not None
         ]
 

@@ -35,7 +35,7 @@ OWNER_VARIABLE = "JUPYTER_TPU_OWNER"
 _LABELS = (OWNER, "owner", "user", "created-by", "created_by", "creator")
 
 #: For how long who the user is counts as known; seconds.
-KNOWN = 30.0
+KNOWN_USER_SECONDS = 30.0
 
 OwnerSource = Literal["", "label", "ssh-keys"]
 
@@ -80,7 +80,7 @@ class TPUOwners:
     @property
     def me(self) -> User:
         now = time.monotonic()
-        if self._me is None or now - self._me[0] > KNOWN:
+        if self._me is None or now - self._me[0] > KNOWN_USER_SECONDS:
             _, _, key = stored_public_key().partition(" ")
             self._me = now, User(own_name(), key, user_name())
         return self._me[1]

@@ -74,7 +74,7 @@ class OperationService:
 log = logging.getLogger(__name__)
 
 #: How often changes by other processes, and their ends, are checked for; seconds.
-EVERY = 1.0
+CHECK_SECONDS = 1.0
 
 
 class Takeover:
@@ -94,7 +94,7 @@ class Takeover:
     async def run(self) -> None:
         """Checks until it is cancelled."""
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(CHECK_SECONDS)
             await self.check()
 
     async def check(self) -> None:

@@ -16,7 +16,7 @@ from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.records import AgentStatus
 from ...ssh.host_values import InvalidAnswer
 from ..chips.metrics import Metrics
-from ..core.connections import ANSWER
+from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
 from ..jobs.job_follower import JobFollower
 from ..kernels.kernels import KernelMonitor
@@ -25,7 +25,7 @@ from ..kernels.slice_kernels import WarmKernelMonitor, WarmKernelSpec
 #: How long a host waits for a change before it answers that there is none; seconds.
 LONG_POLL = 60.0
 #: Between two attempts to ask a host, and between two looks for hosts to ask; seconds.
-PAUSE, EVERY = 3.0, 5.0
+RETRY_SECONDS, LOOK_SECONDS = 3.0, 5.0
 
 #: The warm kernels that a host should have, by environment; with the jobs that it should report,
 #: and the seconds between two samples of its chips' load.
@@ -80,7 +80,7 @@ class HostPoller:
                 self._reconcile()
                 self._warm.forget_disconnected()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(EVERY):
+                    async with asyncio.timeout(LOOK_SECONDS):
                         await self._polled.woken.wait()
         finally:
             if ended := [self._end(host) for host in list(self._polls)]:
@@ -135,7 +135,7 @@ class HostPoller:
                     known = {}
                     self._polled.answering.discard(host)
                     if isinstance(error, TPUError) and not isinstance(error, InvalidAnswer):
-                        await asyncio.sleep(PAUSE)  # its link says it
+                        await asyncio.sleep(RETRY_SECONDS)  # its link says it
                     else:
                         await asyncio.sleep(self._failures.record(host.node, _what(host), error))
                 else:
@@ -158,7 +158,7 @@ class HostPoller:
         )
         try:
             return await self._connections.request_host(
-                host, asked, ANSWER + LONG_POLL, in_use=False
+                host, asked, ANSWER_SECONDS + LONG_POLL, in_use=False
             )
         except TPUError as error:
             self._jobs.unreachable(host, jobs, error)

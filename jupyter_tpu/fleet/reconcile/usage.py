@@ -34,7 +34,7 @@ from ..money.owners import OWNER, RunTimes, TPUOwners
 log = logging.getLogger(__name__)
 
 #: A TPU counts as forgotten if it is READY for longer, and nothing here uses it; seconds.
-FORGOTTEN = 4 * 3600.0
+FORGOTTEN_SECONDS = 4 * 3600.0
 #: Seconds between two looks for queued resources and leftovers: usually, and after one that failed.
 PAUSES = (86_400.0, 3600.0)
 
@@ -60,7 +60,7 @@ class ForgottenTPUs:
         since, _ = self._run_times.estimate(node, now)
         return (
             since is not None
-            and now - since > FORGOTTEN
+            and now - since > FORGOTTEN_SECONDS
             and self._desired.connected.get(node.name) != node.id
             and node.name not in self._jobs.unfinished_on()
             and self._owners.of(node).is_me
@@ -136,7 +136,7 @@ class Leftovers:
 
 
 #: How long an answer serves further questions; seconds.
-FRESH = 3.0
+FRESH_ANSWER_SECONDS = 3.0
 #: States of a queued resource in which no one can use the chips of its quota.
 _BLOCKING = (QueuedState.FAILED, QueuedState.SUSPENDING, QueuedState.SUSPENDED)
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{0,99}")
@@ -191,7 +191,7 @@ class UsageService:
         self._owners = owners
         self._forgotten = forgotten
         # Many that ask at the same time cause one call.
-        self._listings: SingleFlight[str, _Listing] = SingleFlight(self._list, FRESH)
+        self._listings: SingleFlight[str, _Listing] = SingleFlight(self._list, FRESH_ANSWER_SECONDS)
         core.ending.push_async_callback(self._listings.close)
 
     async def show(self, projects: str | None = None) -> Usage:

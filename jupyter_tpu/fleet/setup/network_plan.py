@@ -24,10 +24,10 @@ from ...errors import InvalidInput
 from ..models import SetUpNetwork
 
 #: Of our rules. A rule that refuses with a lower or equal number comes before them.
-_PRIORITY = 1000
+_RULE_PRIORITY = 1000
 _INTERNAL = (PortRange("tcp"), PortRange("udp"), PortRange("icmp"))
 #: Wider ranges are most of the internet.
-_WIDEST = 8
+_WIDEST_PREFIX = 8
 
 
 class NetworkChange(Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ def read_sources(request: SetUpNetwork) -> list[str]:
                 f"{text!r} is not an IPv4 address or range.",
                 "Write an address, such as 203.0.113.4, or a range, such as 203.0.113.0/24.",
             ) from error
-        if range.prefixlen < _WIDEST and not request.anywhere:
+        if range.prefixlen < _WIDEST_PREFIX and not request.anywhere:
             raise InvalidInput(
                 f"{text} would let most of the internet try to log in.",
                 "Name your own address, or, if you really want this, use --anywhere (over REST: "
@@ -198,7 +198,7 @@ def _plan_rule(plan: NetworkPlan, need: _Need, network: Network, path: str) -> N
         deciding = [deciding_rule(network.rules, port, source) for port in need.ports]
         refusing = [rule for rule in deciding if rule is not None and rule.denied]
         lets_in = dict.fromkeys(rule.name for rule in deciding if rule is not None)
-        if any(rule.priority <= _PRIORITY for rule in refusing):
+        if any(rule.priority <= _RULE_PRIORITY for rule in refusing):
             plan.blocked.append(
                 f"The firewall rule {refusing[0].name} keeps {source} out (priority "
                 f"{refusing[0].priority}). Delete it, or add an exception to it."
@@ -237,7 +237,7 @@ def _create(
                     "description": f"For {need.why}. Made by jupyter-tpu.",
                     "network": path,
                     "direction": "INGRESS",
-                    "priority": _PRIORITY,
+                    "priority": _RULE_PRIORITY,
                     "allowed": [port.body() for port in need.ports],
                     "sourceRanges": missing,
                 },

@@ -21,7 +21,7 @@ MAX_BODY = 16 << 20
 #: Of an answer.
 MAX_ANSWER = 128 << 20
 #: Resident memory of a process without jax, with room.
-_BARE = 256 << 20
+_BARE_PROCESS_BYTES = 256 << 20
 
 
 class AnswerHead(msgspec.Struct, kw_only=True):
@@ -54,7 +54,7 @@ def main() -> None:
             import_jax()
             start = limit_memory(memory)
         head, content = respond(name.decode(), body)
-        head.last = _resident() > (start or _BARE) + memory // 2
+        head.last = _resident() > (start or _BARE_PROCESS_BYTES) + memory // 2
         write_frame(answers, msgspec.json.encode(head), content)
         if head.last:
             return

@@ -25,7 +25,7 @@ from .part_file import FULL, Folder, new_digest, part_name
 from .tree import is_inside, is_safe, state_of
 
 #: Changes in a message.
-_BATCH = 1000
+_BATCH_CHANGES = 1000
 #: Why a change was not carried out that may be, when it is sent again.
 SENT_CHANGED = "it was changed while it was sent"
 _CHANGED = "it has changed in the meantime"
@@ -39,8 +39,8 @@ class ChangeRefused(Exception):
 
 
 def send_list(peer, changes):
-    for at in range(0, len(changes), _BATCH):
-        peer.send(changes=changes[at : at + _BATCH])
+    for at in range(0, len(changes), _BATCH_CHANGES):
+        peer.send(changes=changes[at : at + _BATCH_CHANGES])
 
 
 def send_contents(peer, root, changes, known, report=lambda size: None):

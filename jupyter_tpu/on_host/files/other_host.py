@@ -11,7 +11,7 @@ from .messages import TransferFailure, TransferPeer
 #: Seconds in which its command has to begin, and in which ssh says why it failed. A connection that
 #: does not come, or is lost, ends sooner by ssh's own limits. So this is for a login shell that
 #: waits for its input, and has room for the busiest host.
-START_LIMIT, GRACE = 300, 5
+START_LIMIT, GRACE_SECONDS = 300, 5
 #: Bytes of its errors that are read, from their end.
 LAST_ERRORS = 4096
 
@@ -47,7 +47,7 @@ def other_host(command, **request):
         except TransferFailure as error:
             if error.code == "LOST":
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(GRACE)
+                    process.wait(GRACE_SECONDS)
                 errors.seek(max(0, errors.seek(0, os.SEEK_END) - LAST_ERRORS))
                 lines = errors.read(LAST_ERRORS).decode("utf-8", "replace").strip().splitlines()
                 error.message = lines[-1] if lines else ""

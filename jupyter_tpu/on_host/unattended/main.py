@@ -32,7 +32,7 @@ from ..ssh.install_agent import unpack
 #: Pauses after what failed, such as a network that is not up yet; seconds. Then it is given up.
 PAUSES = (10, 20, 60, 120, 300, 600, 1200)
 #: Seconds for one answer of the agent.
-ANSWER = 120.0
+ANSWER_SECONDS = 120.0
 
 
 def main():
@@ -168,7 +168,7 @@ class Agent:
     def request(self, request):
         """The agent's answer; raises HostError with its own words."""
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as line:
-            line.settimeout(ANSWER)
+            line.settimeout(ANSWER_SECONDS)
             line.connect(self._path)
             message = {"id": 1, "op": request.op, "params": request.params}
             line.sendall(json.dumps(message).encode() + b"\n")

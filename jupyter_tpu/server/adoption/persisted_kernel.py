@@ -19,7 +19,7 @@ from ...on_host.agent.protocol import messages
 from ...on_host.agent.protocol.deduplication import answered_request
 from ...on_host.agent.protocol.events import SHELL, STDIN, Message
 from .client_positions import ClientPositions
-from .fillers import WRITTEN, Fillers
+from .fillers import WRITTEN_SECONDS, Fillers
 from .journal_file import MESSAGE, REQUEST, JournalFile, JournalReader, StoredRecord
 from .kernel_folder import KernelFolder, KernelRecord, SessionRow
 from .outbox import Outbox
@@ -401,7 +401,7 @@ class PersistedKernel:
         """What may not have been saved in a shared document has to be written again."""
         saved = self.record.saved_date() or 0.0
         for request in filter(lambda request: request.cell, self.requests):
-            if request.written_date is None or request.written_date + WRITTEN > saved:
+            if request.written_date is None or request.written_date + WRITTEN_SECONDS > saved:
                 self._record_filler(request, request.filler)
 
     def _forget_read(self) -> list[ExecuteRequest]:

@@ -100,7 +100,7 @@ def _code(content: bytes) -> str:
 
 #: Seconds for which a request is remembered after its end was read, at least: until the notebook
 #: that shows it was saved. JupyterLab does so every two minutes.
-REMEMBERED = 300.0
+REMEMBERED_SECONDS = 300.0
 #: The error with which the keeper ends the cell of a kernel that died.
 DIED = "KernelDied"
 #: Answered input_requests that are remembered, the latest ones.
@@ -222,7 +222,7 @@ class RememberedRequests:
                 if request.ended and read >= request.end:
                     request.read_at, request.read_date = now, request.written_date or time.time()
                     read_now.append(request)
-            elif now - request.read_at > REMEMBERED:
+            elif now - request.read_at > REMEMBERED_SECONDS:
                 saved = saved_date()
                 if saved is None or saved > request.read_date:
                     del self._requests[request.id]

@@ -79,7 +79,7 @@ def held_by(holder: Dict[str, Any], tpu: str) -> OperationError:
 
 
 #: Seconds for which a start waits for chips that another process holds.
-RELEASE = 3.0
+RELEASE_SECONDS = 3.0
 
 
 def chosen_by(request: StartKernelRequest, environment: Dict[str, str]) -> Optional[List[int]]:
@@ -132,7 +132,7 @@ class ChipChecks:
             return
         if not chip_devices() and chips():
             raise without_driver(tpu)
-        deadline = time.monotonic() + RELEASE
+        deadline = time.monotonic() + RELEASE_SECONDS
         while True:
             statuses = await self._keepers.statuses()
             require_unbooked(statuses, requested, tpu)

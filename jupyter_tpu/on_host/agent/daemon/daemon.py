@@ -44,9 +44,9 @@ from .warm_kernels import WarmKernels
 
 #: Seconds without a connection and without a kernel after which the daemon ends. The client that
 #: had it started needs some to connect if the host or the line is slow.
-IDLE = 30.0
+IDLE_SECONDS = 30.0
 #: Seconds in which it ends when it is told to, whatever hangs: no other one can start before.
-ENDING = 12.0
+DAEMON_END_SECONDS = 12.0
 #: What a warm pod kernel has imported on each host.
 POD_IMPORTS = "jax", "jax.experimental.multihost_utils"
 _TOO_LONG = "%s of the agent on the host is longer than %d MiB."
@@ -65,7 +65,7 @@ class Daemon:
     idle: seconds without a connection and a kernel after which it ends.
     """
 
-    def __init__(self, run: str, version: str, sources: str, idle: float = IDLE) -> None:
+    def __init__(self, run: str, version: str, sources: str, idle: float = IDLE_SECONDS) -> None:
         self.run_folder = run
         self.version = version
         self._idle = idle
@@ -99,7 +99,7 @@ class Daemon:
             self._guard.resume()
         follow_announcements(self._metadata_noted)
         await self._ended.wait()
-        exit_within(ENDING)
+        exit_within(DAEMON_END_SECONDS)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         server.close()

@@ -14,12 +14,12 @@ from ..guard import files
 from ..guard.google import GoogleError, id_of, require_permission
 from ..protocol import requests
 from ..protocol.paths import boot
-from .guard_process import SILENT
+from .guard_process import SILENT_SECONDS
 from .handlers import OperationError, handles
 from .single_process import is_silent, living_holder, start_process
 
 #: Seconds to wait until the guard has seen a change.
-SEEN = 10.0
+SEEN_SECONDS = 10.0
 #: What a client says of a rule.
 _RULE = list(requests.SetGuardRequest.__annotations__)
 
@@ -108,7 +108,7 @@ class GuardOperations:
 
     async def _seen(self, key: str, number: str) -> requests.GuardAnswer:
         """The answer when the guard has seen what has this number, or after some seconds."""
-        deadline = time.monotonic() + SEEN
+        deadline = time.monotonic() + SEEN_SECONDS
         while (files.read(files.REPORT) or {}).get(key) != number:
             if time.monotonic() > deadline:
                 break
@@ -132,7 +132,7 @@ class GuardOperations:
 
     def _ensure_process(self) -> None:
         """Starts the guard unless one runs, which may be that of an earlier daemon."""
-        if not is_silent(files.guard_path(files.LOCK), SILENT):
+        if not is_silent(files.guard_path(files.LOCK), SILENT_SECONDS):
             if self._process is not None and self._process.poll() is None:
                 return
             holder = living_holder(files.guard_path(files.LOCK))

@@ -28,12 +28,19 @@ from ..protocol.processes import start_time
 from ..protocol.records import JobReport
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
-from .keepers import ANSWER, START, StartError, kill_process, last_line, require_room
+from .keepers import (
+    ANSWER_SECONDS,
+    START_SECONDS,
+    StartError,
+    kill_process,
+    last_line,
+    require_room,
+)
 
 #: So many jobs that have ended are kept, and so many bytes of their output.
 ENDED_JOBS, ENDED_BYTES = 200, 4 << 30
 #: Most seconds that a query waits for lines, and lines in one answer.
-WAIT, LINES = 60.0, 5000
+WAIT_SECONDS, MOST_LINES = 60.0, 5000
 #: So that what a program prints is there at once.
 _UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 
@@ -95,7 +102,7 @@ class HostJobs:
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             # By stdin, because the list of processes must not show the variables.
             keeper.stdin.write(json.dumps(spec).encode() + b"\n")
-            if await with_timeout(keeper.stdout.readline(), START):
+            if await with_timeout(keeper.stdout.readline(), START_SECONDS):
                 return
         if keeper.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -151,13 +158,13 @@ class HostJobs:
         folder, start = job_folder(request.id), request.start
         query = {"ask": "log", "after": max(start - 1, 0),
                  "partial": request.partial or {"out": "", "err": ""},
-                 "seconds": min(request.seconds, WAIT) if start > 0 else 0.0}  # fmt: skip
+                 "seconds": min(request.seconds, WAIT_SECONDS) if start > 0 else 0.0}  # fmt: skip
         status = await self._status(folder, query)
         if status is None:
             return None
         if start < 0:
             start = max(1, status["last"] + 1 + start)
-        limit = min(request.limit, LINES)
+        limit = min(request.limit, MOST_LINES)
         loop = asyncio.get_running_loop()
         part = await loop.run_in_executor(None, read_log, folder, start, limit, request.search)
         answer: Any = {
@@ -296,7 +303,7 @@ async def _ask(folder: str, query: Dict[str, Any]) -> Optional[JobReport]:
         return None
     try:
         writer.write(json.dumps(query).encode() + b"\n")
-        line = await with_timeout(reader.readline(), ANSWER + query.get("seconds", 0.0))
+        line = await with_timeout(reader.readline(), ANSWER_SECONDS + query.get("seconds", 0.0))
         return json.loads(line) if line else None
     except asyncio.TimeoutError:  # which is an OSError since Python 3.11
         raise

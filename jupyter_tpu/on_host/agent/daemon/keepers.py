@@ -33,10 +33,10 @@ from ..protocol.timeouts import cancel_all, with_timeout
 from .warm_kernels import WarmKernels
 
 #: Seconds for a keeper to start listening, and to answer a query or to end.
-START = 30.0
-ANSWER = 10.0
+START_SECONDS = 30.0
+ANSWER_SECONDS = 10.0
 #: Seconds for a killed one to be gone.
-KILLED = 5.0
+KILLED_SECONDS = 5.0
 #: Bytes without which nothing starts.
 ROOM_NEEDED = 64 << 10
 #: The last messages of ended kernels are kept up to so many bytes, and of so many kernels.
@@ -240,7 +240,7 @@ class Keepers:
         status = await self._ask(folder, query, until_end=True)
         if status is None or status.get("fenced"):
             return False
-        deadline = time.monotonic() + ANSWER
+        deadline = time.monotonic() + ANSWER_SECONDS
         started = status["keeper_started"]
         while started and start_time(status["keeper"]) == started:
             if time.monotonic() > deadline:
@@ -271,12 +271,12 @@ class Keepers:
                 _clean_up(folder)
             return None
         try:
-            answer = await with_timeout(_answer(reader, writer, query), ANSWER)
+            answer = await with_timeout(_answer(reader, writer, query), ANSWER_SECONDS)
             if answer is not None:
                 answer["keeper_started"] = start_time(answer["keeper"])
             if until_end:
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await with_timeout(_until_closed(reader), ANSWER)
+                    await with_timeout(_until_closed(reader), ANSWER_SECONDS)
             return answer
         except asyncio.TimeoutError:
             raise KeeperSilent(peer_process(writer.get_extra_info("socket"))) from None
@@ -303,7 +303,7 @@ async def _first_answer(
     try:
         # By stdin, because the list of processes must not show the key.
         keeper.stdin.write(json.dumps(spec).encode() + b"\n")
-        line = await with_timeout(keeper.stdout.readline(), START)
+        line = await with_timeout(keeper.stdout.readline(), START_SECONDS)
         return json.loads(line) if line else {}
     except (OSError, asyncio.TimeoutError):
         return {}
@@ -315,7 +315,7 @@ async def _answer(
     writer.write(frames.encode(frames.Hello(query)))
     decoder, answer = frames.Decoder(), None
     while answer is None:
-        data = await reader.read(frames.PIECE)
+        data = await reader.read(frames.PIECE_BYTES)
         if not data:
             break
         for frame in decoder.feed(data):
@@ -326,14 +326,14 @@ async def _answer(
 
 async def _until_closed(reader: asyncio.StreamReader) -> None:
     with contextlib.suppress(OSError):
-        while await reader.read(frames.PIECE):
+        while await reader.read(frames.PIECE_BYTES):
             pass
 
 
 def _is_starting(folder: str) -> bool:
     """Whether a keeper (of this daemon, or another) may be starting there."""
     try:
-        return time.time() - os.stat(folder).st_mtime < START
+        return time.time() - os.stat(folder).st_mtime < START_SECONDS
     except OSError:
         return False
 
@@ -341,7 +341,7 @@ def _is_starting(folder: str) -> bool:
 async def kill_process(pid: int, started: str) -> None:
     """Kills the process that started at *started*; waits some seconds at most for its end."""
     signal_process(pid, started, signal.SIGKILL)
-    for _ in range(int(KILLED / 0.01)):
+    for _ in range(int(KILLED_SECONDS / 0.01)):
         if not is_alive(pid, started):
             break
         await asyncio.sleep(0.01)

@@ -18,7 +18,7 @@ from ..protocol.records import KernelReport, Load
 from ..protocol.timeouts import cancel_all, with_timeout
 
 #: Seconds that reading may take, and the samples that are kept.
-LIMIT, KEPT = 3.0, 150
+READ_SECONDS, KEPT_SAMPLES = 3.0, 150
 
 
 class LoadSampler:
@@ -34,7 +34,7 @@ class LoadSampler:
     ) -> None:
         self._taken = taken
         self._kernels = kernels
-        self._samples: Deque[Tuple[int, float, Dict[str, Any]]] = deque(maxlen=KEPT)
+        self._samples: Deque[Tuple[int, float, Dict[str, Any]]] = deque(maxlen=KEPT_SAMPLES)
         self._number = 0
         self._begun = float("-inf")
         self._task: "Optional[asyncio.Future[None]]" = None
@@ -106,10 +106,10 @@ async def read_sample(kernels: Sequence[KernelReport]) -> Dict[str, Any]:
     host: Dict[str, Any] = {"of": count, **({"bookings": bookings} if bookings else {})}
     try:
         figures, problem = await with_timeout(
-            read(count, [booking["chips"] for booking in bookings]), LIMIT
+            read(count, [booking["chips"] for booking in bookings]), READ_SECONDS
         )
     except asyncio.TimeoutError:
-        figures, problem = None, "no answer for %.0f s" % LIMIT
+        figures, problem = None, "no answer for %.0f s" % READ_SECONDS
     if figures is not None:
         fields = figures._asdict()
         silent = max(0, _programs() - fields.pop("programs"))

@@ -23,16 +23,23 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from ..protocol import requests, umask
 from ..protocol.paths import agent_folder, run_folder, run_socket
 from ..protocol.records import RunEnd
-from ..protocol.run_client import LATE, Output, RunClient, RunRefused, SocketStream, encoded_order
+from ..protocol.run_client import (
+    LATE_SECONDS,
+    Output,
+    RunClient,
+    RunRefused,
+    SocketStream,
+    encoded_order,
+)
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
 
 #: Seconds that a start waits for output; and if the client has input, which would wait, too.
-WAIT, WAIT_INPUT = 2.0, 0.05
+OUTPUT_SECONDS, WAIT_INPUT = 2.0, 0.05
 #: Runs whose end was told to a client and is still known, and seconds for which it may come back.
-KEPT, RETURN = 32, 300.0
+KEPT_RUNS, RETURN_SECONDS = 32, 300.0
 #: Seconds in which a keeper says that it is there.
-LIMIT = 10.0
+START_SECONDS = 10.0
 #: Without what a site adds, and without the modules that `__main__` imports: it begins sooner.
 PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]); from {} import run_keeper; "
@@ -59,7 +66,7 @@ class Runs:
 
     def awaited(self, leaving: Any = None) -> bool:
         """Whether a client may come back for an end, one other than that which is *leaving*."""
-        since = time.monotonic() - RETURN
+        since = time.monotonic() - RETURN_SECONDS
         return any(end.time > since and end.client is not leaving for end in self._ends.values())
 
     async def processes(self) -> Dict[str, int]:
@@ -101,7 +108,9 @@ class Runs:
                     raise _unknown(request.id) from None
                 ended: Optional[RunEnd] = refusal.end(request.command[0])
             else:
-                output, _, ended = await keeper.read(0, WAIT_INPUT if request.input else WAIT)
+                output, _, ended = await keeper.read(
+                    0, WAIT_INPUT if request.input else OUTPUT_SECONDS
+                )
                 if ended is not None:
                     await keeper.forget()
                 keeper.close()
@@ -109,7 +118,7 @@ class Runs:
             answer: requests.FirstRunOutput = {"output": encoded, "ended": ended}
             if ended is not None:
                 self._ends[request.id] = _End(answer, request.client, time.monotonic())
-                for id in list(self._ends)[:-KEPT]:
+                for id in list(self._ends)[:-KEPT_RUNS]:
                     del self._ends[id]
         self._starting.pop(request.id, None)
         return answer
@@ -180,13 +189,13 @@ async def _connected(id: str) -> Optional[RunClient]:
         keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(path)))
     except ConnectionRefusedError:
         with contextlib.suppress(FileNotFoundError):
-            if time.time() - os.stat(path).st_mtime > LATE:
+            if time.time() - os.stat(path).st_mtime > LATE_SECONDS:
                 os.unlink(path)  # its keeper was killed, with the host perhaps
         return None
     except OSError:
         return None
     try:
-        await with_timeout(keeper.begin(), LIMIT)
+        await with_timeout(keeper.begin(), START_SECONDS)
     except (OSError, ValueError, asyncio.TimeoutError):
         keeper.close()
         return None

@@ -48,7 +48,7 @@ class RequestedPackages:
 
 
 #: Seconds between two looks for changes, and most seconds that a request waits for one.
-LOOK, WAIT = 1.0, 60.0
+LOOK_SECONDS, WAIT_SECONDS = 1.0, 60.0
 #: What is reported of a kernel.
 _KERNEL = ("id", "environment", "notebook", "state", "pid", "started", "last_activity", "attached",
            "holder", "chips", "booked", "hosts")  # fmt: skip
@@ -98,7 +98,7 @@ class HostStatus:
         """
         latest = self._requests[request.client] = object()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(request.seconds, WAIT)
+        deadline = loop.time() + min(request.seconds, WAIT_SECONDS)
         while True:
             changed = self._changed
             samples, due = self._sample(request.load)
@@ -111,12 +111,12 @@ class HostStatus:
             left = deadline - loop.time()
             if samples or left <= 0 or self._requests.get(request.client) is not latest:
                 return answer
-            await is_set_within(changed, min(LOOK, left, due))
+            await is_set_within(changed, min(LOOK_SECONDS, left, due))
 
     def _sample(self, query: Optional[AgentLoadQuery]) -> "Tuple[List[Any], float]":
         """The samples that a client does not have yet, and the seconds until the next one."""
         if query is None:
-            return [], WAIT
+            return [], WAIT_SECONDS
         due = self.load.sample(query["every"])
         return self.load.since(query.get("after", 0)), due
 

@@ -12,7 +12,7 @@ import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 #: Seconds for which a host's text counts, also where looks take longer than they should.
-FRESH = 120.0
+FRESH_TEXT_SECONDS = 120.0
 
 
 class ActivityPublisher:
@@ -52,7 +52,7 @@ class ActivityReader:
         for host in range(1, self._hosts):
             text, since = self._texts.get(host, ("", None))
             said = None
-            if since is not None and uptime - since <= FRESH:
+            if since is not None and uptime - since <= FRESH_TEXT_SECONDS:
                 said = _read(text)
             if said is None:
                 reasons.append("host %d (no report)" % host)

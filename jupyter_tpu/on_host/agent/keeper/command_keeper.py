@@ -11,7 +11,7 @@ import time
 
 NEVER = float("inf")
 #: Bytes that are read at once.
-PIECE = 64 << 10
+PIECE_BYTES = 64 << 10
 
 
 def claimed_socket(path):
@@ -39,7 +39,7 @@ class KeeperClient:
     def receive(self):
         """False if the other side has left."""
         try:
-            data = os.read(self.source, PIECE)
+            data = os.read(self.source, PIECE_BYTES)
         except OSError:
             return False
         self.received += data
@@ -48,7 +48,7 @@ class KeeperClient:
     def send(self):
         """Sends what there is room for; False if the other side has left."""
         try:
-            del self.unsent[: os.write(self.target, self.unsent[:PIECE])]
+            del self.unsent[: os.write(self.target, self.unsent[:PIECE_BYTES])]
         except BlockingIOError:
             pass
         except OSError:

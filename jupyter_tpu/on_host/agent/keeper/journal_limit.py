@@ -15,7 +15,7 @@ MEMORY_LIMIT = 64 << 20
 #: Messages that may wait: the index of those on disk is in memory, some 300 bytes for each.
 MOST_MESSAGES = 1_000_000
 #: Most bytes that are dropped at a time, so that an interrupt does not have to wait.
-DROP = 16 << 20
+DROP_BYTES = 16 << 20
 
 
 class JournalLimit:
@@ -66,7 +66,9 @@ class JournalLimit:
         """Drops output if it may. Returns whether the journal is still full."""
         excess = self._excess()
         while self._evictor is not None and excess > 0:
-            spare = min(self._limit // 8, DROP)  # so that the next message does not need it again
+            spare = min(
+                self._limit // 8, DROP_BYTES
+            )  # so that the next message does not need it again
             if not self._journal.make_room(self._evictor.evict, excess + spare):
                 break  # only messages are left that are never dropped
             excess = self._excess()

@@ -62,11 +62,11 @@ from .server import KeeperServer
 
 #: Seconds from a kernel's end for which its last messages are kept for a client that is away. (The
 #: daemon also limits how much is kept; see `Keepers.make_room`.)
-LINGER = 28 * 24 * 3600.0
+LINGER_SECONDS = 28 * 24 * 3600.0
 #: The same if its client has shut it down; that client may end at once, as `jupyter console` does.
 ASKED_LINGER = 10.0
 #: Seconds in which this process ends once nothing is left to do.
-ENDING = 20.0
+END_SECONDS = 20.0
 
 
 class Keeper:
@@ -129,7 +129,7 @@ class Keeper:
         ready()
         self._child_ended()  # it may have ended already
         await self._gone.wait()
-        exit_within(ENDING)
+        exit_within(END_SECONDS)
         self.process.signal(signal.SIGKILL)
         self.process.terminate_descendants()
         self._channels.close()
@@ -156,7 +156,7 @@ class Keeper:
             if self._died_at is None:
                 self._host.check()
             elif min(away, time.monotonic() - self._died_at) > (
-                ASKED_LINGER if self._shut_down else LINGER
+                ASKED_LINGER if self._shut_down else LINGER_SECONDS
             ):
                 self._gone.set()
             elif not self._server.has_client and not os.path.exists(self._path):

@@ -39,7 +39,7 @@ QUEUE = "hlo.queue.size.gauge"
 #: Where the service is: set on emulated hosts, which share the machine's loopback addresses.
 ADDRESS = "JUPYTER_TPU_METRICS_ADDRESS"
 #: Characters of the operations of a chip that are told.
-PLACE = 200
+PLACE_CHARACTERS = 200
 _DEFAULT_PORTS = range(METRICS_PORT, METRICS_PORT + 8)
 _METRICS = (TOTAL, USED, DUTY, QUEUE)
 
@@ -121,7 +121,10 @@ async def read_places() -> "List[Tuple[int, str]]":
                 if names:
                     chip = integer(message(state, 1), 2)
                     places.setdefault(chip, set()).update(names)
-    return [(chip, ", ".join(sorted(names))[:PLACE]) for chip, names in sorted(places.items())]
+    return [
+        (chip, ", ".join(sorted(names))[:PLACE_CHARACTERS])
+        for chip, names in sorted(places.items())
+    ]
 
 
 def _ports() -> List[int]:

@@ -49,7 +49,7 @@ from .start_notice import StartNotice
 
 #: Seconds after which a kernel whose hosts are still starting answers, so that its first cell can
 #: say what it waits for.
-PATIENCE = 10.0
+START_PATIENCE_SECONDS = 10.0
 #: Seconds for the hosts to shut down.
 SHUT_DOWN = 3.0
 
@@ -124,7 +124,7 @@ class Conductor:
                 self._do(self._started())
             self._start_notice.update(self._start.waiting)
             self._states_file.write(host_states(self._state))
-            if self._held is not None and time.monotonic() > begun + PATIENCE:
+            if self._held is not None and time.monotonic() > begun + START_PATIENCE_SECONDS:
                 self._release_held()
 
     async def _keep_time(self) -> None:

@@ -33,7 +33,7 @@ _UNPACK = (
     "zipfile.ZipFile(io.BytesIO(sys.stdin.buffer.read())).extractall(sys.argv[1])"
 )
 #: Bytes of what SSH and the login shell write, of which the last line is told.
-_ERRORS = 8 << 10
+_ERROR_BYTES = 8 << 10
 
 
 class HostListener(Protocol):
@@ -214,7 +214,7 @@ class HostConnection:
             if not data:
                 return
             self._errors += data
-            del self._errors[:-_ERRORS]
+            del self._errors[:-_ERROR_BYTES]
 
     def _received(self, channel: int, parts: List[bytes]) -> None:
         if channel != KEEPER:

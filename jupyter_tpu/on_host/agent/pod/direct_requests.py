@@ -12,7 +12,7 @@ from .clients import Clients
 from .relaying import MessageRelay, Parsed
 
 #: How many cells of the past are remembered, for output that comes late.
-PAST = 256
+PAST_CELLS = 256
 
 #: Sends a message on a channel; and to a host.
 Send = Callable[[int, List[bytes]], None]
@@ -66,7 +66,7 @@ class DirectRequests:
         the request *id*: what it publishes about it later belongs to the cell, too.
         """
         self._past[id] = header
-        for old in list(self._past)[:-PAST]:
+        for old in list(self._past)[:-PAST_CELLS]:
             del self._past[old]
 
     def takes(self, host: int, message: Parsed) -> bool:

@@ -76,7 +76,7 @@ from .lanes import Coalesce, Evict, IncomingLane, OutgoingLane
 from .segments import SegmentStore
 
 #: Bytes in flight in a lane without credit: 100 MB/s at a round trip of 40 ms.
-WINDOW = 4 << 20
+WINDOW_BYTES = 4 << 20
 
 
 class State(str, Enum):
@@ -145,7 +145,7 @@ class Journal:
         self,
         store: Optional[SegmentStore] = None,
         *,
-        window: int = WINDOW,
+        window: int = WINDOW_BYTES,
         max_message: int = frames.MAX_MESSAGE,
         coalesce: Optional[Coalesce] = None,
     ) -> None:
@@ -290,7 +290,7 @@ class Journal:
         """Whether there is an acknowledgement to send."""
         return self.state is State.OPEN and any(queue.ack_due for queue in self._in.values())
 
-    def data_to_send(self, limit: int = 4 * frames.PIECE, *, acks: bool = True) -> bytes:
+    def data_to_send(self, limit: int = 4 * frames.PIECE_BYTES, *, acks: bool = True) -> bytes:
         """About *limit* bytes for the peer; b"" when there is nothing to send for now.
 
         Call it when the transport has room, not earlier, so that urgent messages get through.

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 #: Seconds in which somebody may still try to start a run that a client has given up to start.
-LATE = 60.0
+LATE_SECONDS = 60.0
 #: Seconds that a question waits for output.
-WAIT = 20.0
+OUTPUT_SECONDS = 20.0
 #: Bytes of output in one answer at most.
-LONGEST = 1 << 20
+LONGEST_OUTPUT_BYTES = 1 << 20
 #: The exit codes of a shell: the command does not exist, it can't be executed.
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _ENOENT, _EACCES = 2, 13
@@ -44,7 +44,7 @@ def encoded_order(request: Any, socket: str = "", *, again: bool = False) -> byt
     words = [
         request.id,
         socket,
-        str(LATE if again else 0),
+        str(LATE_SECONDS if again else 0),
         request.cwd or "",
         "" if request.limit is None else str(request.limit),
         "1" if request.input else "",
@@ -141,7 +141,7 @@ class RunClient:
         self._error: Optional[Exception] = None
 
     async def begin(
-        self, order: bytes = b"", start: Optional[int] = None, seconds: float = WAIT
+        self, order: bytes = b"", start: Optional[int] = None, seconds: float = OUTPUT_SECONDS
     ) -> None:
         """Gives the keeper its *order*, if it does not have it yet. Raises RunRefused.
 
@@ -165,7 +165,9 @@ class RunClient:
         self.pid, self.socket = int(what), text.decode("utf-8", "surrogateescape")
         self._listener = asyncio.ensure_future(self._listen())
 
-    async def read(self, start: int, seconds: float = WAIT) -> Tuple[Output, int, Optional[RunEnd]]:
+    async def read(
+        self, start: int, seconds: float = OUTPUT_SECONDS
+    ) -> Tuple[Output, int, Optional[RunEnd]]:
         """Output from the offset *start* on, which acknowledges all before it; its size; and with
         the last of it, how the command has ended. Waits so many seconds for it.
         """
@@ -244,7 +246,7 @@ class RunClient:
         if word == b"output":
             stream, length = map(int, words)
             self._size += length
-            if stream not in (1, 2) or length < 0 or self._size > LONGEST:
+            if stream not in (1, 2) or length < 0 or self._size > LONGEST_OUTPUT_BYTES:
                 raise ValueError("%d bytes of stream %d" % (length, stream))
             data = await self._stream.read_exactly(length)
             if len(data) < length:
