@@ -28,7 +28,7 @@ PROBE = "/.jupyter-tpu/here"
 #: A page of ours that tells the page that frames it whether the app may store data there.
 STORAGE_CHECK = "/.jupyter-tpu/storage"
 
-#: Of every answer that is not the host's.
+#: The headers of every answer that is not the host's.
 ERROR_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": ERROR_POLICY,

@@ -298,7 +298,7 @@ def _code(error: GoogleAPICallError) -> int | None:
 
 
 def _read_details(details: Iterable[Any]) -> _Details:
-    """Of a status's details: messages, messages packed as Any, or JSON objects."""
+    """Reads a status's details: messages, messages packed as Any, or JSON objects."""
     read = _Details()
     for item in map(_as_json, details):
         kind = str(item.get("@type", "")).rpartition(".")[2]

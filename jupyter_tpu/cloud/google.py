@@ -255,7 +255,7 @@ class GoogleCloud(Cloud):
         return await self._clouds["compute"].reserve(spec)
 
     async def sweep(self) -> list[str]:
-        """Of Compute Engine, if the project has ever had TPUs there."""
+        """Sweeps Compute Engine, if the project has ever had TPUs there."""
         if not await self._known(lambda apis: apis.any_in(self.project, "compute")):
             return []
         return await self._clouds["compute"].sweep()

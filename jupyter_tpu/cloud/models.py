@@ -187,7 +187,7 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     metadata: dict[str, str] = {}  # in place of those in *options*
     options: NodeOptions = NodeOptions()
-    # Of Compute Engine only:
+    # Compute Engine only:
     disk_gb: int = DISK_GB  # the boot disk of each host
     #: NAME, or projects/P/reservations/NAME, or a block of it; for the tier "reserved".
     reservation: str = ""
@@ -209,7 +209,7 @@ class Node(Struct, frozen=True, kw_only=True):
     health_description: str = ""
     version: str = ""
     tier: Tier = "on-demand"
-    #: Of a flex-start TPU: for how many seconds it runs before its cloud deletes it.
+    #: For how many seconds a flex-start TPU runs before its cloud deletes it.
     run_for: float | None = None
     endpoints: tuple[Endpoint, ...] = ()
     #: The chips of all its hosts, where they were counted there; None: its type says it.

@@ -86,7 +86,7 @@ class OnceTPU(Struct, kw_only=True):
     timeout: float | None = None
     #: How long it is kept for the next one; 0: it is deleted.
     keep: float = 0.0
-    #: Of what runs there; the TPU's name begins with it.
+    #: The title of what runs there; the TPU's name begins with it.
     title: str = "run"
 
     @property

@@ -176,7 +176,7 @@ class Engine:
             log.error("%s failed unexpectedly", task.get_name(), exc_info=error)
 
     async def _create(self, operation: EmulatedOperation, node: NodeRecord) -> None:
-        # Of a queued resource, its turn has come before it was created.
+        # The turn of a queued resource has come before it was created.
         if not (node.queued_resource and operation.verb == "create") and (
             self.model.limits.lacks_capacity(node.zone, node.accelerator, node.tier, but=node.path)
         ):

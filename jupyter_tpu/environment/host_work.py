@@ -63,7 +63,7 @@ class HostWork:
         )
 
     def fingerprint(self) -> str:
-        """Of the environment but for its packages, which are recorded on the hosts one by one, and
+        """A digest of the environment but for its packages, which are recorded on the hosts, and
         the hosts' setup, which is checked there.
 
         It changes with the version of jupyter-tpu, whose parts on the hosts are then renewed.

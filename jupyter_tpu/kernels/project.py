@@ -59,7 +59,7 @@ def project_sync(chosen: str) -> str:
 
 
 class KernelProject:
-    """Of one kernel, over all restarts. Lives on the core loop.
+    """The project of one kernel, over all restarts. Lives on the core loop.
 
     Parameters
     ----------

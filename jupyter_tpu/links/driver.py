@@ -262,7 +262,7 @@ class LinkDriver:
 
     async def _look_for_silence(self, connection: SSHConnection) -> None:
         while True:
-            # Of all that a link at rest does here, this is what it does most often.
+            # This is what a link at rest does most often.
             await asyncio.sleep(self._interval / 2)
             self.on(LinkEvent.SILENCE if connection.silent else LinkEvent.HEARD)
 

@@ -191,7 +191,7 @@ class Lookup:
         self._reached.add(host.node_id)
 
     def internal_addresses(self, name: NodeName) -> dict[HostName, str]:
-        """Of the hosts that the node had when it was last read."""
+        """The addresses of the hosts that the node had when it was last read."""
         node = self._last.get(name)
         endpoints = node.endpoints if node else ()
         return {

@@ -28,7 +28,7 @@ PACKAGE = "jupyter_tpu_on_host"
 
 _TOP = os.path.dirname(os.path.abspath(__file__))
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-#: Of the folder or archive of the agent, which Python runs.
+#: The main module of the folder or archive of the agent, which Python runs.
 _AGENT_MAIN = "import sys\n\nfrom %s.agent.__main__ import main\n\nsys.exit(main())\n" % PACKAGE
 
 

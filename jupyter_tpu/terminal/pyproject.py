@@ -54,7 +54,7 @@ class PyProject(Struct, frozen=True, kw_only=True):
 
 
 def read_project(path: str) -> PyProject:
-    """Of a pyproject.toml, or of the one in a folder.
+    """Reads a pyproject.toml, or the one in a folder.
 
     Raises INVALID for what hosts can't follow.
     """

@@ -27,7 +27,7 @@ hosts: dict[str, LocalHost] = {}
 
 
 def umask_of(pid: int | str) -> str:
-    """Of a process here."""
+    """The umask of a process here."""
     status = Path(f"/proc/{pid}/status").read_text()
     return next(line for line in status.splitlines() if line.startswith("Umask:"))
 

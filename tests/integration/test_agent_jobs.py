@@ -418,7 +418,7 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
         assert too_large.state == "failed"
         assert too_large.problem is not None
         assert "17 MiB" in too_large.problem.message
-        # Of a host that can't be asked nothing is known; one that has not got the job, has lost it.
+        # Nothing is known of a host that can't be asked; one that has not got the job, has lost it.
         place, report = HostName(NodeName("p", "us-west4-a", "my-tpu"), 0), follower.report
         follower.unreachable(place, ["has-1"], TPUError("Gone.", Reason.NOT_FOUND))
         assert (has_it.state, has_it.cause) == ("unknown", "Gone.")

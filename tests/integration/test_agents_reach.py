@@ -74,7 +74,7 @@ async def test_no_other_token_passes_as_an_agents_nor_an_agents_as_a_persons(
 
 
 def _rules(router: Any) -> Iterator[Any]:
-    """Of all handlers, Jupyter's and those of its extensions."""
+    """The rules of all handlers, Jupyter's and those of its extensions."""
     for rule in router.rules:
         if hasattr(rule.target, "rules"):
             yield from _rules(rule.target)

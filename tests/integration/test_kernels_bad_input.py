@@ -66,7 +66,7 @@ async def talk(host: LocalHost, *said: bytes) -> bytes:
 
 
 def hello(manager: KernelManager) -> bytes:
-    """Of a client that has the kernel's secret."""
+    """The hello of a client that has the kernel's secret."""
     client = Journal()
     client.connect({"lease": {"secret": relay_of(manager).secret, "holder": "somebody"}})
     return client.data_to_send()
@@ -241,7 +241,7 @@ def test_a_disk_that_takes_nothing_pauses_the_kernel_and_nothing_is_lost(remote)
 
 
 def state_of(pid: int) -> str:
-    """Of a process, as one letter: "T" if it is stopped."""
+    """The state of a process, as one letter: "T" if it is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 

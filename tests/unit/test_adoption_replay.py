@@ -280,7 +280,7 @@ class Tabs(RuleBasedStateMachine):
         for page in self.tabs:
             self.pages.do("handle", page)
         if self.shared and not (saved and not self.closed_in_haste):
-            # Of a shared document the next server has what was saved of it.
+            # The next server has what was saved of a shared document.
             self.pages.do("save", argument=lines)
             os.utime(self.document, (0, 0))
         else:

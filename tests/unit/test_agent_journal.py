@@ -432,7 +432,7 @@ def drop_oldest(store: SegmentStore, first: int, size: int) -> int:
 
 
 def serials_of(event: Message | Gap) -> list[int]:
-    """Of all the messages that have come with it, or were dropped."""
+    """The numbers of all the messages that have come with it, or were dropped."""
     serials = event.note if isinstance(event, Gap) else event.parts[0]
     return [int(serial) for serial in serials.split(b",")]
 

@@ -108,7 +108,7 @@ class Google:
         return ObservedNode(id=node.id, state=state, label=node.label)
 
 
-#: Of a slice: a template, a policy, and the group, without which nothing is billed.
+#: The parts of a slice: a template, a policy, and the group, without which nothing is billed.
 PARTS = 3
 #: How long the same request is taken for one that was carried out before; seconds.
 REPEATED = 60.0
@@ -610,7 +610,7 @@ def test_what_waits_at_the_end_of_its_turn_is_taken_back_and_what_has_got_room_s
 
 
 def test_a_refused_repetition_does_not_settle_what_the_first_request_may_still_do() -> None:
-    """Of a slice, whose parts are asked for again: the first request may only be late."""
+    """The parts of a slice are asked for again: the first request may only be late."""
     claim = NodeClaim(want="present", since=0.0, label="ours")
     life = Provisioning(claim, "my-tpu")
     part = ObservedNode(id="ours", state=NodeState.CREATING, label="ours", unfinished=True)

@@ -477,7 +477,7 @@ def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def _id(label: str) -> str:
-    """Of the operation whose label it is: those of a hunt's attempts are numbered."""
+    """The ID of the operation with this label: those of a hunt's attempts are numbered."""
     return label.partition("-")[0]
 
 

@@ -29,7 +29,7 @@ class Shown:
         )
 
     def texts(self) -> list[str]:
-        """Of its displays: the latest of each."""
+        """The latest text of each of its displays."""
         displays = {
             content["transient"]["display_id"]: content["data"]["text/plain"]
             for kind, content in self.published

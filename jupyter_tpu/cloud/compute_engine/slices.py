@@ -76,7 +76,7 @@ class Slices:
             return parse_template(template, name)
 
     async def find_group(self, name: NodeName) -> Body | None:
-        """Of the zone; or of its region, if its instances are in the zone."""
+        """The group of the zone; or of its region, if its instances are in the zone."""
         group = await self._calls.find(_group(name))
         if group is not None:
             return group

@@ -118,7 +118,7 @@ def needs_force(path: str, state: str) -> ApiError:
 
 
 def valid_until_text() -> str:
-    """Of a queued resource that failed (code 4); our wording."""
+    """The error of a queued resource that failed (code 4); our wording."""
     return f"The queued resource was not provisioned before its valid-until time. {_eid()}"
 
 
@@ -271,7 +271,7 @@ def api_disabled(project_number: int) -> ApiError:
 
 
 def no_capacity_text(zone: str, tier: str = "on-demand") -> str:
-    """Of the failed operation (code 8), not of the request."""
+    """The error of the failed operation (code 8), not of the request."""
     if tier == "reserved":
         return (
             "Insufficient reserved capacity. Contact customer support to increase your "

@@ -48,7 +48,7 @@ class EmulatedGroups:
             raise api_errors.resource_not_found(path) from None
 
     def list_in(self, project: str, place: str | None = None) -> list[GroupRecord]:
-        """Of *place*, or of all places."""
+        """The groups of *place*, or of all places."""
         silent = self._model.faults.unreachable_zones()
         return [
             group

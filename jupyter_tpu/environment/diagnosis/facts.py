@@ -61,7 +61,7 @@ class ExpectedTPU(Struct, frozen=True, kw_only=True):
 
     name: str
     emulated: bool
-    #: Of Google's; "" for a machine that is none of them.
+    #: Google's zone; "" for a machine that is not Google's.
     zone: str = ""
     network: str = "default"
     #: A machine that has no chips, and is used all the same.

@@ -69,7 +69,7 @@ class Walked(Struct):
 
 
 class _Received(Struct):
-    """Of each change why it was not carried out, up to the *problem* for the others; None if they
+    """Why each change was not carried out, up to the *problem* for the others; None if they
     did not come from the other host: *why*.
     """
 
@@ -150,7 +150,7 @@ class RemoteProject:
         return walked
 
     async def signatures(self, sizes: Mapping[str, int]) -> dict[str, Any]:
-        """Of large files that are there. sizes: what they will have."""
+        """The signatures of large files that are there. sizes: what they will have."""
         if not sizes:
             return {}
         signatures = await self._call(dict[str, Any], "signatures", sizes=sizes)

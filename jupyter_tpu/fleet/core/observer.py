@@ -170,7 +170,7 @@ class Observer:
 
     @property
     def age(self) -> float:
-        """Of the last poll; seconds."""
+        """The age of the last poll; seconds."""
         return self._time() - self._polled_at
 
     def request_refresh(self) -> None:

@@ -105,7 +105,7 @@ class Creation(Struct, kw_only=True, tag="create"):
     claim: NodeClaim
     #: The queued resource that it is created as; None: it is not.
     queue: QueueTPU | None = None
-    #: Of a plan that is carried out.
+    #: The terms of the plan that is carried out.
     terms: PlanTerms | None = None
 
 
@@ -246,11 +246,11 @@ class HuntRecord(Struct, kw_only=True, tag="hunt"):
     #: Whether its attempts are queued resources, but for those of a candidate that is *direct*.
     #: Those of flex-start always are.
     queued: bool = False
-    #: Of a hunt that begins when a TPU is preempted; None while it continues.
+    #: The TPU at whose preemption the hunt begins; None while it continues.
     awaited: AwaitedTPU | None = None
-    #: Of a TPU that it replaces.
+    #: What belongs to the TPU that it replaces.
     belongings: Belongings | None = None
-    #: Of a plan that is carried out.
+    #: The terms of the plan that is carried out.
     terms: PlanTerms | None = None
     #: Its current attempt, or the TPU that it has found.
     current: Creation | None = None

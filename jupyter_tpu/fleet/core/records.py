@@ -43,7 +43,7 @@ class EnvironmentRecord(Struct, kw_only=True):
     hosts: int = 1  # of the TPU
     #: None: as configured.
     warm: KeepWarm | None = None
-    #: Of its packages on host 0 that its request has, and that all hosts have.
+    #: The revision of its packages on host 0 that its request has, and that all hosts have.
     revision: int = 0
 
     @property

@@ -138,7 +138,7 @@ def network_file_system(path: Path, mounts: Path = MOUNTS) -> str:
         if len(fields) < 5 or not named[0]:
             continue
         mount = Path(_unescape(fields[4]))
-        # Of two mounts at one place the later one is seen.
+        # The later one of two mounts at one place is seen.
         if len(mount.parts) >= deepest and target.is_relative_to(mount):
             kind, deepest = named[0], len(mount.parts)
     return kind if _NETWORK.match(kind) else ""

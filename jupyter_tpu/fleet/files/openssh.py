@@ -65,8 +65,8 @@ def entry(cloud: Cloud, node: Node, worker: int, names: tuple[str, ...]) -> Host
     identity, user = ensure_key().absolute(), login(node).user
     if is_attached(name) and (machine := AttachedMachines().find(name.node)) is not None:
         user = machine.hosts[worker].user
-    # Of the name, not of the node's id: ssh accepts a TPU that was created again without asking.
-    # It has other host keys then, which come from Google with the address.
+    # Made of the name, not of the node's id: ssh accepts a TPU that was created again without
+    # asking. It has other host keys then, which come from Google with the address.
     alias = f"{name.node}-{worker}.{name.zone}.{name.project.replace(':', '.')}"
     if cloud.emulated:
         alias += "." + cloud.identity.replace(":", "-")

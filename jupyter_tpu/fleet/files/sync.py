@@ -351,7 +351,7 @@ def _check_parts(path: str, shown: str) -> None:
 
 
 class MirroredProjects:
-    """Of the kernels of this process. changed: called with a TPU whose projects have changed."""
+    """Mirrored projects of kernels here. changed: called with a TPU whose projects have changed."""
 
     def __init__(self, connections: HostConnections, changed: Callable[[NodeName], None]) -> None:
         self._connections = connections

@@ -235,7 +235,7 @@ class HuntService:
             task.add_done_callback(self._notifying.discard)
 
     def _records(self) -> Iterator[OperationRecord]:
-        """Of the hunts that are remembered, newest first."""
+        """The records of the hunts that are remembered, newest first."""
         known = {
             operation.operation.id: operation
             for operation in self._store.snapshot.operations

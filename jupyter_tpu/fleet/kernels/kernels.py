@@ -118,7 +118,7 @@ class KernelService:
         self._desired = core.desired
         self._observed = core.observed
         self._changes = core.changes
-        # Of each TPU, the kernels that were last shut down with something else, and why.
+        # The kernels of each TPU that were last shut down with something else, and why.
         self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
         core.connected.ends_with_tpu(partial(self.clear, lost=True), when_disconnected=True)
 
@@ -376,7 +376,7 @@ class Interruptions:
             self._changed(host.node)
 
     def last_known(self, node: Node) -> Interruption | None:
-        """Of all hosts together, the gravest; it stays known while a host that said so is gone."""
+        """The gravest of all hosts; it stays known while a host that said so is gone."""
         reports = self._of(node)
         for kind in ("preemption", "maintenance"):
             hosts = sorted(host for host, what in reports.items() if what.kind == kind)

@@ -166,7 +166,7 @@ async def _of_each(aliases: Sequence[str], call: Callable[[int], Awaitable[T]]) 
     if len(aliases) > 1:
         others = other_hosts(len(results), "can be used", "can be used")
         messages.append(f"Nothing was attached.{others}")
-    # Of several reasons the one that may be an attack decides what to do next.
+    # The reason that may be an attack decides what to do next.
     errors = list(failed.values())
     first = next((error for error in errors if error.reason is Reason.HOST_KEY), errors[0])
     raise error_for(" ".join(messages), first.reason, first.hint) from first

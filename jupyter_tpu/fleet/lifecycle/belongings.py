@@ -106,7 +106,7 @@ class TPUBelongings:
         return belongings, lost
 
     def _records(self, name: NodeName) -> list[EnvironmentRecord]:
-        """Of its environments, the usual one first."""
+        """The records of its environments, the usual one first."""
         records = self._core.desired.environments(name).values()
         return sorted(records, key=lambda record: record.environment.name != "default")
 

@@ -53,7 +53,7 @@ class Budget(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "Only this zone.", "--zone", metavar="ZONE", default="all", typing_hint="Repeatable."
         ),
     ] = []
-    #: Of agents only; "": as before, and that in which Jupyter runs if none was chosen.
+    #: For coding agents; "": as before, and that in which Jupyter runs if none was chosen.
     folder: Annotated[
         str,
         option(
@@ -178,7 +178,7 @@ class Plan(Struct, kw_only=True):
     meaning: str = ""
     hunt: bool = False
     emulated: bool = False
-    #: Of the most expensive choice. An emulated TPU has the price of a real one here.
+    #: The price of the most expensive choice. An emulated TPU has the price of a real one here.
     usd_per_hour: float
     #: The price is not known: `usd_per_hour` is what the plan allows at most.
     price_unknown: bool = False

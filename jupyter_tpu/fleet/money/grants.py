@@ -307,7 +307,7 @@ def _checked(request: Grant, project: str) -> Grant:
 
 
 def _require_name_free(record: OperationRecord, others: Iterable[OperationRecord]) -> None:
-    """Of two processes that create a TPU of one name at once, on whichever control plane, the one
+    """Where two processes create a TPU of one name at once, on whichever control plane, the one
     that is saved first gets it.
     """
     if record.creation is not None and any(

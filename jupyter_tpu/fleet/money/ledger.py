@@ -405,7 +405,7 @@ class Ledger:
         return [line for line in self._open() if line.shortened and line.node_id]
 
     def overdue(self, now: float) -> list[SpendRecord]:
-        """Of TPUs that exist although their time has ended: their guards have not deleted them."""
+        """The records of TPUs whose time has ended, and which their guards have not deleted."""
         return [
             line
             for line in self._open()

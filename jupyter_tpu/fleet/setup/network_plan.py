@@ -23,7 +23,7 @@ from ...cloud.compute import (
 from ...errors import InvalidInput
 from ..models import SetUpNetwork
 
-#: Of our rules. A rule that refuses with a lower or equal number comes before them.
+#: The priority of our rules. A rule that refuses with a lower or equal number comes before them.
 _RULE_PRIORITY = 1000
 _INTERNAL = (PortRange("tcp"), PortRange("udp"), PortRange("icmp"))
 #: Wider ranges are most of the internet.
@@ -154,7 +154,7 @@ def _plan_subnetwork(
 
 
 def _range(request: SetUpNetwork, used: tuple[Subnetwork, ...]) -> str:
-    """Of a new subnetwork: 4096 addresses outside of those that Google's own networks take."""
+    """The range of a new subnetwork: 4096 addresses that Google's own networks don't take."""
     taken = [IPv4Network(subnetwork.range) for subnetwork in used]
     if request.range is not None:
         try:

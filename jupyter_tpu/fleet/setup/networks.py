@@ -19,7 +19,7 @@ from .network_plan import NetworkChange, plan, read_sources
 
 #: For all hosts that are asked for this computer's address; seconds.
 _ADDRESS_SECONDS = 10.0
-#: Of an answer that shows that nothing was changed. After others, that is not known.
+#: Reasons that show that nothing was changed. After others, that is not known.
 _REFUSALS = frozenset(
     {
         Reason.CONFLICT,

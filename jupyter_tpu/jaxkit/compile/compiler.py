@@ -37,7 +37,7 @@ _QUIET = {
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_WORKER_ID": "0",
 }
-#: Of the process that compiles.
+#: The environment of the process that compiles.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",  # nothing is executed
     "JAX_ENABLE_COMPILATION_CACHE": "false",  # its entries have no buffer assignment

@@ -185,7 +185,7 @@ class Trial(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Of it among the trials of its plan: "v5litepod-8 data=4 tensor=2"."""
+        """Its key among the trials of its plan: "v5litepod-8 data=4 tensor=2"."""
         return _key(self.type, self.mesh)
 
 
@@ -233,7 +233,7 @@ class Planning:
 
     @property
     def keys(self) -> list[str]:
-        """Of all trials."""
+        """The keys of all trials."""
         return [_key(name, mesh) for name, mesh in self.candidates]
 
     def trials(self) -> Iterator[Trial]:

@@ -243,7 +243,7 @@ def _died(what: str, status: int, tail: str) -> TPUError:
 
 
 def _cause(lines: list[str]) -> str:
-    """Of what a process printed before it ended, the line that says why."""
+    """The line that says why, of what a process printed before it ended."""
     for line in lines:  # native code: of severity F
         if line[:1] == "F" and line[1:5].isdigit():
             return line.strip()

@@ -16,9 +16,9 @@ import msgspec
 from ...errors import Reason, TPUError
 from ..processes.frames import pack, read_frame, write_frame
 
-#: Of a request.
+#: Bytes of a request.
 MAX_BODY = 16 << 20
-#: Of an answer.
+#: Bytes of an answer.
 MAX_ANSWER = 128 << 20
 #: Resident memory of a process without jax, with room.
 _BARE_PROCESS_BYTES = 256 << 20

@@ -287,7 +287,7 @@ def resolve(uv, name, requirements, lock=""):
 
 
 def pins(lines):
-    """Of requirements, those that name one version or an address that other hosts reach, too."""
+    """The requirements that name one version or an address that other hosts reach, too."""
     return [line for line in lines if re.match(r"[\w.-]+(\[.*?\])?(==| @ (?!file:))", line)]
 
 

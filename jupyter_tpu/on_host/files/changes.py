@@ -58,7 +58,7 @@ def has_content(state):
 
 
 def digest_of(changes):
-    """Of a list of changes or paths, from which it is known again."""
+    """The digest of a list of changes or paths, from which it is known again."""
     digest = new_digest()
     digest.update(json.dumps(changes, sort_keys=True).encode())
     return digest.hexdigest()

@@ -21,7 +21,7 @@ REPORT_SECONDS = 0.2
 FIELDS = {"code": str, "path": str, "message": str, "names": list, "count": int, "of_sender": bool}
 #: Bytes of a message, and those that it may have more for each file that it is about.
 LONGEST_MESSAGE_BYTES, PER_FILE = 4 << 20, 40
-#: Of zlib; 40 MB/s.
+#: The level of zlib; 40 MB/s.
 _ZLIB_LEVEL = 6
 #: Bytes of a sample that tells whether data is compressed, and the part of it that may be left.
 _SAMPLE_BYTES, _COMPRESSED_RATIO = 4096, 0.9

@@ -32,7 +32,7 @@ FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def new_digest():
-    """Of a file's content, from which it is known again."""
+    """A digest of a file's content, from which it is known again."""
     return hashlib.blake2b(digest_size=16)
 
 

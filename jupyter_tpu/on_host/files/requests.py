@@ -130,7 +130,7 @@ def save(path, size, chunk=None):
 
 
 def open_part(part, begin):
-    """Of an upload in parts, whose folder may be one that others write to."""
+    """Opens the file of an upload in parts, whose folder may be one that others write to."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
     if begin:
         with contextlib.suppress(FileNotFoundError):

@@ -20,10 +20,10 @@ from typing import Any
 
 from .codec import CodecError, decode, encode
 
-#: Of a reply's value, and of the path of a socket.
+#: Media types of a reply's value, and of the path of a socket.
 VALUE = "application/vnd.jupyter-tpu.value+json"
 SOCKET = "application/vnd.jupyter-tpu.socket+json"
-#: Of the names of an error's built-in classes, the nearest first.
+#: The media type of the names of an error's built-in classes, the nearest first.
 CLASSES = "application/vnd.jupyter-tpu.classes+json"
 #: Bytes of a result that comes with the reply of its cell.
 SMALL_RESULT_BYTES = 64 << 10

@@ -39,7 +39,7 @@ class Fillers:
     def __init__(self, on_change: Callable[[ExecuteRequest, str], None]) -> None:
         self._on_change = on_change
         self._connections: dict[str, int] = {}  # of connected clients
-        # Of clients that have gone: when they went, and until when they remain writers.
+        # When clients have gone, and until when they remain writers.
         self._gone: dict[str, tuple[float, float]] = {}
         self._began = time.monotonic()
         self._waiting: dict[str, tuple[ExecuteRequest, dict[str, Callable[[], None]]]] = {}

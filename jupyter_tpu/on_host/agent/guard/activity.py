@@ -16,7 +16,7 @@ Times = Dict[Tuple[str, bytes], int]
 
 
 def processor_times(proc: str = "/proc") -> Times:
-    """Of all processes but this one."""
+    """The processor times of all processes but this one."""
     times: Times = {}
     own = str(os.getpid())
     for pid in filter(str.isdigit, os.listdir(proc)):

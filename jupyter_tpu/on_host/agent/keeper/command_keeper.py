@@ -79,7 +79,7 @@ class CommandKeeper:
         raise NotImplementedError
 
     def pipes(self):
-        """Of the command: a function for each that can be read, and for each to be written to."""
+        """A function for each of the command's pipes that can be read or is to be written to."""
         raise NotImplementedError
 
     def ask(self, peer):

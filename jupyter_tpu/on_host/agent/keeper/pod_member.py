@@ -19,7 +19,7 @@ import time
 KIND = "jupyter_tpu_pod"
 #: Packages whose versions have to be the same on all hosts.
 PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax", "orbax-checkpoint", "torch")
-#: Of the working folder, at most so many Python files of at most so many bytes are compared.
+#: At most so many Python files of the working folder, of at most so many bytes, are compared.
 MOST_FILES, FILE_SIZE = 500, 1 << 20
 #: Files of all kinds up to which a folder is looked at.
 MOST_NAMES = 20_000

@@ -104,7 +104,7 @@ def _headers(path: str) -> bytes:
 
 
 def _text(value: str) -> bytes:
-    """Of up to 126 characters: longer ones would have a longer number before them."""
+    """A text of up to 126 characters: longer ones would have a longer number before them."""
     return bytes([len(value)]) + value.encode("ascii")
 
 

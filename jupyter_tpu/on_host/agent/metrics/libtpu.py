@@ -48,7 +48,7 @@ _Values = Dict[int, float]
 
 
 class Figures(NamedTuple):
-    """Of each chip ``[memory used, memory in all, duty cycle]``, in bytes and percent, each None
+    """chips: for each ``[memory used, memory in all, duty cycle]``, in bytes and percent, each None
     where libtpu does not say it. queue: the programs that wait, over all chips; errors: what
     libtpu says is wrong with a core. programs: how many processes report these figures.
     """
@@ -155,7 +155,7 @@ def _values(response: Fields) -> _Values:
         gauge = message(metric, 3)
         value = double(gauge, 1) if 1 in gauge else float(integer(gauge, 2))
         device = _device(message(message(metric, 1), 2))
-        # Of a device that has several queues, one for each kind of core.
+        # A device may have several queues, one for each kind of core.
         by_device[device] = by_device.get(device, 0.0) + value
     return by_device
 

@@ -50,7 +50,7 @@ class HostListener(Protocol):
 
 
 class ConnectionLimits:
-    """Of the connections to all hosts together.
+    """Limits of the connections to all hosts together.
 
     Attributes
     ----------

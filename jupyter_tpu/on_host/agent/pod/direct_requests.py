@@ -84,7 +84,7 @@ class DirectRequests:
         request = self._requests.get(message.parent)
         if request is None or request.host != host:
             if channel == IOPUB and message.kind not in ("status", "iopub_welcome"):
-                # Of a thread that goes on after its cell, for example.
+                # The output of a thread that goes on after its cell, for example.
                 parent = self._past.get(message.parent, b"{}")
                 self._to_clients(IOPUB, self._relay.to_client(message, message.idents, parent))
             return

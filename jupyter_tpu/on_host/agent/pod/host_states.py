@@ -12,8 +12,8 @@ from .pod_state import STARTING, PodState
 
 
 def host_states(state: PodState) -> List[str]:
-    """Of each host: "starting"; "idle"; "busy"; "waiting": it has ended the cell, and others have
-    not; "stuck": it does not react to interrupts; "dead".
+    """The state of each host: "starting"; "idle"; "busy"; "waiting": it has ended the cell, and
+    others have not; "stuck": it does not react to interrupts; "dead".
     """
     states = []
     for host in range(state.hosts):

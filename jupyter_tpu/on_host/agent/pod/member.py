@@ -275,7 +275,7 @@ class Member:
             return
         waits = False
         if self._spec["host"] and parts[at + messages.PARENT].find(_CELL) >= 0:
-            # Of these hosts only how the cell ends is waited for.
+            # Only how the cell ends on these hosts is waited for.
             if channel == IOPUB and _is_status(parts, at, b"busy"):
                 return
             waits = channel in (IOPUB, SHELL) and not self._ended.note(channel, parts, at)

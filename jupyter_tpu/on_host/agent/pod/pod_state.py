@@ -118,7 +118,7 @@ class PodState:
 
     @property
     def results(self) -> Dict[int, Result]:
-        """Of the hosts that have finished the running cell."""
+        """The results of the hosts that have finished the running cell."""
         return dict(self._results)
 
     @property

@@ -26,7 +26,7 @@ places: "dict[int, str]" = {}
 TOTAL = "tpu.runtime.hbm.memory.total.bytes"
 USED = "tpu.runtime.hbm.memory.usage.bytes"
 DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
-#: Of these ports the first free one is used, unless TPU_RUNTIME_METRICS_PORTS has others.
+#: The first free one of these ports is used, unless TPU_RUNTIME_METRICS_PORTS has others.
 PORTS = "8431,8432,8433,8434,8435,8436,8437,8438"
 #: Seconds of processor time that a duty cycle is made from, at least.
 DUTY_WINDOW_SECONDS = 0.5
