@@ -66,7 +66,7 @@ async def examine(
 async def _examine(
     host: ExaminableHost, environments: Mapping[str, str], variables: dict[str, str]
 ) -> ExaminedHost:
-    worker = host.host.worker
+    number = host.host.number
     try:
         await host.wait_up(timeout=CONNECT_SECONDS)
         facts = await ENVIRONMENTS.call(
@@ -77,8 +77,8 @@ async def _examine(
             variables=variables,
         )
     except TPUError as error:
-        return ExaminedHost(host=worker, facts=error)
-    examined = ExaminedHost(host=worker, facts=facts)
+        return ExaminedHost(host=number, facts=error)
+    examined = ExaminedHost(host=number, facts=facts)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             await _ask_agent(await host.agent(), examined)
@@ -86,7 +86,7 @@ async def _examine(
         examined.agent = error
     except TimeoutError:
         examined.agent = TPUError(
-            f"The agent on host {worker} does not answer.",
+            f"The agent on host {number} does not answer.",
             Reason.TIMEOUT,
             "Check again. If that does not help, restart the TPU.",
         )

@@ -115,13 +115,13 @@ class HostWork:
         timeout: float,
         **arguments: Any,
     ) -> None:
-        """Calls *function* on the hosts *missing* at once, with the number of each as *worker*.
+        """Calls *function* on the hosts *missing* at once, with that of each as *number*.
 
         A failure does not end the others. Raises what failed, with what became of the others.
         """
 
         async def on_host(index: int) -> None:
-            await self.call(index, function, timeout=timeout, **arguments, worker=index)
+            await self.call(index, function, timeout=timeout, **arguments, number=index)
             self.reporter.host_done(step)
 
         for _ in range(len(self.hosts) - len(missing)):

@@ -94,7 +94,7 @@ async def sync(
         reporter.host_done("sync")
 
     others = hosts[1:]
-    await finish_on_hosts({other.host.worker: on_host(other) for other in others}, len(hosts))
+    await finish_on_hosts({other.host.number: on_host(other) for other in others}, len(hosts))
     reporter.done("sync", "done" if others else "skipped")
     return SyncedPackages(requested=requested, lock=lock)
 
@@ -107,7 +107,7 @@ async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressRepor
         await ENVIRONMENTS.call(host, "remove", log=reporter.log, timeout=300, name=name)
         reporter.host_done("remove")
 
-    await finish_on_hosts({host.host.worker: on_host(host) for host in hosts}, len(hosts))
+    await finish_on_hosts({host.host.number: on_host(host) for host in hosts}, len(hosts))
     reporter.done("remove")
 
 

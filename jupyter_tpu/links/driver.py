@@ -156,7 +156,7 @@ class LinkDriver:
         if self.state is not before:
             why = f": {self.problem.message}" if self.problem is not None else ""
             happened(
-                f"Link to host {self._host.worker}: {before} → {self.state} ({event.value}){why}",
+                f"Link to host {self._host.number}: {before} → {self.state} ({event.value}){why}",
                 tpu=self._host.node.node,
             )
         for action in actions:

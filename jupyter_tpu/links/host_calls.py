@@ -87,7 +87,7 @@ class HostProgram:
         Raises TPUError: NO_PYTHON, DISK_FULL, ENVIRONMENT, TIMEOUT, UNREACHABLE, `InvalidAnswer` if
         it is not as declared; `NoSuchPython`.
         """
-        where = f"host {host.host.worker}"
+        where = f"host {host.host.number}"
         answer: dict[str, Any] = {}
 
         def on_line(line: str) -> None:

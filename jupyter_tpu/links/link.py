@@ -116,7 +116,7 @@ class Link:
         emulator = self._lookup.cloud.target.emulator
         cloud = os.path.realpath(emulator) if emulator else "google"
         node = self.host.node
-        return f"{cloud}:{node.project}/{node.zone}/{node.node}/{self.host.worker}"
+        return f"{cloud}:{node.project}/{node.zone}/{node.node}/{self.host.number}"
 
     @property
     def address(self) -> str:
@@ -140,7 +140,7 @@ class Link:
         """
         async with self._session_up():
             addresses = self._lookup.internal_addresses(self.host.node)
-        return [addresses[host] for host in sorted(addresses, key=lambda host: host.worker)]
+        return [addresses[host] for host in sorted(addresses, key=lambda host: host.number)]
 
     async def authorize_pod(self) -> None:
         """Lets the hosts of its TPU log in to each other, as far as they can be reached.
@@ -180,7 +180,7 @@ class Link:
         for number, node in enumerate(self._slices(others)):
             for host, address in self._lookup.internal_addresses(node).items():
                 addresses[host] = address
-                aliases[host] = f"slice-{number}-host-{host.worker}"
+                aliases[host] = f"slice-{number}-host-{host.number}"
         await authorize_hosts(self._link_to, addresses, HostGroup("slices", aliases))
 
     def _slices(self, others: Sequence[str]) -> list[NodeName]:

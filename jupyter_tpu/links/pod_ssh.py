@@ -128,7 +128,7 @@ class _PodHost(NamedTuple):
 
 def host_alias(host: HostName) -> str:
     """What the other hosts of its pod call a host."""
-    return f"host-{host.worker}"
+    return f"host-{host.number}"
 
 
 def command_on(host: HostName, argv: Sequence[str]) -> list[str]:

@@ -114,8 +114,8 @@ class Links:
         """
         if any(host.node == node.name for host in self._pool.links):
             self._pool.lookup.note(node)
-        for worker, endpoint in enumerate(node.endpoints):
-            host = HostName(node.name, worker)
+        for number, endpoint in enumerate(node.endpoints):
+            host = HostName(node.name, number)
             link = self._pool.links.get(host)
             if link is None or endpoint.ssh:  # its address is not in the node
                 continue

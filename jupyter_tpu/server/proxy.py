@@ -238,13 +238,13 @@ class ProxyHandler(StreamingHandler):
         from ..apps import ReverseProxy
 
         tpu, host, port, _ = self.path_args
-        worker, at = small_number(host), small_number(port)
-        if worker is None or at is None:
+        number, at = small_number(host), small_number(port)
+        if number is None or at is None:
             raise InvalidInput(
                 f"{host[:20]}/{port[:20]} is not a host and a port.", "Hosts are numbered from 0."
             )
         begin = self.request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
-        site = await self._fleet.call("apps.site", tpu, worker, at, begin)
+        site = await self._fleet.call("apps.site", tpu, number, at, begin)
         proxy = ReverseProxy(site.upstream, site.name, self._mount, "", site.allow_external)
         if self._upgrade:
             return await self._forward_websocket(proxy, request)

@@ -50,9 +50,9 @@ class Host:
         return {"guard": {"rule": self.rule, "host": True, "refused": None, **fields}}
 
     async def request_host(self, host: HostName, request: ProtocolRequest[Any]) -> dict[str, Any]:
-        if host.worker == self.unreachable:
+        if host.number == self.unreachable:
             raise TPUError("The link is down.", Reason.UNREACHABLE)
-        self.others[host.worker] = request.op, request.params
+        self.others[host.number] = request.op, request.params
         return {"guard": None}
 
 

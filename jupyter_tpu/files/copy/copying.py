@@ -175,7 +175,7 @@ async def _transfer(
 
     while True:
         try:
-            return copy_of(link.host.worker, await _exchange(link, request, work, note))
+            return copy_of(link.host.number, await _exchange(link, request, work, note))
         except TransferFailure as failure:
             raise _error(failure, sender, receiver) from None
         except TPUError as error:

@@ -159,8 +159,8 @@ async def collect_on_host(
 def _everyone(node: Node) -> dict[HostName, str]:
     """All hosts of a TPU, with their internal addresses."""
     return {
-        HostName(node.name, worker): endpoint.internal
-        for worker, endpoint in enumerate(node.endpoints)
+        HostName(node.name, number): endpoint.internal
+        for number, endpoint in enumerate(node.endpoints)
     }
 
 
@@ -205,7 +205,7 @@ async def _spread(
             except TPUError as error:
                 is_lost = isinstance(error, ConnectionLost)
                 if unreachable or is_lost or error.reason is not Reason.UNREACHABLE:
-                    copy = failed_copy(target.host.worker, error)
+                    copy = failed_copy(target.host.number, error)
                 unreachable = True
         end(copy)
 
@@ -227,7 +227,7 @@ async def _forward(
         "command": target.pod_command(COMMAND),
         **settings,
     }
-    return copy_of(target.host.worker, await call_host(source, request, str(target.host)))
+    return copy_of(target.host.number, await call_host(source, request, str(target.host)))
 
 
 def failed_copy(host: int, error: TPUError) -> HostCopy:

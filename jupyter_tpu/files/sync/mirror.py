@@ -239,13 +239,13 @@ class Mirror:
         self, hosts: Sequence[MirrorHost], progress: ProgressReporter
     ) -> tuple[SyncOutcome, LocalProject]:
         local = await asyncio.to_thread(LocalProject, self.folder, self._bases, LIMITS)
-        by_worker = {host.host.worker: host for host in hosts}
+        by_number = {host.host.number: host for host in hosts}
         outcome = await push(
             hosts,
             local,
             self.remote,
             self._bases,
-            lambda worker: self._key(by_worker[worker]),
+            lambda number: self._key(by_number[number]),
             SyncOptions(),
             progress,
         )
@@ -264,14 +264,14 @@ class Mirror:
         self._copied = asyncio.Event()
         if self.outcome is not None:
             others = self._others.outcomes
-            hosts = [*self.outcome.hosts, *(others[worker] for worker in sorted(others))]
+            hosts = [*self.outcome.hosts, *(others[number] for number in sorted(others))]
             self.overall = structs.replace(self.outcome, hosts=hosts)
         self._changed(self)
 
     def _key(self, host: MirrorHost) -> tuple[str, ...]:
         """That of a sync by hand, which so continues what this has done."""
         name = host.host
-        return (name.node.path, host.node_id, self.remote, str(self.folder), str(name.worker))
+        return (name.node.path, host.node_id, self.remote, str(self.folder), str(name.number))
 
     # ---- as a ProgressReporter
 

@@ -101,10 +101,10 @@ class Mirrors:
             for user in self._users
             if user.folder == mirror.folder and tpu_id(user.host.host_id) == tpu
         ]
-        served = {mirror.host.host.worker for mirror in same}
-        if mirror.host.host.worker != min(served, default=None):
+        served = {mirror.host.host.number for mirror in same}
+        if mirror.host.host.number != min(served, default=None):
             return ()
-        return [host for host in mirror.host.others() if host.host.worker not in served]
+        return [host for host in mirror.host.others() if host.host.number not in served]
 
 
 def default_mirrors() -> Mirrors:

@@ -107,7 +107,7 @@ class RemoteProject:
     def __init__(self, stream: CommandStream, host: HostName) -> None:
         self._stream = stream
         self._host = str(host)
-        self._where = f"host {host.worker}"
+        self._where = f"host {host.number}"
         self._what = f"The sync on {self._where}"
         self.sent = self.received = 0
         self.kept: dict[str, tuple[str, int]] = {}

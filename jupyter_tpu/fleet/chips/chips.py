@@ -114,10 +114,10 @@ class Chips:
                 answer = await self._connections.request_host(host, requests.ListKernelsRequest())
                 kernels = answer["kernels"]
         except TPUError as error:
-            return HostChips(host=host.worker, problem=Problem.of(error))
+            return HostChips(host=host.number, problem=Problem.of(error))
         holders = [
             ChipHolder(
-                host=host.worker,
+                host=host.number,
                 pid=holder.pid,
                 start=holder.start,
                 since="" if holder.since is None else timestamp("seconds", holder.since),
@@ -139,7 +139,7 @@ class Chips:
             if (booked := kernel.get("booked")) and kernel["state"] != "dead"
         ]
         return HostChips(
-            host=host.worker,
+            host=host.number,
             devices=held.devices,
             holders=holders,
             bookings=sorted(bookings, key=lambda booking: booking.chips),
@@ -242,8 +242,8 @@ class Chips:
                 outcome = await environment.delete_lock_file(link)
         except TPUError as error:
             problem = Problem.of(error)
-            return DeletedLock(host=host.worker, outcome="unknown", problem=problem)
-        return DeletedLock(host=host.worker, outcome=outcome)
+            return DeletedLock(host=host.number, outcome="unknown", problem=problem)
+        return DeletedLock(host=host.number, outcome=outcome)
 
     async def _wait_until_released(
         self, host: HostName, processes: Sequence[Process], seconds: float

@@ -192,7 +192,7 @@ class Metrics:
         else:
             samples = [sample.sample for sample in known.samples if sample.number > start]
         return HostLoad(
-            host=host.worker,
+            host=host.number,
             chips=known.chips,
             samples=samples,
             bookings=known.bookings,

@@ -50,8 +50,8 @@ class HostConnections:
         """Keeps the links to all hosts up until :meth:`release`. A second call changes nothing."""
         links = self._acquired.setdefault(name, [])
         unsubscribe = self._unsubscribe.setdefault(name, [])
-        for worker in range(len(links), hosts):
-            link = self._links.get(HostName(name, worker))
+        for number in range(len(links), hosts):
+            link = self._links.get(HostName(name, number))
             unsubscribe.append(link.subscribe(lambda *_: self._mark_changed(name)))
             link.acquire(in_use=False)
             links.append(link)

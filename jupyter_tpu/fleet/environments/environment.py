@@ -107,7 +107,7 @@ async def connect_hosts(links: Sequence[Link], progress: OperationProgress) -> N
 
 async def _connect(link: Link, progress: OperationProgress) -> None:
     await wait_until_up(link)
-    progress.log(f"Connected to host {link.host.worker}")
+    progress.log(f"Connected to host {link.host.number}")
     progress.host_done(LINKS.key)
 
 
@@ -249,10 +249,10 @@ class HostPythons:
     async def list(self, ref: str, path: str | None = None) -> FoundPythons:
         node = await self._finder.find_ready(ref)
 
-        async def ask(worker: int) -> existing_pythons.OnHost | TPUError:
+        async def ask(host_number: int) -> existing_pythons.OnHost | TPUError:
             try:
                 async with self._connections.borrow(
-                    HostName(node.name, worker), ANSWER_SECONDS
+                    HostName(node.name, host_number), ANSWER_SECONDS
                 ) as link:
                     return await existing_pythons.on_host(link, path or "")
             except TPUError as error:

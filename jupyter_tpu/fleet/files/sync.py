@@ -260,8 +260,8 @@ class SyncService:
                 for_agent=bool(request.agents_folder),
             )
             links = [
-                self._connections.link(HostName(node.name, worker))
-                for worker in range(len(node.endpoints))
+                self._connections.link(HostName(node.name, number))
+                for number in range(len(node.endpoints))
             ]
             if request.pull:
                 outcome = await file_sync.pull(
@@ -279,7 +279,7 @@ class SyncService:
                     local,
                     request.remote,
                     self._bases,
-                    lambda worker: (*common, str(worker)),
+                    lambda number: (*common, str(number)),
                     options,
                     progress,
                 )
@@ -385,7 +385,7 @@ class MirroredProjects:
         return MirroredProject(
             folder=str(mirror.folder),
             remote=mirror.remote,
-            host=mirror.host.host.worker,
+            host=mirror.host.host.number,
             state=mirror.state,
             problem=Problem.of(mirror.problem) if mirror.problem else None,
             result=self._result(mirror),

@@ -74,7 +74,7 @@ class FollowedRun:
         received: Received,
         changed: Callable[[], None],
     ) -> None:
-        self.state = HostRun(host=host.worker)
+        self.state = HostRun(host=host.number)
         self._connections = connections
         self._host = host
         self._order = requests.StartRunRequest(id=id, **request)
@@ -332,8 +332,8 @@ class FollowedRun:
                 "The connection was lost. The command may still run there; it is ended "
                 f"{minutes} minutes after the loss."
             )
-        worker = f" --worker {self._host.worker}" if self._host.worker else ""
-        hint = f"See `jupyter tpu ssh {self._host.node.node}{worker}`."
+        option = f" --worker {self._host.number}" if self._host.number else ""
+        hint = f"See `jupyter tpu ssh {self._host.node.node}{option}`."
         state.problem = Problem(message=message, reason=Reason.UNREACHABLE, hint=hint)
 
 

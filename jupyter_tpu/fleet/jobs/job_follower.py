@@ -178,17 +178,17 @@ class JobFollower:
             id, number = _parts(job)
             try:
                 if job in reports:
-                    self._apply_report(job, host.worker, reports[job])
+                    self._apply_report(job, host.number, reports[job])
                 else:
                     gone = TPUError("The host does not have the job.", Reason.NOT_FOUND)
-                    self._failed(id, number, host.worker, gone)
+                    self._failed(id, number, host.number, gone)
             except Exception as error:  # a report that can't be read
-                self._handle_bad_report(id, number, host.worker, error)
+                self._handle_bad_report(id, number, host.number, error)
 
     def unreachable(self, host: HostName, jobs: Sequence[str], error: TPUError) -> None:
         """A host can't be asked for *jobs*: what became of them is not known."""
         for job in jobs:
-            self._update(*_parts(job), host.worker, state="unknown", cause=str(error))
+            self._update(*_parts(job), host.number, state="unknown", cause=str(error))
 
     def _handle_bad_report(self, id: str, number: int, host: int, error: Exception) -> None:
         log.error("The job %s on host %d can't be followed", id, host, exc_info=error)

@@ -82,9 +82,9 @@ class JobService:
         if number not in attempts:
             raise TPUError(f"The job {id} has no attempt {number}.", Reason.NOT_FOUND)
         hosts = [host.host for host in attempts[number].hosts]
-        worker = hosts[0] if job_log_query.host is None else job_log_query.host
-        if worker not in hosts:
-            raise TPUError(f"The job {id} has no host {worker}.", Reason.NOT_FOUND)
+        host_number = hosts[0] if job_log_query.host is None else job_log_query.host
+        if host_number not in hosts:
+            raise TPUError(f"The job {id} has no host {host_number}.", Reason.NOT_FOUND)
         reading = requests.ReadJobLogRequest(
             id=f"{id}-{number}",
             start=job_log_query.start,
@@ -94,9 +94,9 @@ class JobService:
             partial={"out": job_log_query.partial_out, "err": job_log_query.partial_err},
         )
         answer = await self.follower.request(
-            record.name, worker, reading, ANSWER_SECONDS + job_log_query.wait
+            record.name, host_number, reading, ANSWER_SECONDS + job_log_query.wait
         )
-        return job_log(worker, number, answer)
+        return job_log(host_number, number, answer)
 
     # ---- changing ----
 

@@ -142,7 +142,7 @@ class ProfileService:
             async with contextlib.AsyncExitStack() as stack:
                 # First, so that the traces do not wait for it.
                 link = await self._install(stack, node, listed, progress)
-                profile.host = link.host.worker
+                profile.host = link.host.number
                 progress.begin("trace")
                 await self._trace_hosts(node, listed, request, folder, profile, progress)
                 progress.done("trace")

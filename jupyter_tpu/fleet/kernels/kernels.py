@@ -141,9 +141,9 @@ class KernelService:
     async def list_on(self, host: HostName, timeout: float = ANSWER_SECONDS) -> Sequence[Kernel]:
         """Asks one host of a READY TPU; raises TPUError if it does not answer."""
         answer = await self._connections.request_host(host, requests.ListKernelsRequest(), timeout)
-        self._monitor.update(host.node, answer["kernels"], host.worker)
+        self._monitor.update(host.node, answer["kernels"], host.number)
         return [
-            kernel for kernel in self._monitor.last_known(host.node) if kernel.host == host.worker
+            kernel for kernel in self._monitor.last_known(host.node) if kernel.host == host.number
         ]
 
     async def require(self, name: NodeName, id: str) -> Kernel:
@@ -366,11 +366,13 @@ class Interruptions:
         if node is None:
             return
         before = self._of(node)
-        reports = {worker: what for worker, what in before.items() if worker != host.worker}
+        reports = {
+            host_number: what for host_number, what in before.items() if host_number != host.number
+        }
         if report is not None:
-            run = [{**checkpoint, "host": host.worker} for checkpoint in report["checkpoints"]]
-            fields = {**report, "hosts": [host.worker], "checkpoints": run}
-            reports[host.worker] = convert(fields, Interruption)
+            run = [{**checkpoint, "host": host.number} for checkpoint in report["checkpoints"]]
+            fields = {**report, "hosts": [host.number], "checkpoints": run}
+            reports[host.number] = convert(fields, Interruption)
         if reports != before:
             self._reports[host.node] = node.id, reports
             self._changed(host.node)

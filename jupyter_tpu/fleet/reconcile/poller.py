@@ -106,7 +106,7 @@ class HostPoller:
                 self._polled.asked.add(host)
 
     def _specs(self, host: HostName) -> _Specs:
-        return self._warm.specs(host.node) if host.worker == 0 else {}
+        return self._warm.specs(host.node) if host.number == 0 else {}
 
     def _end(self, host: HostName) -> asyncio.Task[None]:
         self._failures.clear(host.node, _what(host))
@@ -169,14 +169,14 @@ class HostPoller:
     ) -> None:
         self._jobs.report(host, jobs, answer["jobs"])
         if host.node in self._connections:
-            self._kernels.update(host.node, answer["kernels"], host.worker)
-            if host.worker == 0:
+            self._kernels.update(host.node, answer["kernels"], host.number)
+            if host.number == 0:
                 self._warm.update(host.node, specs, answer["warm"])
                 await self._packages(host.node, answer["packages"])
         self._interruption(host, answer.get("interruption"))  # an older agent says nothing
-        if host.worker == 0:
+        if host.number == 0:
             self._guard(host.node, answer.get("guard"))
 
 
 def _what(host: HostName) -> str:
-    return f"Host {host.worker}"
+    return f"Host {host.number}"

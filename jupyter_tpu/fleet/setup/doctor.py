@@ -49,8 +49,10 @@ class Doctor:
             if record.environment.state == "ready"
         }
         began = timestamp()
-        workers = range(len(node.endpoints))
-        links = [self._connections.link(HostName(node.name, worker)) for worker in workers]
+        links = [
+            self._connections.link(HostName(node.name, number))
+            for number in range(len(node.endpoints))
+        ]
         for link in links:
             link.acquire()
         try:

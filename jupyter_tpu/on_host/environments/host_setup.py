@@ -47,9 +47,9 @@ def setup_states(setup, path):
     return {key: "done" if STEPS[key][0](value, path) else "needed" for key, value in setup.items()}
 
 
-def apply_setup(key, value, name, worker):
-    """Applies one step; *name* is the environment's, *worker* the number of this host."""
-    os.environ["JUPYTER_TPU_HOST"] = str(worker)  # as jobs have it
+def apply_setup(key, value, name, number):
+    """Applies one step; *name* is the environment's, *number* that of this host."""
+    os.environ["JUPYTER_TPU_HOST"] = str(number)  # as jobs have it
     STEPS[key][1](value, environment_dir(name))
     return {}
 

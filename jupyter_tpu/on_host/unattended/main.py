@@ -70,7 +70,7 @@ def start(request, agent):
         job = requests.StartJobRequest(
             id=request["job"] + "-1",
             argv=["sh", "-c", request["command"]],
-            env={"JUPYTER_TPU_HOST": worker()},
+            env={"JUPYTER_TPU_HOST": host_number()},
             python=python,
         )
         agent.request(job)
@@ -79,7 +79,7 @@ def start(request, agent):
 
 def set_guard(request, agent):
     """Setting the guard"""
-    number = int(worker())
+    number = int(host_number())
     rule = dict(request["guard"]["others" if number else "first"] or {})
     if rule and agent.request(requests.GetGuardRequest())["guard"] is None:
         seconds = rule.pop("cost_seconds", None)
@@ -110,7 +110,7 @@ def apply(setup, keys, name):
     for key in STEPS:
         if states.get(key) == "needed":
             try:
-                apply_setup(key, requested[key], name, worker())
+                apply_setup(key, requested[key], name, host_number())
             except HostError as error:
                 if key not in OPTIONAL:
                     raise
@@ -135,10 +135,10 @@ def numbers(version):
     return [int(number) for number in version.split(".")]
 
 
-def worker():
+def host_number():
     """The number of this host in its TPU, as jobs have it."""
-    worker = os.environ.get("TPU_WORKER_ID", "")  # on emulated hosts
-    if not worker:
+    host_number = os.environ.get("TPU_WORKER_ID", "")  # on emulated hosts
+    if not host_number:
         import urllib.request
 
         host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
@@ -146,10 +146,10 @@ def worker():
         asked = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(asked, timeout=20) as answer:
-            worker = answer.read().decode()
-    if not re.match(r"\d+$", worker):
-        raise ValueError("the metadata server does not say which host this is: %r" % worker)
-    return worker
+            host_number = answer.read().decode()
+    if not re.match(r"\d+$", host_number):
+        raise ValueError("the metadata server does not say which host this is: %r" % host_number)
+    return host_number
 
 
 class Agent:

@@ -366,13 +366,13 @@ def _spec_from(request: requests.StartKernelRequest) -> Dict[str, Any]:
 
 
 def _variables(
-    variables: Optional[Dict[str, str]], tpu: Optional[str], zone: str = "", worker: int = 0
+    variables: Optional[Dict[str, str]], tpu: Optional[str], zone: str = "", host_number: int = 0
 ) -> Dict[str, str]:
     for_kernel = {}  # for what the kernel itself says
     if tpu:
         for_kernel["JUPYTER_TPU_NAME"] = tpu
     if zone:
-        for_kernel.update(JUPYTER_TPU_ZONE=zone, JUPYTER_TPU_WORKER=str(worker))
+        for_kernel.update(JUPYTER_TPU_ZONE=zone, JUPYTER_TPU_WORKER=str(host_number))
     return complete_variables({**(variables or {}), **for_kernel})
 
 

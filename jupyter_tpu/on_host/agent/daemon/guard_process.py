@@ -217,11 +217,11 @@ class GuardProcess:
         """What keeps the TPU busy, where it has several hosts: host 0 reads what
         the others publish, but only if it has nothing to do itself.
         """
-        hosts, worker, loop = rule.get("hosts") or 1, rule.get("worker") or 0, _loop()
-        if hosts == 1 or (worker == 0 and busy != []):
+        hosts, number, loop = rule.get("hosts") or 1, rule.get("worker") or 0, _loop()
+        if hosts == 1 or (number == 0 and busy != []):
             return busy
         try:
-            if worker:
+            if number:
                 text = self._speaker.text(busy)
                 await with_timeout(loop.run_in_executor(None, publish, text), GOOGLE_SECONDS)
             else:
@@ -232,7 +232,7 @@ class GuardProcess:
                 busy = self._listener.busy(_uptime())
         except Exception as error:
             self._peer_error = _problem_of(error)
-            return busy if worker else None
+            return busy if number else None
         self._peer_error = None
         return busy
 

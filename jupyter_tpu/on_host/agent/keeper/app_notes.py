@@ -55,16 +55,16 @@ def offer(port):
     """What to show for a page on *port*: a line, and in JupyterLab a button."""
     environ = os.environ
     name, zone = environ.get("JUPYTER_TPU_NAME", "NAME"), environ.get("JUPYTER_TPU_ZONE", "")
-    worker = int(environ.get("JUPYTER_TPU_POD") or environ.get("JUPYTER_TPU_WORKER") or 0)
+    number = int(environ.get("JUPYTER_TPU_POD") or environ.get("JUPYTER_TPU_WORKER") or 0)
     command = "jupyter tpu app open %s %d%s" % (
         name,
         port,
-        " --worker %d" % worker if worker else "",
+        " --worker %d" % number if number else "",
     )
     text = "Port %d is on the TPU. To open its page, run in a terminal on your computer: " % port
     data = {"text/plain": text + command}
     if zone:
-        target = {"tpu": "%s/%s" % (zone, name), "host": worker, "port": port}
+        target = {"tpu": "%s/%s" % (zone, name), "host": number, "port": port}
         data["text/html"] = (
             '<span>%s<code>%s</code></span> <button hidden class="jp-tpu-OpenApp" '
             'data-commandlinker-command="tpu:show-app" data-commandlinker-args="%s">Open Port %d'
