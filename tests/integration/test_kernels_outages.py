@@ -60,7 +60,9 @@ def shortlived() -> Iterator[tuple[LocalHost, Callable[[], KernelManager]]]:
         core_thread().wait(host.agent())
         [source] = host.home.glob(".jupyter-tpu/agent/*/*/agent/keeper/keeper.py")
         text = source.read_text()
-        source.write_text(text.replace("LINGER = 28 * 24 * 3600.0", f"LINGER = {SHORT}", 1))
+        source.write_text(
+            text.replace("LINGER_SECONDS = 28 * 24 * 3600.0", f"LINGER_SECONDS = {SHORT}", 1)
+        )
         assert source.read_text() != text
         yield host, make
 

@@ -74,7 +74,7 @@ class Model:
             self.lines[self.lines.index(before)] = after
 
     def pass_time(self, seconds: float) -> None:
-        """Guards act in time: at most MARGIN seconds late."""
+        """Guards act in time: at most MARGIN_SECONDS late."""
         self.now += seconds
         for number, one in enumerate(self.lines):
             end = min(self.now, one.ends + rules.MARGIN_SECONDS)

@@ -199,7 +199,7 @@ def test_what_cannot_be_started_says_why(
 
 
 def test_one_that_was_stopped_sleeps_until_its_end_is_acknowledged(home: Path) -> None:
-    impatient = changed_program(b"GRACE = 3.0", b"GRACE = 0.0")
+    impatient = changed_program(b"GRACE_SECONDS = 3.0", b"GRACE_SECONDS = 0.0")
     with Program("sleep", "1000", program=impatient) as program:
         program.begin()
         program.say(b"stop\n")
