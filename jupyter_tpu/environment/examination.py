@@ -19,7 +19,7 @@ from .host_answers import CHIPS, ENVIRONMENTS, HeldChips, LockOutcome, Machine, 
 from .verification import single_host_variables
 
 if TYPE_CHECKING:
-    from ..ssh.agent_client import AgentClient
+    from ..ssh.agent_client import DaemonClient
 
 #: Seconds for a link to come up, for an agent's answer, and for a host's facts: in general, and
 #: more for each environment, in which JAX is started.
@@ -36,7 +36,7 @@ class ExaminableHost(RemoteHost, Protocol):
 
     async def wait_up(self, timeout: float = ...) -> None: ...
 
-    async def agent(self) -> AgentClient: ...
+    async def agent(self) -> DaemonClient: ...
 
 
 async def examine(
@@ -93,7 +93,7 @@ async def _examine(
     return examined
 
 
-async def _ask_agent(agent: AgentClient, examined: ExaminedHost) -> None:
+async def _ask_agent(agent: DaemonClient, examined: ExaminedHost) -> None:
     before = time.time()
     there = (await agent.request(GetTimeRequest()))["time"]
     # The host looked at its clock at some moment in between.

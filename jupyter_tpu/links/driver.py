@@ -20,7 +20,7 @@ from .lookup import HostName, Lookup, ResolvedHost
 
 if TYPE_CHECKING:
     from ..ssh import SSHConnection
-    from ..ssh.agent_client import AgentClient
+    from ..ssh.agent_client import DaemonClient
 
 
 #: How long leaving the agent may take; its stream is probably gone already.
@@ -33,7 +33,7 @@ class HostSession:
     def __init__(self, connection: SSHConnection) -> None:
         self.connection = connection
         self._ended = False
-        self._agent: AgentClient | None = None
+        self._agent: DaemonClient | None = None
         self._agent_lock = asyncio.Lock()  # one deployment at a time
 
     @property
@@ -42,11 +42,11 @@ class HostSession:
         return self.open_agent is not None
 
     @property
-    def open_agent(self) -> AgentClient | None:
+    def open_agent(self) -> DaemonClient | None:
         """The agent, if its channel is open."""
         return self._agent if self._agent is not None and not self._agent.closed else None
 
-    async def agent(self) -> AgentClient:
+    async def agent(self) -> DaemonClient:
         """Our agent on the host; deployed if it is not there yet."""
         from ..ssh.agent_client import ensure_agent
 
@@ -79,7 +79,7 @@ class HostSession:
         await self.connection.close()
 
 
-async def _leave(agent: AgentClient) -> None:
+async def _leave(agent: DaemonClient) -> None:
     with contextlib.suppress(asyncio.TimeoutError, TPUError):
         async with asyncio.timeout(_CLOSE_LIMIT):
             await agent.close()

@@ -25,7 +25,7 @@ from .pod_ssh import HostGroup, authorize_hosts, command_on
 if TYPE_CHECKING:
     from asyncssh import SSHTCPChannel
 
-    from ..ssh.agent_client import AgentClient
+    from ..ssh.agent_client import DaemonClient
     from ..ssh.stream import CommandStream
 
 #: A link that was not acquired stays up for this long after its last use.
@@ -367,7 +367,7 @@ class Link:
         """Whether there is a channel to the agent, so that :meth:`agent` takes no time."""
         return self._driver.session is not None and self._driver.session.has_agent
 
-    async def agent(self) -> AgentClient:
+    async def agent(self) -> DaemonClient:
         """Our agent on the host; deployed if it is not there yet, kept for the connection.
 
         Each call also ends kernels there that were left by programs of this machine.
@@ -383,7 +383,7 @@ class Link:
         if agent is not None:
             self._end_orphans(agent)
 
-    def _end_orphans(self, agent: AgentClient) -> None:
+    def _end_orphans(self, agent: DaemonClient) -> None:
         if self._ending_orphans is None or self._ending_orphans.done():
             self._ending_orphans = self._driver.run_in_background(end_orphans(agent, self.host_id))
 

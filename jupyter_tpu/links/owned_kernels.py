@@ -27,7 +27,7 @@ from ..on_host.agent.protocol.requests import EndKernelRequest
 from ..paths import data_dir, private_dir
 
 if TYPE_CHECKING:
-    from ..ssh.agent_client import AgentClient
+    from ..ssh.agent_client import DaemonClient
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def register_owned(host_id: str, kernel: str, secret: str) -> OwnedKernel | None
     return OwnedKernel(path, lock)
 
 
-async def end_orphans(agent: AgentClient, host_id: str) -> None:
+async def end_orphans(agent: DaemonClient, host_id: str) -> None:
     """Ends the kernels of a host whose owners are gone. The next call tries again what failed."""
     for path, lock, record in _orphans(host_id):
         try:

@@ -1,7 +1,7 @@
 """What the agent of a host may say: the declarations of `agent.protocol`, with bounds.
 
 There the annotations name kinds of values, such as ``Id``. Here they are evaluated with
-`host_values`, where these have bounds. `AgentClient` checks each answer before anyone sees it.
+`host_values`, where these have bounds. `DaemonClient` checks each answer before anyone sees it.
 """
 
 from __future__ import annotations

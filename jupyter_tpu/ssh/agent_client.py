@@ -17,8 +17,8 @@ from ..errors import ConnectionLost, Reason, TPUError, error_for
 from ..on_host.agent.protocol.declarations import Answer, ProtocolRequest
 from ..on_host.agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
 from ..on_host.agent.protocol.paths import keeper_socket
-from ..on_host.agent.protocol.records import AgentHello, AgentProblem, Started
-from ..on_host.agent.protocol.requests import EndAgentRequest
+from ..on_host.agent.protocol.records import DaemonHello, DaemonProblem, Started
+from ..on_host.agent.protocol.requests import EndDaemonRequest
 from ..on_host.packing import Bundle, agent_bundle, program
 from .agent_answers import checked_record
 from .host_program import COMMAND, NO_PYTHON, no_python
@@ -47,7 +47,7 @@ _INSTALL = "ssh.install_agent"
 async def ensure_agent(
     run: Callable[..., Awaitable[Any]],
     open_unix: Callable[[str], Awaitable[Streams]],
-) -> AgentClient:
+) -> DaemonClient:
     """The agent of this version on a host; installed and started if necessary.
 
     Parameters
@@ -63,7 +63,7 @@ async def ensure_agent(
     for attempt in (1, 2):
         where = await _up(run, packed)
         try:
-            client = AgentClient(AgentStream(*await open_unix(where["socket"])), open_unix)
+            client = DaemonClient(DaemonStream(*await open_unix(where["socket"])), open_unix)
             await client.wait_hello()
             return client
         except TPUError as error:
@@ -102,7 +102,7 @@ async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, A
     )
 
 
-class AgentStream:
+class DaemonStream:
     """A channel's reader and writer in one; its errors are ConnectionErrors.
 
     asyncssh raises its own errors when a connection breaks. The agent's protocols, which also run
@@ -138,10 +138,10 @@ class AgentStream:
         self._writer.close()
 
 
-class AgentClient:
+class DaemonClient:
     """The daemon of one host, over one channel. Made by :func:`ensure_agent`."""
 
-    def __init__(self, stream: AgentStream, open_unix: Callable[[str], Awaitable[Streams]]) -> None:
+    def __init__(self, stream: DaemonStream, open_unix: Callable[[str], Awaitable[Streams]]) -> None:
         #: The daemon's first message: ``agent`` (the hash of its sources), ``pid``, ``run``
         #: (the folder of its sockets), ``python``.
         self.hello: dict[str, Any] = {}
@@ -158,7 +158,7 @@ class AgentClient:
         """Returns when the daemon's hello has come; raises UNREACHABLE if it does not."""
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                self.hello = checked_record(await self._greeting, AgentHello, "hello")
+                self.hello = checked_record(await self._greeting, DaemonHello, "hello")
         except TimeoutError as error:
             await self.close()
             raise ConnectionLost("the host") from error
@@ -196,7 +196,7 @@ class AgentClient:
         finally:
             self._waiting.pop(number, None)
         if "error" in answer:
-            problem = checked_record(answer["error"], AgentProblem, request.op)
+            problem = checked_record(answer["error"], DaemonProblem, request.op)
             raise error_for(problem["message"], problem["reason"], problem.get("hint", ""))
         return checked_record(answer.get("result"), request.answer, request.op)
 
@@ -211,19 +211,19 @@ class AgentClient:
             )
         self._stream.write(line)
 
-    async def open_keeper(self, kernel_id: str) -> tuple[AgentStream, AgentStream]:
+    async def open_keeper(self, kernel_id: str) -> tuple[DaemonStream, DaemonStream]:
         """A channel to the keeper of a kernel, which any client may have started.
 
         Raises NOT_FOUND if there is none, UNREACHABLE if the connection is lost.
         """
-        stream = AgentStream(*await self._open_unix(keeper_socket(self.hello["run"], kernel_id)))
+        stream = DaemonStream(*await self._open_unix(keeper_socket(self.hello["run"], kernel_id)))
         return stream, stream
 
     async def close(self) -> None:
         """Tells the daemon that this client leaves. It ends now if it has nothing else to do."""
         if not self._closed:
             with contextlib.suppress(OSError):
-                self._ask(0, EndAgentRequest())
+                self._ask(0, EndDaemonRequest())
                 async with asyncio.timeout(1.0):
                     await self._stream.drain()
             self._end()

@@ -487,7 +487,7 @@ async def test_before_the_host_is_deleted_everything_is_ended(host):
 async def test_an_agent_with_kernels_does_not_end_when_asked_to(host):
     await start(host)
     agent = await host.agent()
-    assert await agent.request(requests.EndAgentRequest()) == {"ended": False}
+    assert await agent.request(requests.EndDaemonRequest()) == {"ended": False}
     assert [it["id"] for it in (await agent.request(requests.ListKernelsRequest()))["kernels"]] == [
         "k"
     ]

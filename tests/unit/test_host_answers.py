@@ -31,7 +31,7 @@ from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
 from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, kernels_dir
 from jupyter_tpu.ssh import CompletedCommand
 from jupyter_tpu.ssh.agent_answers import bounded, checked_record
-from jupyter_tpu.ssh.agent_client import AgentClient, AgentStream
+from jupyter_tpu.ssh.agent_client import DaemonClient, DaemonStream
 from jupyter_tpu.ssh.host_values import InvalidAnswer
 
 ON_HOST = Path(on_host.__file__).parent
@@ -57,7 +57,7 @@ GUARD = {
 @contextlib.asynccontextmanager
 async def agent_that_says(
     tmp_path: Path, answer: Callable[[dict[str, Any]], bytes], hello: Any = HELLO
-) -> AsyncIterator[AgentClient]:
+) -> AsyncIterator[DaemonClient]:
     """A client of a peer that answers each request with a line of its choice."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,7 +71,7 @@ async def agent_that_says(
         return await asyncio.open_unix_connection(tmp_path / "s")
 
     server = await asyncio.start_unix_server(serve, tmp_path / "s")
-    client = AgentClient(AgentStream(*await open_unix("")), open_unix)
+    client = DaemonClient(DaemonStream(*await open_unix("")), open_unix)
     try:
         await client.wait_hello()
         yield client

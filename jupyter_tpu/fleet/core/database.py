@@ -26,11 +26,11 @@ from ...errors import Reason, TPUError
 from ..models import Budget, Grant, Plan, PriceList
 from .operation_records import OperationRecord, read_operation
 from .records import (
-    AgentTPURecord,
+    CodingAgentTPURecord,
     EnvironmentRecord,
     GuardRecord,
     JobRecord,
-    RunRecord,
+    ReadyTimeRecord,
     Snapshot,
     SpendRecord,
     TunnelRecord,
@@ -169,14 +169,14 @@ class Database:
                 requests=dict(db.execute("SELECT operation, request FROM requests").fetchall()),
                 tunnels=self._read_tunnels(db),
                 jobs=self._read_all(db, "jobs", JobRecord),
-                runs=self._read_of_tpus(db, "runs", RunRecord),
+                runs=self._read_of_tpus(db, "runs", ReadyTimeRecord),
                 guards=self._read_of_tpus(db, "guards", GuardRecord),
                 grants=self._read_all(db, "grants", Grant),
                 prices=next(iter(self._read_all(db, "prices", PriceList)), None),
                 budgets=self._read_all(db, "budgets", Budget),
                 spending=self.read_spending(db),
                 plans=self._read_all(db, "plans", Plan),
-                agent_tpus=self._read_all(db, "agent_tpus", AgentTPURecord),
+                agent_tpus=self._read_all(db, "agent_tpus", CodingAgentTPURecord),
             )
 
     def know(self, snapshot: Snapshot) -> None:

@@ -36,11 +36,11 @@ from .database import (
 )
 from .operation_records import OperationRecord, OperationRequest
 from .records import (
-    AgentTPURecord,
+    CodingAgentTPURecord,
     EnvironmentRecord,
     GuardRecord,
     JobRecord,
-    RunRecord,
+    ReadyTimeRecord,
     Snapshot,
     SpendRecord,
     TunnelRecord,
@@ -189,7 +189,7 @@ class Store:
             (f"DELETE FROM connected WHERE {_OF_TPU}", self._key(name)),
         )
 
-    def save_run(self, name: NodeName, record: RunRecord) -> None:
+    def save_ready_time(self, name: NodeName, record: ReadyTimeRecord) -> None:
         sql = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)"
         self._put(("run", name), (sql, (*self._key(name), msgspec.json.encode(record))))
 
@@ -325,11 +325,11 @@ class Store:
         sql = "DELETE FROM plans WHERE identity = ? AND id = ?"
         self._put(("plan", id), (sql, (self._identity, id)))
 
-    def save_agent_tpu(self, record: AgentTPURecord) -> None:
+    def save_agent_tpu(self, record: CodingAgentTPURecord) -> None:
         id = _agent_tpu(record)
         self._put(("agent_tpu", id), self._database.saving("agent_tpus", id, record))
 
-    def drop_agent_tpu(self, record: AgentTPURecord) -> None:
+    def drop_agent_tpu(self, record: CodingAgentTPURecord) -> None:
         sql, id = "DELETE FROM agent_tpus WHERE identity = ? AND id = ?", _agent_tpu(record)
         self._put(("agent_tpu", id), (sql, (self._identity, id)))
 
@@ -449,5 +449,5 @@ class Store:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
 
-def _agent_tpu(record: AgentTPURecord) -> str:
+def _agent_tpu(record: CodingAgentTPURecord) -> str:
     return f"{record.project}/{record.zone}/{record.tpu}"

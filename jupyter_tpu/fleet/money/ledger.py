@@ -19,7 +19,7 @@ from ...errors import Reason, TPUError
 from ..core.core import Core
 from ..core.known_operations import Demand
 from ..core.operation_records import OperationRecord
-from ..core.records import AgentTPURecord, Snapshot, SpendRecord
+from ..core.records import CodingAgentTPURecord, Snapshot, SpendRecord
 from ..models import AGENT, Budget, BudgetUse, SetGuard, Spending
 from ..models.core import seconds_of, timestamp
 from . import budget_rules
@@ -41,7 +41,7 @@ class Ledger:
         self._known = core.runner.known
         self._changes = core.changes
         self.emulated = core.cloud.emulated
-        self._agent_tpus: dict[NodeName, AgentTPURecord] = {}
+        self._agent_tpus: dict[NodeName, CodingAgentTPURecord] = {}
         self._budgets: dict[str, Budget] = {}
         self._lines: dict[str, SpendRecord] = {}
         self.take_over(core.store.snapshot)
@@ -327,7 +327,7 @@ class Ledger:
     async def allow_agents(self, node: Node, allowed: bool) -> None:
         """Lets coding agents run commands on a TPU that a person has created, or no longer."""
         name = node.name
-        record = AgentTPURecord(
+        record = CodingAgentTPURecord(
             project=name.project, zone=name.zone, tpu=name.node, node_id=node.id
         )
         if allowed:

@@ -13,7 +13,7 @@ from ...cloud import NodeName
 from ...errors import TPUError
 from ...links import HostName, LinkState
 from ...on_host.agent.protocol import requests
-from ...on_host.agent.protocol.records import AgentStatus
+from ...on_host.agent.protocol.records import DaemonStatus
 from ...ssh.host_values import InvalidAnswer
 from ..chips.metrics import Metrics
 from ..core.connections import ANSWER_SECONDS
@@ -148,7 +148,7 @@ class HostPoller:
 
     async def _ask(
         self, host: HostName, specs: _Specs, jobs: Sequence[str], every: float, version: str
-    ) -> AgentStatus:
+    ) -> DaemonStatus:
         asked = requests.GetStatusRequest(
             environments=to_builtins(list(specs.values())),
             jobs=list(jobs),

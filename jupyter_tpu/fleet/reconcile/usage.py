@@ -29,7 +29,7 @@ from ..models import AdoptTPU, Cost, OwnerUsage, Problem, Usage, UsedTPU
 from ..models.core import known_type
 from ..models.money import running_cost
 from ..money.grants import Grants, holds_chips
-from ..money.owners import OWNER, RunTimes, TPUOwners
+from ..money.owners import OWNER, ReadyTimes, TPUOwners
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +41,11 @@ PAUSES = (86_400.0, 3600.0)
 
 class ForgottenTPUs:
     def __init__(
-        self, core: Core, jobs: JobService, run_times: RunTimes, owners: TPUOwners
+        self, core: Core, jobs: JobService, ready_times: ReadyTimes, owners: TPUOwners
     ) -> None:
         self._desired = core.desired
         self._jobs = jobs
-        self._run_times = run_times
+        self._ready_times = ready_times
         self._owners = owners
         self._reported: set[str] = set()  # ids
         core.observer.polled.add(self._report)
@@ -57,7 +57,7 @@ class ForgottenTPUs:
     def is_forgotten(self, node: Node) -> bool:
         """Whether it is the user's, READY for hours, not connected here, and without a job."""
         now = time.time()
-        since, _ = self._run_times.estimate(node, now)
+        since, _ = self._ready_times.estimate(node, now)
         return (
             since is not None
             and now - since > FORGOTTEN_SECONDS
@@ -177,7 +177,7 @@ class UsageService:
         self,
         core: Core,
         grants: Grants,
-        run_times: RunTimes,
+        ready_times: ReadyTimes,
         owners: TPUOwners,
         forgotten: ForgottenTPUs,
     ) -> None:
@@ -186,7 +186,7 @@ class UsageService:
         self._observer = core.observer
         self._desired = core.desired
         self._changed = core.changes.mark_tpu_changed
-        self._run_times = run_times
+        self._ready_times = ready_times
         self._grants = grants
         self._owners = owners
         self._forgotten = forgotten
@@ -252,7 +252,7 @@ class UsageService:
     def _tpu(self, node: Node, nodes: Iterable[Node]) -> UsedTPU:
         connected = self._desired.connected.get(node.name) == node.id
         cost = self._grants.cost(node, nodes)
-        since, seconds = self._run_times.estimate(node, time.time())
+        since, seconds = self._ready_times.estimate(node, time.time())
         return self._used(
             node,
             kind="tpu",

@@ -56,7 +56,7 @@ def main():
 def is_done(step, request):
     """Whether *step* could be done. What was done before is not done again."""
     try:
-        step(request, Agent(**request["agent"]))
+        step(request, OwnDaemon(**request["agent"]))
     except (HostError, OSError, ValueError, subprocess.SubprocessError) as error:
         emit(log="%s failed: %s" % (step.__doc__, error))
         return False
@@ -152,7 +152,7 @@ def host_number():
     return host_number
 
 
-class Agent:
+class OwnDaemon:
     """The agent of this host; installed if it is not there.
 
     hash, files: of its sources.

@@ -29,7 +29,7 @@ from ..protocol.messages import now
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import complete_variables
-from ..protocol.records import AgentStatus, KernelReport
+from ..protocol.records import DaemonStatus, KernelReport
 from ..protocol.timeouts import cancel_all, exit_within
 from .chip_checks import ChipChecks, booked_meanwhile, chosen_by
 from .guard_operations import GuardOperations
@@ -300,7 +300,7 @@ class Daemon:
         self._warm.request(client, requested)
 
     @handles(requests.GetStatusRequest)
-    async def _wait_status(self, request: requests.GetStatusRequest) -> AgentStatus:
+    async def _wait_status(self, request: requests.GetStatusRequest) -> DaemonStatus:
         self._request_warm(request.client, request.environments)
         return await self._status.wait(request)
 
@@ -320,8 +320,8 @@ class Daemon:
         self._end_soon()
         return {"ended": len(statuses)}
 
-    @handles(requests.EndAgentRequest)
-    async def _end_agent(self, request: requests.EndAgentRequest) -> requests.Ended:
+    @handles(requests.EndDaemonRequest)
+    async def _end_agent(self, request: requests.EndDaemonRequest) -> requests.Ended:
         awaited = self._runs.awaited(leaving=request.client)
         others = len(self._connections) > 1 or self._keepers.folders or awaited
         idle = not others

@@ -10,8 +10,8 @@ import os
 from typing import Any, Awaitable, Callable, Dict, Hashable, List, Optional, Tuple, cast
 
 from ..protocol.paths import base_folder
-from ..protocol.records import AgentStatus, KernelReport
-from ..protocol.requests import AgentLoadQuery, GetStatusRequest
+from ..protocol.records import DaemonStatus, KernelReport
+from ..protocol.requests import DaemonLoadQuery, GetStatusRequest
 from ..protocol.timeouts import is_set_within
 from .jobs import HostJobs
 from .load import LoadSampler
@@ -91,7 +91,7 @@ class HostStatus:
         self._requests.pop(who, None)
         self.notify_changed()
 
-    async def wait(self, request: GetStatusRequest) -> AgentStatus:
+    async def wait(self, request: GetStatusRequest) -> DaemonStatus:
         """The ``kernels`` and which of them hold ``chips``, the ``warm`` kernels, the status of
         those of the ``jobs`` that are there, the ``packages`` that were asked for in each
         environment, the ``guard``, and the announced ``interruption`` of this host.
@@ -103,17 +103,17 @@ class HostStatus:
             changed = self._changed
             samples, due = self._sample(request.load)
             report = await self._report(request.jobs or [])
-            answer: AgentStatus = {"version": _version(report)}
+            answer: DaemonStatus = {"version": _version(report)}
             if samples:
                 answer["load"] = samples
             if answer["version"] != request.version:
-                return cast(AgentStatus, {**report, **answer})
+                return cast(DaemonStatus, {**report, **answer})
             left = deadline - loop.time()
             if samples or left <= 0 or self._requests.get(request.client) is not latest:
                 return answer
             await is_set_within(changed, min(LOOK_SECONDS, left, due))
 
-    def _sample(self, query: Optional[AgentLoadQuery]) -> "Tuple[List[Any], float]":
+    def _sample(self, query: Optional[DaemonLoadQuery]) -> "Tuple[List[Any], float]":
         """The samples that a client does not have yet, and the seconds until the next one."""
         if query is None:
             return [], WAIT_SECONDS

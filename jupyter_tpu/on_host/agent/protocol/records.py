@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
     le: Optional[float] = None
 
 
-class AgentProblem(Record):
+class DaemonProblem(Record):
     """Why the agent did not do what it was asked for; also why its guard can't act."""
 
     reason: Reason
@@ -173,12 +173,12 @@ class GuardRuleReport(Record):
 class GuardReport(Record):
     rule: GuardRuleReport
     host: bool
-    refused: AgentProblem | None
+    refused: DaemonProblem | None
     phase: Literal["watching", "due", "ending"]
     reason: Literal["", "idle", "time", "cost"]
     ends: Timestamp | None
     busy: Lines | None
-    problem: AgentProblem | None
+    problem: DaemonProblem | None
     no_restart: NotRequired[Text]
 
 
@@ -214,7 +214,7 @@ class Load(Record):
     silent: NotRequired[Count]
 
 
-class AgentStatus(Record):
+class DaemonStatus(Record):
     """What clients poll. If nothing has changed, only ``version`` is answered."""
 
     version: Token
@@ -236,7 +236,7 @@ class Started(Record):
     socket: HostPath
 
 
-class AgentHello(Record):
+class DaemonHello(Record):
     """The daemon's first message."""
 
     agent: Word

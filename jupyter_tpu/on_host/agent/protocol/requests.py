@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from .declarations import ProtocolRequest, Record, find_requests
 from .records import (
-    AgentStatus,
+    DaemonStatus,
     Count,
     Ending,
     GuardReport,
@@ -159,20 +159,20 @@ class GetProcessOwnersRequest(ProtocolRequest[OwnerList], op="process_owners"):
     pids: List[int]
 
 
-class AgentLoadQuery(Record, total=False):
+class DaemonLoadQuery(Record, total=False):
     """A sample is taken ``every`` so many seconds; those after number ``after`` are answered."""
 
     every: float
     after: int
 
 
-class GetStatusRequest(ProtocolRequest[AgentStatus], op="status"):
+class GetStatusRequest(ProtocolRequest[DaemonStatus], op="status"):
     """Also does what `KeepWarmRequest` does. Waits for another *version*, or for samples of the
     *load*, so many *seconds*, or until the client asks again."""
 
     environments: List[WarmEnvironment]
     jobs: Optional[List[str]] = None  # ids
-    load: Optional[AgentLoadQuery] = None
+    load: Optional[DaemonLoadQuery] = None
     version: str = ""
     seconds: float = 0.0
 
@@ -193,7 +193,7 @@ class PrepareDeleteRequest(ProtocolRequest[EndedKernels], op="prepare_delete"):
     """Ends all kernels and jobs, then the agent and its commands: nothing of it continues."""
 
 
-class EndAgentRequest(ProtocolRequest[Ended], op="end_agent"):
+class EndDaemonRequest(ProtocolRequest[Ended], op="end_agent"):
     """Ends the daemon if no other client is connected and there is no kernel."""
 
 
