@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _CAPACITY = (
     "Try another zone or type, or try again later. Google does not say when there is capacity.",
-    "Use a reservation with room, or ask for on-demand or spot.",
+    "Use a reservation with free capacity, or ask for on-demand or spot.",
 )
 _RECREATE = "Delete it and create it again."
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"

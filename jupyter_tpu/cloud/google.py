@@ -181,7 +181,7 @@ class GoogleCloud(Cloud):
         api: API = "compute" if operation.startswith(COMPUTE_OPERATION) else "tpu"
         return await self._clouds[api].operation(operation)
 
-    # ---- requests that wait for room ----
+    # ---- requests that wait for capacity ----
 
     async def list_queued(self, zone: str = "-") -> QueuedList:
         """As `list_nodes`. Compute Engine has no names of its own for requests."""

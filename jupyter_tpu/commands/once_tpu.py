@@ -302,8 +302,8 @@ def release(
 
 
 def how_ended(session: Session, held: HeldTPU) -> Literal["", "preempted", "ended", "gone"]:
-    """ "preempted": Google says that it has taken the TPU back. "ended" and "gone": somebody has
-    stopped or deleted it, its guard for example. "": it is there, as far as Google says.
+    """ "preempted": the TPU was. "ended" and "gone": somebody has stopped or deleted it, its guard
+    for example. "": it is there, as far as Google says.
     """
     from ..fleet.models import ListQuery
 

@@ -26,7 +26,7 @@ from .scripts import as_text, project_of, script_command, send_project
 if TYPE_CHECKING:
     from ..fleet.models import Operation, Plan, Run, StartRun
 
-#: Seconds between two looks whether Google has taken the TPU back.
+#: Seconds between two looks whether the TPU was preempted.
 LOOK_SECONDS = 5.0
 #: How long after the loss of its hosts Google may say that it has; seconds.
 PREEMPTION_SECONDS = 60.0
@@ -65,7 +65,7 @@ def run_once(
             )
             if not isinstance(ended, HeldTPU):
                 return ended
-            note(f"Google has taken the TPU back. Trying again ({attempt + 1} of {retries}).")
+            note(f"The TPU was preempted. Trying again ({attempt + 1} of {retries}).")
             requested_tpu = once.for_next_attempt(session, requested_tpu, ended)
     raise AssertionError  # the last attempt returns or raises
 
@@ -82,7 +82,7 @@ def _attempt(
     *,
     last: bool,
 ) -> Run | HeldTPU:
-    """The TPU: Google has taken it back, and this is not the *last* attempt."""
+    """The TPU, if it was preempted, and this is not the *last* attempt."""
 
     def approve(plan: Plan) -> Operation:
         note(f"At most ${plan.most:.2f}, about ${plan.usd_per_hour:.2f} an hour. {plan.guard}")
@@ -115,7 +115,7 @@ def _attempt(
                 return held
             if why != "preempted":
                 raise once.ended_error(held)
-            complain("Google has taken the TPU back before the script had ended.")
+            complain("The TPU was preempted before the script had ended.")
         elif output is not None:
             keep_for_guard = True
             _fetch(session, held, f"{folder}/{output}", project_of(script) / output)

@@ -74,7 +74,7 @@ async def serve(
         runtime = await Runtime.probe(folder.hosts, mode or os.environ.get(MODE_VARIABLE) or None)
         model = Model(
             folder.load(),
-            host_room=MAX_HOSTS if runtime.max_hosts is None else runtime.max_hosts,
+            host_capacity=MAX_HOSTS if runtime.max_hosts is None else runtime.max_hosts,
             host_limit_reason=f" (hosts run in the mode {runtime.mode!r})"
             if runtime.max_hosts is not None
             else "",

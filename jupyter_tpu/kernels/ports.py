@@ -76,7 +76,7 @@ class KernelPorts:
         self._waiting: deque[list[bytes]] = deque()  # for a client that reads too slowly
         self._waiting_bytes = 0
         self._sent_at = 0.0  # the time at which the first of them could not be sent
-        self._on_room: Callable[[], None] | None = None
+        self._on_drained: Callable[[], None] | None = None
         self._subscriptions = 0
         self._buffered: deque[list[bytes]] = deque()
         self._buffered_bytes = 0
@@ -165,15 +165,15 @@ class KernelPorts:
                 break
             self._sent_at = loop.time()
             self._waiting_bytes -= sum(map(len, self._waiting.popleft()))
-        if self._on_room is not None and self._waiting_bytes <= MAX_BUFFERED // 2:
-            on_room, self._on_room = self._on_room, None
-            on_room()
+        if self._on_drained is not None and self._waiting_bytes <= MAX_BUFFERED // 2:
+            on_drained, self._on_drained = self._on_drained, None
+            on_drained()
 
-    def is_full(self, on_room: Callable[[], None]) -> bool:
-        """Whether much output waits for a slow client. *on_room* is called once when it has not."""
+    def is_full(self, on_drained: Callable[[], None]) -> bool:
+        """Whether much output waits for a slow client. *on_drained* is called once when not."""
         if self._waiting_bytes <= MAX_BUFFERED:
             return False
-        self._on_room = on_room
+        self._on_drained = on_drained
         return True
 
     def _buffer(self, parts: list[bytes]) -> None:

@@ -1,6 +1,6 @@
-"""How what stands in this room comes to a host: as a program that runs there, or as files.
+"""How what stands in this package comes to a host: as a program that runs there, or as files.
 
-A program is a module of this room with a function ``main``, and the modules that it imports. All
+A program is a module of this package with a function ``main``, and the modules that it imports. All
 are sent in one piece, and imported there by their names in the package `PACKAGE`. Nothing is left
 on the host. `BOOT` reads a program from its standard input (:func:`program`); what follows is the
 program's own input. ``__main__.program`` has it, for another process or host. Where the input is
@@ -23,7 +23,7 @@ from typing import Callable, Dict, Iterator, List, Set, Tuple
 
 from .calls.archive import zipped
 
-#: The name of this room on a host, which may have jupyter_tpu itself installed.
+#: The name of this package on a host, which may have jupyter_tpu itself installed.
 PACKAGE = "jupyter_tpu_on_host"
 
 _TOP = os.path.dirname(os.path.abspath(__file__))
@@ -87,7 +87,7 @@ def _path(name: str) -> str:
 
 @lru_cache(maxsize=None)
 def _module(name: str) -> "Tuple[str, List[str]]":
-    """A module of this room without comments, and the names of what it imports from this room."""
+    """A module of this package without comments, and the names of what it imports from it."""
     with open(_path(name), encoding="utf-8") as file:
         source = file.read()
     tree = ast.parse(source)

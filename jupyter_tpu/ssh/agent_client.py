@@ -141,7 +141,9 @@ class DaemonStream:
 class DaemonClient:
     """The daemon of one host, over one channel. Made by :func:`ensure_agent`."""
 
-    def __init__(self, stream: DaemonStream, open_unix: Callable[[str], Awaitable[Streams]]) -> None:
+    def __init__(
+        self, stream: DaemonStream, open_unix: Callable[[str], Awaitable[Streams]]
+    ) -> None:
         #: The daemon's first message: ``agent`` (the hash of its sources), ``pid``, ``run``
         #: (the folder of its sockets), ``python``.
         self.hello: dict[str, Any] = {}

@@ -245,7 +245,7 @@ def test_whatever_is_printed_and_dropped_every_line_and_display_is_shown_or_coun
             carry()
         else:
             before = keeper.store.bytes
-            assert keeper.make_room(evictor.evict, step) == before - keeper.store.bytes >= 0
+            assert keeper.evict(evictor.evict, step) == before - keeper.store.bytes >= 0
     while keeper.waiting or len(keeper.store):
         carry()
 

@@ -489,9 +489,9 @@ class Breaks(RuleBasedStateMachine):
         self.sent[end, lane].append((self.serial, parts))
 
     @rule(size=st.sampled_from([1, 500, 1 << 20]))
-    def make_room(self, size: int) -> None:
+    def evict(self, size: int) -> None:
         before = self.keeper.store.bytes
-        assert self.keeper.make_room(drop_oldest, size) == before - self.keeper.store.bytes
+        assert self.keeper.evict(drop_oldest, size) == before - self.keeper.store.bytes
 
     @precondition(lambda self: self.lines is None)
     @rule()
@@ -636,7 +636,7 @@ def test_a_long_life_with_breaks_loses_nothing(seed):
             sizes = [chance.randrange(300)]
             machine.send(chance.choice(ends), chance.random() < 0.2, sizes, chance.randrange(2))
         if drops and chance.random() < 0.2:
-            machine.make_room(chance.choice([1, 500, 5000]))
+            machine.evict(chance.choice([1, 500, 5000]))
         machine.what_arrived_is_what_was_sent_in_order_and_once()
         if chance.random() < 0.1:
             machine.cut(chance.random() < 0.5)

@@ -169,7 +169,7 @@ class CloudTPU(Cloud):
         return self._parse(parse_queued, resource)
 
     async def begin_queue(self, name: NodeName, spec: QueuedSpec) -> str:
-        """As :meth:`begin_create`: asks for TPUs that are created when there is room."""
+        """As :meth:`begin_create`: asks for TPUs that are created when there is capacity."""
         if spec.node.tier == "flex-start":
             with self._readable("CreateQueuedResource"):
                 return await begin_flex_start(self._apis(), name, spec)

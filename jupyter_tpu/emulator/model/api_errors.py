@@ -224,13 +224,13 @@ def quota(generation: str, tier: str, zone: str, chips: int = 0) -> ApiError:
     )
 
 
-def too_many_hosts(requested: int, room: int, why: str) -> ApiError:
+def too_many_hosts(requested: int, free: int, why: str) -> ApiError:
     # The emulator's own; as a quota, since that is what a client can act on.
     hosts = "1 host" if requested == 1 else f"{requested} hosts"
     return ApiError(
         RESOURCE_EXHAUSTED,
         "Quota limit 'EmulatedHosts' has been exceeded. "
-        f"This type has {hosts} and this machine can run {room} more{why}.",
+        f"This type has {hosts} and this machine can run {free} more{why}.",
     )
 
 

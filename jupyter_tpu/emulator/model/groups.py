@@ -281,7 +281,7 @@ class EmulatedGroups:
                 f"Invalid value for field 'resource.targetSize': '{size}'. The topology "
                 f"{group.topology} has another number of hosts."
             )
-        self._model.check_room(max(0, size - group.size))
+        self._model.check_host_capacity(max(0, size - group.size))
         staying = [member for member in group.members if not member.deleting]
         for member in staying[size:]:
             member.deleting = True

@@ -207,9 +207,9 @@ def _sample(report: Mapping[str, Any]) -> LoadSample:
         ChipLoad(memory_used=used, memory_total=total, duty_cycle=duty)
         for used, total, duty in report.get("chips", ())
     ]
-    taken = time.time() - float(report["age"])
+    sampled = time.time() - float(report["age"])
     return LoadSample(
-        time=round(taken, 1), state=report["state"], chips=chips, queue=report.get("queue")
+        time=round(sampled, 1), state=report["state"], chips=chips, queue=report.get("queue")
     )
 
 

@@ -169,7 +169,7 @@ class Database:
                 requests=dict(db.execute("SELECT operation, request FROM requests").fetchall()),
                 tunnels=self._read_tunnels(db),
                 jobs=self._read_all(db, "jobs", JobRecord),
-                runs=self._read_of_tpus(db, "runs", ReadyTimeRecord),
+                ready_times=self._read_of_tpus(db, "runs", ReadyTimeRecord),
                 guards=self._read_of_tpus(db, "guards", GuardRecord),
                 grants=self._read_all(db, "grants", Grant),
                 prices=next(iter(self._read_all(db, "prices", PriceList)), None),
@@ -198,7 +198,7 @@ class Database:
             return TPUError(
                 f"The disk is full. The state of your TPUs can't be saved in {self.path}.",
                 Reason.DISK_FULL,
-                "Make room on the disk, and try again.",
+                "Free disk space, and try again.",
             )
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
             return TPUError(

@@ -60,9 +60,9 @@ class NodeClaim(Struct, kw_only=True):
     failure: Problem | None = None
     #: Whether a node that will not be READY is removed, too.
     tidy: bool = False
-    #: From when on what still waits for room is taken back; seconds since the epoch, 0 for never.
+    #: From when on what waits for capacity is withdrawn; seconds since the epoch, 0 for never.
     withdraw_at: float = 0.0
-    #: Whether it is being taken back. What got room meanwhile stays.
+    #: Whether it is being withdrawn. What got capacity meanwhile stays.
     withdrawing: bool = False
     #: From when on no one wants it any more; seconds since the epoch, 0 for never.
     until: float = 0.0
@@ -196,8 +196,8 @@ class AwaitedTPU(Struct, kw_only=True):
 
     zone: str
     node_id: str
-    #: Whether Google has: what is left of it is deleted, and the hunt begins.
-    taken: bool = False
+    #: What is left of it is deleted then, and the hunt begins.
+    preempted: bool = field(default=False, name="taken")
     #: Whether it is deleted without waiting for that: a user has it replaced.
     replace: bool = False
 

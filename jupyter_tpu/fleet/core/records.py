@@ -120,7 +120,7 @@ class JobRecord(RecordOfTPU, kw_only=True):
     stopped: bool = False
     patience: float = 10.0
     #: Its TPU was preempted, or terminated by Google.
-    taken: bool = False
+    preempted: bool = field(default=False, name="taken")
 
 
 class ReadyTimeRecord(Struct, kw_only=True, frozen=True):
@@ -166,7 +166,7 @@ class Snapshot(Struct, kw_only=True):
     tunnels: list[TunnelRecord]
     jobs: list[JobRecord]
     #: How long each node was READY.
-    runs: dict[NodeName, ReadyTimeRecord]
+    ready_times: dict[NodeName, ReadyTimeRecord]
     #: What the guard of each node last said.
     guards: dict[NodeName, GuardRecord]
     grants: list[Grant]

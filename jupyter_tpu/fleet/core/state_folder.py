@@ -43,7 +43,7 @@ class ProcessLease:
             raise TPUError(
                 f"Can't lock a file in {folder}: {error}.",
                 Reason.DISK_FULL if full else Reason.INTERNAL,
-                "Make room on the disk, or set JUPYTER_TPU_DATA_DIR to a folder on a local disk.",
+                "Free disk space, or set JUPYTER_TPU_DATA_DIR to a folder on a local disk.",
             ) from error
         self._sweep()
 

@@ -193,7 +193,7 @@ class Store:
         sql = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)"
         self._put(("run", name), (sql, (*self._key(name), msgspec.json.encode(record))))
 
-    def drop_run(self, name: NodeName) -> None:
+    def drop_ready_time(self, name: NodeName) -> None:
         self._put(("run", name), (f"DELETE FROM runs WHERE {_OF_TPU}", self._key(name)))
 
     def save_guard(self, name: NodeName, record: GuardRecord) -> None:

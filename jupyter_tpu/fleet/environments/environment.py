@@ -268,7 +268,7 @@ class HostPythons:
             if record.environment.python_path
         }
         # One that was found and failed may be replaced.
-        taken = {
+        in_use = {
             record.environment.name
             for record in records
             if not (record.is_existing and record.environment.state == "failed")
@@ -276,13 +276,13 @@ class HostPythons:
         named = []
         for python in merged.pythons:
             name = used.get(python.path, "")
-            suggested = name or unused_name(python, taken)
-            taken.add(suggested)
+            suggested = name or unused_name(python, in_use)
+            in_use.add(suggested)
             named.append(structs.replace(python, environment=name, name=suggested))
         return structs.replace(merged, pythons=named)
 
 
-def unused_name(python: FoundPython, taken: Iterable[str]) -> str:
+def unused_name(python: FoundPython, in_use: Iterable[str]) -> str:
     """A name for an environment: the one of the Python's folder, where it has one of its own."""
     own = python.kind in ("venv", "conda")
     parts = [part.strip("._-") for part in python.prefix.lower().split("/")]
@@ -293,6 +293,6 @@ def unused_name(python: FoundPython, taken: Iterable[str]) -> str:
     numbered = (f"{name}-{number}" for number in range(2, 1000))
     return (
         name
-        if name not in taken
-        else next(candidate for candidate in numbered if candidate not in taken)
+        if name not in in_use
+        else next(candidate for candidate in numbered if candidate not in in_use)
     )

@@ -43,7 +43,7 @@ def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
         ]
         for node in nodes
     }
-    taken = {name for names in bases.values() for name in names}
+    used = {name for names in bases.values() for name in names}
     blocks = []
     for node in nodes:
         hosts = max(1, len(node.endpoints))  # one that is being created has none yet
@@ -52,7 +52,7 @@ def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
             for base in bases[node.name]:
                 names += [base] if host_number == 0 else []
                 numbered = f"{base}-{host_number}"
-                names += [numbered] if hosts > 1 and numbered not in taken else []
+                names += [numbered] if hosts > 1 and numbered not in used else []
             if names:
                 blocks.append(entry(cloud, node, host_number, tuple(names)))
     return blocks

@@ -118,9 +118,9 @@ class JobFollower:
         node = self._observed.node(record.name)
         if node is None:
             return
-        taken = node.state.gone  # then it waits for a successor of the same name
-        if taken != record.taken and not is_final(record):
-            self._records.change(record.id, lambda record: setattr(record, "taken", taken))
+        preempted = node.state.gone  # then it waits for a successor of the same name
+        if preempted != record.preempted and not is_final(record):
+            self._records.change(record.id, lambda record: setattr(record, "preempted", preempted))
         attempt = record.attempts[-1]
         if node.state is not NodeState.READY:
             why = f"The TPU {record.tpu} is {node.state.lower()}."

@@ -115,7 +115,7 @@ def begin_attempt(record: JobRecord) -> None:
     hosts = [HostJob(host=host) for host in record.hosts]
     attempt = JobAttempt(number=number, created=timestamp("seconds"), hosts=hosts)
     record.attempts = [*record.attempts, attempt][-KEPT_ATTEMPTS:]
-    record.taken = False
+    record.preempted = False
 
 
 def _host_job(record: JobRecord, attempt: int, host: int) -> HostJob | None:

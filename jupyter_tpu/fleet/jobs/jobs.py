@@ -206,7 +206,7 @@ class JobService:
         for its successor.
         """
         for record in self._records.all():
-            if record.name == name and not (record.taken and record.request.restart_with_tpu):
+            if record.name == name and not (record.preempted and record.request.restart_with_tpu):
                 self._records.drop(record.id)
 
     def await_successor(self, name: NodeName) -> None:
@@ -215,14 +215,14 @@ class JobService:
         """
         for record in self._records.all():
             if record.name == name and record.request.restart_with_tpu and not is_final(record):
-                self._records.change(record.id, lambda record: setattr(record, "taken", True))
+                self._records.change(record.id, lambda record: setattr(record, "preempted", True))
 
     def take_over(self, name: NodeName) -> None:
         """The TPU takes the place of one that was preempted, perhaps in another zone: the jobs that
         wait for it are its own.
         """
         for record in self._records.all():
-            waits = record.taken and record.request.restart_with_tpu
+            waits = record.preempted and record.request.restart_with_tpu
             if waits and structs.replace(record.name, zone=name.zone) == name:
                 self._records.change(record.id, lambda record: setattr(record, "zone", name.zone))
         self.follower.wake()

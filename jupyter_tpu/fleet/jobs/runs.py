@@ -165,7 +165,7 @@ class _ActiveRun:
         self._read = 0  # the offset up to which someone has asked for all
         self._stopping = False
         self._news = asyncio.Event()  # replaced when there is more
-        self._room = asyncio.Event()
+        self._not_full = asyncio.Event()
         self._readers = 0
         self._stop_unwatched = request.stop_unwatched
         self._timer: asyncio.TimerHandle | None = None
@@ -210,7 +210,7 @@ class _ActiveRun:
         if start > self._start + self._size:
             raise InvalidInput(f"The run has no output from {start} on.")
         self._read = max(self._read, start)
-        self._room.set()
+        self._not_full.set()
         self._readers += 1
         try:
             if start == self._start + self._size and not self.done:
@@ -256,7 +256,7 @@ class _ActiveRun:
 
     async def stop(self) -> None:
         self._stopping = True
-        self._room.set()  # its last output need not wait
+        self._not_full.set()  # its last output need not wait
         await asyncio.gather(*(host.stop() for host in self._hosts))
         await self._end
 
@@ -264,8 +264,8 @@ class _ActiveRun:
         while self._size >= KEPT_OUTPUT and not self._forget_read():
             if self._stopping:
                 break
-            self._room.clear()
-            await self._room.wait()
+            self._not_full.clear()
+            await self._not_full.wait()
         self._parts.append(OutputPart(host=host, stream=_STREAMS[stream], data=data))
         self._size += len(data)
         self._tell()

@@ -24,8 +24,8 @@ present, accepted        Google's operation, until it ends
   … which succeeded      the node, until it is READY (done) or in a state it does not leave: then it
                          has failed; with `claim.tidy`, as below
   … which failed         as *absent*, then failed with Google's words
-  … and waits for room   the node, until `claim.withdraw_at`; then DELETE, which is refused if it
-                         has room meanwhile: then the node again, until it is READY
+  … and is queued        the node, until `claim.withdraw_at`; then DELETE, which is refused if it
+                         has capacity meanwhile: then the node again, until it is READY
   … and is unfinished    CREATE once more, which takes the next step; if that is refused, or no one
                          expects it any longer, as *absent*, then failed
   … and has a problem    as *absent*, then failed: Google would go on trying
@@ -73,7 +73,7 @@ _UNHEARD = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INTERNAL, Reaso
 _UNKNOWN = _UNHEARD | {Reason.CONFLICT}
 #: Seconds until Google is asked again to take back what it did not take back.
 _RETRY_SECONDS = 60.0
-#: Between questions while it waits for room, or something stands in the way; else POLLING.
+#: Between questions while it waits for capacity, or something stands in the way; else POLLING.
 _POLLING_BLOCKED = Backoff(POLLING.first, 30.0, POLLING.factor)
 
 
@@ -100,7 +100,7 @@ class ObservedNode(Struct, frozen=True, kw_only=True):
     id: str
     state: NodeState
     label: str = ""  # the value of LABEL
-    waiting: bool = False  # for room: there is nothing yet that could be used
+    waiting: bool = False  # for capacity: there is nothing yet that could be used
     problem: Problem | None = None  # why it is not on its way to READY, where that is known
     unfinished: bool = False  # a part of it is not made yet, or is deleted already
 
@@ -122,7 +122,7 @@ class Provisioning:
         self._thing = thing
         self._node: ObservedNode | Literal["missing"] | None = None  # None: to be looked at
         self._end: ProvisioningResult | None = None
-        self._waiting = False  # what is being created, for room
+        self._waiting = False  # what is being created, for capacity
 
     @property
     def problem(self) -> TPUError | None:
@@ -372,7 +372,7 @@ class Provisioning:
             self._end = ProvisioningResult("failed", error)
 
     def operation_runs(self, *, waiting: bool = False) -> None:
-        """The operation that was asked for has not ended. *waiting*: for room."""
+        """The operation that was asked for has not ended. *waiting*: for capacity."""
         self._unanswered = None
         self._node = None
         self._waiting = waiting
@@ -398,7 +398,7 @@ class Provisioning:
             self.unanswered(error)
 
     def _keep(self) -> None:
-        """It got room before it could be taken back."""
+        """It got capacity before it could be withdrawn."""
         claim = self.claim
         claim.withdrawing, claim.failure, claim.refusal = False, None, None
         self._progress()

@@ -1,4 +1,4 @@
-"""Queued resources: asks Google for TPUs that are created when there is room, and ends that again.
+"""Queued resources: asks Google for TPUs that are created when there is capacity, and deletes them.
 
 They are made and deleted as TPUs are, by a claim (see `provisioning`): the intent is saved before
 Google is asked, an unknown outcome is looked up, and only what carries our label, or is the one

@@ -139,7 +139,7 @@ def owner_of(labels: Mapping[str, str], metadata: Mapping[str, str], me: User) -
 
 
 class ReadyTimes:
-    """The run times of all nodes, kept in *store*."""
+    """How long all nodes were READY, kept in *store*."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -167,10 +167,10 @@ class ReadyTimes:
         for name, id in self.tpus():
             if (name, id) in gone:
                 del self._records[name]
-                self._store.drop_run(name)
+                self._store.drop_ready_time(name)
 
     def tpus(self) -> list[tuple[NodeName, str]]:
-        """The names and ids of the nodes whose run time is kept."""
+        """The names and ids of the nodes whose ready time is kept."""
         return [(name, record.node_id) for name, record in self._records.items()]
 
     def since(self, node: Node) -> float | None:
@@ -212,7 +212,9 @@ def _next(before: ReadyTimeRecord | None, node: Node, now: float) -> ReadyTimeRe
         if ready:
             return ReadyTimeRecord(node_id=node.id, since=_created(node) or now, seconds=0.0)
         # One that is stopped has run for an unknown time.
-        return ReadyTimeRecord(node_id=node.id, seconds=0.0 if node.state is NodeState.CREATING else None)
+        return ReadyTimeRecord(
+            node_id=node.id, seconds=0.0 if node.state is NodeState.CREATING else None
+        )
     if ready and before.since is None:
         return ReadyTimeRecord(node_id=node.id, since=now, seconds=before.seconds)
     if not ready and before.since is not None:

@@ -155,7 +155,7 @@ def _plan_subnetwork(
 
 def _range(request: SetUpNetwork, used: tuple[Subnetwork, ...]) -> str:
     """The range of a new subnetwork: 4096 addresses that Google's own networks don't take."""
-    taken = [IPv4Network(subnetwork.range) for subnetwork in used]
+    in_use = [IPv4Network(subnetwork.range) for subnetwork in used]
     if request.range is not None:
         try:
             block = IPv4Network(request.range)
@@ -164,14 +164,14 @@ def _range(request: SetUpNetwork, used: tuple[Subnetwork, ...]) -> str:
                 f"{request.range!r} is not a range of IPv4 addresses.",
                 "Write one such as 10.0.0.0/20.",
             ) from error
-        if any(block.overlaps(block) for block in taken):
+        if any(block.overlaps(block) for block in in_use):
             raise InvalidInput(
                 f"Another subnetwork of {request.network} has addresses of {block}.",
                 "Choose another range, or leave it out.",
             )
         return str(block)
     for range in IPv4Network("10.0.0.0/9").subnets(new_prefix=20):
-        if not any(range.overlaps(block) for block in taken):
+        if not any(range.overlaps(block) for block in in_use):
             return str(range)
     raise InvalidInput("No addresses in 10.0.0.0/9 are left.", "Choose a range.")
 

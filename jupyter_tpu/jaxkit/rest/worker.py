@@ -20,7 +20,7 @@ from ..processes.frames import pack, read_frame, write_frame
 MAX_BODY = 16 << 20
 #: Bytes of an answer.
 MAX_ANSWER = 128 << 20
-#: Resident memory of a process without jax, with room.
+#: Resident memory of a process without jax, and a margin.
 _BARE_PROCESS_BYTES = 256 << 20
 
 
@@ -96,11 +96,11 @@ def limit_memory(memory: int) -> int:
             mapped = int(file.read().split()[0]) * resource.getpagesize()
     except (ImportError, OSError):
         return 0  # not Linux: only the limits of requests apply
-    # Threads reserve address space that they never touch: hence the room.
-    room = mapped + memory + (1 << 30)
+    # Threads reserve address space that they never touch: hence the margin.
+    most = mapped + memory + (1 << 30)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard == resource.RLIM_INFINITY or room < hard:
-        resource.setrlimit(resource.RLIMIT_AS, (room, hard))
+    if hard == resource.RLIM_INFINITY or most < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     return _resident()
 
 

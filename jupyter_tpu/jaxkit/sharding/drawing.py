@@ -55,7 +55,7 @@ def draw(array: ArrayPlacement, mesh: MeshAxes, theme: str = "inherit") -> str:
             'stroke="currentColor" stroke-width="1"/>'
             f'<text x="{x + box_width / 2:.1f}" y="{y + box_height / 2:.1f}" '
             f'text-anchor="middle" dominant-baseline="central" font-size="{_font(box_width)}">'
-            f"{_list(holders, _room(box_width))}</text></g>"
+            f"{_list(holders, _letters(box_width))}</text></g>"
         )
     heading, foot = _heading(array), _foot(array, mesh)
     labels = [
@@ -148,7 +148,7 @@ def _index(axes: tuple[str, ...], where: dict[str, int], mesh: MeshAxes) -> int:
 
 
 def _sheet(columns: int, rows: int, column_blocks: int, row_blocks: int) -> tuple[float, float]:
-    """Width and height: something of the array's proportions, and room for each block's number."""
+    """Width and height: something of the array's proportions, and space for each block's number."""
     ratio = min(4.0, max(0.5, columns / max(rows, 1)))
     width = _LONG_SIDE_PIXELS if ratio >= 1 else max(_SHORT_SIDE_PIXELS, _LONG_SIDE_PIXELS * ratio)
     height = max(_SHORT_SIDE_PIXELS / 2, min(_LONG_SIDE_PIXELS / 2, width / ratio))
@@ -175,8 +175,8 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", weight: str =
     )
 
 
-def _list(numbers: list[int], room: int) -> str:
-    """[0, 1, 2, 5] -> "0–2, 5", shortened to *room* characters."""
+def _list(numbers: list[int], width: int) -> str:
+    """[0, 1, 2, 5] -> "0–2, 5", shortened to *width* characters."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
@@ -185,17 +185,17 @@ def _list(numbers: list[int], room: int) -> str:
             runs.append((number, number))
     texts = [str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}–{b}" for a, b in runs]
     text = ", ".join(texts)
-    if len(text) <= room:
+    if len(text) <= width:
         return text
     kept = ""
     for part in texts:
-        if len(kept) + len(part) + 3 > room:
+        if len(kept) + len(part) + 3 > width:
             break
         kept += f"{part}, "
     return f"{kept}…"
 
 
-def _room(width: float) -> int:
+def _letters(width: float) -> int:
     return max(3, int(width / 7))
 
 

@@ -217,7 +217,7 @@ class Daemon:
                         "EXISTS", "A kernel with the id %s is already running." % kernel_id
                     )
                 await self._keepers.end(kernel_id, now=True)
-                await self._keepers.make_room()
+                await self._keepers.free_disk()
                 spec["chips"] = chosen_by(request, spec["env"])
                 status = await self._launch(kernel_id, spec, request.tpu or "TPU")
         return {

@@ -34,7 +34,7 @@ from .keepers import (
     StartError,
     kill_process,
     last_line,
-    require_room,
+    require_free_disk,
 )
 
 #: So many jobs that have ended are kept, and so many bytes of their output.
@@ -67,7 +67,7 @@ class HostJobs:
             known = await self._status(folder)
             if known is not None:
                 return known
-            await self._make_room()
+            await self._free_disk()
             shutil.rmtree(folder, ignore_errors=True)  # of a start that failed
             private_folder(folder)
             spec = {
@@ -110,7 +110,7 @@ class HostJobs:
         kill_leftovers(folder)
         problem = last_line(os.path.join(folder, "keeper.log"))
         try:
-            require_room(folder)
+            require_free_disk(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         raise StartError(problem or "its keeper ended without a message")
@@ -177,7 +177,7 @@ class HostJobs:
         }
         return answer
 
-    async def _make_room(self) -> None:
+    async def _free_disk(self) -> None:
         """Removes the oldest ended jobs if they are too many."""
         ended = [job_status for job_status in await self.all() if job_status["state"] in FINAL]
         ended.sort(key=lambda job_status: str(job_status["ended"]), reverse=True)

@@ -18,7 +18,7 @@ import tempfile
 import time
 from typing import Any, Dict, List, Optional
 
-from ..keeper.exit_cause import ASKED, ROOM, forget_ending, read_ending
+from ..keeper.exit_cause import ASKED, DISK_SPACE, forget_ending, read_ending
 from ..keeper.owned_process import kill_leftovers
 from ..protocol import frames, umask
 from ..protocol.chips import chip_devices, holders
@@ -38,7 +38,7 @@ ANSWER_SECONDS = 10.0
 #: Seconds for a killed one to be gone.
 KILLED_SECONDS = 5.0
 #: Bytes without which nothing starts.
-ROOM_NEEDED = 64 << 10
+NEEDED_DISK_BYTES = 64 << 10
 #: The last messages of ended kernels are kept up to so many bytes, and of so many kernels.
 DEAD_BYTES, DEAD_KERNELS = 2 << 30, 32
 
@@ -115,7 +115,7 @@ class Keepers:
         folder = kernel_folder(self.run, kernel_id)
         return {"known": known, "ending": None if known else read_ending(folder)}
 
-    async def make_room(self) -> None:
+    async def free_disk(self) -> None:
         """Deletes the last messages of ended kernels if they are too many, the oldest first."""
         dead = [status for status in await self.statuses() if status["state"] == "dead"]
         dead.sort(key=lambda status: str(status.get("died", "")), reverse=True)
@@ -124,7 +124,7 @@ class Keepers:
             size += status["waiting"]
             if size > DEAD_BYTES or number >= DEAD_KERNELS:
                 with contextlib.suppress(KeeperSilent):
-                    await self.end(status["id"], now=True, why=ROOM)
+                    await self.end(status["id"], now=True, why=DISK_SPACE)
 
     async def announce(self, source: str, kind: str) -> None:
         """Tells all keepers what a *source* announces to this host: Google (see `Announced`), or
@@ -189,7 +189,7 @@ class Keepers:
         try:
             if answer.get("booked"):
                 raise ChipsTaken
-            require_room(self.run)
+            require_free_disk(self.run)
         finally:
             _clean_up(folder)
         raise StartError(problem or "its keeper ended without a message")
@@ -353,12 +353,12 @@ def _clean_up(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def require_room(folder: str) -> None:
+def require_free_disk(folder: str) -> None:
     """Raises OSError if the disk of *folder* is full: why a process that keeps its files there has
     ended, and maybe could not say.
     """
     with tempfile.TemporaryFile(dir=folder) as file:
-        file.write(bytes(ROOM_NEEDED))
+        file.write(bytes(NEEDED_DISK_BYTES))
         file.flush()
 
 

@@ -24,15 +24,15 @@ READ_SECONDS, KEPT_SAMPLES = 3.0, 150
 class LoadSampler:
     """Samples of libtpu's figures; see `read_sample` for what each has.
 
-    taken() is called after each. kernels() gives the status of each kernel.
+    on_sample() is called after each. kernels() gives the status of each kernel.
     """
 
     def __init__(
         self,
-        taken: Callable[[], None],
+        on_sample: Callable[[], None],
         kernels: Callable[[], Awaitable[Sequence[KernelReport]]],
     ) -> None:
-        self._taken = taken
+        self._on_sample = on_sample
         self._kernels = kernels
         self._samples: Deque[Tuple[int, float, Dict[str, Any]]] = deque(maxlen=KEPT_SAMPLES)
         self._number = 0
@@ -65,8 +65,8 @@ class LoadSampler:
         now = time.monotonic()
         number = number if number <= self._number else 0
         return [
-            cast("Load", {**sample, "number": sample_number, "age": round(now - taken, 1)})
-            for sample_number, taken, sample in self._samples
+            cast("Load", {**sample, "number": sample_number, "age": round(now - time_taken, 1)})
+            for sample_number, time_taken, sample in self._samples
             if sample_number > number
         ]
 
@@ -82,7 +82,7 @@ class LoadSampler:
             self._samples.append((self._number, time.monotonic(), sample))
         finally:
             self._task = None
-        self._taken()
+        self._on_sample()
 
 
 async def read_sample(kernels: Sequence[KernelReport]) -> Dict[str, Any]:

@@ -70,8 +70,8 @@ def _kills() -> int:
 
 
 #: Why the messages are gone: the kernel's end was requested, no one came in time, or newer ones
-#: needed the room.
-ASKED, EXPIRED, ROOM = "asked", "expired", "room"
+#: needed the disk space.
+ASKED, EXPIRED, DISK_SPACE = "asked", "expired", "room"
 #: Seconds for which the files are kept, and how many.
 KEPT_SECONDS, MOST_FILES = 90 * 24 * 3600.0, 200
 _SUFFIX = ".ended"

@@ -40,7 +40,7 @@ WAITING_BYTES = 1 << 20
 LONGEST_QUERY = 2 << 20
 #: Seconds between two looks at the host, and at a full disk.
 LOOK_SECONDS = 1.0
-#: Seconds that the job's end is kept in memory, if the disk has no room for it.
+#: Seconds that the job's end is kept in memory, if the disk is full.
 UNWRITTEN_SECONDS = 24 * 3600.0
 #: Seconds in which those who wait get the end.
 END_SECONDS = 10.0
@@ -148,14 +148,14 @@ class JobKeeper(CommandKeeper):
         return min(self._kill_at, self._watch_at, self._save_until)
 
     def _watch(self, now: float) -> None:
-        """Notices what happens to the host, and resumes a paused command when there is room; then
-        writes down the end.
+        """Notices what happens to the host, and resumes a paused command when the disk has
+        space; then writes down the end.
         """
         self._host.check()
         if self._log.problem:
             self._log.write()
         if self._state["state"] in FINAL:
-            # It has no effect on the job any more, so it can wait for room.
+            # It has no effect on the job any more, so it can wait for space.
             if self._save() and not self._log.problem:
                 self._save_until, self._watch_at = now + END_SECONDS, NEVER
         elif self._process and self._state["paused"] and not self._log.problem:

@@ -126,7 +126,7 @@ class JobLogWriter:
         self.waiting += len(data)
 
     def write(self) -> None:
-        """Writes what waits, as far as there is room. Call it again later if `problem` is set."""
+        """Writes what waits, as far as there is space. Call it again later if `problem` is set."""
         while self._unwritten:
             try:
                 if self._fd < 0 or self._end >= self._segment:

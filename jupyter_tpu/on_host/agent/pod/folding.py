@@ -99,12 +99,12 @@ class Transcript:
             self.pictures.append(picture)
 
     def _store(self, text: str) -> None:
-        room = HEAD_CHARACTERS - self._stored
-        if room > 0:
-            self._head.append(text[:room])
-            self._stored += len(text[:room])
-        if len(text) > room:
-            rest = text[max(room, 0) :]
+        free = HEAD_CHARACTERS - self._stored
+        if free > 0:
+            self._head.append(text[:free])
+            self._stored += len(text[:free])
+        if len(text) > free:
+            rest = text[max(free, 0) :]
             self._omitted += len(rest)
             self._tail = (self._tail + rest)[-TAIL_CHARACTERS:]
 

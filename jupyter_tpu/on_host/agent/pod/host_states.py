@@ -40,7 +40,7 @@ class HostStatesFile:
 
     def write(self, states: List[str]) -> None:
         """Writes them if they have changed, and are the same as at the last call: a cell that is
-        over at once is not worth a wait for the disk. Without room there nobody sees the change.
+        over at once is not worth a wait for the disk. Without space there nobody sees the change.
         """
         lasts, self._seen = states == self._seen, states
         if lasts and states != self._written:

@@ -1,4 +1,4 @@
-"""Eviction: makes room in a full journal for users who prefer losing output to waiting.
+"""Eviction: drops output of a full journal for users who prefer losing output to waiting.
 
 The oldest output that a cell only shows goes first: streams, then displays and results. Everything
 else stays: replies, status, errors, input requests, comms, updates of displays. A display with an

@@ -31,7 +31,7 @@ the receiver. It gives credit for what the application has acknowledged (and for
 single message larger than the window, as they arrive). So the receiver holds at most a window and
 one message; what the sender holds is up to its store.
 
-*Gaps.* A sender may drop messages (``make_room``, ``append_gap``). They leave a record with their
+*Gaps.* A sender may drop messages (``evict``, ``append_gap``). They leave a record with their
 numbers: first, last, how many, how many bytes, and a note of the application. It is delivered and
 acknowledged like a message.
 
@@ -265,12 +265,12 @@ class Journal:
         queue.appended()
         return number
 
-    def make_room(self, evict: Evict, size: int) -> int:
+    def evict(self, evict: Evict, size: int) -> int:
         """Frees *size* bytes of the normal lane with *evict*; returns how many it freed.
 
         Messages of which a peer may have a byte stay.
         """
-        return self._out[NORMAL].make_room(evict, size)
+        return self._out[NORMAL].evict(evict, size)
 
     def acknowledge(self, event: Union[Message, Gap]) -> None:
         """The application is done with *event* and with everything before it in its lane."""

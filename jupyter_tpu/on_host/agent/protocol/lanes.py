@@ -30,7 +30,7 @@ class OutgoingLane:
     """What this end sends in one lane.
 
     Waiting messages are coalesced when there are many and again just before they are sent.
-    They are evicted when there is no room. Messages of which a peer may have a byte stay.
+    They are evicted when the journal is full. Messages of which a peer may have a byte stay.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class OutgoingLane:
             entry = self.store.find(coalesced + 1)
             self._coalesced = self._done = entry.last if entry is not None else coalesced + 1
 
-    def make_room(self, evict: Evict, size: int) -> int:
+    def evict(self, evict: Evict, size: int) -> int:
         """Frees bytes with *evict* where no peer can have one; returns how many it freed."""
         return evict(self.store, self._final + 1, size)
 

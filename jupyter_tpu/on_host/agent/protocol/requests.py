@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from .declarations import ProtocolRequest, Record, find_requests
 from .records import (
-    DaemonStatus,
     Count,
+    DaemonStatus,
     Ending,
     GuardReport,
     HostPath,
