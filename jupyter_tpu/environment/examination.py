@@ -21,7 +21,7 @@ from .verification import single_host_variables
 if TYPE_CHECKING:
     from ..ssh.agent_client import DaemonClient
 
-#: Seconds for a link to come up, for an agent's answer, and for a host's facts: in general, and
+#: Seconds for a link to come up, for a daemon's answer, and for a host's facts: in general, and
 #: more for each environment, in which JAX is started.
 CONNECT_SECONDS, ANSWER_SECONDS = 30.0, 30.0
 FACTS_SECONDS, PER_ENVIRONMENT = 60.0, 120.0
@@ -86,7 +86,7 @@ async def _examine(
         examined.agent = error
     except TimeoutError:
         examined.agent = TPUError(
-            f"The agent on host {number} does not answer.",
+            f"The daemon on host {number} does not answer.",
             Reason.TIMEOUT,
             "Check again. If that does not help, restart the TPU.",
         )

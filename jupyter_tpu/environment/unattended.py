@@ -37,7 +37,7 @@ _HEAD = "#!/bin/sh\n# Made by jupyter-tpu: prepares this host and starts a job, 
 
 
 class GuardRules(Struct, frozen=True, kw_only=True):
-    """What the agent's ``set_guard`` takes on the first host and on the others; None: nothing.
+    """What the daemon's ``set_guard`` takes on the first host and on the others; None: nothing.
 
     In place of ``cost_until`` a rule has ``cost_seconds``: how long the TPU may run from now on.
     """

@@ -212,7 +212,7 @@ class Attachment:
         happened(f"Lease of kernel {self.kernel_id}: {state}", tpu=tpu)
 
     async def _connect(self) -> None:
-        """One connection, from finding the agent to the end of the stream."""
+        """One connection, from finding the daemon to the end of the stream."""
         agent = await self._host.agent()
         reader, writer = await agent.open_keeper(self.kernel_id)
         lease = {"secret": self._secret, "holder": _holder(), "steal": self._steal}

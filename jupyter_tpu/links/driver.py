@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ..ssh.agent_client import DaemonClient
 
 
-#: How long leaving the agent may take; its stream is probably gone already.
+#: How long leaving the daemon may take; its stream is probably gone already.
 _CLOSE_LIMIT = 5.0  # seconds
 
 
 class HostSession:
-    """An open connection, and the agent's channel, which is made when it is first asked for."""
+    """An open connection, and the daemon's channel, which is made when it is first asked for."""
 
     def __init__(self, connection: SSHConnection) -> None:
         self.connection = connection
@@ -38,16 +38,16 @@ class HostSession:
 
     @property
     def has_agent(self) -> bool:
-        """Whether the agent's channel is open."""
+        """Whether the daemon's channel is open."""
         return self.open_agent is not None
 
     @property
     def open_agent(self) -> DaemonClient | None:
-        """The agent, if its channel is open."""
+        """The daemon, if its channel is open."""
         return self._agent if self._agent is not None and not self._agent.closed else None
 
     async def agent(self) -> DaemonClient:
-        """Our agent on the host; deployed if it is not there yet."""
+        """Our daemon on the host; deployed if it is not there yet."""
         from ..ssh.agent_client import ensure_agent
 
         async with self._agent_lock:
@@ -71,7 +71,7 @@ class HostSession:
         self.connection.abort()
 
     async def close(self) -> None:
-        """Tells the agent that this client leaves, and closes the connection."""
+        """Tells the daemon that this client leaves, and closes the connection."""
         self._ended = True
         agent, self._agent = self._agent, None
         if agent is not None:
@@ -87,7 +87,7 @@ async def _leave(agent: DaemonClient) -> None:
 
 log = logging.getLogger(__name__)
 
-#: Seconds in which the agent is usually asked for, which takes a command.
+#: Seconds in which the daemon is usually asked for, which takes a command.
 _FIRST_COMMAND = 0.5
 
 #: Between attempts while the host does not accept our key yet.

@@ -364,11 +364,11 @@ class Link:
 
     @property
     def has_agent(self) -> bool:
-        """Whether there is a channel to the agent, so that :meth:`agent` takes no time."""
+        """Whether there is a channel to the daemon, so that :meth:`agent` takes no time."""
         return self._driver.session is not None and self._driver.session.has_agent
 
     async def agent(self) -> DaemonClient:
-        """Our agent on the host; deployed if it is not there yet, kept for the connection.
+        """Our daemon on the host; deployed if it is not there yet, kept for the connection.
 
         Each call also ends kernels there that were left by programs of this machine.
         """
@@ -378,7 +378,7 @@ class Link:
         return agent
 
     def end_orphans(self) -> None:
-        """Ends kernels that were left by programs of this machine, if the agent is connected."""
+        """Ends kernels that were left by programs of this machine, if the daemon is connected."""
         agent = self._driver.session.open_agent if self._driver.session is not None else None
         if agent is not None:
             self._end_orphans(agent)

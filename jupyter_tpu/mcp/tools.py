@@ -54,7 +54,7 @@ async def tpu_describe(name: str) -> dict[str, Any]:
 
 @tool("read-only")
 async def tpu_budget() -> dict[str, Any]:
-    """Show what agents may spend, have spent, and which plans wait for a person's yes."""
+    """Show what coding agents may spend, have spent, and which plans wait for a person's yes."""
     overview = await connection.call("budgets.show")
     return {
         "emulated": overview.emulated,

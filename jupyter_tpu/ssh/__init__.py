@@ -1,4 +1,4 @@
-"""How one host is reached: connections, host keys, keys, forwarding, and the agent over them."""
+"""How one host is reached: connections, host keys, keys, forwarding, and the daemon over them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What the agent of a host may say: the declarations of `agent.protocol`, with bounds.
+"""What the daemon of a host may say: the declarations of `agent.protocol`, with bounds.
 
 There the annotations name kinds of values, such as ``Id``. Here they are evaluated with
 `host_values`, where these have bounds. `DaemonClient` checks each answer before anyone sees it.

@@ -1,7 +1,7 @@
-"""The agent on a host, seen from this side: it is installed, started and called here.
+"""The daemon on a host, seen from this side: it is installed, started and called here.
 
 This module uses two methods of a connection and knows nothing of SSH. Bytes and round trips matter,
-since it runs at every reconnect. If the agent is on the host it takes one command of half a
+since it runs at every reconnect. If the daemon is on the host it takes one command of half a
 kilobyte and one channel; if not, one more command, with the bundle (about 70 kB) on its stdin.
 """
 
@@ -24,7 +24,7 @@ from .agent_answers import checked_record
 from .host_program import COMMAND, NO_PYTHON, no_python
 from .host_values import InvalidAnswer, decoded
 
-#: Seconds to install and start the agent, and for an answer that takes no work.
+#: Seconds to install and start the daemon, and for an answer that takes no work.
 UP_TIMEOUT = 60.0
 REQUEST_TIMEOUT = 60.0
 
@@ -48,7 +48,7 @@ async def ensure_agent(
     run: Callable[..., Awaitable[Any]],
     open_unix: Callable[[str], Awaitable[Streams]],
 ) -> DaemonClient:
-    """The agent of this version on a host; installed and started if necessary.
+    """The daemon of this version on a host; installed and started if necessary.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ async def ensure_agent(
             await client.wait_hello()
             return client
         except TPUError as error:
-            # An idle agent may have ended just now.
+            # An idle daemon may have ended just now.
             if attempt == 2 or error.reason not in (Reason.NOT_FOUND, Reason.UNREACHABLE):
                 raise
     raise AssertionError("not reached")
@@ -97,7 +97,7 @@ async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, A
         )
     lines = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
     raise TPUError(
-        f"The agent could not be started on the host: {answer.get('message') or lines[0]}",
+        f"The daemon could not be started on the host: {answer.get('message') or lines[0]}",
         Reason.INTERNAL,
     )
 
@@ -105,7 +105,7 @@ async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, A
 class DaemonStream:
     """A channel's reader and writer in one; its errors are ConnectionErrors.
 
-    asyncssh raises its own errors when a connection breaks. The agent's protocols, which also run
+    asyncssh raises its own errors when a connection breaks. The daemon's protocols, which also run
     where asyncssh is not installed, expect Python's.
     """
 
@@ -244,7 +244,7 @@ class DaemonClient:
                 buffer = bytearray(rest)
                 if len(buffer) > LONGEST_ANSWER:
                     raise InvalidAnswer("a line", f"Expected at most {LONGEST_ANSWER} bytes")
-        except InvalidAnswer as error:  # perhaps a peer that is not an agent
+        except InvalidAnswer as error:  # perhaps a peer that is not a daemon
             problem = error
         except OSError:
             pass  # a broken connection

@@ -16,7 +16,7 @@ from ..on_host.ssh.unix_socket import CONNECTED
 from .host_program import SHELL
 from .stream import CommandStream
 
-#: So many at a time. One is the agent's, and some sessions are left for commands.
+#: So many at a time. One is the daemon's, and some sessions are left for commands.
 _MOST_SOCKETS = 6
 
 _PROGRAM = "ssh.unix_socket"

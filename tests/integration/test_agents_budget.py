@@ -62,7 +62,10 @@ async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
     ):
         status, answer = await agent(method, path)
         assert (status, answer["reason"]) == (403, "PERMISSION"), path
-    assert "was not created by an agent" in (await agent("DELETE", f"tpus/{others}"))[1]["message"]
+    assert (
+        "was not created by a coding agent"
+        in (await agent("DELETE", f"tpus/{others}"))[1]["message"]
+    )
     status, operation = await agent("DELETE", f"tpus/{own}")
     assert status == 202, operation
     assert (await agent.done(operation["id"]))["state"] == "done"

@@ -92,7 +92,7 @@ def _with_folder(budget: Budget) -> Budget:
     if not budget.folder:
         return budget
     if budget.who != AGENT:
-        raise InvalidInput("Only the budget of agents has a folder.", field="folder")
+        raise InvalidInput("Only the budget of coding agents has a folder.", field="folder")
     return structs.replace(budget, folder=str(check_folder(Path(budget.folder))))
 
 

@@ -1,4 +1,4 @@
-"""Memory and load of chips, sampled by agents: often while someone looks, else once a minute.
+"""Memory and load of chips, sampled by daemons: often while someone looks, else once a minute.
 
 The poll of each connected host carries the samples. Other hosts, and those of a command without a
 server, are asked when someone looks. The last samples are kept in memory.
@@ -51,7 +51,7 @@ class _Host:
     def __init__(self) -> None:
         self.samples: deque[_Sample] = deque()
         self.node_id = ""  # once it is known
-        self.after = 0  # the agent's own number of the latest
+        self.after = 0  # the daemon's own number of the latest
         self.chips = 0
         self.bookings: list[ChipBooking] = []
         self.message = ""
@@ -82,11 +82,11 @@ class Metrics:
         return LOOKED_AT_SECONDS if looked_at else UNSEEN_SECONDS
 
     def after(self, host: HostName) -> int:
-        """The number of the last sample that the host's agent has sent; 0 if there is none."""
+        """The number of the last sample that the host's daemon has sent; 0 if there is none."""
         return self._hosts[host].after if host in self._hosts else 0
 
     def update(self, host: HostName, samples: Iterable[Mapping[str, Any]]) -> None:
-        """Takes an agent's samples."""
+        """Takes a daemon's samples."""
         known = self._hosts.setdefault(host, _Host())
         for reading in samples:
             self._number += 1

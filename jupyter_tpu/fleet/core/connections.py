@@ -17,7 +17,7 @@ from ..kernelspecs import KernelSpecRegistry
 from .desired import DesiredState
 from .records import EnvironmentRecord
 
-#: How long an agent may take to answer, and to be installed and started before; seconds.
+#: How long a daemon may take to answer, and to be installed and started before; seconds.
 ANSWER_SECONDS = 15.0
 DEPLOYMENT_SECONDS = 60.0
 
@@ -92,7 +92,7 @@ class HostConnections:
     async def request(
         self, name: NodeName, request: ProtocolRequest[Answer], timeout: float = ANSWER_SECONDS
     ) -> Answer:
-        """The answer of host 0's agent; see :meth:`request_host`."""
+        """The answer of host 0's daemon; see :meth:`request_host`."""
         return await self.request_host(HostName(name, 0), request, timeout)
 
     async def request_host(
@@ -113,7 +113,7 @@ class HostConnections:
                     agent = await link.agent()
             except TimeoutError:
                 raise TPUError(
-                    f"The agent on {link.host} did not start in time.",
+                    f"The daemon on {link.host} did not start in time.",
                     Reason.TIMEOUT,
                     "Will be retried.",
                 ) from None

@@ -1,7 +1,7 @@
 """A command on one host, followed over its link until it has ended.
 
 The process that owns it there, its keeper (`on_host.agent.keeper.run_keeper`), is started by the
-agent, if that runs: a short command takes one request. If not, it is started over SSH: a command
+daemon, if that runs: a short command takes one request. If not, it is started over SSH: a command
 needs no agent. What takes longer is asked for at the keeper's socket, and again after each loss of
 the link.
 """
@@ -81,7 +81,7 @@ class FollowedRun:
         self._received = received
         self._changed = changed
         self._tried = False  # to start it
-        self._daemon: Any = None  # the agent's process that was asked to
+        self._daemon: Any = None  # the daemon's process that was asked to
         self._socket = ""  # of its keeper, once that is there
         self._at_keeper = asyncio.Event()  # the rest is there, or it has ended
         self._keeper: RunClient | None = None  # while there is a connection
@@ -188,7 +188,7 @@ class FollowedRun:
     # ---- its start
 
     async def _start(self, link: Link) -> Answer | None:
-        """Has it started; its first output, if the agent does that. Can be called again."""
+        """Has it started; its first output, if the daemon does that. Can be called again."""
         if self._daemon is not None or (link.has_agent and not self._tried):
             return await self._start_by_agent(link)
         words = [

@@ -111,7 +111,7 @@ class JobFollower:
         request: ProtocolRequest[Answer],
         timeout: float = ANSWER_SECONDS,
     ) -> Answer:
-        """The answer of a host's agent; see `HostConnections.request_host`."""
+        """The answer of a host's daemon; see `HostConnections.request_host`."""
         return await self._connections.request_host(HostName(name, host), request, timeout)
 
     def _reconcile(self, record: JobRecord) -> None:
@@ -243,7 +243,7 @@ class JobFollower:
     async def _status_after_refusal(
         self, error: TPUError, name: NodeName, host: int, job: str
     ) -> JobReport:
-        """The report of a host that has the job although its agent said that it can't start it.
+        """The report of a host that has the job although its daemon said that it can't start it.
 
         Raises *error* if the host does not have it. If the host does not say that, it is not known.
         """

@@ -195,7 +195,7 @@ def _state(record: JobRecord) -> Any:
 
 
 def host_job(host: int, report: Mapping[str, Any]) -> HostJob:
-    """What a host's agent reports."""
+    """What a host's daemon reports."""
     return HostJob(
         host=host,
         state=report["state"],

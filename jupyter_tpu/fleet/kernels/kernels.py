@@ -1,4 +1,4 @@
-"""The kernels on connected TPUs, as their agents last reported them, and what interrupts them."""
+"""The kernels on connected TPUs, as their daemons last reported them, and what interrupts them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class KernelMonitor:
         return None
 
     def update(self, name: NodeName, reports: Sequence[KernelReport], host: int = 0) -> None:
-        """Takes the agent's report of all kernels of a host."""
+        """Takes the daemon's report of all kernels of a host."""
         known = self._reported.get(name, {})
         before = {id: kernel for id, kernel in known.items() if kernel.host == host}
         after = {report["id"]: _kernel(name, host, report) for report in reports}

@@ -3,7 +3,7 @@
 Hosts of pods can log in to each other before the first pod kernel needs it. One kernel can run on
 all hosts of several TPUs, which are the slices of one job ("multislice").
 
-Warm kernels are desired here, started and counted by the agent of host 0. The agent keeps them for
+Warm kernels are desired here, started and counted by the daemon of host 0. It keeps them for
 as long as this process is connected to it. So they end with the connection; they are asked for at
 each poll, and so come back with it.
 """
@@ -51,7 +51,7 @@ class PodAuthorizer:
         core.loops.register("pods", self.run)
 
     def address(self, name: NodeName) -> PodAddress | None:
-        """Where the agent of host 0 reaches the others; None if it can't yet."""
+        """Where the daemon of host 0 reaches the others; None if it can't yet."""
         return self._addresses.get(name)
 
     async def run(self) -> None:
@@ -90,7 +90,7 @@ class PodAuthorizer:
 
 
 class WarmKernelSpec(Struct, frozen=True, kw_only=True):
-    """An environment that should have a warm kernel, in the agent's words."""
+    """An environment that should have a warm kernel, in the daemon's words."""
 
     python: str  # on the host
     imports: list[str]
@@ -162,7 +162,7 @@ class WarmKernelMonitor:
         specs: Mapping[str, WarmKernelSpec],
         reports: Sequence[Mapping[str, Any]],
     ) -> None:
-        """Takes the agent's report, its answer to *specs*."""
+        """Takes the daemon's report, its answer to *specs*."""
         by_python = {report["python"]: report for report in reports if not report.get("pod")}
         now = {
             environment: _warm_kernel(by_python[spec.python], spec)
@@ -179,7 +179,7 @@ class WarmKernelMonitor:
             del self._reported[name]
 
     async def stop(self, name: NodeName) -> None:
-        """Ends those of a TPU, whatever is desired, until `resume`; returns when the agent knows
+        """Ends those of a TPU, whatever is desired, until `resume`; returns when the daemon knows
         it.
         """
         self._stopped.add(name)

@@ -57,7 +57,7 @@ class Budget(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     folder: Annotated[
         str,
         option(
-            "The folder of the Jupyter server's computer whose files agents may copy.",
+            "The folder of the Jupyter server's computer whose files coding agents may copy.",
             metavar="DIR",
             default="that in which Jupyter runs, if it is not your home folder",
         ),
@@ -141,7 +141,7 @@ class PlanTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     max_cost: Annotated[
         USD | None, option("Delete the TPU before it has cost more than this.", unit="USD")
     ] = None
-    #: Set by the server: "agent" if it was asked with the agents' token.
+    #: Set by the server: "agent" if it was asked with the coding agents' token.
     who: str = ""
 
 
@@ -164,7 +164,7 @@ class Plan(Struct, kw_only=True):
     """What a TPU would cost at most, for an hour: carry it out by its id."""
 
     id: str
-    #: "agent", or a person.
+    #: "agent" (a coding agent), or a person.
     who: str
     request: PlanTPU
     created: str

@@ -57,7 +57,7 @@ class StartJob(Struct, kw_only=True, forbid_unknown_fields=True):
         bool,
         option("Start it again after the TPU is restarted, or created again after a preemption."),
     ] = False
-    #: Set by the server: "agent" if it was asked with the agents' token.
+    #: Set by the server: "agent" if it was asked with the coding agents' token.
     who: str = ""
 
 
@@ -202,7 +202,7 @@ class StartRun(Struct, kw_only=True, forbid_unknown_fields=True):
     input: bool = False
     #: Seconds after which it is stopped if no client asks about it any more; None: never.
     stop_unwatched: Annotated[float, Meta(gt=0)] | None = None
-    #: Set by the server: "agent" if it was asked with the agents' token.
+    #: Set by the server: "agent" if it was asked with the coding agents' token.
     who: str = ""
 
 

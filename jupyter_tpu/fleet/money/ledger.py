@@ -292,7 +292,7 @@ class Ledger:
         """Raises PERMISSION for a TPU that no agent has created."""
         if not self.created_by_agent(name):
             raise TPUError(
-                f"{name.node} was not created by an agent, so an agent can't {act} it.",
+                f"{name.node} was not created by a coding agent, so a coding agent can't {act} it.",
                 Reason.PERMISSION,
                 "Ask a person to do it.",
             )
@@ -301,7 +301,7 @@ class Ledger:
         """Raises PERMISSION for a TPU that a person has created, and not opened to agents."""
         if not self.agents_may_use(name):
             raise TPUError(
-                f"{name.node} was not created by an agent, so an agent can't {act} it.",
+                f"{name.node} was not created by a coding agent, so a coding agent can't {act} it.",
                 Reason.PERMISSION,
                 f"A person can allow it for this TPU: jupyter tpu budget allow {name.node}",
             )

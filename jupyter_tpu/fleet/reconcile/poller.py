@@ -1,4 +1,4 @@
-"""One poll per host: its agent answers with all that is shown of it, once that has changed."""
+"""One poll per host: its daemon answers with all that is shown of it, once that has changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _Asked = tuple[_Specs, Sequence[str], float]
 
 
 class HostPoller:
-    """Asks the agents of connected hosts whose links are up, and of hosts that have jobs.
+    """Asks the daemons of connected hosts whose links are up, and of hosts that have jobs.
 
     packages(name, reports) is called with what is asked for in the environments of a TPU, and
     guard(name, report) with what the guard on host 0 says, and interruption(host, report) with what
@@ -173,7 +173,7 @@ class HostPoller:
             if host.number == 0:
                 self._warm.update(host.node, specs, answer["warm"])
                 await self._packages(host.node, answer["packages"])
-        self._interruption(host, answer.get("interruption"))  # an older agent says nothing
+        self._interruption(host, answer.get("interruption"))  # an older daemon says nothing
         if host.number == 0:
             self._guard(host.node, answer.get("guard"))
 

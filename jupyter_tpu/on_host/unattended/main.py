@@ -3,7 +3,7 @@ job.
 
 Its startup script runs this at each boot, as the login user. It is done when the job has been
 started once. Whoever connects meanwhile does the same with the same locks, and starts the job under
-the same id, which the agent starts once.
+the same id, which the daemon starts once.
 """
 
 import base64
@@ -153,7 +153,7 @@ def host_number():
 
 
 class OwnDaemon:
-    """The agent of this host; installed if it is not there.
+    """The daemon of this host; installed if it is not there.
 
     hash, files: of its sources.
     """
@@ -166,7 +166,7 @@ class OwnDaemon:
         self._path = json.loads(up.stdout)["socket"]
 
     def request(self, request):
-        """The agent's answer; raises HostError with its own words."""
+        """The daemon's answer; raises HostError with its own words."""
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as line:
             line.settimeout(ANSWER_SECONDS)
             line.connect(self._path)
@@ -177,7 +177,7 @@ class OwnDaemon:
                 if answer.get("id") == 1:
                     break
             else:
-                raise OSError("the agent ended")
+                raise OSError("the daemon ended")
         if "error" in answer:
             error = answer["error"]
             raise HostError(error["reason"], error["message"], error.get("hint", ""))

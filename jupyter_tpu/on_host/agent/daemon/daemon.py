@@ -49,7 +49,7 @@ IDLE_SECONDS = 30.0
 DAEMON_END_SECONDS = 12.0
 #: What a warm pod kernel has imported on each host.
 POD_IMPORTS = "jax", "jax.experimental.multihost_utils"
-_TOO_LONG = "%s of the agent on the host is longer than %d MiB."
+_TOO_LONG = "%s of the daemon on the host is longer than %d MiB."
 #: The message and the hint about a kernel whose keeper does not answer.
 _SILENT = "The process that keeps the kernel does not answer on the host.", "Try again later."
 
@@ -182,11 +182,11 @@ class Daemon:
         except InvalidRequest as error:
             answer = {"error": OperationError("INVALID", str(error)).answer}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            text = "The request to the agent is invalid (%s)." % error
+            text = "The request to the daemon is invalid (%s)." % error
             answer = {"error": OperationError("INVALID", text).answer}
             traceback.print_exc()  # to the log: it may be a bug of ours
         except Exception as error:
-            text = "The agent on the host failed (%s: %s)." % (type(error).__name__, error)
+            text = "The daemon on the host failed (%s: %s)." % (type(error).__name__, error)
             answer = {"error": OperationError("INTERNAL", text).answer}
             traceback.print_exc()
         number = message.get("id") if isinstance(message, dict) else None

@@ -86,7 +86,7 @@ def parse(requests: Requests, op: Any, params: Any) -> ProtocolRequest[Any]:
     """The request *op* with these fields, as JSON has them. Raises InvalidRequest."""
     kind = requests.get(op) if isinstance(op, str) else None
     if kind is None:
-        raise InvalidRequest("The agent has no operation %r." % (op,))
+        raise InvalidRequest("The daemon has no operation %r." % (op,))
     if not isinstance(params, dict):
         raise InvalidRequest("The parameters of %s are not an object." % op)
     hints = {

@@ -44,7 +44,7 @@ class Bounds(NamedTuple):
 
 
 class DaemonProblem(Record):
-    """Why the agent did not do what it was asked for; also why its guard can't act."""
+    """Why the daemon did not do what it was asked for; also why its guard can't act."""
 
     reason: Reason
     message: Text
@@ -231,7 +231,7 @@ class DaemonStatus(Record):
 
 
 class Started(Record):
-    """What ``up`` prints when the agent listens."""
+    """What ``up`` prints when the daemon listens."""
 
     socket: HostPath
 

@@ -1,4 +1,4 @@
-"""What a client can ask the agent's daemon on a host, and what is answered.
+"""What a client can ask the daemon of a host, and what is answered.
 
 To add a request, declare it here, and handle it in `agent.daemon` with a method that is marked by
 `handles`. It travels as ``{"id": 1, "op": "end_kernel", "params": {…}}``; see `Daemon`.
@@ -190,7 +190,7 @@ class EndedKernels(Record):
 
 
 class PrepareDeleteRequest(ProtocolRequest[EndedKernels], op="prepare_delete"):
-    """Ends all kernels and jobs, then the agent and its commands: nothing of it continues."""
+    """Ends all kernels and jobs, then the daemon and its commands: nothing of it continues."""
 
 
 class EndDaemonRequest(ProtocolRequest[Ended], op="end_agent"):

@@ -1,4 +1,4 @@
-"""How the keeper of a run is asked (`keeper.run_keeper`): by the agent, and by clients over SSH."""
+"""How the daemon, and clients over SSH, ask the keeper of a run (`keeper.run_keeper`)."""
 
 from __future__ import annotations
 
