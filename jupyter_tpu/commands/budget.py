@@ -216,8 +216,8 @@ def _answer(plan: str, *, approve: bool) -> None:
 def allow(name: str, off: bool, confirmed: tuple[str, ...]) -> None:
     """Let coding agents run commands on a TPU that a person has created.
 
-    It counts for this TPU, not for a later one of the same name. Coding agents can then read what your
-    own programs there have in memory and variables. They still can't stop or delete it.
+    It counts for this TPU, not for a later one of the same name. Coding agents can then read what
+    your own programs there have in memory and variables. They still can't stop or delete it.
     """
     from ..fleet.models import AllowAgents
 
