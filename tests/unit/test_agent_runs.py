@@ -277,7 +277,7 @@ async def test_stopping_ends_the_children_too_even_those_that_left_its_group(cli
 
 
 async def test_what_ignores_interrupts_and_termination_is_killed(client, shorten):
-    shorten("GRACE")
+    shorten("GRACE_SECONDS")
     answer = await client.shell("trap '' INT TERM; echo ready; while :; do sleep 0.05; done")
     assert answer["ended"] is None
     assert await client.ask("stop_run") == {"ended": True}
@@ -300,7 +300,7 @@ async def test_output_that_a_child_writes_after_the_end_is_not_lost(client):
 
 
 async def test_without_its_client_a_command_is_ended_after_a_while(client, home, shorten):
-    shorten("ABANDONED")
+    shorten("ABANDONED_SECONDS")
     script = "trap 'touch trapped; sleep 2; exit 9' INT; echo started; while :; do sleep 0.05; done"
     answer = await client.shell(script)
     await eventually((home / "trapped").exists)
@@ -317,7 +317,7 @@ async def test_a_command_goes_on_until_its_client_comes_back(client, home):
 
 
 async def test_an_unread_end_does_not_keep_a_command_that_is_abandoned(client, home, shorten):
-    shorten("ABANDONED")
+    shorten("ABANDONED_SECONDS")
     await client.shell(f"head -c {2 * BUFFER_BYTES} /dev/zero")
     await eventually(lambda: not sockets(home))
 
