@@ -42,7 +42,11 @@ describe('an operation', () => {
   });
 
   it('that failed says why and what to do, and can be tried again', async () => {
-    const problem = aProblem('The disk is full.', 'DISK_FULL', 'Free disk space.');
+    const problem = aProblem(
+      'The disk is full.',
+      'DISK_FULL',
+      'Free disk space.'
+    );
     const { node, changes, server } = await openPanel({
       ...listOf(aTPU()),
       'POST tpus/us-central1-a~my-tpu/connect': [202, anOperation({ id: 'o2' })]
