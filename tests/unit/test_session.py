@@ -185,8 +185,8 @@ class Kernel:
         self.storage = Storage(str(folder), key)
         self.session = KernelSession(self.shell, {"tpu": "my-tpu"})
 
-    def save(self, name: str = "s") -> SessionReport:
-        return self.session.save(self.storage, name)
+    def save(self, name: str = "s", **options: bool) -> SessionReport:
+        return self.session.save(self.storage, name, **options)
 
     def restore(self, name: str = "s", **options: bool) -> SessionReport:
         return self.session.restore(self.storage, name, **options)
@@ -321,6 +321,22 @@ def test_code_of_another_python_is_named_and_the_rest_comes_back(tmp_path: Path)
     assert other.namespace == {"x": 1}
 
 
+def test_a_new_kernel_does_not_replace_what_it_has_not_restored(tmp_path: Path) -> None:
+    Kernel(tmp_path, x=1, y=2).save()
+    new = Kernel(tmp_path, x=3)
+    with pytest.raises(SessionError, match=r"with 2 variables that were saved at .*--overwrite"):
+        new.save()
+    new.save("t")
+    new.save(overwrite=True)
+    new.save()
+    other = Kernel(tmp_path)
+    assert other.restore().names == ["x"]
+    other.namespace["x"] = 4
+    other.save()
+    with pytest.raises(SessionError, match="Restore it first"):
+        new.save()
+
+
 def test_of_two_kernels_that_save_the_same_session_one_is_told(tmp_path: Path) -> None:
     one, other = Kernel(tmp_path, x=1), Kernel(tmp_path, x=2)
     save = one.session.begin(one.storage, "s")
@@ -365,7 +381,7 @@ def test_the_command_says_what_it_can_do_and_finds_a_misuse(
         "save --in",
         "forget",
         "auto soon",
-        "save --overwrite",
+        "forget x --overwrite",
         "list x",
     ):
         assert session(misuse.split()) == command.USAGE, misuse

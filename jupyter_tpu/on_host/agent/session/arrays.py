@@ -196,6 +196,7 @@ def _begin_read(key, record, store, devices, name):
     own_shape = shape[: len(shape) - 1] if "key" in record else shape
     sharding = devices.sharding(_tuples(record["sharding"]), own_shape, name)
     if sharding is None:
+        devices.notes["%s: it is on the first device here, with no sharding." % name] = None
         started = {(): stored.read()} if stored is not None else {}
         return lambda: _jax_array(record, lambda jax: jax.numpy.asarray(whole()))
     indices = {

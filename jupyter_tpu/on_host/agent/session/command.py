@@ -6,10 +6,12 @@ import time
 import urllib.parse
 from typing import Any
 
+from .times import local_time
+
 FOLDER = os.path.join("~", ".jupyter-tpu", "sessions")
 KEY_FILE = os.path.join("~", ".jupyter-tpu", "session.key")
 USAGE = """\
-%tpu session save [NAME] [--in PLACE]                   save the variables of this kernel
+%tpu session save [NAME] [--in PLACE] [--overwrite]     save the variables of this kernel
 %tpu session restore [NAME] [--in PLACE] [--overwrite]  put them into this kernel
 %tpu session list [--in PLACE]                          the sessions
 %tpu session forget NAME [--in PLACE]                   delete a session
@@ -52,10 +54,10 @@ class SessionCommand:
                 "Sessions need a package that is not installed here: %%pip install %s" % error.name
             )
 
-    def save(self, name, place):
+    def save(self, name, place, overwrite):
         began = time.monotonic()
         storage = self._storage(place)
-        report = self._kernel_session().save(storage, name or own_name())
+        report = self._kernel_session().save(storage, name or own_name(), overwrite=overwrite)
         return saved_text(report, name or own_name(), storage.url, time.monotonic() - began)
 
     def restore(self, name, place, overwrite):
@@ -77,7 +79,7 @@ class SessionCommand:
                 size = sum(record["bytes"] for record in manifest["arrays"].values())
                 size += sum(group["bytes"] for group in manifest["groups"])
                 source = _source(manifest["about"])
-                lines.append((name, _time(manifest["saved"]), str(count), _size(size), source))
+                lines.append((name, local_time(manifest["saved"]), str(count), _size(size), source))
         if len(lines) == 1:
             return "There is no session in %s." % storage.url
         return _table(lines)
@@ -97,6 +99,7 @@ class SessionCommand:
         if seconds is None:
             return "The variables are saved only by %tpu session save."
         storage = self._storage(place)
+        self._kernel_session().check(storage, own_name())
         self._auto = AutoSave(self._shell, self._kernel_session(), storage, own_name(), seconds)
         return "The variables are saved as %s in %s when no cell has run for %g s." % (
             own_name(), storage.url, seconds,
@@ -165,7 +168,7 @@ def _offer():
         return ""
     return (
         "The variables of this notebook were saved at %s. To put them into this kernel: "
-        "%%tpu session restore" % _time(saved)
+        "%%tpu session restore" % local_time(saved)
     )
 
 
@@ -182,14 +185,14 @@ def _arguments(words):
     if overwrite:
         words.remove("--overwrite")
     first, rest = (words[0] if words else "", words[1:])
-    if len(rest) > 1 or (overwrite and first != "restore"):
+    if len(rest) > 1 or (overwrite and first not in ("save", "restore")):
         return None
     name = rest[0] if rest else ""
     if name.startswith("-"):
         return None
     common: "dict[str, Any]" = {"place": place}
     if first == "save":
-        return {"run": SessionCommand.save, "name": name, **common}
+        return {"run": SessionCommand.save, "name": name, "overwrite": overwrite, **common}
     if first == "restore":
         return {"run": SessionCommand.restore, "name": name, "overwrite": overwrite, **common}
     if first == "list" and not name:
@@ -218,7 +221,7 @@ def restored_text(report):
     count = "%d%s variables" % (len(names), of) if of else _count(names)
     saved = "Restored %s, saved %s%s." % (
         count,
-        _time(report.saved),
+        local_time(report.saved),
         " on %s" % source if source else "",
     )
     return "\n".join([saved, *report.notes, *_missing("Not restored", report.reasons)])
@@ -237,10 +240,6 @@ def _source(about):
     emulated = "emulated " if about.get("emulated") else ""
     detail = " (%s%s)" % (emulated, kind) if kind else ""
     return about.get("tpu", "") + detail if about.get("tpu") else ""
-
-
-def _time(seconds):
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def _size(count):

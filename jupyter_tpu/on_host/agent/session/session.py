@@ -1,11 +1,13 @@
 """Saves the variables of a kernel, and restores them in another one."""
 
 import re
+import secrets
 import sys
 import time
 
 from . import arrays, pickling, placement
 from .storage import SessionError
+from .times import local_time
 
 #: IPython's own variables. Results are saved as those of Out.
 _OWN = re.compile(r"_{1,3}|_\d+|_i{1,3}|_i\d+|_[io]h|_dh|_exit_code|In|Out|__.*__")
@@ -39,10 +41,32 @@ class KernelSession:
         self._shell, self._about = shell, about
         self._arrays = arrays.ArraySet()
         self._written = {}  # by storage and name: the keys and digests that are there
+        self._known = {}  # by storage and name: the last save of this kernel, or what it restored
 
-    def save(self, storage, name):
-        """Saves all variables; returns a `SessionReport`."""
+    def save(self, storage, name, *, overwrite=False):
+        """Saves all variables; returns a `SessionReport`.
+
+        overwrite: also in place of a session that this kernel has neither saved nor restored.
+        """
+        if overwrite:
+            manifest, _ = storage.manifest(name)
+            self._known[storage.url, name] = manifest and manifest["save"]
         return self.begin(storage, name).finish()
+
+    def check(self, storage, name):
+        """Returns the manifest that a save would replace, and its generation.
+
+        Raises `SessionError` if that is of another kernel: its variables would be lost.
+        """
+        manifest, generation = storage.manifest(name)
+        if manifest and manifest["save"] != self._known.get((storage.url, name)):
+            count = sum(len(group["names"]) for group in manifest["groups"])
+            raise SessionError(
+                "There is a session %s in %s, with %d variables that were saved at %s by another "
+                "kernel. Restore it first, choose another NAME, or add --overwrite to replace it."
+                % (name, storage.url, count, local_time(manifest["saved"]))
+            )
+        return manifest, generation
 
     def begin(self, storage, name):
         """Takes a snapshot; returns a `Save`, whose `finish` may run in another thread."""
@@ -89,6 +113,7 @@ class KernelSession:
         for key, array in found.items():
             if manifest["arrays"][key]["kind"] == "jax":
                 self._arrays.remember(key, manifest["arrays"][key], array)
+        self._known[storage.url, name] = manifest["save"]
         self._written[storage.url, name] = {
             *found,
             *(group["digest"] for group in manifest["groups"]),
@@ -178,7 +203,7 @@ class Save:
         this one is still there.
         """
         storage, name, own = self._storage, self._name, self._session._arrays
-        before, generation = storage.manifest(name)
+        before, generation = self._session.check(storage, name)
         there = self._session._written[storage.url, name]
         if before is None:
             there.clear()
@@ -203,6 +228,7 @@ class Save:
         if self._cancelled:
             raise Cancelled
         storage.write_manifest(name, manifest, generation)
+        self._session._known[storage.url, name] = manifest["save"]
         there.clear()
         there.update(needed, (group.digest for group in self._groups))
         own.keep_only(needed)
@@ -240,6 +266,7 @@ class Save:
     def _manifest(self, records):
         jax = sys.modules.get("jax")
         return {
+            "save": secrets.token_hex(8),
             "saved": time.time(),
             "about": self._session._about,
             "python": list(sys.version_info[:2]),
