@@ -15,7 +15,7 @@ from .state_folder import EmulatorPorts, EmulatorState, StateFolder
 
 MAX_HOSTS = 64
 #: Seconds that a create, start, stop or delete takes at least, so that a person sees its states.
-DELAY = 1.5
+DELAY_SECONDS = 1.5
 DELAY_VARIABLE = "JUPYTER_TPU_EMULATOR_DELAY"
 MODE_VARIABLE = "JUPYTER_TPU_EMULATOR_MODE"
 #: GiB of objects in all buckets.
@@ -79,7 +79,7 @@ async def serve(
         runtime = await Runtime.probe(folder.hosts, mode or os.environ.get(MODE_VARIABLE) or None)
         model = Model(
             folder.load(),
-            host_room=MAX_HOSTS if runtime.max_hosts is None else runtime.max_hosts,
+            host_capacity=MAX_HOSTS if runtime.max_hosts is None else runtime.max_hosts,
             host_limit_reason=f" (hosts run in the mode {runtime.mode!r})"
             if runtime.max_hosts is not None
             else "",
@@ -204,7 +204,7 @@ def _has_many_addresses() -> bool:
 
 
 def _delay(given: float | None) -> float:
-    return _number(DELAY_VARIABLE, "seconds", DELAY) if given is None else given
+    return _number(DELAY_VARIABLE, "seconds", DELAY_SECONDS) if given is None else given
 
 
 def _storage_limit() -> int:

@@ -10,7 +10,7 @@ import pytest
 from jupyter_tpu.emulator.model.api_errors import ApiError
 from jupyter_tpu.emulator.storage import Buckets
 from jupyter_tpu.emulator.storage.records import Conditions, ObjectRecord
-from jupyter_tpu.emulator.storage.uploads import GRANULE, Uploads
+from jupyter_tpu.emulator.storage.uploads import GRANULE_BYTES, Uploads
 
 
 @pytest.fixture
@@ -68,23 +68,23 @@ def test_what_a_killed_emulator_has_left_is_gone_or_goes_on(folder: Path) -> Non
         upload = uploads.begin("b-1", "u", {}, Conditions(), None, {})
         async with uploads.writing(upload.id) as (_, incoming):
             assert incoming is not None
-            incoming.write(b"x" * (GRANULE + 1))
+            incoming.write(b"x" * (GRANULE_BYTES + 1))
         # Not ended in order: what was on its way, and what the index does not have yet.
         (folder / "incoming" / "1234").write_bytes(b"part")
         (folder / "contents" / "5678").write_bytes(b"all, but not in the index")
 
         buckets = opened(folder)
-        assert files(folder) == [5, 6, GRANULE]
+        assert files(folder) == [5, 6, GRANULE_BYTES]
         assert buckets.open(buckets.find("b-1", "a", first.generation)).read() == b"first"
         assert buckets.open(buckets.find("b-1", "a")).read() == b"second"
         uploads = Uploads(buckets)
         async with uploads.writing(upload.id) as (upload, incoming):
             assert incoming is not None
-            assert incoming.size == GRANULE
+            assert incoming.size == GRANULE_BYTES
             incoming.write(b"y")
             upload.size = incoming.size
             made = await uploads.finish(upload, incoming)
-        assert buckets.open(made).read() == b"x" * GRANULE + b"y"
+        assert buckets.open(made).read() == b"x" * GRANULE_BYTES + b"y"
         assert made.generation > buckets.find("b-1", "a").generation
 
     asyncio.run(story())
@@ -114,7 +114,7 @@ def test_a_newer_request_of_an_upload_takes_over_from_one_that_hangs(folder: Pat
         async def hang() -> None:
             async with uploads.writing(upload.id) as (_, incoming):
                 assert incoming is not None
-                incoming.write(b"x" * (GRANULE + 5))
+                incoming.write(b"x" * (GRANULE_BYTES + 5))
                 begun.set()
                 await asyncio.Event().wait()
 
@@ -122,7 +122,7 @@ def test_a_newer_request_of_an_upload_takes_over_from_one_that_hangs(folder: Pat
         await begun.wait()
         async with uploads.writing(upload.id) as (_, incoming):
             assert incoming is not None
-            assert incoming.size == GRANULE
+            assert incoming.size == GRANULE_BYTES
         assert hanging.cancelled()
         uploads.cancel(upload)
         with pytest.raises(ApiError, match="does not exist"):

@@ -14,10 +14,13 @@ from yarl import URL
 
 from ..model import api_errors
 
+#: Calls of one batch to Compute Engine, as Google allows.
+_MOST_CALLS = 1000
+
 
 def add_routes(app: web.Application) -> None:
     """``/batch/compute/v1``. Other APIs add theirs."""
-    app.router.add_post("/batch/compute/{version:v1|beta|alpha}", batch("/compute/", 1000))
+    app.router.add_post("/batch/compute/{version:v1|beta|alpha}", batch("/compute/", _MOST_CALLS))
 
 
 def batch(root: str, most: int) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -27,7 +27,7 @@ from .records import BucketRecord, Conditions, ObjectRecord, Sums
 MOST_SOURCES = 32
 _BUCKET_NAME = re.compile(r"(?!goog)[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
 _LOCATION = re.compile(r"US|EU|ASIA|NAM4|EUR[4578]|ASIA1|[A-Z]+-[A-Z]+[0-9]+")
-_NAME_BYTES = 1024
+_LONGEST_NAME_BYTES = 1024
 
 
 class Listing(Struct, frozen=True):
@@ -321,7 +321,7 @@ class Buckets:
 
 def check_name(name: str) -> None:
     """Raises ApiError for what can't be the name of an object."""
-    if not 0 < len(name.encode()) <= _NAME_BYTES:
+    if not 0 < len(name.encode()) <= _LONGEST_NAME_BYTES:
         raise errors.invalid("The maximum object length is 1024 characters, but got a name with "
                              f"{len(name.encode())} characters.")  # fmt: skip
     if name in (".", "..") or set(name) & {"\r", "\n"}:

@@ -30,9 +30,9 @@ from ...paths import private_dir
 from . import errors
 from .records import Sums
 
-_CHUNK = 2**20
+_CHUNK_BYTES = 2**20
 #: What is left free on the disk, in bytes.
-_SPARE = 2**28
+_SPARE_BYTES = 2**28
 
 
 class Contents:
@@ -71,7 +71,7 @@ class Contents:
                 stack.enter_context(source)
             try:
                 for source in sources:
-                    while data := source.read(_CHUNK):
+                    while data := source.read(_CHUNK_BYTES):
                         target.write(data)
             except BaseException:
                 target.discard()
@@ -106,7 +106,7 @@ class Contents:
         with self._counting:
             if size > 0 and (
                 self._used + size > self._limit
-                or shutil.disk_usage(self._incoming).free < size + _SPARE
+                or shutil.disk_usage(self._incoming).free < size + _SPARE_BYTES
             ):
                 raise errors.full(self._limit)
             self._used += size
@@ -162,7 +162,7 @@ class Incoming:
         self.close()
         md5, crc32c = hashlib.md5(usedforsecurity=False), google_crc32c.Checksum()
         with self.path.open("rb") as file:
-            while data := file.read(_CHUNK):
+            while data := file.read(_CHUNK_BYTES):
                 md5.update(data)
                 crc32c.update(data)
             size = file.tell()

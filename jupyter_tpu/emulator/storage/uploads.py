@@ -16,8 +16,8 @@ from .contents import Incoming
 from .records import Conditions, ObjectRecord, UploadRecord
 
 #: Of what has arrived, multiples of this are kept, in bytes.
-GRANULE = 2**18
-_WEEK = 7 * 24 * 3600.0  # seconds that an upload may take
+GRANULE_BYTES = 2**18
+_WEEK_SECONDS = 7 * 24 * 3600.0  # seconds that an upload may take
 
 
 class Uploads:
@@ -84,7 +84,7 @@ class Uploads:
             yield upload, incoming
         finally:
             if incoming.path.exists() and incoming.size != upload.size:
-                incoming.truncate(incoming.size // GRANULE * GRANULE)
+                incoming.truncate(incoming.size // GRANULE_BYTES * GRANULE_BYTES)
             incoming.close()
             del self._writing[id]
 
@@ -118,5 +118,5 @@ class Uploads:
             self._buckets.contents.incoming(upload.id).discard()
 
     def _expire(self) -> None:
-        for upload in self._index.uploads(started_before=time.time() - _WEEK):
+        for upload in self._index.uploads(started_before=time.time() - _WEEK_SECONDS):
             self.cancel(upload)

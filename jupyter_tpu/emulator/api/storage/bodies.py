@@ -14,7 +14,7 @@ from aiohttp import web
 from ...model.faults import Fault, Faults
 from ...storage import errors
 
-_CHUNK = 2**18
+_CHUNK_BYTES = 2**18
 #: What may come before the content in a multipart body: the object's metadata.
 _HEAD_BYTES = 2**20
 
@@ -57,7 +57,7 @@ async def pieces(request: web.Request, line: Line) -> AsyncIterator[bytes]:
 async def send(response: web.StreamResponse, file: BinaryIO, size: int, line: Line) -> None:
     """*size* bytes of *file*, from where it is."""
     while size > 0:
-        data = file.read(min(size, _CHUNK))
+        data = file.read(min(size, _CHUNK_BYTES))
         await line.move(len(data))
         await response.write(data)
         size -= len(data)

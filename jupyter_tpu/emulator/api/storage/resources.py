@@ -16,7 +16,7 @@ from ...storage.records import BucketRecord, ObjectRecord
 from ..services import project_number
 
 #: Fields that a caller can write.
-_BUCKET = ("iamConfiguration", "labels", "softDeletePolicy", "storageClass", "versioning")
+_BUCKET = ("iamConfiguration", "labels", "storageClass", "versioning")
 _OBJECT = (
     *("cacheControl", "contentDisposition", "contentEncoding", "contentLanguage", "contentType"),
     *("customTime", "metadata", "storageClass"),
