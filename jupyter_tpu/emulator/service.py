@@ -208,7 +208,7 @@ def _delay(given: float | None) -> float:
 
 
 def _storage_limit() -> int:
-    """In bytes."""
+    """The most bytes of objects."""
     return int(_number(STORAGE_VARIABLE, "GiB", STORAGE_GIB) * 2**30)
 
 

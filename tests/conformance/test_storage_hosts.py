@@ -19,7 +19,7 @@ from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.links import HostName, Links, core_thread
 
 PROGRAMS = Path(__file__).with_name("storage_programs.py")
-#: Of a host's variables, those by which programs there find Google.
+#: Prefixes of the variables by which programs on a host find Google.
 POINTING = ("CLOUDSDK_", "GCE_", "GCSFS_", "STORAGE_", "TENSORSTORE_")
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ...paths import private_dir
 from ..model.operations import rfc3339
 from . import errors
-from .contents import Contents, Incoming
+from .contents import Incoming, ObjectFiles
 from .index import Index
 from .records import BucketRecord, Conditions, ObjectRecord, Sums
 
@@ -30,7 +30,7 @@ _LOCATION = re.compile(r"US|EU|ASIA|NAM4|EUR[4578]|ASIA1|[A-Z]+-[A-Z]+[0-9]+")
 _LONGEST_NAME_BYTES = 1024
 
 
-class Listing(Struct, frozen=True):
+class ObjectPage(Struct, frozen=True):
     """A page of a bucket's objects. *after*: where the next begins; None: this is the last."""
 
     objects: list[ObjectRecord]
@@ -52,7 +52,7 @@ class Buckets:
     def __init__(self, folder: Path, limit: int) -> None:
         private_dir(folder)
         self.index = Index(folder / "index.sqlite")
-        self.contents = Contents(folder, limit)
+        self.contents = ObjectFiles(folder, limit)
         uploads = [upload.id for upload in self.index.uploads() if upload.object is None]
         self.contents.sweep(self.index.generations(), uploads)
 
@@ -138,7 +138,7 @@ class Buckets:
         trailing: bool = False,
         versions: bool = False,
         limit: int = 1000,
-    ) -> Listing:
+    ) -> ObjectPage:
         """Objects whose names begin with *prefix*, from *start* on and before *end*, in order.
 
         Those that have the *delimiter* after the prefix are one prefix each for all that begin so;
@@ -153,7 +153,7 @@ class Buckets:
             more = False
             for object in self.index.objects(bucket, position, before, versions=versions):
                 if len(objects) + len(prefixes) >= limit:
-                    return Listing(objects, prefixes, position)
+                    return ObjectPage(objects, prefixes, position)
                 name = object.name
                 at = name.find(delimiter, len(prefix)) if delimiter else -1
                 position = (name, object.generation)
@@ -169,7 +169,7 @@ class Buckets:
                 more = following is not None
                 position = (following or "", -1)
                 break
-        return Listing(objects, prefixes, None)
+        return ObjectPage(objects, prefixes, None)
 
     def change_object(
         self,

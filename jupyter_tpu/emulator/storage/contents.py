@@ -35,7 +35,7 @@ _CHUNK_BYTES = 2**20
 _SPARE_BYTES = 2**28
 
 
-class Contents:
+class ObjectFiles:
     """At most *limit* bytes of files below *folder*."""
 
     def __init__(self, folder: Path, limit: int) -> None:
@@ -118,14 +118,14 @@ class Incoming:
     As a context manager, it is discarded at the end if it was not published.
     """
 
-    def __init__(self, contents: Contents, path: Path) -> None:
+    def __init__(self, contents: ObjectFiles, path: Path) -> None:
         self.path = path
         self._contents = contents
         self._file = path.open("ab")
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The number of bytes so far."""
         return self._file.tell() if not self._file.closed else self.path.stat().st_size
 
     def write(self, data: bytes) -> None:

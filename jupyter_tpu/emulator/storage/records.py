@@ -50,7 +50,7 @@ class ObjectRecord(Struct, kw_only=True):
     updated: str
     #: When it ceased to be live; "" while it is.
     deleted: str = ""
-    #: Of how many it was composed; 0: it was not.
+    #: The number of objects that it was composed of; 0: it was not.
     components: int = 0
     #: Fields of the resource that a caller can write, as JSON has them.
     fields: dict[str, Any] = {}
@@ -101,11 +101,11 @@ class UploadRecord(Struct, kw_only=True):
     id: str
     bucket: str
     name: str
-    #: In seconds since 1970.
+    #: The time of its beginning, in seconds since 1970.
     started: float
     conditions: Conditions
     fields: dict[str, Any]
-    #: Of the whole, in bytes; None: not known yet.
+    #: The size of the whole in bytes; None: not known yet.
     size: int | None = None
     #: The checksums that the caller has said: "crc32c", "md5".
     declared: dict[str, str] = {}

@@ -15,7 +15,7 @@ from .buckets import Buckets, check_name
 from .contents import Incoming
 from .records import Conditions, ObjectRecord, UploadRecord
 
-#: Of what has arrived, multiples of this are kept, in bytes.
+#: Multiples of this are kept of what has arrived, in bytes.
 GRANULE_BYTES = 2**18
 _WEEK_SECONDS = 7 * 24 * 3600.0  # seconds that an upload may take
 

@@ -38,7 +38,7 @@ class ObjectCalls:
 
     async def list_all(self, call: Call) -> web.StreamResponse:
         limit, after = call.page()
-        listing = self._buckets.list_objects(
+        page = self._buckets.list_objects(
             call.bucket.name,
             prefix=call.query.get("prefix", ""),
             delimiter=call.query.get("delimiter", ""),
@@ -49,11 +49,11 @@ class ObjectCalls:
             versions=call.is_true("versions"),
             limit=limit,
         )
-        items = [resources.object_resource(object, call.base) for object in listing.objects]
+        items = [resources.object_resource(object, call.base) for object in page.objects]
         answer = {
             "items": items,
-            "prefixes": listing.prefixes,
-            "nextPageToken": listing.after and page_token(listing.after),
+            "prefixes": page.prefixes,
+            "nextPageToken": page.after and page_token(page.after),
         }
         shown = {name: value for name, value in answer.items() if value}
         return web.json_response({"kind": "storage#objects", **shown})
@@ -160,7 +160,7 @@ class ObjectCalls:
         return call.answer(object)
 
     async def rewrite(self, call: Call) -> web.StreamResponse:
-        """In several calls where the content moves to another location, and *most* is given."""
+        """A copy, in several calls if it is for another location and the caller limits each."""
         generation, _, text = call.query.get("rewriteToken", "").partition(".")
         if text and not (generation + text).isdecimal():
             raise invalid_parameter("rewriteToken", f"{generation}.{text}")
