@@ -107,6 +107,11 @@ GENERATIONS: tuple[Generation, ...] = (
     ),
 )
 
+#: Generations that Google has announced (cloud.google.com/blog, 2026-04-22), and of which it had
+#: published no type, zone or price on that day: none is made up here.
+ANNOUNCED = {"tpu8t": "TPU 8t", "tpu8i": "TPU 8i"}
+ANNOUNCED_READ = "2026-11-29"
+
 _V2_SINGLE = "us-central1-b us-central1-c us-central1-f europe-west4-a asia-east1-c"
 _V2_PODS = "us-central1-a europe-west4-a"
 _V3_SINGLE = "us-central1-a us-central1-b europe-west4-a"

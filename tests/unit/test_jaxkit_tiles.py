@@ -148,6 +148,8 @@ def test_names_in_html_are_escaped() -> None:
         ((3,), None, "v5e", "Unknown dtype"),
         ((3,), "float32", "v9", "Unknown TPU generation 'v9'"),
         ((3,), "float32", "v5e-7", "The TPU type v5litepod-7 does not exist"),
+        ((3,), "float32", "tpu8i", "Google has announced TPU 8i"),
+        ((3,), "float32", "tpu8t-8", "libtpu 0.0.50.1 has no such topology"),
         ("3x4", "float32", "v5e", "list of whole numbers"),
     ],
 )
