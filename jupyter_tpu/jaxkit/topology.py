@@ -2,7 +2,8 @@
 
 The compiler takes a topology by generation, shape and chips per host: "v5litepod-8" is ``v5e:2x4``
 with all eight chips on one host; ``v5e:2x4`` alone means two hosts. The usable memory is what
-libtpu 0.0.42 states when a program does not fit.
+libtpu 0.0.42.1 and 0.0.50.1 state when a program does not fit: the smaller, where they differ by
+0.01 GiB. scripts/compiler_facts.py compares.
 """
 
 from __future__ import annotations
