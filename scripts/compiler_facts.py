@@ -35,7 +35,7 @@ BEGIN, END = "<!-- made by scripts/compiler_facts.py -->", "<!-- end -->"
 PAIRS = (("0.10.2", "0.0.42.1"), ("0.12.0.1", "0.0.50.1"))
 #: How JAX's sources call a generation.
 JAX_NAMES = {"tpu7x": "7x"}
-#: Of more ranks than the shapes that the tests have.
+#: Shapes of more ranks than those that the tests have.
 MORE_SHAPES = ([3, 5, 7, 300], [2, 3, 4, 5, 130], [2, 1, 3, 1, 9, 33], [2, 2, 2, 2, 2, 2, 129])
 #: Elements of an array: all of them are arguments of one program, which has to fit v2.
 LARGEST = 1 << 22

@@ -19,7 +19,7 @@ from .tables import (
     Generation,
 )
 
-#: Of a machine type: "ct6e-standard-4t", and a second spelling, with "-tpu".
+#: A machine type: "ct6e-standard-4t", and a second spelling, with "-tpu".
 _MACHINE = re.compile(r"(?P<machine>[a-z0-9]+-[a-z]+)-(?P<chips>\d+)t(-tpu)?")
 _TOPOLOGY = re.compile(r"\d+x\d+(x\d+)?")
 

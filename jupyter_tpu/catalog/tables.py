@@ -239,7 +239,7 @@ class ChipPeak(Struct, kw_only=True, frozen=True):
 #: Google's pages differ: of v5e they have 819 and 800 GB/s of HBM, of v6e 1638 and 1600. The links
 #: of v5e have 400 GB/s (both directions) on one page, and 1600 Gbit/s (one) on another. JAX's
 #: sources have 2460 GB/s of HBM for v5p (scripts/compiler_facts.py shows both).
-#: Of v4 no ICI bandwidth of a chip is published, but the all-reduce bandwidth of a pod: 1.1 PB/s
+#: No ICI bandwidth of a v4 chip is published, but the all-reduce bandwidth of a pod: 1.1 PB/s
 #: for 4096 chips. That of v5e, 51.2 TB/s for 256 chips, is half of its 400 GB/s a chip, which count
 #: both directions. So v4 has twice its share here, too.
 _PEAKS = {

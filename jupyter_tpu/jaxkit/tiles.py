@@ -185,7 +185,7 @@ def layout(sizes: tuple[int, ...], dtype: Any, generation: str) -> Layout:
         return max(min(packing, 8), min(8, _power(size)))
 
     def tile(size: int) -> int:
-        # Of 2 bits it has at least 16 rows, but is chosen as if it could have 8.
+        # A tile of 2-bit elements has at least 16 rows, but is chosen as if it could have 8.
         return max(16, rows(size)) if two else rows(size)
 
     *_, lane, row = min(_candidates(sizes, rows, tile))

@@ -258,7 +258,7 @@ async def test_programs_that_use_the_chips_without_figures_are_counted(
 
 @pytest.fixture
 def chips(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of a generation with a file for each core: two chips, not four.
+    # Each core of a chip has a file: these are two chips, not four.
     files = [{"/dev/vfio/0", "/dev/vfio/1"}, {"/dev/vfio/2", "/dev/vfio/3"}]
     monkeypatch.setattr(load, "devices_by_chip", lambda: files)
 
@@ -271,7 +271,7 @@ async def no_kernels() -> list[dict[str, Any]]:
 async def test_what_listens_on_the_port_without_speaking_grpc_is_named(
     monkeypatch: pytest.MonkeyPatch, chips: None
 ) -> None:
-    monkeypatch.setattr(load, "LIMIT", 0.3)
+    monkeypatch.setattr(load, "READ_SECONDS", 0.3)
     said = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
