@@ -228,6 +228,32 @@ def test_a_job_of_jupyter_scheduler_has_the_files_of_its_input_folder(
         server.request("DELETE", f"/api/kernels/{own['id']}")
 
 
+def test_nbmake_runs_a_notebook_on_the_kernel_that_it_names(
+    emulator: Any, kernels_tpu: str, tmp_path: Path
+) -> None:
+    commands = client_environment(tmp_path / "environment", "nbmake==1.5.5", "ipykernel")
+    server = Server(tmp_path, emulator.environment)
+    name = register(emulator, kernels_tpu)
+    copy_kernelspec(name, server)
+    for spec, on_tpu in ((name, True), ("python3", False)):
+        cell = nbformat.v4.new_code_cell(
+            f"import socket; assert socket.gethostname().startswith('t1v-n-') is {on_tpu}"
+        )
+        kernelspec = {"name": spec, "display_name": spec, "language": "python"}
+        notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernelspec})
+        nbformat.write(notebook, tmp_path / f"{spec}.ipynb")
+        done = subprocess.run(
+            [commands / "python", "-m", "pytest", "--nbmake", f"{spec}.ipynb"],
+            cwd=tmp_path,
+            env=server.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+
+
 def kernels(emulator: Any, tpu: str) -> int:
     """How many kernels run on its host."""
     init = psutil.Process(emulator.hosts(tpu)[0]["init_pid"])

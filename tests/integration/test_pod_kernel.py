@@ -308,6 +308,24 @@ async def keep_warm(emulator: Any, pod: str, *, warm: bool) -> None:
     await eventually(reached)
 
 
+#: Compiles, and prints how often JAX found the program in its cache, and how often not.
+COMPILES = """\
+import jax, jax.numpy as jnp
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+events = []
+jax.monitoring.register_event_listener(lambda event, **_: events.append(event.split("/")[-1]))
+jax.jit(lambda x: jnp.tanh(x) @ x.T)(jnp.ones((33, 7))).block_until_ready()
+print(events.count("cache_hits") > 0, events.count("cache_misses") > 0)
+"""
+
+
+def test_after_a_restart_each_host_has_what_it_compiled_before(notebook):
+    assert notebook.text(COMPILES) == "False True\n"
+    restart(notebook)
+    _, seen = notebook.run(COMPILES)
+    assert (printed(seen), shown(seen)) == ("True False\n", ""), "on both hosts"
+
+
 @pytest.mark.long  # four more starts; of one host: test_agent_warm.py
 def test_a_warm_pod_kernel_becomes_the_restarted_one_and_one_that_was_killed_does_not(
     notebook, emulator, pod

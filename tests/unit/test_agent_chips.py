@@ -40,6 +40,18 @@ async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
         await Daemon(str(tmp_path), "1", "")._start_kernel(request)
 
 
+def test_all_chips_named_one_by_one_are_booked_as_all_where_each_core_has_a_device_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = [{f"/dev/vfio/{2 * chip}", f"/dev/vfio/{2 * chip + 1}"} for chip in range(4)]
+    monkeypatch.setattr(chip_checks, "devices_by_chip", lambda: files)
+    request = requests.StartKernelRequest(
+        id="1", launch="1", python="/bin/sh", key="", secret="", needs_chips=True
+    )
+    assert chip_checks.chosen_by(request, {"TPU_VISIBLE_CHIPS": "0,1,2,3"}) == []
+    assert chip_checks.chosen_by(request, {"TPU_VISIBLE_CHIPS": "0,1"}) is None
+
+
 @pytest.mark.parametrize(
     ("owner", "who", "what_to_do"),
     [

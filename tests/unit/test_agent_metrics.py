@@ -258,7 +258,9 @@ async def test_programs_that_use_the_chips_without_figures_are_counted(
 
 @pytest.fixture
 def chips(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "chip_devices", lambda: ["/dev/accel0", "/dev/accel1"])
+    # Each core of a chip has a file: these are two chips, not four.
+    files = [{"/dev/vfio/0", "/dev/vfio/1"}, {"/dev/vfio/2", "/dev/vfio/3"}]
+    monkeypatch.setattr(load, "devices_by_chip", lambda: files)
 
 
 async def no_kernels() -> list[dict[str, Any]]:
@@ -295,7 +297,7 @@ async def test_a_host_without_chips_and_one_whose_chips_nobody_uses_are_told_apa
 ) -> None:
     monkeypatch.setenv(libtpu.METRICS_PORTS, str(closed_port()))
     assert await load.read_sample([]) == {"state": "idle", "of": 2}
-    monkeypatch.setattr(load, "chip_devices", list)
+    monkeypatch.setattr(load, "devices_by_chip", list)
     assert await load.read_sample([]) == {"state": "no_device"}
 
 

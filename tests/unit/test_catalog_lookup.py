@@ -84,6 +84,17 @@ def test_compute_engines_names_of_a_type_are_understood(
     assert catalog.type_of_machine(machine, topology) == kind
 
 
+@pytest.mark.parametrize("name", ["tpu8t-8", "v8t", "8t", "TPU 8t", "tpu8t-standard-4t"])
+def test_of_an_announced_generation_nothing_is_made_up(name: str) -> None:
+    with pytest.raises(catalog.UnknownType) as caught:
+        catalog.accelerator_type(catalog.official_name(name))
+    assert str(caught.value).startswith(
+        "Google has announced TPU 8t, but has published no types, zones or prices of it"
+    )
+    assert not any("8" in kind.generation for kind in catalog.types())
+    assert catalog.announced_generation("v6e-8") == ""
+
+
 def test_what_compute_engine_does_not_have_is_no_machine_type() -> None:
     assert catalog.is_machine_type("ct6e-standard-4t")
     for name in ("ct5lp-hightpu-4t", "n2-standard-8", "ct6e-standard-3t", "v6e-8"):

@@ -173,5 +173,7 @@ def test_generations_are_told_apart_and_the_two_functions_of_a_tpu7x_are_one_chi
     add_chip(tmp_path, "0000:00:05.0", "0x0076")
     add_chip(tmp_path, "0000:00:05.1", "0x0076")
     add_chip(tmp_path, "0000:00:06.0", "0x9999")
-    assert chips(str(tmp_path)) == ["v3", "TPU7x", ""]
+    add_chip(tmp_path, "0000:00:07.0", "0x007c")
+    add_chip(tmp_path, "0000:00:08.0", "0x0083")
+    assert chips(str(tmp_path)) == ["v3", "TPU7x", "", "TPU8t", "TPU8i"]
     assert chips(os.fspath(tmp_path / "nowhere")) == []

@@ -313,3 +313,28 @@ def test_the_dashboards_pages_are_no_links_which_it_would_not_serve(tmp_path: Pa
     assert sorted(file.name for file in pages.iterdir()) == ["main.js", "own.js"]
     assert not (pages / "main.js").is_symlink()
     assert (pages / "main.js").read_text() == "program"
+
+
+def test_ray_is_told_the_number_of_chips_of_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES", "JUPYTER_TPU_RAY_CHIPS"):
+        monkeypatch.delenv(name, raising=False)
+    assert ray_node.chips_for_ray(str(tmp_path)) == 0
+    # A TPU7x of which each of four chips has two files.
+    bus, files = tmp_path / "sys/bus/pci/devices", tmp_path / "dev/vfio"
+    files.mkdir(parents=True)
+    for chip in range(4):
+        for core in range(2):
+            device = bus / f"0000:00:0{chip}.{core}"
+            device.mkdir(parents=True)
+            (device / "vendor").write_text("0x1ae0\n")
+            (device / "iommu_group").symlink_to(f"/sys/kernel/iommu_groups/{2 * chip + core}")
+            (files / str(2 * chip + core)).touch()
+    assert ray_node.chips_for_ray(str(tmp_path)) == 4
+    monkeypatch.setattr(ray_node, "devices_by_chip", lambda root: [{"/dev/vfio/0"}] * 4)
+    words = ray_node.command(0, ["127.0.0.2"], 6379, 8265)
+    assert '--resources={"TPU": 4}' in words
+    assert not any(word.startswith("--object-store-memory") for word in words)
+    monkeypatch.setenv("TPU_VISIBLE_CHIPS", "0,1")
+    assert ray_node.chips_for_ray(str(tmp_path)) == 0, "Ray would refuse more than these"

@@ -621,6 +621,7 @@ export interface IFinding {
     | 'key'
     | 'lock'
     | 'login'
+    | 'mcp'
     | 'numbers'
     | 'os-login'
     | 'permission'
