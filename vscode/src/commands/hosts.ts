@@ -14,6 +14,10 @@ import {
   stopQuestion
 } from '../../../labextension/src/jobs/jobLabels';
 import {
+  kernelLoss,
+  lossQuestion
+} from '../../../labextension/src/kernels/lossLabels';
+import {
   inLanguage,
   trans
 } from '../../../labextension/src/language/translation';
@@ -24,7 +28,6 @@ import { windowObstacle } from '../explanation';
 import { CLI } from '../localServer';
 import { INode } from '../nodes';
 import { ask, Commands, must, refOf } from './context';
-import { askLoss } from './lifecycle';
 
 export async function openTerminal(
   commands: Commands,
@@ -225,7 +228,7 @@ export async function shutDownKernel(
   const { client, resources } = await commands.connection();
   const kernel = must(node?.kernel);
   const tpu = must(node?.tpu);
-  await askLoss('kernel', tpu, { kernels: [kernel] });
+  await ask(lossQuestion('kernel', tpu, kernelLoss(kernel)));
   const { id } = kernel;
   await client.kernels.shutDown(tpu, id);
   resources.setKernels(
