@@ -14,7 +14,7 @@ from lab_server import WINDOW, LabPage, LabServer
 from playwright.sync_api import Browser, expect
 
 from jupyter_tpu.emulator import EmulatorState
-from jupyter_tpu.terminal.sentences import Sentences
+from jupyter_tpu.language.sentences import Sentences
 
 LOCALE = Path(__file__).parents[2] / "jupyter_tpu" / "locale"
 SETTINGS = "lab/api/settings/@jupyterlab/translation-extension:plugin"

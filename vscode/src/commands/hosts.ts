@@ -17,10 +17,7 @@ import {
   kernelLoss,
   lossQuestion
 } from '../../../labextension/src/kernels/lossLabels';
-import {
-  inLanguage,
-  trans
-} from '../../../labextension/src/language/translation';
+import { trans } from '../../../labextension/src/language/translation';
 import { isOver } from '../../../labextension/src/model/jobs';
 import { IApp, IJob, ITPU } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
@@ -103,8 +100,7 @@ async function windowUri(
   const found = /^vscode:\/\/vscode-remote\/(.+?)(\/.*)$/m.exec(result.stdout);
   if (!found) {
     throw new Error(
-      inLanguage(result.stderr.trim()) ||
-        trans.__('The address of the host is not known.')
+      result.stderr.trim() || trans.__('The address of the host is not known.')
     );
   }
   const [, authority, path] = found;
@@ -121,7 +117,7 @@ async function run(
 ): Promise<{ stdout: string; stderr: string }> {
   const python = await commands.python();
   const env = commands.sources.environment();
-  return promisify(execFile)(python, [...CLI, '--lang', 'en', ...args], {
+  return promisify(execFile)(python, [...CLI, ...args], {
     env
   }).catch(error => ({
     stdout: String(error.stdout ?? ''),
