@@ -39,9 +39,9 @@ _FRAME = re.compile(r"(?:([\w.~/-]+(?: \d+)?): )?(.+?)(?: \(([^()]+)\))?", re.DO
 _MOST_DEPTH = 3
 _MOST_PARTS = 10
 #: Longer lines stay English, and those that nothing matches after so many tries: they may be made
-#: for that. The hardest sentence of ours takes 13,000.
+#: for that. The hardest sentence of ours takes 4,000.
 _LONGEST = 4000
-_MOST_TRIES = 30_000
+_MOST_TRIES = 10_000
 #: What the search for a sentence costs besides its templates, in tries.
 _TRIES_FOR_ONE = 20
 #: Characters of translated lines that are kept, since most are asked for again.
@@ -114,6 +114,7 @@ class _Search:
     def __init__(self, sentences: Sentences) -> None:
         self._sentences = sentences
         self._tries = 0
+        self._known: dict[tuple[str, int], _Translated | None] = {}  # parts by their depth
 
     def translation(self, line: str) -> str:
         try:
@@ -128,6 +129,12 @@ class _Search:
             raise _TooHard
 
     def _best(self, text: str, depth: int) -> _Translated | None:
+        key = text, depth
+        if key not in self._known:
+            self._known[key] = self._find(text, depth)
+        return self._known[key]
+
+    def _find(self, text: str, depth: int) -> _Translated | None:
         core = text.strip()
         if not re.search(r"[A-Za-z]{2}", core):
             return None
