@@ -18,7 +18,7 @@ _LOCALE = Path(__file__).parent.parent / "locale"
 #: Chinese that is not written with simplified characters.
 _TRADITIONAL = ("zh_tw", "zh_hk", "zh_mo", "zh_hant")
 #: A header with more is not read to its end.
-_LONGEST_HEADER = 1000
+_LONGEST_HEADER_CHARACTERS = 1000
 
 
 def catalogue_of(tag: str) -> str:
@@ -32,7 +32,7 @@ def accepted(header: str) -> str:
     """The catalogue for an Accept-Language header, such as "fr, ja;q=0.8": of the languages that
     there are, the most wanted one. "" for English, which is also for who wants none.
     """
-    ranges = sorted(_ranges(header[:_LONGEST_HEADER]), key=lambda wanted: -wanted[1])
+    ranges = sorted(_ranges(header[:_LONGEST_HEADER_CHARACTERS]), key=lambda wanted: -wanted[1])
     tags = (tag for tag, weight in ranges if weight > 0 and _language(tag) in LANGUAGES)
     return catalogue_of(next(tags, ""))
 

@@ -40,12 +40,12 @@ _MOST_DEPTH = 3
 _MOST_PARTS = 10
 #: Longer lines stay English, and those that nothing matches after so many tries: they may be made
 #: for that. The hardest sentence of ours takes 4,000.
-_LONGEST = 4000
+_LONGEST_LINE_CHARACTERS = 4000
 _MOST_TRIES = 10_000
 #: What the search for a sentence costs besides its templates, in tries.
 _TRIES_FOR_ONE = 20
 #: Characters of translated lines that are kept, since most are asked for again.
-_MOST_KEPT = 2_000_000
+_MOST_KEPT_CHARACTERS = 2_000_000
 #: Letters that are written from right to left.
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
@@ -95,13 +95,13 @@ class Sentences:
         return "\n".join(map(self._line, text.split("\n")))
 
     def _line(self, line: str) -> str:
-        if len(line) > _LONGEST:
+        if len(line) > _LONGEST_LINE_CHARACTERS:
             return line
         known = self._kept.get(line)
         if known is None:
             known = _Search(self).translation(line)
             size = len(line) + len(known)
-            if self._kept_size + size > _MOST_KEPT:
+            if self._kept_size + size > _MOST_KEPT_CHARACTERS:
                 self._kept, self._kept_size = {}, 0
             self._kept[line] = known
             self._kept_size += size

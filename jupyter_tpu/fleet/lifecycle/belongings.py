@@ -22,8 +22,8 @@ from ..models import Consequences, ConsequencesQuery, OpenTunnel, SharedFolders,
 from .consequences import consequences
 
 #: How long its hosts may take to say which kernels they have, while a user waits for a question,
-#: and which folders they share; seconds.
-_LOOKING, _ASKING = 4.0, 20.0
+#: and which folders they share.
+_LOOK_SECONDS, _ANSWER_SECONDS = 4.0, 20.0
 
 
 class RunningWork:
@@ -38,7 +38,7 @@ class RunningWork:
         """What it would end and take away. Its hosts are asked, but not waited for."""
         jobs, answered = await self.jobs.running(name), True
         try:
-            kernels = await self.kernels.fetch_running(name, _LOOKING)
+            kernels = await self.kernels.fetch_running(name, _LOOK_SECONDS)
         except TPUError:
             kernels, answered = self.kernels.last_known_running(name), False
         return consequences(query, self._tpus.tpu(name), kernels, jobs, answered=answered)
@@ -110,7 +110,7 @@ class TPUBelongings:
         return belongings, lost
 
     def _records(self, name: NodeName) -> list[EnvironmentRecord]:
-        """Of its environments, the usual one first."""
+        """The records of its environments, the usual one first."""
         records = self._core.desired.environments(name).values()
         return sorted(records, key=lambda record: record.environment.name != "default")
 
@@ -124,7 +124,7 @@ class TPUBelongings:
         """The folders that its hosts share, and why they are not known; "" if they are."""
         folders, problem = SharedFolders(folders=[]), ""
         try:
-            async with asyncio.timeout(_ASKING):
+            async with asyncio.timeout(_ANSWER_SECONDS):
                 folders = await self._shares.list(f"{node.name.zone}~{node.name.node}")
             problem = " ".join(folders.problems)
         except TimeoutError:

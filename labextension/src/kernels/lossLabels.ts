@@ -16,7 +16,7 @@ export interface ILoss extends IConsequences {
 }
 
 /** Milliseconds that the server has to answer: it asks the hosts for at most 4 s. */
-const LONGEST_WAIT = 8000;
+const LONGEST_WAIT_MILLISECONDS = 8000;
 
 const NOTHING = { kernels: [], jobs: [], kernels_text: '', jobs_text: '' };
 
@@ -29,7 +29,7 @@ export async function lossOf(
 ): Promise<ILoss> {
   const act = action === 'environment' ? 'remove-environment' : action;
   try {
-    const signal = AbortSignal.timeout(LONGEST_WAIT);
+    const signal = AbortSignal.timeout(LONGEST_WAIT_MILLISECONDS);
     const query = { act, environment };
     return { ...(await client.consequences(tpu, query, signal)), known: true };
   } catch (error) {

@@ -7,7 +7,7 @@ import { failureLine } from '../rest/failureText';
 import { notify } from './notify';
 
 /** Milliseconds after which somebody who has pressed a button waits for something to happen. */
-const UNNOTICED = 500;
+const UNNOTICED_MILLISECONDS = 500;
 
 /** Begins something; what it calls back with is how much of it is done, 0 to 1. */
 type Begin<T> = (
@@ -45,7 +45,7 @@ export async function waitIfSlow<T>(
   let id = '';
   const timer = setTimeout(() => {
     id = Notification.emit(message, 'in-progress', { autoClose: false });
-  }, UNNOTICED);
+  }, UNNOTICED_MILLISECONDS);
   try {
     return await request;
   } finally {
