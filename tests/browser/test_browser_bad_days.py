@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from lab_server import WINDOW, LabPage, LabServer
 from playwright.sync_api import Browser, Route, WebSocketRoute, expect
 
 OPENED_ONCE = True
+OUT = Path(__file__).parent / "out"
 ZONE = "us-central1-a"
 SMALL = "v5litepod-1"
 TOASTS = ".Toastify__toast"
@@ -109,6 +111,31 @@ def test_a_job_that_ends_is_said_once_in_each_of_two_tabs(
         expect(toast).to_have_count(1)
     second.page.close()
     lab.server.call("DELETE", f"tpus/{name}/jobs/{job['id']}")
+
+
+@pytest.mark.parametrize("fault", ["stalls", "fails"])
+def test_a_question_comes_also_where_the_server_does_not_say_what_ends(
+    fault: str, lab: LabPage, tpu: dict[str, Any]
+) -> None:
+    refusal = {"message": "Its disk is full.", "reason": "DISK_FULL", "hint": "Delete files."}
+    answer = {"status": 507, "json": refusal}
+    lab.page.route(
+        "**/consequences?act=delete*",
+        lambda route: None if fault == "stalls" else route.fulfill(**answer),
+    )
+    lab.act(tpu["name"], "Delete…")
+    if fault == "stalls":
+        expect(lab.page.locator(TOASTS)).to_contain_text(f"Checking what runs on {tpu['name']}")
+    dialog = lab.page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"What runs on {tpu['name']}, and what is lost, could not be")
+    why = "The Jupyter server is not responding." if fault == "stalls" else refusal["message"]
+    expect(dialog).to_contain_text(why)
+    expect(lab.page.locator(TOASTS)).to_have_count(0)
+    OUT.mkdir(exist_ok=True)
+    lab.page.screenshot(path=OUT / f"question-{fault}.png")
+    dialog.get_by_role("button", name="Cancel").click()
+    lab.page.unroute("**/consequences?act=delete*")
+    expect(lab.tpu(tpu["name"])).to_be_visible()
 
 
 def test_an_answer_that_was_lost_makes_no_second_tpu(lab: LabPage) -> None:

@@ -520,7 +520,7 @@ def test_delete_asks_on_a_terminal_and_refuses_elsewhere(
     for answer in ("yikes\n", "\x04"):  # \x04: Ctrl-D
         terminal = Terminal(alone, "delete", name)
         terminal.expect(
-            r"Delete .*\? This permanently deletes .*, its disk and everything on it\. \[y/N\] "
+            r"Delete .*\? This permanently deletes .*, its disk, and all .* on it\. \[y/N\] "
         )
         terminal.type(answer)
         assert terminal.end() == 1

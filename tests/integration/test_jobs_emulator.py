@@ -262,11 +262,11 @@ def _ends_are_confirmed(name: str, id: str, jupyter: JupyterServer, commands: Co
     for act in ("stop", "delete", "disconnect"):
         status, ends = jupyter.call("GET", f"tpus/{name}/consequences?act={act}")
         assert (status, [job["id"] for job in ends["jobs"]]) == (200, [id])
-        continues = f"This does not end 1 job on {name}: sleep ({id}, running)."
-        assert (continues in ends["lost"]) == (act == "disconnect")
+        does = "does not end" if act == "disconnect" else "ends"
+        assert ends["jobs_text"] == f"This {does} 1 job on {name}."
     for verb in ("stop", "delete"):
         complaint = commands.complaint(verb, name)
-        assert f"This ends 1 job on {name}: sleep ({id}, running)." in complaint
+        assert f"This ends 1 job on {name}. Jobs: sleep ({id}, running)." in complaint
         assert "--yes" in complaint
     code, _, errors = commands.run("disconnect", name)
     assert (code, f"The job sleep ({id}) continues on {name}." in errors) == (0, True), errors

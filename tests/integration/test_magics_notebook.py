@@ -672,9 +672,11 @@ def test_describe_and_delete_name_the_notebook_whose_kernel_would_end(
     (kernel,) = running(shell)
     assert kernel["notebook"] == "my.ipynb"
     assert "my.ipynb" in shell.out("describe", NAME)
-    assert f"This shuts down 1 kernel on {NAME}: my.ipynb" in shell.complaint("delete", NAME)
+    complaint = shell.complaint("delete", NAME)
+    assert f"This shuts down 1 kernel on {NAME}. Its variables will be lost." in complaint
+    assert "Kernels: my.ipynb" in complaint
     terminal = Terminal(shell, "disconnect", NAME)
-    terminal.expect(r"This shuts down 1 kernel on .*: my.ipynb .*\[y/N\] ")
+    terminal.expect(r"This shuts down 1 kernel on .* Kernels: my.ipynb .*\[y/N\] ")
     terminal.type("n\n")
     assert terminal.end() == 1
     assert state_of(emulator, NAME) == "READY"

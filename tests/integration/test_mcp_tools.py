@@ -137,6 +137,8 @@ def test_an_agent_hunts_cancels_copies_interrupts_looks_for_faults_and_stops(
         assert (await client.done(profile["id"]))["state"] == "done"
         await client.call("tpu_interrupt", name=name)
         stopping = await client.call("tpu_stop", name=name)
+        kept = f"The disk of {name} with all environments and files is kept."
+        assert kept in stopping["lost"]
         assert (await client.done(stopping["id"]))["state"] == "done"
         deleting = await client.call("tpu_delete", name=name)
         assert (await client.done(deleting["id"]))["state"] == "done"

@@ -25,6 +25,7 @@ from websocket import create_connection
 
 from jupyter_tpu.kernel_place import KernelPlace
 from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.language import on_pages
 from jupyter_tpu.server.events import KERNEL_REFUSED
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -104,7 +105,7 @@ def test_a_newcomer_runs_a_notebook_on_a_tpu_that_was_created_and_connected(
     wait_until_processes_are(emulator, "story", environment["before"], besides=" daemon")
 
 
-def test_a_kernel_that_is_refused_is_also_an_event_with_the_reason(
+def test_a_kernel_that_is_refused_is_also_an_event_with_the_reason_in_the_users_language(
     server: Server, emulator: Any
 ) -> None:
     """For clients that do not show how their request was answered, as VS Code."""
@@ -119,19 +120,27 @@ def test_a_kernel_that_is_refused_is_also_an_event_with_the_reason(
         python_version="3.12",
         emulated=True,
     )
-    url = server.url.replace("http", "ws") + "/api/events/subscribe"
     header = {"Authorization": f"token {server.token}"}
-    with contextlib.closing(create_connection(url, timeout=LIMIT, header=header)) as events:
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            server.request("POST", "/api/kernels", {"name": name})
-        answer = json.load(refused.value)
-        while True:
-            event = json.loads(events.recv())
-            if event["schema_id"] == KERNEL_REFUSED:
-                break
-    assert event["message"] in answer["message"]
-    assert "nowhere" in event["message"]
-    assert (event["reason"], event["hint"]) == (answer["reason"], answer["hint"])
+
+    def refusal(language: str) -> dict[str, str]:
+        """The event, which has what the request is answered with."""
+        url = f"{server.url.replace('http', 'ws')}/api/events/subscribe?language={language}"
+        with contextlib.closing(create_connection(url, timeout=LIMIT, header=header)) as events:
+            asked = {"Accept-Language": language}
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                server.request("POST", "/api/kernels", {"name": name}, asked)
+            answer = json.load(refused.value)
+            event: dict[str, str] = {"schema_id": ""}
+            while event["schema_id"] != KERNEL_REFUSED:
+                event = json.loads(events.recv())
+        assert event["message"] in answer["message"]
+        assert (event["reason"], event["hint"]) == (answer["reason"], answer["hint"])
+        return event
+
+    english, japanese = refusal("en"), refusal("ja")
+    assert "nowhere" in english["message"]
+    for field in ("message", "hint"):
+        assert japanese[field] == on_pages("ja_JP").translate(english[field]) != english[field]
 
 
 def outputs(environment: dict[str, Any], name: str) -> list[Any]:

@@ -37,9 +37,10 @@ def test_loading_the_server_extension_loads_no_heavy_library_of_ours() -> None:
 @pytest.mark.parametrize(
     "module",
     [
+        "language",
         "tpu",
         *(f"commands.{name}" for name in ("held_tpu", "job_export", "once_tpu", "run_output")),
-        *(f"terminal.{name}" for name in ("costs", "language", "selection", "sentences")),
+        *(f"terminal.{name}" for name in ("costs", "language", "selection")),
         *(f"terminal.{name}" for name in ("session", "streams", "tables", "times")),
     ],
 )
