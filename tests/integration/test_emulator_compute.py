@@ -6,7 +6,6 @@ import json
 import subprocess
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -135,28 +134,6 @@ def test_the_fields_that_are_known_are_those_of_googles_client() -> None:
                 assert field.message_type.name == kind
 
 
-def test_machine_types_and_images(client: Callable[[str], Any]) -> None:
-    types = client("MachineTypes")
-    by_place = {
-        (zone.removeprefix("zones/"), type.name): type
-        for zone, listed in types.aggregated_list(project=P)
-        for type in listed.machine_types
-    }
-    assert by_place[ZONE, "ct6e-standard-4t"].accelerators[0].guest_accelerator_count == 4
-    assert ("us-central1-ai1a", "tpu7x-standard-4t") in by_place
-    assert ("us-west4-a", "ct5lp-hightpu-4t") in by_place
-    listed = types.list(google_compute.ListMachineTypesRequest(project=P, zone=ZONE, max_results=2))
-    assert {type.name for type in listed} >= {"ct6e-standard-1t", "ct5p-hightpu-4t"}
-    one = types.get(project=P, zone=ZONE, machine_type="ct6e-standard-8t")
-    assert (one.guest_cpus, one.memory_mb) == (180, 1440 * 1024)
-    with pytest.raises(exceptions.NotFound):
-        types.get(project=P, zone=ZONE, machine_type="tpu7x-standard-4t")
-    image = client("Images").get_from_family(project=IMAGES, family=FAMILY)
-    assert image.name.startswith(FAMILY)
-    with pytest.raises(exceptions.NotFound):
-        client("Images").get_from_family(project=IMAGES, family="none")
-
-
 def test_an_instance_is_a_host_to_log_in_to(
     client: Callable[[str], Any], emulator: Any, key: Path, tmp_path: Path
 ) -> None:
@@ -256,67 +233,6 @@ def workloads(client: Callable[[str], Any], key: Path, **scheduling: Any) -> dic
     }
 
 
-def test_a_slice_is_policy_template_and_group(
-    client: Callable[[str], Any],
-    emulator: Any,
-    faults: Callable[..., Any],
-    key: Path,
-    tmp_path: Path,
-) -> None:
-    groups = client("InstanceGroupManagers")
-    here = {"project": P, "zone": ZONE, "instance_group_manager": "pod"}
-    group = workloads(client, key)
-    full = faults("no-capacity", zone=ZONE)
-    made = groups.insert({"project": P, "zone": ZONE, "instance_group_manager_resource": group})
-    assert ended(client, made) == []  # and there is no instance
-
-    def errors() -> list[str]:
-        return [error.error.code for error in groups.list_errors(here)]
-
-    assert until(errors) == ["ZONE_RESOURCE_POOL_EXHAUSTED"] * 2
-    status = groups.get(here).status
-    assert (status.is_stable, status.bulk_instance_operation.in_progress) == (False, True)
-    for instance in groups.list_managed_instances(here):
-        assert (instance.current_action, instance.instance_status) == ("CREATING", "")
-        assert instance.last_attempt.errors.errors[0].code == "ZONE_RESOURCE_POOL_EXHAUSTED"
-    emulator.request("DELETE", f"/emulator/v1/faults/{full['id']}")
-
-    def state() -> str:
-        group_status = groups.get(here).status
-        (topology,) = group_status.applied_accelerator_topologies or [None]
-        return topology.state if topology else ""
-
-    until(lambda: state() == "ACTIVE", 60, lambda: str(groups.get(here).status))
-    status = groups.get(here).status
-    assert (status.is_stable, status.current_instance_statuses.running) == (True, 2)
-    said = {
-        name: ssh(client, name, key, tmp_path, "echo $TPU_WORKER_ID; getent hosts pod-w-001")
-        for name in ("pod-w-001", "pod-w-002")
-    }
-    # Workers are not numbered in the order of the names, and the hosts know each other.
-    assert [text.split()[0] for text in said.values()] == ["1", "0"]
-    assert all("pod-w-001" in text for text in said.values())
-
-    emulator.inject_fault("host-error", node="pod-w-001", seconds=3600)
-    until(lambda: state() == "INCOMPLETE")
-    assert groups.get(here).status.current_instance_statuses.terminated == 1
-    instances = client("Instances")
-    before = instances.get(project=P, zone=ZONE, instance="pod-w-001").id
-    instances.delete(project=P, zone=ZONE, instance="pod-w-001")
-    until(lambda: state() == "ACTIVE", 60, lambda: str(groups.get(here).status))
-    assert instances.get(project=P, zone=ZONE, instance="pod-w-001").id != before
-
-    policies, templates = client("ResourcePolicies"), client("RegionInstanceTemplates")
-    with pytest.raises(exceptions.BadRequest, match="already being used by"):
-        templates.delete(project=P, region=REGION, instance_template="pod-tmpl")
-    assert ended(client, groups.delete(here)) == []
-    ended(client, templates.delete(project=P, region=REGION, instance_template="pod-tmpl"))
-    ended(client, policies.delete(project=P, region=REGION, resource_policy="pod-wp"))
-    left = [scope for _, scope in groups.aggregated_list(project=P)]
-    assert not any(scope.instance_group_managers for scope in left)
-    assert not list(instances.list(project=P, zone=ZONE))
-
-
 def test_hosts_that_are_reported_or_maintained_are_started_again(
     client: Callable[[str], Any], emulator: Any, key: Path
 ) -> None:
@@ -357,64 +273,6 @@ def test_hosts_that_are_reported_or_maintained_are_started_again(
     with pytest.raises(exceptions.BadRequest, match="BULK"):
         instances.bulk_insert(project=P, zone=ZONE, bulk_insert_instance_resource_resource=bulk)
     ended(client, instances.delete(where))
-
-
-def test_calendar_mode_is_a_future_reservation_that_becomes_one(
-    client: Callable[[str], Any], emulator: Any
-) -> None:
-    future, reservations = client("FutureReservations"), client("Reservations")
-    here = {"project": P, "zone": ZONE}
-    start = datetime.now(UTC) + timedelta(days=3)
-    reservation = {
-        "name": "may-run",
-        "reservation_mode": "CALENDAR",
-        "planning_status": "SUBMITTED",
-        "reservation_name": "may-run",
-        "specific_reservation_required": True,
-        "time_window": {"start_time": start.isoformat(), "duration": {"seconds": 7 * 86_400}},
-        "aggregate_reservation": {
-            "vm_family": "VM_FAMILY_CLOUD_TPU_LITE_POD_SLICE_CT6E",
-            "workload_type": "BATCH",
-            "reserved_resources": [
-                {"accelerator": {"accelerator_type": "ct6e", "accelerator_count": 16}}
-            ],
-        },
-    }
-    long = {
-        **reservation,
-        "time_window": {**reservation["time_window"], "duration": {"seconds": 91 * 86_400}},
-    }
-    with pytest.raises(exceptions.BadRequest, match="90 days"):
-        future.insert({**here, "future_reservation_resource": long})
-    path = f"/compute/v1/projects/{P}/zones/{ZONE}/futureReservations"
-    with pytest.raises(EmulatorError, match="Cannot find field"):
-        emulator.request("POST", path, {"name": "x", "timeWindow": {"days": 3}})
-    made = future.insert({**here, "future_reservation_resource": reservation})
-    assert ended(client, made) == []
-    (listed,) = future.list(project=P, zone=ZONE)
-    assert listed.status.procurement_status == "COMMITTED"
-    assert list(reservations.list(project=P, zone=ZONE)) == []
-    names = {
-        reservation.name
-        for _, scope in future.aggregated_list(project=P)
-        for reservation in scope.future_reservations
-    }
-    assert names == {"may-run"}
-    with pytest.raises(exceptions.BadRequest, match="must be cancelled"):
-        future.delete({**here, "future_reservation": "may-run"})
-    ended(client, future.cancel({**here, "future_reservation": "may-run"}))
-    cancelled = future.get({**here, "future_reservation": "may-run"})
-    assert cancelled.status.procurement_status == "CANCELLED"
-    ended(client, future.delete({**here, "future_reservation": "may-run"}))
-
-    specific = {"count": 2, "instance_properties": {"machine_type": "ct6e-standard-4t"}}
-    body = {"name": "mine", "specific_reservation": specific}
-    ended(client, reservations.insert({**here, "reservation_resource": body}))
-    (mine,) = reservations.list(project=P, zone=ZONE)
-    assert (mine.status, mine.specific_reservation.in_use_count) == ("READY", 0)
-    ended(client, reservations.delete({**here, "reservation": "mine"}))
-    with pytest.raises(exceptions.NotFound):
-        reservations.get({**here, "reservation": "mine"})
 
 
 def test_zones_are_listed_and_advice_is_refused(client: Callable[[str], Any]) -> None:

@@ -109,51 +109,6 @@ def test_a_key_added_later_works_at_once_and_a_removed_one_no_longer(
     assert "Permission denied" in shell.run(node, "true").stderr
 
 
-def test_project_wide_keys_work_on_every_node(
-    create_tpu: Callable[..., Tpu], shell: Shell, key: Path, emulator: Any
-) -> None:
-    node = create_tpu()
-    project = f"/compute/v1/projects/{emulator.state.project}"
-    before = emulator.request("GET", project)["commonInstanceMetadata"]
-    (item,) = ssh_keys(key, "ann").items()
-    body = {"fingerprint": before["fingerprint"], "items": [{"key": item[0], "value": item[1]}]}
-    operation = emulator.request("POST", f"{project}/setCommonInstanceMetadata", body)
-    assert operation["status"] == "DONE"
-    assert shell(node, "id -un") == "ann"
-    emulator.request("POST", f"{project}/setCommonInstanceMetadata", {"items": []})
-    assert "Permission denied" in shell.run(node, "true").stderr
-
-
-def test_the_workers_of_a_pod_know_each_other_by_name(
-    create_tpu: Callable[..., Tpu], shell: Shell, key: Path, emulator: Any
-) -> None:
-    node = create_tpu(name="pod", type="v5litepod-16", metadata=ssh_keys(key))
-    names = [host["hostname"] for host in emulator.hosts("pod")]
-    said = [shell(node, "hostname; echo $TPU_WORKER_ID", worker).split() for worker in range(4)]
-    assert said == [[name, str(worker)] for worker, name in enumerate(names)]
-    for name in names:
-        assert shell(node, f"getent hosts {name}", worker=3).startswith("127.")
-
-
-def test_a_stop_ends_daemons_and_keeps_homes_and_a_start_gives_another_address(
-    create_tpu: Callable[..., Tpu], shell: Shell, key: Path, emulator: Any
-) -> None:
-    node = create_tpu(name="again", metadata=ssh_keys(key))
-    shell(node, "echo kept > kept; setsid sleep 1000 < /dev/null > /dev/null 2>&1 &")
-    until(lambda: "sleep" in {p["name"] for p in emulator.hosts("again")[0]["processes"]})
-    init = emulator.hosts("again")[0]["init_pid"]
-    emulator.wait(emulator.request("POST", f"/v2/{node['name']}:stop", {}))
-    assert not Path(f"/proc/{init}").exists()
-    emulator.wait(emulator.request("POST", f"/v2/{node['name']}:start", {}))
-    assert shell(node, "cat kept; pgrep -x sleep", check=False) == "kept"
-    after = emulator.request("GET", f"/v2/{node['name']}")
-    assert after["id"] == node["id"]
-    external = [
-        state["networkEndpoints"][0]["accessConfig"]["externalIp"] for state in (node, after)
-    ]
-    assert external[0] != external[1]
-
-
 def test_maintenance_gives_another_address_and_a_reboot_the_same(
     create_tpu: Callable[..., Tpu],
     faults: Callable[..., dict[str, Any]],
@@ -185,37 +140,6 @@ def test_a_host_that_is_rebooted_from_inside_comes_back(
     assert shell(node, "id -un") == "ann"
 
 
-def test_a_preempted_tpu_is_gone_but_for_its_name(
-    create_tpu: Callable[..., Tpu], faults: Callable[..., dict[str, Any]], emulator: Any
-) -> None:
-    node = create_tpu(name="spot", schedulingConfig={"spot": True})
-    (before,) = emulator.hosts("spot")
-    faults(kind="preempt", node=node["name"])
-    assert emulator.request("GET", f"/v2/{node['name']}")["state"] == "PREEMPTED"
-    until(lambda: not Path(f"/proc/{before['init_pid']}").exists())
-    with pytest.raises(Exception, match="start is not supported while in state PREEMPTED"):
-        emulator.request("POST", f"/v2/{node['name']}:start", {})
-
-
-def test_cut_links_end_the_connections_and_nothing_else(
-    create_tpu: Callable[..., Tpu],
-    faults: Callable[..., dict[str, Any]],
-    shell: Shell,
-    key: Path,
-    emulator: Any,
-) -> None:
-    node = create_tpu(name="cut", metadata=ssh_keys(key))
-    shell(node, "setsid sleep 1000 < /dev/null > /dev/null 2>&1 &")
-    with subprocess.Popen(
-        [*shell.command(node), "echo up; exec sleep 900"], stdout=subprocess.PIPE, text=True
-    ) as held:
-        assert held.stdout is not None
-        assert held.stdout.readline() == "up\n"
-        faults(kind="cut-links", node="cut")
-        assert held.wait(60) == 255
-    assert "sleep 1000" in shell(node, "pgrep -xa sleep")
-
-
 def test_hosts_can_lack_pythons_tools_or_disk(
     create_tpu: Callable[..., Tpu], shell: Shell, key: Path, emulator: Any
 ) -> None:
@@ -228,19 +152,6 @@ def test_hosts_can_lack_pythons_tools_or_disk(
     assert "No space left on device" in full.stderr
     with pytest.raises(Exception, match="emulator-disk-limit-mb is a number of MiB, not 'x'"):
         create_tpu(metadata={"emulator-disk-limit-mb": "x"})
-
-
-def test_a_delete_in_the_middle_of_a_create_leaves_nothing(
-    emulator: Any, faults: Callable[..., dict[str, Any]]
-) -> None:
-    faults(kind="slow", seconds=600, count=1)
-    parent = "projects/emulated/locations/us-central1-a"
-    body = {"acceleratorType": "v5litepod-16", "runtimeVersion": "v2-alpha-tpuv5-lite"}
-    create = emulator.request("POST", f"/v2/{parent}/nodes?nodeId=never", body)
-    deleted = emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/never"))
-    assert "error" not in deleted
-    assert emulator.request("GET", f"/v2/{create['name']}")["error"]["code"] == 1
-    assert not emulator.hosts("never")
 
 
 @pytest.fixture
@@ -293,12 +204,6 @@ def test_an_emulator_killed_in_the_middle_of_a_create_goes_on_with_it(own_emulat
     operation = own_emulator.wait(operation)
     assert operation["response"]["state"] == "READY"
     assert own_emulator.hosts("half")[0]["running"]
-
-
-def test_a_second_emulator_in_the_same_folder_says_who_has_it(own_emulator: Any) -> None:
-    with pytest.raises(RuntimeError, match=rf"\(process {own_emulator.process.pid}\)"):
-        type(own_emulator)(own_emulator.state_dir)
-    assert own_emulator.request("GET", "/emulator/v1/hosts") == {"hosts": []}
 
 
 def test_the_users_own_home_is_unchanged_by_a_hosts_life(

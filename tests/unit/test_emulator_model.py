@@ -44,19 +44,6 @@ def refused(call: object, *arguments: object) -> ApiError:
     return caught.value
 
 
-def test_a_created_node_is_creating_and_then_ready_with_a_healthy_host() -> None:
-    model = make()
-    operation = model.create_node(P, ZONE, "a", REQUEST)
-    assert model.get_node(P, ZONE, "a").state == "CREATING"
-    assert not operation.done
-    model.complete(operation)
-    node = model.get_node(P, ZONE, "a")
-    assert (node.state, node.health, len(node.hosts)) == ("READY", "HEALTHY", 1)
-    assert operation.done
-    assert operation.node is not None
-    assert operation.node.state == "READY"
-
-
 def test_the_hosts_of_a_pod_have_one_prefix_and_addresses_of_their_own() -> None:
     model = make()
     ready(model, "a", type="v5litepod-16")
@@ -166,15 +153,6 @@ def test_a_delete_ends_what_is_under_way_and_the_name_is_free_again() -> None:
     first_id = create.node
     ready(model)
     assert first_id is None
-
-
-def test_a_create_that_fails_leaves_no_node() -> None:
-    model = make()
-    operation = model.create_node(P, ZONE, "a", REQUEST)
-    model.fail(operation, 8, "no more capacity")
-    assert operation.error is not None
-    assert operation.error.code == 8
-    assert model.list_nodes(P, "-") == ([], [])
 
 
 def test_nodes_of_all_zones_are_listed_by_a_dash_and_silent_zones_are_named() -> None:
