@@ -23,12 +23,10 @@ from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.on_host.agent.daemon import keepers as daemon_keepers
-from jupyter_tpu.on_host.agent.protocol import frames, messages, requests
+from jupyter_tpu.on_host.agent.protocol import frames, requests
 from jupyter_tpu.on_host.agent.protocol.declarations import Request
 from jupyter_tpu.on_host.agent.protocol.events import (
-    IOPUB,
     KEEPER,
-    SHELL,
     Message,
     Opened,
     Rejected,
@@ -418,16 +416,6 @@ async def test_an_environment_that_cannot_run_kernels_is_reported(host, python, 
     assert not list(Path(agent.hello["run"]).glob("k-*"))
 
 
-async def test_a_keeper_goes_on_when_its_daemon_is_killed_and_the_next_one_finds_it(host):
-    agent = await host.agent()
-    started = await start(host)
-    await kernel(host, "idle")
-    os.kill(agent.hello["pid"], signal.SIGKILL)
-    await eventually(lambda: agent.closed)
-    assert (await kernel(host, "idle"))["pid"] == started["pid"]
-    assert (await host.agent()).hello["pid"] != agent.hello["pid"]
-
-
 @pytest.mark.parametrize("daemon", ["the next daemon", *others("the same daemon")])
 async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host, daemon):
     started = await start(host)
@@ -476,14 +464,6 @@ async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_a
     }
 
 
-async def test_before_the_host_is_deleted_everything_is_ended(host):
-    await start(host, "one")
-    await start(host, "two")
-    agent = await host.agent()
-    assert await agent.request(requests.PrepareDelete()) == {"ended": 2}
-    await eventually(lambda: not host.processes())
-
-
 async def test_an_agent_with_kernels_does_not_end_when_asked_to(host):
     await start(host)
     agent = await host.agent()
@@ -527,102 +507,6 @@ async def test_there_is_one_master_and_who_it_is_can_be_read(host):
     ours.cancel()
 
 
-async def test_a_client_that_comes_back_takes_the_place_of_its_dead_link(host):
-    await start(host, secret="ours")
-    _, first, _ = await attach(host, "ours")
-    _, second, events = await attach(host, "ours")
-    assert events[0].fields["fence"] == 2
-    await broken(first)
-    assert not second.done()
-    second.cancel()
-
-
-async def test_a_lease_that_was_stolen_fences_its_holder_off(host):
-    await start(host, secret="ours")
-    _, ours, _ = await attach(host, "ours")
-    _, thief, events = await attach(host, "theirs", steal=True)
-    assert events[0].fields["fence"] == 2
-    await broken(ours)
-    _, again, events = await attach(host, "ours")
-    assert isinstance(events[0], Rejected)
-    await broken(again)
-    # Nor does it end what is no longer its own.
-    agent = await host.agent()
-    assert await agent.request(requests.EndKernel(id="k", now=True, secret="ours")) == {
-        "ended": False
-    }
-    assert not thief.done()
-    thief.cancel()
-    assert await agent.request(requests.EndKernel(id="k", now=True, secret="theirs")) == {
-        "ended": True
-    }
-
-
-async def test_a_client_that_leaves_on_purpose_makes_room(host):
-    await start(host, secret="ours")
-    pump, ours, _ = await attach(host, "ours")
-    pump.journal.send_notice({"leave": True})
-    pump.flush()
-    ours.cancel()
-    agent = await host.agent()
-
-    async def left() -> bool:
-        return not (await agent.request(requests.ListKernels()))["kernels"][0]["attached"]
-
-    await eventually(left)
-    _, theirs, events = await attach(host, "theirs")
-    assert events[0].fields["fence"] == 2
-    theirs.cancel()
-
-
-async def test_a_kernel_with_too_much_unread_output_is_paused_until_it_is_read(host):
-    await start(host, secret="ours", journal_limit=500_000)
-    await kernel(host, "idle")
-    pump, task, events = await attach(host, "ours")
-    count = 1500
-    # Slower at first: a keeper that gets no processor time for a second pauses it in time, too.
-    code = (
-        f"import time\nfor i in range({count}):\n    print(i, 'x' * 10_000, flush=True)\n"
-        "    if i < 300: time.sleep(0.005)"
-    )
-    content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
-    message = messages.MessageSigner("a key", "test").message(
-        "execute_request", {**content, "user_expressions": {}}, idents=[b"me"]
-    )
-    pump.journal.send(SHELL, message)
-    pump.wake()
-    agent = await host.agent()
-
-    async def paused() -> bool:
-        return (await agent.request(requests.ListKernels()))["kernels"][0]["paused"]
-
-    await eventually(paused)
-    assert (await agent.request(requests.ListKernels()))["kernels"][0]["waiting"] < 3_000_000
-    texts: list[str] = []
-    words: list[str] = []
-
-    def consume() -> bool:
-        """Takes what came; whether it was all."""
-        while events:
-            event = events.pop(0)
-            if not isinstance(event, Message):
-                continue
-            pump.journal.acknowledge(event)
-            if event.channel == KEEPER:
-                words.append(json.loads(event.parts[0])["event"])
-            elif event.channel == IOPUB and b'"stream"' in event.parts[3]:
-                content = json.loads(event.parts[6])
-                texts.append(content["text"] if content["name"] == "stdout" else "")
-        pump.wake()
-        return "".join(texts).count("\n") == count
-
-    await eventually(consume)
-    lines = "".join(texts).splitlines()
-    assert [line.split()[0] for line in lines] == [str(number) for number in range(count)]
-    assert words.index("paused") < words.index("resumed")
-    task.cancel()
-
-
 async def test_a_request_that_the_keeper_does_not_know_is_answered_and_nothing_else_happens(host):
     await start(host, secret="ours")
     pump, task, events = await attach(host, "ours")
@@ -641,42 +525,6 @@ async def test_a_request_that_the_keeper_does_not_know_is_answered_and_nothing_e
     await kernel(host, "idle")
     assert not task.done()
     task.cancel()
-
-
-NONSENSE = [
-    b"GET / HTTP/1.1\r\n\r\n",
-    b"\xff" * 100,
-    frames.encode(frames.Ping(1)),
-    frames.encode(frames.Hello({"stream": 7, "words": {}, "lanes": [], "peer": None})),
-    frames.encode(frames.Hello({"words": "x"})),
-    frames.encode(frames.Hello({"ask": "dance"})),
-]
-
-
-async def test_nonsense_at_the_keepers_door_does_not_touch_the_kernel(host):
-    await start(host, secret="ours")
-    agent = await host.agent()
-    for nonsense in NONSENSE:
-        reader, writer = await agent.open_keeper("k")
-        writer.write(nonsense)
-        assert b"the-secret" not in await asyncio.wait_for(reader.read(65536), 60)
-        writer.close()
-    _, ours, events = await attach(host, "ours")
-    assert isinstance(events[0], Opened)
-    ours.cancel()
-    log = Path(keeper_socket(agent.hello["run"], "k")).with_name("keeper.log")
-    assert log.read_text() == ""
-
-
-async def test_a_keeper_rejects_a_client_of_another_version_with_the_reason(host):
-    await start(host, secret="ours")
-    agent = await host.agent()
-    reader, writer = await agent.open_keeper("k")
-    writer.write(frames.encode(frames.Hello({})).replace(b"JTPU\0\1", b"JTPU\0\2"))
-    (word,) = frames.Decoder().feed(await asyncio.wait_for(reader.read(65536), 60))
-    message = word.fields["refused"]["message"]
-    assert message == "the peer uses version 2 of the journal protocol, this is version 1"
-    writer.close()
 
 
 async def test_a_keeper_that_does_not_answer_is_not_taken_for_dead(

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from cli_shell import COMMAND, Shell, running_server, state_of
+from cli_shell import COMMAND, Shell, state_of
 from fleet_world import others
 from local_host import LocalHost
 from pod_fleet import open_pod
@@ -344,30 +344,6 @@ def test_a_tpu_whose_create_command_was_closed_says_that_it_has_no_guard(
         assert "no guard yet" not in shell.out("list")
     finally:
         shell.run("delete", name, "--yes")
-
-
-@pytest.mark.long
-def test_a_tpu_deletes_itself_after_server_and_command_have_ended(
-    emulator: Any, tmp_path: Path
-) -> None:
-    name = "guard-created"
-    shell = Shell(tmp_path, **emulator.environment)
-    arguments = ("create", name, "--type", "v5litepod-1", "--zone", "us-west4-a")
-    complaint = shell.complaint(*arguments, "--spot", "--max-idle", "2h")
-    assert "A spot TPU can't be stopped." in complaint
-    hunt = ("hunt", "start", name, "--type", "v5litepod-1", "--zone", "us-west4-a")
-    complaint = shell.complaint(*hunt, "--tier", "spot", "--max-idle", "2h")
-    assert "A spot TPU can't be stopped." in complaint
-    assert state_of(emulator, name) == "", "it is refused before something is created"
-    with running_server(shell):
-        made = shell.out(*arguments, "--max-idle", "1m", "--then-delete")
-        assert f"{name} is deleted after 1 min without work." in made
-        assert shell.json("guard", "keep", name, "--json")["actor"] == "host"
-        shell.out("guard", "remove", name)
-        assert "has no guard" in shell.complaint("guard", "show", name)
-        done = shell.run("guard", "set", name, "--max-idle", "1m", "--then-delete")
-        assert done.returncode == 0, done.stderr
-    until(lambda: state_of(emulator, name) == "", 300)
 
 
 @pytest.mark.long

@@ -16,18 +16,9 @@ from test_tunnels_emulator import LIMIT, Server, name_of
 from waiting import until
 
 from jupyter_tpu.cli import main
-from jupyter_tpu.errors import InvalidInput, Reason, TPUError
+from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import Change, Job, JobLogQuery, StartJob, StopJob, StopTPU
-from jupyter_tpu.tokens import pass_on
-
-#: Prints its host, waits for a file, prints 200 lines, and ends with its host's number.
-STORY = """
-echo on $JUPYTER_TPU_HOST
-while [ ! -e go ]; do sleep 0.05; done
-seq 200
-exit $((JUPYTER_TPU_HOST * 3))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -66,60 +57,6 @@ async def when(fleet: Fleet, job: Job, is_so: Callable[[Job], bool]) -> Job:
 async def texts(fleet: Fleet, job: Job, **query: Any) -> list[str]:
     log = await fleet.jobs.log(job.tpu, job.id, JobLogQuery(**query))
     return [line.text for line in log.lines]
-
-
-@pytest.mark.asyncio
-@pytest.mark.long
-async def test_a_job_goes_on_without_the_server_and_keeps_every_line_and_exit_code(
-    server: Server, tpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = name_of(tpu)
-    variables = {"TOKEN": "s3cret"}
-    monkeypatch.setenv("HF_TOKEN", "hf_s3cret")
-    pass_on("HF_TOKEN")
-    async with server as fleet:
-        request = StartJob(command=["sh", "-c", STORY], name="story", variables=variables)
-        job = await fleet.jobs.start(name, request)
-        assert (job.state, job.exit_code, job.variables) == ("running", None, ["TOKEN"])
-        assert "s3cret" not in str(job)
-        with pytest.raises(TPUError) as caught:
-            await fleet.jobs.remove(name, job.id)
-        assert caught.value.reason is Reason.CONFLICT
-    # There is no server now. Its state has no secret of a job that has been started.
-    files = [*server._folder.glob("fleet.sqlite*")]
-    assert not [file for file in files if file.is_file() and b"s3cret" in file.read_bytes()]
-    async with server as fleet:
-        goes = StartJob(command=["sh", "-c", 'echo "with $HF_TOKEN"; touch go'])
-        helper = await fleet.jobs.start(name, goes)
-        ended = await when(fleet, job, lambda job: job.state == "failed")
-        assert [host.exit_code for host in ended.attempts[0].hosts] == [0, 3]
-        assert ended.exit_code == 3
-        for host in (0, 1):
-            lines = await texts(fleet, job, host=host)
-            assert lines == [f"on {host}", *map(str, range(1, 201))]
-        assert await texts(fleet, job, host=1, start=-2) == ["199", "200"]
-        assert await texts(fleet, job, host=1, search="ON 1") == ["on 1"]
-        helped = await when(fleet, helper, lambda job: job.state == "ended")
-        assert helped.exit_code == 0
-        assert await texts(fleet, helper) == ["with hf_s3cret"]
-        for started in (job, helper):
-            await fleet.jobs.remove(name, started.id)
-        assert await fleet.jobs.all() == []
-        await _what_can_not_be(fleet, name)
-
-
-async def _what_can_not_be(fleet: Fleet, name: str) -> None:
-    with pytest.raises(InvalidInput, match="has no host 2"):
-        await fleet.jobs.start(name, StartJob(command=["true"], hosts="0,2"))
-    with pytest.raises(InvalidInput, match="NUL"):
-        await fleet.jobs.start(name, StartJob(command=["echo", "a\0b"]))
-    with pytest.raises(TPUError, match="has no environment other"):
-        await fleet.jobs.start(name, StartJob(command=["true"], environment="other"))
-    with pytest.raises(TPUError, match="The folder nowhere does not exist"):
-        await fleet.jobs.start(name, StartJob(command=["true"], cwd="nowhere"))
-    with pytest.raises(TPUError, match="has no job none"):
-        await fleet.jobs.get(name, "none")
-    assert await fleet.jobs.all() == []
 
 
 @pytest.mark.asyncio

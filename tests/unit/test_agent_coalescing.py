@@ -171,7 +171,6 @@ ANYTHING = st.one_of(
     st.builds(kernel_message, st.sampled_from(["status", "comm_msg", "error", "execute_reply"]),
               st.just({}), PARENT),
 )  # fmt: skip
-SOME = st.lists(ANYTHING, max_size=4)
 
 
 @settings(max_examples=400)
@@ -220,11 +219,6 @@ def test_of_a_progress_bar_its_last_state_is_left():
     assert text_of(left) == f"before\n100%|{'#' * 100}|\n"
 
 
-def test_a_bar_that_becomes_shorter_leaves_what_stands_beyond_it():
-    (left,) = coalesce([stream("\rlong line"), stream("\rmiddle"), stream("\rshort")])
-    assert text_of(left) == "\rlong line\rmiddle\rshort"
-
-
 def test_of_updates_of_a_display_the_last_is_left_in_its_place():
     updates = [display(str(n), "d", update=True) for n in range(1000)]
     other = display("other", "e", update=True)
@@ -238,10 +232,6 @@ def test_of_outputs_that_are_cleared_for_the_next_the_last_is_left():
     left = coalesce([stream("before"), *drawing])
     assert kinds(left) == ["clear_output", "display_data"]
     assert left[1] is drawing[-1]
-
-
-def test_a_clear_that_waits_for_output_that_does_not_come_clears_nothing():
-    assert kinds(coalesce([stream("stays"), clear(True)])) == ["stream", "clear_output"]
 
 
 @pytest.mark.parametrize(

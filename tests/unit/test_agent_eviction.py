@@ -136,18 +136,6 @@ def test_a_display_that_may_be_updated_leaves_one_in_its_place():
     assert drop(store, 1) == 0, "and it stays"
 
 
-def test_the_losses_of_each_request_are_counted_separately():
-    store = SegmentStore()
-    for number in range(10):
-        keep(store, stream("line\n" * (1 + number % 2), request=f"r{number % 2}"))
-    drop(store, 1 << 20)
-    ((one, two),) = held(store)
-    assert [(loss.lines, json.loads(loss.parent)["msg_id"]) for loss in (one, two)] == [
-        (5, "r0"),
-        (10, "r1"),
-    ]
-
-
 def test_a_gap_of_very_many_requests_is_several():
     store = SegmentStore()
     for number in range(2000):

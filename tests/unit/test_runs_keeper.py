@@ -145,16 +145,6 @@ def agent(home: Path) -> Agent:
     return Agent()
 
 
-def test_a_short_command_needs_no_agent(home: Path) -> None:
-    with Program("sh", "-c", "pwd; exit 3") as program:
-        program.begin()
-        out, ended = program.read(0)
-        assert out == os.fsencode(home) + b"\n"
-        assert ended[:4] == [b"ended", b"3", b"-1", b"-"]
-        program.say(b"forget\n")
-        assert program.wait(60) == 0
-
-
 @pytest.mark.parametrize(
     "base",
     [
@@ -180,22 +170,6 @@ def test_its_variables_are_those_of_the_agent(
     for name in ("LINES", "COLUMNS"):  # set by libraries of this process, without Python
         environment.pop(name, None)
     assert environment == process_environment("/e/bin/python", variables)
-
-
-@pytest.mark.parametrize(
-    ("command", "cwd", "why"),
-    [
-        ("no-such-program", "", [b"program", b"2"]),
-        ("true", "no-such-folder", [b"folder", b"2"]),
-        ("/etc/passwd", "", [b"program", b"13"]),
-    ],
-)
-def test_what_cannot_be_started_says_why(
-    home: Path, command: str, cwd: str, why: list[bytes]
-) -> None:
-    with Program(command, cwd=cwd) as program:
-        word, *words = program.line()
-        assert (word, words[:2]) == (b"refused", why)
 
 
 def test_one_that_was_stopped_sleeps_until_its_end_is_acknowledged(home: Path) -> None:
@@ -227,31 +201,6 @@ def test_it_is_stopped_when_it_is_asked_for_or_the_time_is_over(home: Path, how:
     until(lambda: not start_time(child))
 
 
-def test_input_reaches_a_command_without_an_agent_once(home: Path) -> None:
-    with Program("cat", input=True) as program:
-        program.begin()
-        for start, data in ((0, b"abc"), (0, b"abc"), (1, b"bcd")):
-            program.say(b"write %d 3 0\n%s" % (start, data))
-            assert program.line() == [b"reads", b"1"]
-        program.say(b"write 4 0 1\n")
-        assert program.line() == [b"reads", b"0"]
-        assert program.end() == [b"0", b"-1", b"-"]
-        assert program.read(0)[0] == b"abcd"
-        program.say(b"forget\n")
-
-
-def test_output_is_there_again_until_it_is_acknowledged(home: Path) -> None:
-    with Program("sh", "-c", "printf one; read line; printf two", input=True) as program:
-        program.begin()
-        assert program.output() == program.output() == b"one"
-        program.say(b"write 0 1 1\n\n")
-        program.line()
-        program.end(1)
-        assert program.read(1)[0] == b"netwo"
-        assert program.read(3)[0] == b"two"
-        program.say(b"forget\n")
-
-
 @pytest.mark.asyncio
 async def test_the_client_goes_on_at_its_socket_with_output_input_and_end(
     home: Path, agent: Agent
@@ -277,19 +226,6 @@ async def test_an_end_that_the_client_did_not_hear_of_is_not_lost(home: Path, ag
         program.stdin.close()  # type: ignore[union-attr]
         output, ended = await rest(await agent.keeper(), 0)
     assert (output, ended["code"]) == ([(1, b"one\n")], 5)
-
-
-@pytest.mark.asyncio
-async def test_output_that_nobody_reads_makes_it_wait_and_nothing_is_lost(
-    home: Path, agent: Agent
-) -> None:
-    size = 5_000_000
-    with Program("sh", "-c", f"head -c {size} /dev/zero | tr '\\0' x; echo end >&2") as program:
-        program.begin()
-        output, ended = await rest(await agent.keeper(), 0)
-    assert sum(len(data) for stream, data in output if stream == 1) == size
-    assert [data for stream, data in output if stream == 2] == [b"end\n"]
-    assert ended["code"] == 0
 
 
 @pytest.mark.parametrize("how", ["stopped", "nothing shall be left"])
