@@ -12,8 +12,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -300,64 +298,6 @@ def test_rest_says_that_the_chips_are_held_and_by_whom(
         assert other.run(code) == "['cpu', '', '1']\n"
 
 
-@pytest.mark.long
-def test_kernels_with_chips_of_their_own_are_there_after_kill_9_with_chips_variables_and_figures(
-    server: Server,
-) -> None:
-    def split(size: int) -> list[dict[str, Any]]:
-        return server.tpu("POST", "tpus/kept/chips/split", {"each": size})["kernels"]
-
-    def start(path: str, kernelspec: str) -> str:
-        body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": kernelspec}}
-        return str(server.request("POST", "/api/sessions", body)["kernel"]["id"])
-
-    def printed(kernel_id: str, code: str) -> str:
-        client = Client(server, kernel_id)
-        client.connect()
-        text = client.run(code)
-        client.close()
-        return text
-
-    def used() -> list[Any]:
-        """MiB on each chip."""
-        [host] = server.tpu("GET", "tpus/kept/metrics")["hosts"]
-        assert [
-            (booking["chips"], Path(booking["notebook"]).name) for booking in host["bookings"]
-        ] == [
-            ([0, 1], "first.ipynb"),
-            ([2, 3], "second.ipynb"),
-        ]
-        chips = [chip["memory_used"] for chip in host["samples"][-1]["chips"]]
-        return [None if used is None else used // 2**20 for used in chips]
-
-    first, second = (kernel["kernelspec"] for kernel in split(2))
-    kernels = {start("first.ipynb", first): 0, start("second.ipynb", second): 1}
-    for kernel_id, device in kernels.items():
-        code = (
-            "import os, jax, jax.numpy as jnp\n"
-            f"big = jax.device_put(jnp.zeros(({8 + device}, 2**20), jnp.uint8), "
-            f"jax.devices()[{device}])\n"
-            "print(os.environ['TPU_VISIBLE_CHIPS'], jax.device_count())"
-        )
-        assert printed(kernel_id, code) == ("2,3 2\n" if device else "0,1 2\n")
-    until(lambda: used() == [8, 0, 0, 9])
-    server.kill()
-    server.start()
-    assert {kernel["id"] for kernel in server.request("GET", "/api/kernels")} == kernels.keys()
-    for kernel_id, device in kernels.items():
-        assert printed(kernel_id, "print(big.shape)") == f"({8 + device}, 1048576)\n"
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        start("third.ipynb", first)
-    answer = json.loads(refused.value.read())
-    assert answer["message"].startswith("Chips 0-1 of kept are in use by the kernel of first.ipynb")
-    until(lambda: used() == [8, 0, 0, 9])
-    for session in server.request("GET", "/api/sessions"):
-        server.request("DELETE", f"/api/sessions/{session['id']}")
-    third = start("third.ipynb", second)
-    assert printed(third, "import os; print(os.environ['TPU_RUNTIME_METRICS_PORTS'])") == "8433\n"
-    split(0)
-
-
 def test_a_local_kernel_ends_with_the_server_as_ever(server: Server) -> None:
     kernel = server.request("POST", "/api/kernels", {"name": "python3"})
     client = Client(server, kernel["id"])
@@ -446,19 +386,6 @@ def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(
         assert numbers == list(range(numbers[0], numbers[-1] + 1))
         client.close()
     first.close()
-
-
-@pytest.mark.long
-def test_a_client_that_does_not_count_gets_all_and_little_twice_when_the_server_is_killed(
-    server: Server, client: Client
-) -> None:
-    request = client.execute("for i in range(3_000):\n    print('line', i, flush=True)")
-    client.until(line(800))
-    restart(client)
-    client.until_done(request)
-    got = [m["header"]["msg_id"] for m in client.messages if m["msg_type"] == "stream"]
-    assert len(got) - len(set(got)) < 300  # each has more than 220 bytes
-    assert client.printed(request) == "".join(f"line {number}\n" for number in range(3_000))
 
 
 class NamingClient(Client):
@@ -611,33 +538,6 @@ def test_two_servers_of_one_user_do_not_take_each_others_kernels(
     assert client.run("print('one master')") == "one master\n"
 
 
-@pytest.mark.long
-def test_two_servers_of_one_data_folder_that_start_together_each_have_their_own_kernels(
-    server: Server, session: dict[str, Any]
-) -> None:
-    other = server.another()
-    other.root = server.folder / "another root"
-    other.root.mkdir()
-    other.start()
-    servers = [(server, [session]), (other, [])]
-    for number in range(2):
-        servers[0][1].append(start_session(server, f"{number}.ipynb"))
-        servers[1][1].append(start_session(other, f"{number}.ipynb"))
-    try:
-        for running, _ in servers:
-            running.kill()
-        for running, _ in servers:
-            running.start(wait=False)
-        for running, sessions in servers:
-            until(running.answers)
-            kernels = {kernel["id"] for kernel in running.request("GET", "/api/kernels")}
-            assert kernels == {session["kernel"]["id"] for session in sessions}
-        for session in servers[1][1]:
-            other.request("DELETE", f"/api/sessions/{session['id']}")
-    finally:
-        other.stop()
-
-
 @pytest.mark.parametrize(
     "damaged", [["record.json", "record.copy.json"], *others((["record.json"],))]
 )
@@ -672,23 +572,6 @@ def test_a_kernel_whose_record_is_damaged_is_listed_from_the_start_with_its_outp
     page.until_done(request)
     assert page.printed(request) == "".join(f"line {n}\n" for n in range(60))
     page.close()
-
-
-def test_a_client_whose_position_is_damaged_gets_all_that_is_stored(
-    server: Server, client: Client
-) -> None:
-    request = client.execute(LINES.format(n=60, pause=0.02))
-    client.until(line(20))
-    server.kill()
-    client.close()
-    positions = server.folder / "tpu" / "kernels" / client.kernel_id / "cursors.json"
-    positions.write_bytes(bytes(positions.stat().st_size))
-    server.start()
-    # Some of it comes from the host before the client is back.
-    until(lambda: server.kernel(client.kernel_id)["execution_state"] != "unknown")
-    client.connect()
-    client.until_done(request)
-    assert client.printed(request) == "".join(f"line {number}\n" for number in range(60))
 
 
 @pytest.mark.long
@@ -901,82 +784,6 @@ def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(
     assert client.printed(look) == "[1, 2, 3]\n"
 
 
-@contextmanager
-def busy_processes(count: int) -> Iterator[None]:
-    """So many processes that take all of the processor that they get."""
-    spin = [sys.executable, "-c", "while True: pass"]
-    processes = [subprocess.Popen(spin) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-
-
-@pytest.mark.long
-def test_sixty_answers_arrive_on_a_busy_machine_whose_server_is_killed_now_and_then(
-    server: Server, client: Client
-) -> None:
-    cell = client.execute("for number in range(60):\n    print(input(f'{number}? '))")
-
-    with busy_processes(2 * (os.cpu_count() or 1)):
-        for number in range(60):
-            prompt = f"{number}? "
-            question = next(
-                (m for m in client.messages if m["content"].get("prompt") == prompt), None
-            ) or client.until(lambda m, prompt=prompt: m["content"].get("prompt") == prompt)
-            if number % 10 == 3:
-                restart(client)  # the page has the question, and answers the next server
-            answer = {"value": f"answer {number}"}
-            client.send("input_reply", answer, "stdin", parent=question["header"])
-            if number % 10 == 7:
-                # That one: earlier ones come again from a server that was started meanwhile.
-                client.until(lambda m, said=answer["value"]: said in m["content"].get("text", ""))
-                restart(client)
-        client.until_done(cell)
-    assert client.printed(cell).splitlines() == [f"answer {number}" for number in range(60)]
-
-
-@pytest.mark.long
-def test_an_answer_that_comes_too_late_is_not_the_answer_to_the_next_question(
-    server: Server, session: dict[str, Any], emulator: Any, home: Path
-) -> None:
-    kernel_id = session["kernel"]["id"]
-    client = Client(server, kernel_id)
-    client.connect()
-    cell = client.execute(
-        "import os, pathlib, signal, threading, time\n"
-        "def interrupt():\n"
-        "    while not pathlib.Path('interrupt').exists(): time.sleep(0.01)\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "threading.Thread(target=interrupt).start()\n"
-        "try:\n"
-        "    print(input('first? '))\n"
-        "except KeyboardInterrupt:\n"
-        "    pathlib.Path('interrupted').touch()\n"
-        "    print(input('second? '))"
-    )
-    first = client.until(lambda message: message["msg_type"] == "input_request")
-    with hole(emulator):
-        late = client.send("input_reply", {"value": "first"}, "stdin", parent=first["header"])
-        until(lambda: kept_for_the_host(server, kernel_id) == [late], 60)
-        server.kill()
-        client.close()
-        (home / "interrupt").touch()
-        until((home / "interrupted").exists, 60)
-    server.start()
-    client.connect()
-    second = client.until(lambda message: message["content"].get("prompt") == "second? ")
-    until(lambda: kept_for_the_host(server, kernel_id) == [], 60)
-    client.send("input_reply", {"value": "second"}, "stdin", parent=second["header"])
-    client.until_done(cell)
-    assert client.printed(cell) == "second\n"
-    client.close()
-    for name in ("interrupt", "interrupted"):
-        (home / name).unlink()
-
-
 def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
     server: Server, session: dict[str, Any], client: Client, emulator: Any
 ) -> None:
@@ -1077,24 +884,6 @@ def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
         away.replace(state)
     server.start()
     assert [kernel["id"] for kernel in server.request("GET", "/api/kernels")] == [kernel_id]
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_a_server_that_is_down_for_five_minutes_misses_nothing(
-    server: Server, client: Client
-) -> None:
-    """Really, by the clock of the wall."""
-    request = client.execute(LINES.format(n=650, pause=0.5))
-    client.until(line(5))
-    server.kill()
-    while client.read() is not None:
-        pass
-    time.sleep(300)
-    server.start()
-    client.connect()
-    client.until_done(request, 120)
-    assert client.printed(request) == "".join(f"line {n}\n" for n in range(650))
 
 
 def test_what_is_kept_is_private(server: Server, session: dict[str, Any]) -> None:

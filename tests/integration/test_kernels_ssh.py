@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,24 +92,6 @@ def processes(emulator: Any, kernels_tpu: str) -> Callable[[], list[str]]:
 def without_agent(processes: list[str]) -> list[str]:
     """It ends half a minute after its last client has gone without a word."""
     return [line for line in processes if not line.endswith(" daemon")]
-
-
-@pytest.mark.long
-def test_a_shutdown_leaves_the_host_as_it_was(name, processes):
-    before = processes()
-    manager = KernelManager(kernel_name=name)
-    manager.start_kernel()
-    notebook = Notebook(manager)
-    assert notebook.text("import socket; print(socket.gethostname())").startswith("t1v-n-")
-    notebook.text("import subprocess; p = subprocess.Popen(['sleep', '600'])")
-    assert len(processes()) > len(before)
-    manager.restart_kernel()
-    notebook.client.wait_for_ready(timeout=60)
-    until(lambda: "sleep 600" not in processes())
-    notebook.close()
-    manager.shutdown_kernel()
-    # The link was this kernel's alone: with it goes the agent.
-    until(lambda: processes() == before, why=lambda: f"{processes()} instead of {before}")
 
 
 #: What libtpu does with the first chip of a host and with its lock.
@@ -657,24 +638,6 @@ def test_the_kernel_of_a_runner_that_was_ended_is_ended_by_a_program_that_is_lin
         runner.kill()
         runner.wait(60)
         linked.shutdown_kernel(now=True)
-
-
-@pytest.mark.long
-def test_a_command_that_sleeps_with_its_machine_has_every_line_when_it_wakes_up(spawned):
-    spawned.client.wait_for_ready(timeout=60)
-    cell = "import time\nfor i in range(300):\n    print('line', i, flush=True); time.sleep(.25)"
-    request = spawned.client.execute(cell)
-    spawned.process.send_signal(signal.SIGSTOP)
-    time.sleep(90)  # not for anything to happen, but so that a short clock would run out
-    spawned.process.send_signal(signal.SIGCONT)
-    text = ""
-    while True:
-        message = spawned.client.get_iopub_msg(timeout=60)
-        if message["parent_header"].get("msg_id") == request:
-            text += message["content"].get("text", "")
-            if message["content"].get("execution_state") == "idle":
-                break
-    assert text.splitlines() == [f"line {i}" for i in range(300)]
 
 
 def command_of(name: str, folder: Path) -> list[str]:

@@ -6,8 +6,6 @@ The TPU is made by ``jupyter tpu create``, through a running server.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -134,55 +132,6 @@ def test_a_removed_kernel_is_added_again_without_creating_the_environment_again(
     )
 
 
-#: A notebook runner: prints the devices that a kernel sees, and ends it when it may.
-RUNNER = """
-import sys
-from jupyter_client.manager import start_new_kernel
-manager, client = start_new_kernel(startup_timeout=120, kernel_name=sys.argv[1])
-show = lambda message: print(message["content"].get("text", ""), end="", flush=True)
-client.execute_interactive("import jax; print(jax.device_count())", output_hook=show, timeout=120)
-sys.stdin.read()
-client.stop_channels()
-manager.shutdown_kernel()
-"""
-
-
-@pytest.mark.long
-def test_a_notebook_gets_a_chip_of_its_own_and_the_others_stay_for_others(
-    shell: Shell, connected_tpu: list[str]
-) -> None:
-    split = shell.json("chips", "split", NAME, "--json")
-    assert [kernel["chips"] for kernel in split["kernels"]] == [[0], [1], [2], [3]]
-    assert split["kernels"][2]["variables"]["TPU_VISIBLE_CHIPS"] == "2"
-    assert "not tested them on hardware" in split["note"]
-    listed = shell.json("kernel", "list", "--json")
-    assert [spec["display_name"].partition(NAME)[2] for spec in listed] == [
-        " (emulated)",
-        *(f" · chip {chip} (emulated)" for chip in range(4)),
-    ]
-    runner = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, split["kernels"][2]["kernelspec"]],
-        env=shell.environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert runner.stdout is not None
-    assert runner.stdout.readline() == "1\n"
-    (kernel,) = running(shell)
-    assert kernel["booked"] == [2]
-    assert f"Chip 2 belongs to the kernel {kernel['id']}." in shell.out("chips", "list", NAME)
-    runner.communicate(timeout=LIMIT)
-    assert running(shell) == []
-
-    pairs = shell.out("chips", "split", NAME, "--each", "2")
-    assert re.search(rf"^2-3 +Python 3\.\d+ · {NAME} · chips 2-3 \(emulated\)", pairs, re.MULTILINE)
-    assert "It can have 1 or 2." in shell.complaint("chips", "split", NAME, "--each", "3")
-    whole = shell.out("chips", "split", NAME, "--each", "0")
-    assert whole.startswith(f"Only the kernel for all chips of {NAME} is in the kernel pickers")
-    assert len(shell.json("kernel", "list", "--json")) == 1
-
-
 #: From now on no kernel seems to answer after its start.
 SILENT = """
 import asyncio
@@ -304,21 +253,6 @@ def test_arrays_are_named_while_a_cell_runs_and_what_nobody_needs_is_freed(
     [host] = emulator.hosts(NAME)
     Path(host["folder"] + folder.strip(), "end").touch()
     notebook.run("running.result()")
-
-
-def test_output_streams_while_the_cell_runs(notebook: Notebook, emulator: Any) -> None:
-    [host] = emulator.hosts(NAME)
-
-    def go_on(output: dict[str, Any]) -> None:
-        if output["text"].startswith("/"):
-            Path(host["folder"] + output["text"].strip(), "go").touch()
-
-    outputs = notebook.run(
-        "%%tpu\nimport pathlib, time\nprint(pathlib.Path.cwd(), flush=True)\n"
-        "while not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('seen')",
-        at=go_on,
-    )
-    assert "".join(output["text"] for output in outputs).endswith("\nseen\n")
 
 
 def test_displays_are_shown_and_updated_in_place(notebook: Notebook) -> None:
