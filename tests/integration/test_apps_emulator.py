@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
-import psutil
 import pytest
 import pytest_asyncio
 from aiohttp import web
@@ -257,26 +256,6 @@ async def test_answers_come_back_as_the_apps_own(fleet: Fleet, tpu: str, address
         assert await head.read() == b""
         put = await visitor.request("PUT", "/echo", data=b"x" * 200_000)
         assert len((await put.json())["body"]) == 200_000
-
-
-async def test_an_app_may_be_let_reach_anywhere(fleet: Fleet, tpu: str, address: str) -> None:
-    async with serving(application(index=echo), address) as port:
-        narrow = await fleet.apps.open(tpu, OpenApp(port=port))
-        wide = await fleet.apps.open(tpu, OpenApp(port=port, allow_external=True))
-        assert (narrow.allow_external, wide.allow_external) == (False, True)
-        assert wide.id != narrow.id
-        for app, policy in (
-            (narrow, f"frame-ancestors 'self' {LAB}; connect-src 'self' ws://HOST; "
-             "form-action 'self'"),
-            (wide, f"frame-ancestors 'self' {LAB}"),
-        ):  # fmt: skip
-            visitor = Visitor(await fleet.apps.visit(app.id, VisitApp(framed_by=LAB)))
-            await visitor.enter()
-            answer = await visitor.get("/")
-            said = answer.headers["Content-Security-Policy"]
-            assert said == policy.replace("HOST", visitor.host)
-            await visitor.session.close()
-            await fleet.apps.close(app.id)
 
 
 async def test_events_arrive_as_they_are_sent(fleet: Fleet, tpu: str, address: str) -> None:
@@ -532,28 +511,6 @@ async def test_a_server_that_closes_after_each_answer_serves_many(
     server.close()
 
 
-@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.long)])
-async def test_thousands_of_small_requests(
-    fleet: Fleet, tpu: str, address: str, count: int
-) -> None:
-    async with serving(application(echo=echo), address) as port, opened(
-        fleet, tpu, port
-    ) as visitor:  # fmt: skip
-
-        async def some(first: int) -> list[tuple[str, str]]:
-            answers = []
-            for number in range(first, count, 10):
-                answer = await visitor.request("POST", f"/echo?{number}", data=str(number))
-                seen = await answer.json()
-                answers.append((seen["path"], seen["body"]))
-            return answers
-
-        for first, answers in enumerate(await asyncio.gather(*map(some, range(10)))):
-            assert answers == [
-                (f"/echo?{number}", str(number)) for number in range(first, count, 10)
-            ]
-
-
 async def test_a_host_that_reboots_cuts_what_is_under_way_and_is_found_again(
     fleet: Fleet, create_tpu: Any, faults: Any
 ) -> None:
@@ -589,69 +546,6 @@ async def test_a_host_that_reboots_cuts_what_is_under_way_and_is_found_again(
         await eventually(is_back, 120)
         [app] = await fleet.apps.list()
         assert app.state == "open"
-
-
-@pytest.mark.long
-async def test_a_gigabyte_passes_both_ways_in_flat_memory(
-    fleet: Fleet, tpu: str, address: str
-) -> None:
-    blocks = (1 << 30) // len(BLOCK)
-
-    async def give() -> AsyncIterator[bytes]:
-        for _ in range(blocks):
-            yield BLOCK
-
-    process = psutil.Process()
-    pages = application(stream=stream, take=take)
-    async with serving(pages, address) as port, opened(fleet, tpu, port) as visitor:
-        await download(visitor, "/stream?blocks=100")  # what is allocated once
-        before = process.memory_info().rss
-        most = 0
-
-        async def watch() -> None:
-            nonlocal most
-            while True:
-                most = max(most, process.memory_info().rss - before)
-                await asyncio.sleep(0.05)
-
-        watching = asyncio.create_task(watch())
-        assert await download(visitor, f"/stream?blocks={blocks}") == expected(blocks)
-        up = await visitor.request("POST", "/take", data=give())
-        assert tuple(await up.json()) == expected(blocks)
-        watching.cancel()
-        # Server, proxy and browser are all in this process.
-        assert most < 100 << 20, most
-
-
-@pytest.mark.long
-async def test_a_websocket_stays_open_for_minutes_in_flat_memory(
-    fleet: Fleet, tpu: str, address: str
-) -> None:
-    async def talk(request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        async for message in socket:
-            await socket.send_str(message.data)
-        return socket
-
-    process = psutil.Process()
-    loop = asyncio.get_running_loop()
-    async with serving(application(talk=talk), address) as port, opened(
-        fleet, tpu, port
-    ) as visitor, visitor.websocket("/talk") as socket:  # fmt: skip
-        end, before, count = loop.time() + 240, 0, 0
-        while loop.time() < end:
-            # Now and then nothing is said for longer than any of the pools keeps a connection.
-            if count % 2000 == 1999:
-                await asyncio.sleep(20)
-            await socket.send_str(f"{count} " + "x" * 1000)
-            came = await asyncio.wait_for(socket.receive(), LIMIT)
-            assert came.data.startswith(f"{count} ")
-            count += 1
-            if count == 1000:
-                before = process.memory_info().rss
-        assert count > 2000
-        assert process.memory_info().rss - before < 20 << 20
 
 
 def confines(policies: list[str]) -> bool:

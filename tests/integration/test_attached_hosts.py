@@ -237,40 +237,6 @@ def sleeps(machine: Box) -> bool:
     return any(b"4321" in line.read_bytes() for line in lines if line.exists())
 
 
-@pytest.mark.long
-async def test_two_machines_are_the_hosts_of_one_tpu(box: Box, twin: Box, fleet: Fleet) -> None:
-    box.trust(box.key)
-    request = AttachMachine(ssh=["Twin.lab", "Box.lab"], name="pair")
-    check = await fleet.attached.check(request)
-    assert [(host.ssh, host.known) for host in check.hosts] == [
-        ("Twin.lab", False),
-        ("Box.lab", True),
-    ]
-    with pytest.raises(TPUError, match=r"The host key of Twin\.lab is not in your known hosts"):
-        await fleet.attached.attach(request)
-    request.host_keys = [fingerprint(twin.key)]
-    tpu = await fleet.attached.attach(request)
-    assert (tpu.type, tpu.meaning, len(tpu.hosts)) == (
-        "no TPU",
-        "2 SSH hosts without a TPU",
-        2,
-    )
-    assert (await fleet.attached.attach(request)).id == tpu.id
-    request.ssh.reverse()
-    with pytest.raises(TPUError, match=r"used for Twin\.lab, Box\.lab"):
-        await fleet.attached.attach(request)
-
-    homes = {number: f"{machine.home}\n".encode() for number, machine in enumerate((twin, box))}
-    assert await home_folders(fleet, "pair") == homes
-    await fleet.jobs.start("pair", StartJob(command=["sleep", "4321"], name="long"))
-    await eventually(lambda: sleeps(box) and sleeps(twin))
-    operation = await fleet.attached.detach("pair", DetachMachine(end_jobs=True))
-    operation = await fleet.operations.wait(operation.id)
-    assert operation.state == "done", operation.problem
-    await eventually(lambda: not (sleeps(box) or sleeps(twin)))
-    assert AttachedMachines().all() == []
-
-
 async def test_of_several_machines_the_one_that_fails_is_named_and_none_is_attached(
     box: Box, fleet: Fleet, tmp_path: Path
 ) -> None:

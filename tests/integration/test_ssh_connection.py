@@ -19,6 +19,7 @@ import asyncssh
 import msgspec
 import pytest
 import pytest_asyncio
+from fault_proxy import FaultProxy
 from fleet_world import others
 from own_sshd import needs_sshd, running_sshd
 from ports import free_port
@@ -79,64 +80,6 @@ async def connection(host: HostAddress) -> AsyncIterator[Connection]:
     made = await connect(host, keepalive=QUICK)
     yield made
     await made.close()
-
-
-class Proxy:
-    """A TCP proxy that can be made to stall (bytes stop, nothing closes), to cut and to garble."""
-
-    def __init__(self, port: int) -> None:
-        self._to = port
-        self.garble = False
-        self.refuse = False
-        self._flowing = asyncio.Event()
-        self._flowing.set()
-        self._tasks: set[asyncio.Task] = set()
-        self._writers: list[asyncio.StreamWriter] = []
-
-    async def __aenter__(self) -> Proxy:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.cut()
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def stall(self) -> None:
-        self._flowing.clear()
-
-    def flow(self) -> None:
-        self._flowing.set()
-
-    def cut(self) -> None:
-        for writer in self._writers:
-            writer.transport.abort()
-        self._writers.clear()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.refuse:
-            writer.transport.abort()
-            return
-        there = await asyncio.open_connection("127.0.0.1", self._to)
-        self._writers += [writer, there[1]]
-        for source, sink in ((reader, there[1]), (there[0], writer)):
-            task = asyncio.ensure_future(self._pump(source, sink, garbled=sink is writer))
-            self._tasks.add(task)
-
-    async def _pump(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, garbled: bool
-    ) -> None:
-        with contextlib.suppress(OSError):
-            while data := await source.read(65536):
-                await self._flowing.wait()
-                if self.garble and garbled:  # one bit, in what comes from the host
-                    data = data[:-1] + bytes([data[-1] ^ 1])
-                sink.write(data)
-                await sink.drain()
-        sink.close()
 
 
 # ---- commands -------------------------------------------------------------------------------
@@ -278,12 +221,12 @@ async def test_a_file_is_put_whole_with_its_mode_and_replaces_the_old_one(connec
 async def test_a_file_that_is_cut_short_never_takes_the_place_of_the_old_one(host, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    async with Proxy(host.port) as proxy:
+    with FaultProxy("127.0.0.1", host.port) as proxy:
         behind = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=QUICK)
         putting = asyncio.ensure_future(behind.put(b"x" * 80_000_000, str(path)))
         await eventually(lambda: list(tmp_path.glob("file.*")) or putting.done())
         assert not putting.done()
-        proxy.cut()
+        proxy.reset()
         with pytest.raises(TPUError) as caught:
             await putting
         await behind.close()
@@ -364,24 +307,6 @@ async def _write(writer: Any, data: bytes) -> None:
     await writer.drain()
 
 
-async def test_a_unix_socket_on_the_host_is_reached_with_bytes_both_ways(connection, tmp_path):
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            writer.write(data[::-1])
-        writer.close()
-
-    path = tmp_path / "s"
-    async with await asyncio.start_unix_server(echo, str(path)):
-        reader, writer = await connection.open_unix(str(path))
-        writer.write(b"\x00abc\xff")
-        assert await asyncio.wait_for(reader.readexactly(5), 60) == b"\xffcba\x00"
-        writer.close()
-    with pytest.raises(TPUError) as caught:
-        await connection.open_unix(str(tmp_path / "nothing"))
-    assert caught.value.reason is Reason.NOT_FOUND
-    assert isinstance(caught.value, ConnectionRefusedError)
-
-
 async def test_open_streams_do_not_take_the_places_of_commands(connection, tmp_path):
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as server:
@@ -442,43 +367,6 @@ async def test_a_key_the_host_does_not_know_is_refused_with_a_hint(host, tmp_pat
     assert "OS Login" in caught.value.hint
 
 
-async def test_a_key_file_open_to_others_is_refused_before_anything_is_sent(host, tmp_path):
-    key = ensure_key(tmp_path / "open")
-    key.chmod(0o644)
-    with pytest.raises(TPUError) as caught:
-        await connect(msgspec.structs.replace(host, identity_file=key))
-    assert caught.value.reason is Reason.KEY_FILE
-    assert "chmod 600" in caught.value.hint
-
-
-async def test_a_key_made_by_ssh_keygen_with_a_passphrase_is_refused(tmp_path):
-    path = tmp_path / "locked"
-    keygen = await asyncio.create_subprocess_exec(
-        *("ssh-keygen", "-q", "-t", "ed25519", "-N", "a secret", "-f", str(path))
-    )
-    assert await keygen.wait() == 0
-    with pytest.raises(TPUError) as caught:
-        ensure_key(path)
-    assert caught.value.reason is Reason.KEY_FILE
-    assert "passphrase" in caught.value.message
-
-
-async def test_openssh_itself_connects_by_what_is_pinned(host, tmp_path):
-    from jupyter_tpu.ssh import KnownHosts
-
-    hosts = KnownHosts(tmp_path / "known_hosts")
-    hosts.pin({host.alias: host.host_keys}, {host.alias: "p/z/my-tpu/0"})
-    done = await asyncio.create_subprocess_exec(
-        *("ssh", "-F", "none", "-i", str(host.identity_file), "-p", str(host.port)),
-        *("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"),
-        *("-o", f"HostKeyAlias={host.alias}", "-o", f"UserKnownHostsFile={hosts.path}"),
-        *(f"{host.user}@{host.address}", "echo through"),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    out, _ = await asyncio.wait_for(done.communicate(), 60)
-    assert out == b"through\n"
-
-
 # ---- ways and losses ------------------------------------------------------------------------
 
 
@@ -500,12 +388,12 @@ async def test_a_port_that_says_nothing_is_given_up(host):
 
 async def test_commands_under_way_fail_within_the_keepalives_bound_when_the_host_falls_silent(host):
     """For real, over the whole bound (3 s); the rest is for a machine that is busy."""
-    async with Proxy(host.port) as proxy:
+    with FaultProxy("127.0.0.1", host.port) as proxy:
         behind = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=QUICK)
         running = [asyncio.ensure_future(behind.run(["sleep", "100"])) for _ in range(3)]
         await behind.run(["true"])  # the others were started before it
         assert not behind.silent
-        proxy.stall()
+        proxy.hole()
         begin = time.monotonic()
         results = await asyncio.wait_for(asyncio.gather(*running, return_exceptions=True), 60)
         took = time.monotonic() - begin
@@ -515,25 +403,13 @@ async def test_commands_under_way_fail_within_the_keepalives_bound_when_the_host
         await behind.close()
 
 
-async def test_commands_under_way_fail_at_once_when_the_connection_is_cut(host):
-    async with Proxy(host.port) as proxy:
-        behind = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=SLOW)
-        running = asyncio.ensure_future(behind.run(["sh", "-c", "echo up; sleep 100"]))
-        await behind.run(["true"])
-        proxy.cut()
-        with pytest.raises(TPUError) as caught:
-            await asyncio.wait_for(running, 60)
-        assert caught.value.reason is Reason.UNREACHABLE
-        await behind.close()
-
-
 async def test_a_host_can_be_asked_whether_it_is_alive(host):
-    async with Proxy(host.port) as proxy:
+    with FaultProxy("127.0.0.1", host.port) as proxy:
         behind = await connect(msgspec.structs.replace(host, port=proxy.port))
         assert await behind.alive(60)
-        proxy.stall()
+        proxy.hole()
         assert not await behind.alive(0.3)
-        proxy.flow()
+        proxy.mend()
         assert await behind.alive(60)
         await behind.close()
         assert not await behind.alive(0.3)
@@ -682,7 +558,7 @@ async def test_bulk_data_pass_both_ways_while_the_keys_are_renewed(connection, s
 
 
 async def test_a_packet_that_was_changed_on_its_way_ends_the_connection(host):
-    async with Proxy(host.port) as proxy:
+    with FaultProxy("127.0.0.1", host.port) as proxy:
         made = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=SLOW)
         proxy.garble = True
         with pytest.raises(TPUError) as caught:
@@ -815,32 +691,34 @@ async def test_a_bulk_connection_is_opened_once_and_again_after_it_was_lost(
 async def test_a_bulk_connection_that_the_host_refused_is_tried_again_when_the_link_was_up_again(
     host: HostAddress,
 ) -> None:
-    async with Proxy(host.port) as proxy, bulk_connection() as spare:
-        behind = msgspec.structs.replace(host, port=proxy.port)
-        proxy.refuse = True
-        assert await spare.get(behind) is None
-        proxy.refuse = False
-        assert await spare.get(behind) is None
-        spare.link_up(behind)
-        connection = await spare.get(behind)
-        assert connection is not None
-        proxy.stall()
-        spare.link_up(behind)  # the link was lost, and so was this
-        await connection.wait_lost()
+    with FaultProxy("127.0.0.1", host.port) as proxy:
+        async with bulk_connection() as spare:
+            behind = msgspec.structs.replace(host, port=proxy.port)
+            proxy.full()
+            assert await spare.get(behind) is None
+            proxy.mend()
+            assert await spare.get(behind) is None
+            spare.link_up(behind)
+            connection = await spare.get(behind)
+            assert connection is not None
+            proxy.hole()
+            spare.link_up(behind)  # the link was lost, and so was this
+            await connection.wait_lost()
 
 
 async def test_a_host_that_does_not_answer_soon_holds_nothing_up(
     host: HostAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "_OPEN_TIMEOUT", 0.1)
-    async with Proxy(host.port) as proxy, bulk_connection() as spare:
-        behind = msgspec.structs.replace(host, port=proxy.port)
-        proxy.stall()
-        assert await spare.get(behind) is None
-        proxy.flow()
-        while (connection := await spare.get(behind)) is None:
-            pass
-        assert not connection.closed
+    with FaultProxy("127.0.0.1", host.port) as proxy:
+        async with bulk_connection() as spare:
+            behind = msgspec.structs.replace(host, port=proxy.port)
+            proxy.hole()
+            assert await spare.get(behind) is None
+            proxy.mend()
+            while (connection := await spare.get(behind)) is None:
+                pass
+            assert not connection.closed
 
 
 async def test_an_idle_bulk_connection_is_closed_and_one_in_use_is_not(
