@@ -125,21 +125,6 @@ async def test_a_zone_that_refuses_what_it_lists_says_so_and_a_hunt_tries_the_ne
     assert (ended.state, ended.zone) == ("done", "us-central1-b")
 
 
-@pytest.mark.long
-@pytest.mark.asyncio
-async def test_an_organization_that_forbids_external_addresses_is_told_apart(
-    world: ComputeWorld, name: str
-) -> None:
-    server = await world.server()
-    world.fault("no-external-addresses", zone=ZONE)
-    ended = await server.end(await server.fleet.create(request(name, "compute")))
-    assert ended.state == "failed"
-    assert ended.problem is not None
-    assert "vmExternalIpAccess" in ended.problem.message
-    assert "--internal-ips" in ended.problem.hint
-    assert on_both(world, name) == []
-
-
 class Tomorrow(datetime):
     """A clock that is a day ahead."""
 

@@ -56,11 +56,6 @@ class Garbler(grpc.GenericRpcHandler):
                 "No.",
                 trailing_metadata=((STATUS_DETAILS, other.SerializeToString()),),
             )
-        if self.mood == "a state that nobody knows":
-            node = tpu_v2.Node(name=NAME, id=7)
-            raw = tpu_v2.Node.pb(node)
-            raw.state = 4711
-            return tpu_v2.ListNodesResponse.serialize(tpu_v2.ListNodesResponse(nodes=[node]))
         node = tpu_v2.Node(name=NAME, id=7, state="READY", accelerator_type="v5litepod-4")
         return tpu_v2.ListNodesResponse.serialize(tpu_v2.ListNodesResponse(nodes=[node]))
 
@@ -138,22 +133,3 @@ async def test_what_is_asked_about_one_tpu_is_no_answer_if_nobody_can_read_it(
         with pytest.raises(TPUError, match="could not be read") as caught:
             await asking
         assert caught.value.reason is Reason.INTERNAL
-
-
-@pytest.mark.asyncio
-async def test_a_state_that_is_newer_than_this_version_is_shown(setting: Setting) -> None:
-    setting.garbler.mood = "a state that nobody knows"
-    assert list(await setting.states()) == ["my-tpu"]
-    assert await setting.problem() is None
-
-
-@pytest.mark.asyncio
-async def test_an_emulator_that_moves_is_found_again(setting: Setting) -> None:
-    assert await setting.states() == {"my-tpu": "READY"}
-    await setting.server.stop(None)
-    problem = await setting.problem()
-    assert problem is not None
-    assert problem.reason is Reason.UNAVAILABLE
-    await setting.serve()  # on another port
-    assert await setting.problem() is None
-    assert await setting.states() == {"my-tpu": "READY"}

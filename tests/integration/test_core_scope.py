@@ -112,25 +112,6 @@ async def test_a_server_on_another_project_leaves_the_first_projects_tpus_alone(
 
 
 @pytest.mark.asyncio
-async def test_a_tpu_that_is_missing_from_a_list_is_forgotten_when_google_says_it_is_gone(
-    servers: Servers, create_tpu: Any, faults: Any, emulator: Any
-) -> None:
-    node = create_tpu(zone=ZONE)
-    fleet = await servers.open()
-    await fleet.tpus()
-    connect(fleet, node)
-    await eventually(lambda: servers.kernelspecs() == 1)
-    faults(kind="error", method="GetNode", code="UNAVAILABLE")
-    emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
-    for _ in range(3):
-        await fleet._core.observer.refresh()
-    assert servers.kernelspecs() == 1, "Google has not said that it is gone"
-    emulator.request("DELETE", "/emulator/v1/faults")
-    await eventually(lambda: servers.kernelspecs() == 0)
-    assert desired(fleet) == set()
-
-
-@pytest.mark.asyncio
 async def test_a_tpu_that_another_process_has_replaced_is_not_forgotten_by_one_that_saw_the_old_one(
     servers: Servers, create_tpu: Any
 ) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,7 @@ from jupyter_tpu.fleet.models import (
     ConnectTPU,
     CreateTPU,
     Hunt,
-    SetGuard,
     StartHunt,
-    StartJob,
 )
 
 ZONES = ["us-west4-a", "us-central1-a", "us-west1-c"]
@@ -92,21 +90,6 @@ async def test_zones_without_capacity_and_quota_are_passed_until_there_is_a_tpu(
         await server.fleet.hunts.start(request(name, *ZONES))
 
 
-@pytest.mark.long
-@pytest.mark.asyncio
-async def test_it_ends_when_the_time_of_its_guard_is_over(
-    world: World, faults: Any, name: str
-) -> None:
-    faults(kind="no-capacity", zone=ZONES[0])
-    server = await world.server()
-    guard = SetGuard(until=(datetime.now(UTC) + timedelta(seconds=3)).isoformat())
-    request = CreateTPU(name=name, type="v5litepod-1", guard=guard)
-    hunt = await server.fleet.hunts.start(StartHunt(tpu=request, zones=[ZONES[0]]))
-    hunt = await ended(server, hunt)
-    assert hunt.state == "failed"
-    assert nodes(world, name) == []
-
-
 @pytest.mark.asyncio
 async def test_it_fails_with_every_reason_when_waiting_does_not_help(
     world: World, faults: Any, name: str
@@ -122,22 +105,6 @@ async def test_it_fails_with_every_reason_when_waiting_does_not_help(
     assert ZONES[1] in hunt.problem.message
     with pytest.raises(TPUError, match=r"The zone .* does not exist"):
         await server.fleet.hunts.start(request(name, "mars-north1-a"))
-
-
-@pytest.mark.asyncio
-async def test_the_next_server_goes_on_with_an_attempt_whose_answer_was_lost(
-    world: World, faults: Any, name: str
-) -> None:
-    faults(kind="no-capacity", zone=ZONES[0], count=1)
-    lost = faults(kind="lost-answer", method="CreateNode", zone=ZONES[1], count=1)
-    first = await world.server()
-    began = await first.fleet.hunts.start(request(name, *ZONES[:2]))
-    await world.used(lost)
-    await world.stop(first)
-    second = await world.server()
-    hunt = await ended(second, began)
-    assert (hunt.state, hunt.zone, hunt.attempted) == ("found", ZONES[1], 2)
-    assert len(nodes(world, name)) == 1
 
 
 @pytest.mark.asyncio
@@ -329,34 +296,6 @@ async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_
     over = await ended(server, hunt)
     assert (over.state, over.waiting) == ("stopped", False)
     assert nodes(world, name) == []
-
-
-@pytest.mark.long
-@pytest.mark.asyncio
-async def test_a_job_that_starts_again_follows_to_the_next_tpu_in_another_zone(
-    world: World, faults: Any, name: str
-) -> None:
-    server = await world.server()
-    await server.end(await server.create(name))
-    first = world.node(name)
-    assert first is not None
-    command = StartJob(command=["sleep", "600"], restart_with_tpu=True)
-    job = await server.fleet.jobs.start(name, command)
-    await eventually(lambda: running(server, name, job.id, 1), LIMIT)
-    await server.fleet.hunts.start(request(name, ZONES[1], when_preempted=True))
-    faults(kind="preempt", node=first["name"])
-    again = await eventually(lambda: running(server, name, job.id, 2), LIMIT)
-    assert (again.zone, again.state) == (ZONES[1], "running")
-
-
-async def running(server: Server, name: str, id: str, attempt: int) -> Any:
-    """The job, while this attempt of it runs."""
-    try:
-        jobs = await server.fleet.jobs.list(name)
-    except TPUError:  # there is no such TPU now
-        return None
-    found = [job for job in jobs if job.id == id and job.state == "running"]
-    return next((job for job in found if job.attempts[-1].number == attempt), None)
 
 
 @pytest.mark.long

@@ -16,85 +16,14 @@ from waiting import eventually
 
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.jobs.guard_stops import SERVER_SIDE_GRACE
-from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import Operation, SetGuard
 
 WORLD = ComputeWorld
 REGION = "/compute/v1/projects/emulated/regions/us-east5"
-#: How many parts there are before each of them is asked for.
-STATES = ("gone", "1 parts", "2 parts")
 
 
 def outcome(ended: Operation) -> tuple[str, Reason | None]:
     return ended.state, ended.problem.reason if ended.problem is not None else None
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("part", [*others(0, 1), 2])
-async def test_a_part_whose_answer_is_lost_is_made_once(
-    world: ComputeWorld, name: str, part: int
-) -> None:
-    server = await world.server()
-    world.fault("lost-answer", method=INSERTS[part], code="UNAVAILABLE", count=1)
-    ended = await server.end(await world.make(server, name))
-    assert (ended.state, world.state(name)) == ("done", "ACTIVE")
-    assert len(world.names(*PARTS)) == 3
-    ended = await server.end(await server.fleet.delete(name))
-    assert (ended.state, world.names()) == ("done", [])
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize(
-    ("part", "then"),
-    [(1, "finished"), (2, "cancelled"), *others((1, "cancelled"), (2, "finished"))],
-)
-async def test_a_server_that_ends_between_two_parts_is_followed_by_the_next(
-    world: ComputeWorld, name: str, part: int, then: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provisioning, "SETTLE", 3.0)
-    first = await world.server()
-    silent = world.fault("silent", method=INSERTS[part], count=1)
-    operation = await world.make(first, name)
-    await world.used(silent)
-    assert world.state(name) == STATES[part]
-    await world.stop(first)
-    second = await world.server()
-    if then == "cancelled":
-        await second.fleet.operations.cancel(operation.id)
-    ended = await second.ended(operation.id)
-    if then == "cancelled":
-        assert (ended.state, world.names()) == ("cancelled", [])
-    else:
-        assert (ended.state, world.state(name)) == ("done", "ACTIVE")
-
-
-@pytest.mark.asyncio
-async def test_the_next_server_goes_on_deleting_where_the_last_one_ended(
-    world: ComputeWorld, name: str
-) -> None:
-    first = await world.server()
-    await first.end(await world.make(first, name))
-    world.fault("error", method="resourcePolicies.delete", code="UNAVAILABLE")
-    operation = await first.fleet.delete(name)
-    await eventually(lambda: world.state(name) == "2 parts", 60)
-    await world.stop(first)
-    second = await world.server()
-    world.behave()
-    ended = await second.ended(operation.id)
-    assert (ended.state, world.names()) == ("done", [])
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("part", [*others(1), 2])
-async def test_a_login_that_expires_between_two_parts_only_delays_them(
-    world: ComputeWorld, name: str, part: int
-) -> None:
-    server = await world.server()
-    expired = world.fault("error", method=INSERTS[part], code="UNAUTHENTICATED", count=1)
-    operation = await world.make(server, name)
-    await world.used(expired)
-    ended = await server.end(operation)
-    assert (ended.state, world.state(name)) == ("done", "ACTIVE")
 
 
 @pytest.mark.asyncio

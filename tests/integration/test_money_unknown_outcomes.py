@@ -4,7 +4,6 @@ silent, and when servers end in between: what is said is what is true at the clo
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from pathlib import Path
@@ -18,13 +17,10 @@ from waiting import eventually
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.agents import budgets
-from jupyter_tpu.fleet.core.operation_records import NodeClaim
-from jupyter_tpu.fleet.lifecycle import provisioning
 from jupyter_tpu.fleet.models import (
     TPU,
     Budget,
     CarryOutPlan,
-    ConnectTPU,
     CreateTPU,
     Guard,
     KeepTPU,
@@ -37,53 +33,6 @@ from jupyter_tpu.fleet.models import (
 )
 from jupyter_tpu.fleet.models.core import seconds_of
 from jupyter_tpu.fleet.money.ledger import NOTICE
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("code", ["UNAVAILABLE", *others("DEADLINE_EXCEEDED", "INTERNAL")])
-async def test_a_create_whose_answer_is_lost_is_done(
-    world: World, faults: Any, name: str, code: str
-) -> None:
-    server = await world.server()
-    faults(kind="lost-answer", method="CreateNode", code=code, count=1)
-    ended = await server.end(await server.create(name))
-    assert (ended.state, world.state(name)) == ("done", "READY")
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize(
-    "code", ["UNAUTHENTICATED", *others("PERMISSION_DENIED", "NOT_FOUND", "ABORTED", "INTERNAL")]
-)
-async def test_an_error_while_an_operation_is_polled_is_not_its_end(
-    world: World, faults: Any, name: str, code: str
-) -> None:
-    server = await world.server()
-    faults(kind="error", method="GetOperation", code=code, count=1)
-    ended = await server.end(await server.create(name))
-    assert (ended.state, world.state(name)) == ("done", "READY")
-    faults(kind="error", method="GetOperation", code=code, count=1)
-    ended = await server.end(await server.fleet.stop(name))
-    assert (ended.state, world.state(name)) == ("done", "STOPPED")
-    faults(kind="error", method="GetOperation", code=code, count=1)
-    ended = await server.end(await server.fleet.start(name))
-    assert (ended.state, world.state(name)) == ("done", "READY")
-    faults(kind="error", method="GetOperation", code=code, count=1)
-    ended = await server.end(await server.fleet.delete(name))
-    assert (ended.state, world.state(name)) == ("done", "gone")
-
-
-@pytest.mark.asyncio
-async def test_a_create_that_is_cancelled_while_google_has_not_answered_leaves_nothing(
-    world: World, faults: Any, name: str
-) -> None:
-    server = await world.server()
-    faults(kind="silent", method="CreateNode", seconds=4, count=1)
-    operation = await server.create(name)
-    await eventually(lambda: _claim(server, name).sent)
-    cancelled = await server.fleet.operations.cancel(operation.id)
-    assert cancelled.state == "running", "Google may still create it"
-    ended = await server.end(operation)
-    assert (ended.state, world.state(name)) == ("cancelled", "gone")
 
 
 @pytest.mark.asyncio
@@ -276,81 +225,6 @@ async def test_what_google_never_deletes_is_reported_and_tried_until_somebody_en
 
 
 @pytest.mark.asyncio
-async def test_the_next_server_goes_on_deleting_what_was_cancelled(
-    world: World, faults: Any, name: str
-) -> None:
-    first = await world.server()
-    faults(kind="error", method="DeleteNode", code="UNAVAILABLE")
-    operation = await first.create(name)
-    await eventually(lambda: world.state(name) == "CREATING" or world.state(name) == "READY")
-    await first.fleet.operations.cancel(operation.id)
-    await world.stop(first)
-    assert world.state(name) != "gone"
-    second = await world.server()
-    world.emulator.request("DELETE", "/emulator/v1/faults")
-    ended = await second.ended(operation.id)
-    assert (ended.state, world.state(name)) == ("cancelled", "gone")
-
-
-@pytest.mark.asyncio
-async def test_the_next_server_finishes_a_create_whose_answer_was_lost(
-    world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provisioning, "SETTLE", 3.0)
-    first = await world.server()
-    silent = faults(kind="silent", method="CreateNode", count=1)
-    operation = await first.create(name)
-    await eventually(lambda: _claim(first, name).sent)
-    await world.used(silent)
-    await world.stop(first)  # the call is given up, and was not carried out
-    second = await world.server()
-    assert (await second.fleet.operations.get(operation.id)).state == "running"
-    ended = await second.ended(operation.id)
-    assert (ended.state, world.state(name)) == ("done", "READY")
-
-
-@pytest.mark.asyncio
-@pytest.mark.long
-async def test_an_api_that_is_silent_for_minutes_makes_nothing_fail(
-    world: World, faults: Any, name: str
-) -> None:
-    server = await world.server()
-    faults(kind="lost-answer", method="CreateNode", code="DEADLINE_EXCEEDED", count=1)
-    request = CreateTPU(name=name, type="v5litepod-1", zone=ZONE, connect=ConnectTPU())
-    operation = await server.fleet.create(request)
-    await eventually(lambda: world.state(name) != "gone")
-    silence = faults(kind="silent", zone=ZONE)
-    await asyncio.sleep(340)
-    assert (await server.fleet.operations.get(operation.id)).state == "running"
-    world.emulator.request("DELETE", f"/emulator/v1/faults/{silence['id']}")
-    assert (await server.end(operation)).state == "done"
-    [connect] = [o for o in await server.fleet.operations.list() if o.kind == "connect"]
-    assert connect.state == "running"
-    await server.fleet.operations.cancel(connect.id)
-
-
-@pytest.mark.asyncio
-async def test_a_resumed_create_takes_nobody_elses_tpu(
-    world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provisioning, "SETTLE", 2.0)
-    first = await world.server()
-    silent = faults(kind="silent", method="CreateNode", count=1)
-    operation = await first.create(name)
-    await eventually(lambda: _claim(first, name).sent)
-    await world.used(silent)
-    await world.stop(first)  # Google has not heard of it
-    theirs = world.emulator.create(name, "v5litepod-4", ZONE)
-    second = await world.server()
-    ended = await second.ended(operation.id)
-    assert ended.problem is not None
-    assert (ended.state, ended.problem.reason) == ("failed", Reason.EXISTS)
-    node = world.node(name)
-    assert node is not None
-    assert (node["id"], node["state"]) == (theirs["id"], "READY")
-
-
-@pytest.mark.asyncio
 @pytest.mark.parametrize("act", ["stop", *others("connect")])
 async def test_the_next_server_goes_on_only_with_the_tpu_that_was_meant(
     world: World, faults: Any, name: str, act: str
@@ -371,86 +245,6 @@ async def test_the_next_server_goes_on_only_with_the_tpu_that_was_meant(
 
 
 @pytest.mark.asyncio
-async def test_another_living_server_takes_over_when_one_ends(world: World, name: str) -> None:
-    first, second = await world.server(), await world.server()
-    operation = await first.create(name)
-    await eventually(lambda: world.state(name) != "gone")
-    await world.stop(first)
-    ended = await second.ended(operation.id)
-    assert (ended.state, world.state(name)) == ("done", "READY")
-
-
-@pytest.mark.asyncio
-async def test_a_delete_that_was_accepted_is_carried_out_by_the_next_server(
-    world: World, faults: Any, name: str
-) -> None:
-    first = await world.server()
-    await first.end(await first.create(name))
-    faults(kind="error", method="GetNode", code="UNAVAILABLE")  # so that it does not get far
-    operation = await first.fleet.delete(name)
-    await world.stop(first)
-    assert world.state(name) == "READY"
-    world.emulator.request("DELETE", "/emulator/v1/faults")
-    second = await world.server()
-    ended = await second.ended(operation.id)
-    assert (ended.state, world.state(name)) == ("done", "gone")
-
-
-@pytest.mark.asyncio
-async def test_a_delete_that_is_refused_has_failed_and_one_in_conflict_is_tried_again(
-    world: World, faults: Any, name: str
-) -> None:
-    server = await world.server()
-    await server.end(await server.create(name))
-    faults(kind="error", method="DeleteNode", code="PERMISSION_DENIED", count=1)
-    ended = await server.end(await server.fleet.delete(name))
-    assert ended.state == "failed"
-    assert ended.problem is not None
-    assert (ended.problem.reason, world.state(name)) == (Reason.PERMISSION, "READY")
-    faults(kind="error", method="DeleteNode", code="ABORTED", count=2)
-    ended = await server.end(await server.fleet.delete(name))
-    assert (ended.state, world.state(name)) == ("done", "gone")
-
-
-@pytest.mark.asyncio
-async def test_cancelling_a_create_leaves_a_tpu_of_the_name_that_somebody_else_created(
-    world: World, faults: Any, name: str
-) -> None:
-    server = await world.server()
-    # Nobody has the name when it is asked for, and somebody does when Google hears of it.
-    silent = faults(kind="silent", method="CreateNode", count=1)
-    operation = await server.create(name)
-    await eventually(lambda: _claim(server, name).sent)
-    await world.used(silent)  # or the other one's call would be hit
-    theirs = world.emulator.create(name, "v5litepod-4", ZONE)
-    world.emulator.request("DELETE", f"/emulator/v1/faults/{silent['id']}")
-    await server.fleet.operations.cancel(operation.id)
-    ended = await server.end(operation)
-    assert ended.state == "cancelled"
-    node = world.node(name)
-    assert node is not None
-    assert node["id"] == theirs["id"]
-
-
-@pytest.mark.asyncio
-async def test_a_delete_leaves_a_new_tpu_that_someone_else_created_under_the_name(
-    world: World, faults: Any, name: str
-) -> None:
-    server = await world.server()
-    await server.end(await server.create(name))
-    held = faults(kind="error", method="GetNode", code="UNAVAILABLE")
-    operation = await server.fleet.delete(name)
-    world.remove(name)
-    world.emulator.request("DELETE", f"/emulator/v1/faults/{held['id']}")
-    theirs = world.emulator.create(name, "v5litepod-1", ZONE)
-    ended = await server.end(operation)
-    assert ended.state == "done", "the one that was meant is gone"
-    node = world.node(name)
-    assert node is not None
-    assert node["id"] == theirs["id"]
-
-
-@pytest.mark.asyncio
 async def test_what_google_has_begun_to_stop_or_delete_can_not_be_cancelled(
     world: World, faults: Any, name: str
 ) -> None:
@@ -462,10 +256,3 @@ async def test_what_google_has_begun_to_stop_or_delete_can_not_be_cancelled(
     with pytest.raises(TPUError, match="can't be cancelled"):
         await server.fleet.operations.cancel(operation.id)
     assert (await server.end(operation)).state == "done"
-
-
-def _claim(server: Server, name: str) -> NodeClaim:
-    runner = server.fleet._core.runner
-    [record] = runner.known.running_on(NodeName("emulated", ZONE, name))
-    assert record.claim is not None
-    return record.claim

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -13,7 +13,6 @@ from fleet_world import LIMIT, NODES, ZONE, World
 from waiting import eventually
 
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
-from jupyter_tpu.emulator.model.faults import NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import (
     AdoptTPU,
@@ -227,29 +226,3 @@ async def test_another_persons_queued_resource_is_reset_or_deleted_by_its_name_o
     assert not await failed()
     began = await queued.delete(name, DeleteQueued(force=True, confirm_name=name))
     assert (await server.end(began)).state == "done"
-
-
-@pytest.mark.asyncio
-async def test_each_state_says_what_can_be_done_now(
-    world: World, faults: Any, create_tpu: Any
-) -> None:
-    name = create_tpu(type="v5litepod-1", zone=ZONE)["name"].rpartition("/")[2]
-    fleet = (await world.server()).fleet
-    said = {}
-    for state in get_args(NodeState):
-        faults(kind="state", node=name, state=state)
-        await fleet._core.observer.refresh()
-        tpu = await fleet.tpu(name)
-        assert state in (tpu.state, tpu.cloud_state)
-        said[state] = tpu.advice
-        assert tpu.problem is None or tpu.state in ("PREEMPTED", "TERMINATED")
-    assert said["READY"] == "Connect it, or stop or delete it."  # emulated, so not billed
-    assert said["HIDDEN"] == "Google has hidden it. It may come back."
-    assert said["UNKNOWN"].endswith("Delete it, and create another one.")
-    assert all("delete" in said[end].lower() for end in ("STOPPED", "PREEMPTED", "TERMINATED"))
-    faults(kind="state", node=name, state="REPAIRING", health="TIMEOUT", description="A chip.")
-    await fleet._core.observer.refresh()
-    problem = (await fleet.tpu(name)).problem
-    assert problem is not None
-    assert problem.message == "A chip."
-    faults(kind="state", node=name)

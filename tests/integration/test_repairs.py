@@ -10,7 +10,7 @@ from compute_world import ZONE, ComputeWorld
 from fleet_world import Server
 from waiting import eventually
 
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
     KeepWarm,
@@ -170,29 +170,6 @@ async def test_what_does_not_run_is_replaced_by_the_same_one(
     assert (request.run_for, request.options.tags) == (more.get("run_for"), ["mine"])
     assert (request.options.description, request.options.secure_boot) == ("ours", True)
     assert not request.options.internal_ips
-
-
-@pytest.mark.long
-@pytest.mark.asyncio
-async def test_a_replacement_without_capacity_goes_on_in_the_next_process(
-    world: ComputeWorld, name: str
-) -> None:
-    server = await world.made(name, "v6e-2x4")
-    (before, *_) = world.instances(name)
-    world.fault("no-capacity", zone=ZONE)
-    hunt = await server.fleet.hunts.replace(name)
-    with pytest.raises(TPUError) as twice:
-        await server.fleet.hunts.replace(name)
-    assert twice.value.reason in (Reason.EXISTS, Reason.CONFLICT, Reason.NOT_FOUND)
-    await eventually(lambda: before["id"] not in [i["id"] for i in world.instances(name)], 60)
-    await world.stop(server)
-    world.behave()
-    following = await world.server()
-    assert (await following.ended(hunt.id)).state == "done"
-    assert world.state(name) == "ACTIVE"
-    assert len(world.instances(name)) == 2
-    assert (await following.end(await following.fleet.delete(name))).state == "done"
-    assert world.state(name) == "gone"
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
@@ -108,20 +107,6 @@ def test_a_script_runs_and_its_output_and_exit_code_come_back(project: Project) 
 
 
 @pytest.mark.long
-def test_a_script_that_raises_and_one_that_is_not_there_leave_no_tpu(project: Project) -> None:
-    missing = project.shell.run(*ONCE, *TYPE, str(project.folder / "none.py"))
-    assert missing.returncode == 1
-    assert "does not exist" in missing.stderr
-    assert project.ledger() == []
-    script = project.script("raise ValueError('no luck')")
-    os.chmod(script, 0o755)
-    done = project.shell.run(*ONCE, *TYPE, str(script), limit=300)
-    assert done.returncode == 1
-    assert "ValueError: no luck" in done.stderr
-    assert project.nodes() == []
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_command_that_is_interrupted_deletes_its_tpu(project: Project, number: int) -> None:
     script = project.script("import time; print('begun', flush=True); time.sleep(600)")
@@ -205,22 +190,6 @@ def test_a_create_request_whose_answer_is_lost_leaves_no_tpu(
     assert "Deleting what was begun." in done.stderr
     assert [node for node in project.nodes() if node["state"] != "DELETING"] == []
     assert list((tmp_path / "jupyter_tpu_data_dir/once").glob("*.plan")) == []
-
-
-@pytest.mark.long
-def test_a_tpu_that_a_person_deletes_is_not_replaced(project: Project) -> None:
-    script = project.script("import time; print('begun', flush=True); time.sleep(600)")
-    process = project.start(*ONCE, *TYPE, "--spot", "--retries", "2", str(script))
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
-    (node,) = project.nodes()
-    project.emulator.wait(project.emulator.request("DELETE", f"/v2/{node['name']}"))
-    _, errors = process.communicate(timeout=400)
-    assert process.returncode == 1, errors
-    assert "was stopped or deleted before the end" in errors
-    assert "Trying again" not in errors
-    assert project.nodes() == []
-    assert len(project.ledger()) == 1
 
 
 @pytest.mark.long

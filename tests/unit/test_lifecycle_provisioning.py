@@ -439,25 +439,6 @@ def test_another_ones_node_of_the_name_is_neither_taken_over_nor_deleted():
     assert not google.deleted
 
 
-@pytest.mark.parametrize("killed_before", range(1, 12))
-@pytest.mark.parametrize("outcome", ["present", "absent"])
-def test_a_slice_whose_process_is_killed_before_any_step_is_finished_or_undone(
-    killed_before, outcome
-):
-    google = SlicesOfGoogle()
-    process = Process(google, NodeClaim(want="present", since=google.now, label=ours), None)
-    for _ in range(killed_before):
-        assert process.step("well") is None
-    process.step("killed")
-    process.begin()
-    if outcome == "absent":
-        process.life.cancel()
-        process.save()
-    end = run(process, None, [], {})
-    assert end.how == {"present": "ready", "absent": "gone"}[outcome]
-    assert google.parts == {"present": PARTS, "absent": 0}[outcome]
-
-
 @pytest.mark.parametrize("part", [2, 3])
 @pytest.mark.parametrize("renewed", [True, False])
 def test_a_login_that_expires_between_two_parts_is_waited_for_but_not_for_ever(part, renewed):
