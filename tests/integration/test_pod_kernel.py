@@ -185,16 +185,6 @@ def test_a_host_whose_kernel_ends_is_named_at_once_and_does_not_come_back(notebo
     assert pids(emulator, pod, 1) == []
 
 
-@pytest.mark.long  # during a cell: the test before; the rule: test_pod_state.py
-def test_a_host_that_dies_between_cells_is_said_by_the_next_one(notebook, emulator, pod):
-    [kernel] = pids(emulator, pod, 1)
-    os.kill(kernel, signal.SIGKILL)
-    until(lambda: notebook.run("%hosts check")[0]["status"] == "error")
-    content, _ = notebook.run("print(1)")
-    assert content["ename"] == "OutOfStep"
-    assert content["evalue"].startswith("The kernel of host 1 was ended by signal 9 (SIGKILL).")
-
-
 def test_requests_with_one_id_and_requests_that_are_none_leave_the_kernel_as_it_was(notebook):
     """As the clients of one jupyter_client manager send them: each counts its ids from 1."""
     client = notebook.client

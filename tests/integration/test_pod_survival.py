@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from adoption_server import Client, Server
 from fault_proxy import FaultProxy
@@ -25,7 +24,6 @@ from pod_kernels import ZONE, error_of, in_step, pids, pod_kernel, restart, show
 from waiting import until
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
-from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Links, core_thread
 from jupyter_tpu.on_host import packing
@@ -156,47 +154,6 @@ def test_a_cell_goes_on_while_a_newer_agent_comes_to_host_0(
     assert list(map(int, numbers)) == list(range(int(numbers[0]), 100))
 
 
-def test_a_kernel_that_kills_itself_on_one_host_is_named(notebook: Notebook) -> None:
-    content, seen = notebook.run(
-        "import jax, os, signal, time\n"
-        "if jax.process_index() == 2: os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(600)"
-    )
-    assert content["ename"] == "KernelDied"
-    assert "The kernel of host 2 was ended by signal 9 (SIGKILL)." in error_of(seen)
-    restart(notebook)
-
-
-def test_50_mb_on_each_host_are_bounded_and_shown_once(
-    notebook: Notebook, emulator: Any, pod: str
-) -> None:
-    [init] = [host["init_pid"] for host in emulator.hosts(pod) if host["worker"] == 0]
-    [conductor] = [
-        process["outer"] for process in process_tree(init) if "conductor" in process["cmdline"]
-    ]
-    peak = psutil.Process(conductor).memory_info().rss
-    before, ended = peak, threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not ended.wait(0.1):
-            peak = max(peak, psutil.Process(conductor).memory_info().rss)
-
-    watching = threading.Thread(target=watch)
-    watching.start()
-    try:
-        code = (
-            "import jax\nfor i in range(50_000): print(i, 'x' * 1000)\nprint(jax.process_index())"
-        )
-        content, seen = notebook.run(code, timeout=500)
-    finally:
-        ended.set()
-        watching.join()
-    assert content["status"] == "ok"
-    assert printed(seen).count("\n") == 50_001
-    assert len(shown(seen)) < 1_000_000, "of what differs a part is shown"
-    assert peak - before < 200e6
-
-
 def test_a_rebooted_host_is_named_and_a_restart_has_it_again(
     notebook: Notebook, emulator: Any, pod: str
 ) -> None:
@@ -233,16 +190,6 @@ def test_a_full_disk_on_one_host_is_said_by_the_first_cell(
     assert content["ename"] == "OutOfStep"
     assert "Host 3" in content["evalue"]
     assert "disk is full" in content["evalue"]
-    restart(notebook)
-
-
-def test_an_interrupt_while_the_hosts_start_ends_the_wait(notebook: Notebook) -> None:
-    notebook.manager.restart_kernel(now=True)
-    notebook.manager.interrupt_kernel()
-    notebook.client.wait_for_ready(timeout=200)
-    content, _ = notebook.run("1", timeout=200)
-    if content["status"] == "error":  # else it came before anything had begun
-        assert content["evalue"].startswith("The start of the hosts was interrupted.")
     restart(notebook)
 
 
