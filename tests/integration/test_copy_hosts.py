@@ -21,7 +21,7 @@ from stormy_host import line_to
 from jupyter_tpu.cloud import CloudTPU, Node, NodeName, Target
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.commands.describe import description
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 from jupyter_tpu.files.copy.copying import download, upload
 from jupyter_tpu.files.copy.spreading import upload_to_hosts
 from jupyter_tpu.fleet import Fleet
@@ -180,27 +180,6 @@ async def test_a_copy_goes_on_where_the_connection_was_cut(
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".copy")]
 
 
-@pytest.mark.asyncio
-async def test_a_disk_that_is_full_is_reported(
-    emulator: Any, links: Links, pod: NodeName, tmp_path: Path
-) -> None:
-    init = emulator.hosts(pod.node)[0]["init_pid"]
-    home = (await link_to(links, pod, 0).run(["pwd"])).stdout.strip()
-    small = f"{home}/small"
-    await link_to(links, pod, 0).run(["mkdir", small])
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3m,mode=777", "none", small]
-    mounted = await asyncio.to_thread(
-        subprocess.run, ["nsenter", "-t", str(init), "-m", *mount], capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip("SKIPPED FOR WANT OF the right to mount: run the tests as root")
-    (tmp_path / "big").write_bytes(bytes(8 * MIB))
-    with pytest.raises(TPUError, match=r"The disk of copies-\S+ is full") as full:
-        await upload(link_to(links, pod, 0), [str(tmp_path / "big")], "small", report=quiet)
-    assert full.value.reason is Reason.DISK_FULL
-    assert (await link_to(links, pod, 0).run(["ls", "-A", small])).stdout == ""
-
-
 @pytest_asyncio.fixture
 async def fleet(links: Links, tmp_path: Path) -> AsyncIterator[Fleet]:
     fleet = await Fleet.open(links, KernelSpecs(), tmp_path / "fleet.sqlite", supervise=False)
@@ -291,50 +270,3 @@ async def test_a_folder_is_shared_and_taken_back(
         assert again.problem.reason is Reason.NOT_FOUND
     finally:
         await on_hosts(links, pod, REMOVE_STAND_INS)
-
-
-@pytest.mark.long
-@pytest.mark.asyncio
-async def test_a_folder_is_shared_with_another_tpu_and_taken_from_that_only(
-    emulator: Any, fleet: Fleet, links: Links, node: Node, pod: NodeName
-) -> None:
-    """Up to the mount itself, as above."""
-    with emulator.tpu("with", "v5litepod-4") as made:
-        other = parse_node_path(made["name"])
-        theirs = made["networkEndpoints"][0]["ipAddress"]
-
-        async def on_other(script: str) -> str:
-            return (await link_to(links, other, 0).run(["sh", "-c", script])).stdout
-
-        await on_hosts(links, pod, STAND_INS)
-        await on_other(STAND_INS)
-        try:
-            failed, result = await share(fleet, pod, tpus=[other.node])
-            assert failed.problem is not None
-            assert f"ost 0 of {other.node}: /home/" in failed.problem.message
-            assert [(host.tpu, host.role) for host in result.hosts] == [
-                (pod.node, "server"),
-                *[(pod.node, "client")] * (HOSTS - 1),
-                (other.node, "client"),
-            ]
-            files = "/etc/exports.d/jupyter-tpu-* /etc/systemd/system/*my*.mount"
-            read = f"cat {files} 2>/dev/null; true"
-            exports, *_ = await on_hosts(links, pod, read)
-            assert f" {theirs}(rw,sync," in exports
-            assert f"What={node.endpoints[0].internal}:" in await on_other(read)
-            # Each of both knows it, and where it is.
-            for ref in (pod.node, other.node):
-                (folder,) = (await fleet.shares.list(ref)).folders
-                assert (folder.tpu, len(folder.hosts)) == (pod.node, HOSTS + 1)
-
-            removed, _ = await share(fleet, pod, tpus=[other.node], remove=True)
-            assert removed.state == "done", removed.problem
-            assert await on_other("ls /etc/systemd/system/*my* 'my shared' 2>/dev/null; true") == ""
-            exports, *clients = await on_hosts(links, pod, read)
-            assert f" {theirs}(" not in exports
-            for host, client in enumerate(clients, 1):
-                assert f" {node.endpoints[host].internal}(rw,sync," in exports
-                assert "What=" in client
-        finally:
-            await share(fleet, pod, remove=True)
-            await on_hosts(links, pod, REMOVE_STAND_INS)

@@ -21,7 +21,6 @@ from jupyter_tpu.files.sync import (
     pull,
     push,
 )
-from jupyter_tpu.files.sync.ignore import ProjectRules
 from jupyter_tpu.files.sync.remote import RemoteProject
 from jupyter_tpu.on_host.files import changes
 from jupyter_tpu.on_host.files.tree import hash_file
@@ -242,16 +241,6 @@ async def test_ignored_files_stay_where_they_are_on_both_sides(syncs: Syncs) -> 
     # What is ignored from now on was not deleted here.
     assert (await syncs.push()).hosts[0].deleted == []
     assert (syncs.there() / "sub/code").exists()
-
-
-async def test_rules_of_the_repository_that_a_folder_is_in_count(tmp_path: Path) -> None:
-    write(tmp_path, **{".gitignore": "*.tmp\n/only-top\n"})
-    (tmp_path / ".git").mkdir()
-    write(tmp_path / "a" / "b", x="1")
-    rules = ProjectRules(tmp_path / "a" / "b")
-    assert rules.leaves_out("x.tmp")
-    assert rules.leaves_out("deep/x.tmp")
-    assert not rules.leaves_out("only-top")
 
 
 async def test_what_can_not_be_copied_is_listed_with_the_reason(

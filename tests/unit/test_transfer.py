@@ -10,7 +10,6 @@ import socket
 import threading
 import tracemalloc
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from jupyter_tpu.files.exchange import peer_over
 from jupyter_tpu.files.relay import Relay
 from jupyter_tpu.on_host.files import contents
 from jupyter_tpu.on_host.files.messages import CHUNK, Peer, TransferFailure
-from jupyter_tpu.on_host.files.part_file import Folder, part_name
+from jupyter_tpu.on_host.files.part_file import Folder
 
 MIB = 1 << 20
 
@@ -108,14 +107,7 @@ def test_little_that_is_expanded_to_much_costs_no_memory() -> None:
 # ---- contents
 
 
-def transfer(
-    source: Path,
-    target: Path,
-    *,
-    offset: int = 0,
-    delta: bool = False,
-    before_place: Callable[[], object] = lambda: None,
-) -> int:
+def transfer(source: Path, target: Path, *, delta: bool = False) -> int:
     """Sends a file over another one; returns the bytes of it that crossed the line."""
     one, other = socket.socketpair()
     size = source.stat().st_size
@@ -125,7 +117,7 @@ def transfer(
 
     def send() -> None:
         with peer_over(one) as peer:
-            contents.send_file(peer, 7, source, size, lambda _: None, offset, old, mtime)
+            contents.send_file(peer, 7, source, size, lambda _: None, 0, old, mtime)
 
     class Counting(Peer):
         def read(self, size: int) -> bytes:
@@ -138,13 +130,12 @@ def transfer(
     try:
         with other, other.makefile("rb") as reader, other.makefile("wb") as writer:
             peer = Counting(reader, writer)
-            assert peer.receive() == {"file": 7, "offset": offset}
+            assert peer.receive() == {"file": 7, "offset": 0}
             name = os.fsencode(target.name)
             with (
                 Folder.opened(os.fsencode(target.parent)) as top,
-                contents.received(peer, top, name, "new", size, lambda _: None, offset) as arrived,
+                contents.received(peer, top, name, "new", size, lambda _: None) as arrived,
             ):
-                before_place()
                 folder, name, file = arrived
                 assert isinstance(folder, Folder)
                 file.place(name, 0o640, mtime)
@@ -197,29 +188,6 @@ def test_a_file_that_was_changed_after_its_signature_arrives_whole_or_not_at_all
     assert wrong.value.code == "WRONG"
     assert old.read_bytes() == b"other"
     assert sorted(os.listdir(tmp_path)) == ["new", "old"]
-
-
-def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "to").mkdir()
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "new").write_bytes(b"x" * 10)
-
-    def replace() -> None:
-        (tmp_path / "to").rename(tmp_path / "moved")
-        (tmp_path / "to").symlink_to("outside")
-
-    transfer(tmp_path / "new", tmp_path / "to" / "file", before_place=replace)
-    assert os.listdir(tmp_path / "outside") == []
-    assert os.listdir(tmp_path / "moved") == ["file"]
-
-
-def test_a_part_from_before_is_continued(tmp_path: Path) -> None:
-    (tmp_path / "new").write_bytes(os.urandom(2 * MIB))
-    part = tmp_path / os.fsdecode(part_name(b"file", "new"))
-    part.write_bytes((tmp_path / "new").read_bytes()[:MIB])
-    assert transfer(tmp_path / "new", tmp_path / "file", offset=MIB) == MIB
-    assert (tmp_path / "file").read_bytes() == (tmp_path / "new").read_bytes()
-    assert sorted(os.listdir(tmp_path)) == ["file", "new"]
 
 
 # ---- from host to host
