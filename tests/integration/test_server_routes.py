@@ -142,18 +142,6 @@ async def test_bad_bodies_are_answered_with_one_sentence_that_names_the_field(
     assert "end_kernels" in answer["message"]
 
 
-async def test_a_request_that_cannot_be_created_fails_at_once(call: Callable[..., Any]) -> None:
-    for body, word in (
-        ({"name": "a", "type": "v5litepod-9"}, "v5litepod-8"),
-        ({"name": "a", "type": "v5p-8", "zone": "us-west4-a"}, "us-east5-a"),
-        ({"name": "a", "type": "v5p-8", "zone": "us-west9-a"}, "us-west9-a"),
-        ({"name": "a", "type": "v5litepod-8", "version": "v1"}, "v1"),
-    ):
-        status, answer = await call("POST", "tpus", body)
-        assert (status, answer["reason"]) == (400, "INVALID")
-        assert word in answer["message"]
-
-
 async def test_a_name_that_is_taken_or_in_two_zones_is_a_conflict_in_one_sentence(
     call: Callable[..., Any], create_tpu: Callable[..., Any]
 ) -> None:
@@ -263,17 +251,6 @@ async def test_a_sync_needs_permission_for_kernels_too(
     jp_serverapp.web_app.settings["authorizer"] = NoKernels(parent=jp_serverapp)
     status, answer = await call("POST", "tpus/any/sync", {"folder": "/etc"})
     assert (status, answer["reason"]) == (403, "PERMISSION")
-
-
-async def test_unknown_things_are_not_found(call: Callable[..., Any]) -> None:
-    for method, path in (
-        ("GET", "tpus/no-such-tpu"),
-        ("DELETE", "tpus/us-west4-a~no-such-tpu"),
-        ("POST", "tpus/no-such-tpu/connect"),
-        ("GET", "operations/no-such-operation"),
-    ):
-        status, answer = await call(method, path)
-        assert (status, answer["reason"]) == (404, "NOT_FOUND"), path
 
 
 async def test_a_method_that_a_path_lacks_is_answered_with_405(call: Callable[..., Any]) -> None:
