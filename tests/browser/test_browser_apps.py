@@ -370,16 +370,6 @@ def test_where_the_browser_blocks_storage_a_tab_says_so_and_opens_a_window(
     expect(frame_of(page).get_by_text("No storage")).to_be_visible()
 
 
-@pytest.mark.long
-def test_a_log_folder_that_does_not_exist_is_said_in_the_tab(
-    lab: LabPage, tpu: dict[str, Any]
-) -> None:
-    tab = open_missing_folder(lab, tpu)
-    expect(tab.get_by_role("button", name="Open Anyway")).to_be_visible()
-    # The panel does not say it again.
-    expect(lab.panel).not_to_contain_text("could not be opened")
-
-
 def open_missing_folder(lab: LabPage, tpu: dict[str, Any]) -> Locator:
     """The tab that says so."""
     lab.act(tpu["name"], "Web Apps and Ports", "Open TensorBoard…")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from lab_server import WINDOW, LabPage, LabServer
-from playwright.sync_api import Browser, Route, WebSocketRoute, expect
+from playwright.sync_api import Browser, Route, expect
 
 OPENED_ONCE = True
 ZONE = "us-central1-a"
@@ -90,25 +87,6 @@ def test_what_is_deleted_in_one_tab_goes_once_in_both_and_the_focus_is_not_lost(
     if names(lab.server):
         lab.page.wait_for_function(left)
     second.page.close()
-
-
-@pytest.mark.long
-def test_a_job_that_ends_is_said_once_in_each_of_two_tabs(
-    lab: LabPage, tpu: dict[str, Any]
-) -> None:
-    second = LabPage(lab.page.context.new_page(), lab.server)
-    second.open()
-    name = tpu["name"]
-    expect(second.tpu(name)).to_be_visible()
-    job: Any = lab.server.call(
-        "POST", f"tpus/{name}/jobs", {"command": ["sleep", "3"], "name": "nap"}
-    )
-    for one in (lab, second):
-        toast = one.page.locator(TOASTS, has_text="nap")
-        expect(toast).to_be_visible()
-        expect(toast).to_have_count(1)
-    second.page.close()
-    lab.server.call("DELETE", f"tpus/{name}/jobs/{job['id']}")
 
 
 def test_an_answer_that_was_lost_makes_no_second_tpu(lab: LabPage) -> None:
@@ -205,41 +183,3 @@ def test_an_unknown_price_a_name_of_63_letters_and_a_long_past_have_room(
     more.click()
     expect(failed).to_have_count(5)
     delete(lab_server, "priceless")
-
-
-@pytest.mark.long
-def test_where_websockets_are_blocked_the_list_goes_on(
-    another: LabPage, lab_server: LabServer
-) -> None:
-    def block(socket: WebSocketRoute) -> None:
-        socket.close()
-
-    another.page.route_web_socket(re.compile("/api/events/subscribe"), block)
-    another.open()
-    expect(another.panel.get_by_text("Live updates do not arrive.")).to_be_visible()
-    body = {"name": "polled", "type": SMALL, "zone": ZONE}
-    lab_server.finish(lab_server.call("POST", "tpus", body))
-    another.state("polled", "Ready to connect")  # within the pause between two polls
-    delete(lab_server, "polled")
-    expect(another.tpu("polled")).to_have_count(0)
-
-
-@pytest.mark.long  # 70 real seconds, in which the server stands still as on a laptop that sleeps
-def test_a_form_that_is_sent_while_the_server_sleeps_makes_one_tpu(
-    lab: LabPage, lab_server: LabServer
-) -> None:
-    fill(lab, "after-sleep")
-    create = lab.form.get_by_role("button", name="Create", exact=True)
-    os.kill(lab_server._process.pid, signal.SIGSTOP)
-    try:
-        create.click()
-        time.sleep(70)
-        # Nothing is known yet: nothing is said, and what was typed is there.
-        expect(lab.form.get_by_label("Name")).to_have_value("after-sleep")
-    finally:
-        os.kill(lab_server._process.pid, signal.SIGCONT)
-    if lab.form.get_by_role("alert").is_visible():
-        create.click()
-    lab.state("after-sleep", "Ready to connect")
-    assert names(lab_server).count("after-sleep") == 1
-    delete(lab_server, "after-sleep")

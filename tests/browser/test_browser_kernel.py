@@ -57,10 +57,6 @@ def idle(lab: LabPage) -> None:
     expect(lab.page.locator("#jp-main-statusbar")).to_contain_text("| Idle", timeout=LONG)
 
 
-def busy(lab: LabPage) -> None:
-    expect(lab.page.locator("#jp-main-statusbar")).to_contain_text("| Busy", timeout=LONG)
-
-
 def run(lab: LabPage, number: int) -> None:
     cell(lab, number).locator(".cm-content").click()
     lab.page.keyboard.press("Shift+Enter")
@@ -98,30 +94,6 @@ def test_restart_and_run_all_starts_a_new_process(spec: str, lab: LabPage) -> No
         expect(output(lab, 2)).to_have_text(f"the end of {pid}", timeout=LONG)
         ran(lab, 2, 3)
         idle(lab)
-
-
-@pytest.mark.long  # without the page: test_kernels_beside_local.py
-def test_a_flood_is_interrupted_by_the_button_and_the_next_cell_runs(
-    spec: str, lab: LabPage
-) -> None:
-    open_notebook(
-        lab,
-        spec,
-        "flood",
-        # Much, but no more than a page on a busy machine can show.
-        "import time\ni = 0\nwhile True:\n    i += 1\n    print('flood', i, '.' * 200)\n"
-        "    if i % 20 == 0: time.sleep(0.04)",
-        "print('still here', i >= 100)",
-    )
-    run(lab, 0)
-    expect(output(lab, 0)).to_contain_text("flood 100 ", timeout=LONG)
-    busy(lab)
-    press(lab, "Interrupt the kernel")
-    ran(lab, 0, 1)
-    expect(output(lab, 0)).to_contain_text("KeyboardInterrupt", timeout=LONG)
-    run(lab, 1)
-    ran(lab, 1, 2)
-    expect(output(lab, 1)).to_contain_text("still here True")
 
 
 def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage) -> None:

@@ -5,8 +5,6 @@ with a document of its own and in a document that jupyter-collaboration shares.
 from __future__ import annotations
 
 import contextlib
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +14,6 @@ from typing import Any
 import pytest
 from adoption_server import Server
 from notebook_tabs import (
-    CODE,
     EXPECTED,
     LINES,
     OUT,
@@ -123,72 +120,6 @@ def test_an_input_that_one_tab_answers_leaves_no_box_in_another(
     expect(cell_of(first).locator(".jp-InputPrompt")).to_have_text("[2]:")
     for page in (first, second):
         page.close()
-
-
-class Gate:
-    """A port of this machine that a cell connects to, to say something to the test."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(60)
-        self.code = (
-            "import socket\n"
-            f"socket.create_connection(('127.0.0.1', {self._listener.getsockname()[1]})).close()\n"
-        )
-
-    def wait(self) -> None:
-        self._listener.accept()[0].close()
-
-    def close(self) -> None:
-        self._listener.close()
-
-
-def end(server: Server, number: signal.Signals) -> None:
-    """Beside jupyter-collaboration, threads of anyio may keep a process that has stopped."""
-    assert server.process is not None
-    server.process.send_signal(number)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        server.process.wait(5)
-    server.kill()
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    gate = Gate()
-    yield gate
-    gate.close()
-
-
-@pytest.mark.long  # the pages' and the server's part: test_adoption_replay.py
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
-@pytest.mark.parametrize("ended", [False, True], ids=["runs on", "ends meanwhile"])
-def test_each_line_is_once_in_all_tabs_of_a_document_whose_server_ended(
-    lab: tuple[Server, str, bool],
-    context: BrowserContext,
-    gate: Gate,
-    number: signal.Signals,
-    ended: bool,
-) -> None:
-    server, spec, shared = lab
-    if not shared:
-        pytest.skip("test_browser_restart.py")
-    name = f"restart-{number.name}-{ended}.ipynb"
-    write_notebook(server, name, spec, CODE + gate.code)
-    first = open_notebook(context, server, name)
-    second = open_notebook(context, server, name)
-    run_cell(first)
-    wait_for_lines(first, LINES * 2 // 3 if ended else LINES // 4)
-    end(server, number)
-    if ended:
-        gate.wait()
-    server.start()
-    third = open_notebook(context, server, name)
-    tabs = [first, second, third]
-    assert_complete(tabs, f"restart-{number.name}-{ended}")
-    assert saved_lines(first, server.root / name) == EXPECTED
-    for page in tabs:
-        page.close()
-    server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 
 
 def answer(tabs: list[Page], box: str, text: str) -> None:
