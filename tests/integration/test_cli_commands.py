@@ -95,39 +95,6 @@ def seconds_since(time: str) -> float:
 
 
 @pytest.mark.long
-def test_whose_a_tpu_is_is_shown_and_another_persons_needs_its_name(
-    alone: Shell, create_tpu: Any, emulator: Any
-) -> None:
-    tpu = create_tpu(type="v5litepod-1", labels={"owner": "bob"})["name"]
-    name = tpu.rpartition("/")[2]
-    text = alone.out("usage")
-    (row,) = [line for line in text.splitlines() if line.startswith(name)]
-    assert re.split(r"  +", row)[2:6] == ["v5litepod-1", "1", "bob", "READY"]
-    assert re.search(r"^bob: 1 of \d+ chips? · 1 TPU$", text, re.M)
-    assert f"{name} belongs to bob" in alone.complaint("delete", name, "--yes")
-    assert f"To continue, confirm its name: --confirm-name {name}" in alone.complaint("stop", name)
-    refused = alone.run("guard", "set", name, "--max-idle", "2h").stderr
-    assert f"To continue, confirm its name: --confirm-name {name}" in refused
-    named = ("--confirm-name", name)
-    assert "stops after 2 h" in alone.run("guard", "set", name, "--max-idle", "2h", *named).stdout
-    assert "belongs to bob" in alone.complaint("guard", "keep", name)
-    assert "belongs to bob" in alone.complaint("guard", "remove", name)
-    assert f"{name} has no guard now." in alone.out("guard", "remove", name, *named)
-    assert f"Stopped {name}" in alone.out("stop", name, "--confirm-name", name)
-    assert f"{name} belongs to bob" in alone.complaint("start", name, "--yes")
-    assert f"Started {name}." in alone.out("start", name, "--yes", "--confirm-name", name)
-    terminal = Terminal(alone, "adopt", name)
-    terminal.expect(f'To continue, type "{name}": ')
-    terminal.type(f"not-{name}\n")
-    assert terminal.end() == 1
-    assert "Nothing was changed." in terminal.text
-    assert f"{name} is yours." in alone.out("adopt", name, "--confirm-name", name)
-    assert alone.json("usage", "--json")["owners"][0]["mine"]
-    assert f"Deleted {name}." in alone.out("delete", name, "--yes")
-    assert state_of(emulator, name) == ""
-
-
-@pytest.mark.long
 def test_the_logs_of_a_tpu_are_kept_out_of_cloud_logging_and_let_in_again(
     alone: Shell, create_tpu: Any, emulator: Any
 ) -> None:
@@ -379,25 +346,6 @@ def test_a_name_that_is_taken_is_refused(either: Shell, create_tpu: Callable[...
     assert f"A TPU called {existing} already exists in us-central1-a" in either.complaint(
         "create", existing, "--type", "v5litepod-4"
     )
-
-
-@pytest.mark.long
-def test_a_name_in_two_zones_needs_its_zone(either: Shell, create_tpu: Callable[..., Any]) -> None:
-    twin = create_tpu()["name"].rpartition("/")[2]
-    create_tpu(name=twin, zone="us-west4-a")
-    # Made behind the server's back: its next look, a few seconds later at most, finds both.
-    until(lambda: sum(t["name"] == twin for t in either.json("list", "--json")["tpus"]) == 2)
-    for words in (["describe"], ["connect"], ["delete", "--yes"]):
-        assert (
-            f"Several TPUs have the name {twin}: in us-central1-a, us-west4-a. "
-            f"Add the zone: us-central1-a~{twin}."
-        ) in either.complaint(*words, twin)
-    for ref in (f"us-west4-a~{twin}", f"us-west4-a/{twin}"):
-        assert either.json("describe", ref, "--json")["zone"] == "us-west4-a"
-    assert either.complaint("describe", f"nowhere/{twin}").endswith(
-        f"Did you mean us-central1-a~{twin} or us-west4-a~{twin}?\n"
-    )
-    assert f"us-central1-a~{twin}, us-west4-a~{twin}" in either.complaint("describe", "0")
 
 
 def test_a_key_open_to_others_and_another_host_key_are_one_line_each_and_mended(
