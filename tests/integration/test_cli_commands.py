@@ -857,14 +857,7 @@ def test_help_is_there_at_once_because_it_imports_nothing_heavy(tmp_path: Path) 
     loaded = set(re.findall(r"'(\w+)'", done.stdout.splitlines()[-1]))
     assert {"jupyter_tpu", "click"} <= loaded
     heavy = {
-        "aiohttp",
-        "asyncssh",
-        "google",
-        "grpc",
-        "jupyter_server",
-        "msgspec",
-        "asyncio",
-        "rich",
+        "aiohttp", "asyncssh", "google", "grpc", "jupyter_server", "msgspec", "asyncio", "rich",
         "zmq",
-    }
+    }  # fmt: skip
     assert not heavy & loaded

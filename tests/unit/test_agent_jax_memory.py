@@ -52,15 +52,10 @@ def test_an_array_has_the_path_by_which_the_user_reaches_it() -> None:
     assert [paths[id(array)] for array in arrays] == [
         [("named", name)]
         for name in (
-            "model.layers[0]['w']",
-            "state.params['b']",
-            "last[0]",
-            "f.args[0]",
-            "g (array in it)",
-            "error (array in failed())",
-            "_mine",
+            "model.layers[0]['w']", "state.params['b']", "last[0]", "f.args[0]", "g (array in it)",
+            "error (array in failed())", "_mine",
         )
-    ]
+    ]  # fmt: skip
 
 
 def test_looking_at_a_function_that_runs_keeps_none_of_its_variables() -> None:

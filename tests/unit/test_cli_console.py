@@ -564,21 +564,11 @@ def test_words_of_other_tools_lead_to_the_command() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "stop t",
-        "delete t",
-        "disconnect t",
-        "detach t",
-        "kernel stop t k",
-        "kernel take t k",
-        "job stop t j",
-        "job delete t j",
-        "hunt stop t",
-        "queued delete t",
-        "operation cancel o",
-        "env delete t e",
-        "chips free t",
+        "stop t", "delete t", "disconnect t", "detach t", "kernel stop t k", "kernel take t k",
+        "job stop t j", "job delete t j", "hunt stop t", "queued delete t", "operation cancel o",
+        "env delete t e", "chips free t",
     ],
-)
+)  # fmt: skip
 def test_what_ends_work_can_be_agreed_to_on_the_command_line(words: str) -> None:
     assert parsed(*words.split(), "--yes")["yes"] is True
     assert parsed(*words.split(), "-q")["yes"] is True

@@ -107,17 +107,9 @@ def test_the_reader_agrees_with_json(value: Any, indent: Any) -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        "{",
-        "[1 2]",
-        '{"a" 1}',
-        '{"a": 1} x',
-        "{,}",
-        '{"a": "\\q"}',
-        "/* open",
-        "'a'",
-        "nul",
+        "{", "[1 2]", '{"a" 1}', '{"a": 1} x', "{,}", '{"a": "\\q"}', "/* open", "'a'", "nul",
     ],
-)
+)  # fmt: skip
 def test_the_reader_says_where_a_text_is_wrong(broken: str) -> None:
     with pytest.raises(ValueError, match=r"line \d+ column \d+"):
         jsonc.parse(broken)

@@ -12,17 +12,10 @@ from jupyter_tpu.on_host.packing import BOOT, PACKAGE, argument, program
 from jupyter_tpu.ssh.host_program import COMMAND, NO_PYTHON
 
 PROGRAMS = [
-    "agent.keeper.run_keeper",
-    "chips.machine",
-    "environments.main",
-    "profiles.main",
-    "files.project",
-    "unattended.main",
-    "files.requests",
-    "files.copy.main",
-    "ssh.clean_shell",
+    "agent.keeper.run_keeper", "chips.machine", "environments.main", "profiles.main",
+    "files.project", "unattended.main", "files.requests", "files.copy.main", "ssh.clean_shell",
     "ssh.install_agent",
-]
+]  # fmt: skip
 #: All modules are imported, also those that a function imports.
 IMPORT_ALL = """
 import importlib

@@ -182,18 +182,10 @@ async def test_a_file_has_no_more_bytes_than_the_host_has_said(
 @pytest.mark.parametrize(
     "part",
     [
-        "data=0",
-        "data=1 << 32",
-        "data='1'",
-        "old=[0, 0]",
-        "old=[-1, 1]",
-        "old=[0, True]",
-        "old=[0]",
-        "old=5",
-        "file=0",
-        "hash=5, compressed=True",
+        "data=0", "data=1 << 32", "data='1'", "old=[0, 0]", "old=[-1, 1]", "old=[0, True]",
+        "old=[0]", "old=5", "file=0", "hash=5, compressed=True",
     ],
-)
+)  # fmt: skip
 async def test_parts_that_no_sender_makes_end_the_sync(
     syncs: Syncs, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

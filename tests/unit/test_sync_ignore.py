@@ -54,70 +54,27 @@ def left_out(folder: Path) -> set[str]:
 @pytest.mark.parametrize(
     "content",
     [
-        b"\xef\xbb\xbfsecret\n",
-        b"\xef\xbb\xbf# a comment\nsecret",
-        b"secret\r\n",
-        b"secret\r\n!secret\r\n",
-        b"secret \r\n",
-        b"secret\r",
-        b"/secret\r\n",
-        b"sub/\r\n",
-        b"secret  \n",
-        b"secret\\ \n",
-        b" secret\n",
-        b"secret\t\n",
-        b"secret\x0b\n",
-        b"\x0csecret\n",
-        b"a\x0cb\n",
-        b"a\rb\n",
-        b"x\xe2\x80\xa8y\n",
-        b"x\xc2\x85y\n",
-        b"x\x1cy\n",
-        b"\\#c\n\\!n\n",
-        b"#c\n!n\n",
-        b"\t\n   \n\\\n",
-        b"secret\\\n",
-        b"*\n!sub/\n",
-        b"*\r\n!sub/\r\n!*.py\r\n",
-        b"*\n!*/\n!*.py\n",
-        b"/*\n!/sub\n",
-        b"/*\n!/sub/\n/sub/*\n!/sub/deep\n",
-        b"*\n!sub/\n!sub/**\n",
-        b"sub/**\n!sub/deep/\n!sub/deep/keep.py\n",
-        b"sub/*\n!sub/deep\n",
-        b"sub/**/\n",
-        b"**/\n",
-        b"**\n!**/\n!keep.py\n",
-        b"sub/**/secret\n",
-        b"*.py\n!keep.py\n",
-        b"**/secret\n!/secret\n",
-        b"deep/\n!sub/deep/keep.py\n",
-        b"!secret\nsecret\n",
-        b"\xc3\xa4\r\n",
-        b"\\[x]\n",
-        b"[\n",
+        b"\xef\xbb\xbfsecret\n", b"\xef\xbb\xbf# a comment\nsecret", b"secret\r\n",
+        b"secret\r\n!secret\r\n", b"secret \r\n", b"secret\r", b"/secret\r\n", b"sub/\r\n",
+        b"secret  \n", b"secret\\ \n", b" secret\n", b"secret\t\n", b"secret\x0b\n",
+        b"\x0csecret\n", b"a\x0cb\n", b"a\rb\n", b"x\xe2\x80\xa8y\n", b"x\xc2\x85y\n", b"x\x1cy\n",
+        b"\\#c\n\\!n\n", b"#c\n!n\n", b"\t\n   \n\\\n", b"secret\\\n", b"*\n!sub/\n",
+        b"*\r\n!sub/\r\n!*.py\r\n", b"*\n!*/\n!*.py\n", b"/*\n!/sub\n",
+        b"/*\n!/sub/\n/sub/*\n!/sub/deep\n", b"*\n!sub/\n!sub/**\n",
+        b"sub/**\n!sub/deep/\n!sub/deep/keep.py\n", b"sub/*\n!sub/deep\n", b"sub/**/\n", b"**/\n",
+        b"**\n!**/\n!keep.py\n", b"sub/**/secret\n", b"*.py\n!keep.py\n", b"**/secret\n!/secret\n",
+        b"deep/\n!sub/deep/keep.py\n", b"!secret\nsecret\n", b"\xc3\xa4\r\n", b"\\[x]\n", b"[\n",
         b"/\n",
     ],
-)
+)  # fmt: skip
 def test_a_gitignore_means_what_it_means_to_git(repository: Path, content: bytes) -> None:
     (repository / ".gitignore").write_bytes(content)
     assert left_out(repository) == ignored_by_git(repository)
 
 
 LINES = (
-    "*",
-    "/*",
-    "!*/",
-    "sub/",
-    "!sub/",
-    "!sub",
-    "sub/*",
-    "!*.py",
-    "secret",
-    "!secret",
-    "deep/",
-    "**",
-)
+    "*", "/*", "!*/", "sub/", "!sub/", "!sub", "sub/*", "!*.py", "secret", "!secret", "deep/", "**",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("first", LINES)
