@@ -53,7 +53,6 @@ async def create_vm(cloud: Cloud) -> NodeName:
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 @pytest.mark.parametrize("api", ["tpu", "compute"])
 async def test_a_host_without_external_address_is_reached_through_gclouds_tunnel(
     emulator: Any,

@@ -22,8 +22,6 @@ from jupyter_tpu.errors import TPUError
 from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.on_host.packing import PACKAGE, agent_bundle
 
-pytestmark = pytest.mark.asyncio
-
 #: The agent's start with short limits.
 UP = f"""
 import sys

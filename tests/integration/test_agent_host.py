@@ -37,8 +37,6 @@ from jupyter_tpu.on_host.agent.protocol.processes import start_time
 from jupyter_tpu.on_host.agent.protocol.pump import JournalDisconnected, Pump
 from jupyter_tpu.on_host.packing import agent_bundle
 
-pytestmark = pytest.mark.asyncio
-
 ORDER = {"key": "a key", "secret": "a secret", "environment": "default"}
 
 

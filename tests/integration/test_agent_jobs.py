@@ -34,8 +34,6 @@ from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.on_host.agent.protocol.declarations import Request
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
 
-pytestmark = pytest.mark.asyncio
-
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:

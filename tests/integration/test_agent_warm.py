@@ -71,7 +71,6 @@ async def start(host: LocalHost, kernel_id: str, **order: Any) -> dict[str, Any]
     return await agent.request(requests.StartKernel(id=kernel_id, **order))
 
 
-@pytest.mark.asyncio
 async def test_it_is_the_next_kernel_and_another_takes_its_place(host):
     warm = await warmed(host, ENVIRONMENT)
     assert warm["memory"] > 10e6
@@ -91,7 +90,6 @@ async def test_it_is_the_next_kernel_and_another_takes_its_place(host):
     await eventually(lambda: not keepers(host))
 
 
-@pytest.mark.asyncio
 async def test_one_question_keeps_it_warm_and_lists_the_kernels(host):
     agent = await host.agent()
     await start(host, "a")
@@ -104,7 +102,6 @@ async def test_one_question_keeps_it_warm_and_lists_the_kernels(host):
     await eventually(both)
 
 
-@pytest.mark.asyncio
 async def test_a_warm_kernel_exists_as_long_as_a_client_that_wants_it_is_connected(host):
     first = await warmed(host, ENVIRONMENT)
     assert len(keepers(host)) == 2
@@ -118,7 +115,6 @@ async def test_a_warm_kernel_exists_as_long_as_a_client_that_wants_it_is_connect
     await eventually(lambda: not host.processes())
 
 
-@pytest.mark.asyncio
 async def test_it_ends_with_a_daemon_that_is_killed(host):
     await warmed(host, ENVIRONMENT)
     assert len(keepers(host)) == 2
@@ -127,7 +123,6 @@ async def test_it_ends_with_a_daemon_that_is_killed(host):
     await eventually(lambda: not host.processes())
 
 
-@pytest.mark.asyncio
 async def test_one_that_was_killed_is_replaced_and_a_start_meanwhile_works(host):
     warm = await warmed(host, ENVIRONMENT)
     os.kill(warm["pid"], signal.SIGKILL)
@@ -136,7 +131,6 @@ async def test_one_that_was_killed_is_replaced_and_a_start_meanwhile_works(host)
     await warmed(host, ENVIRONMENT)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("dies", [False, *others(True)], ids=["hangs", "dies"])
 async def test_one_that_does_not_answer_when_it_becomes_a_kernel_is_replaced(host, dies):
     warm = await warmed(host, ENVIRONMENT)
@@ -150,7 +144,6 @@ async def test_one_that_does_not_answer_when_it_becomes_a_kernel_is_replaced(hos
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_variables_that_come_too_late_for_it_start_a_cold_one(host):
     plain = {**ENVIRONMENT, "imports": []}
     warm = await warmed(host, plain)
@@ -164,7 +157,6 @@ async def test_variables_that_come_too_late_for_it_start_a_cold_one(host):
     assert cold["pid"] != warm["pid"]
 
 
-@pytest.mark.asyncio
 async def test_a_module_that_cannot_be_imported_is_reported_and_kernels_start_cold(host):
     asked = {**ENVIRONMENT, "imports": ["no_such_module"]}
     failed = await warmed(host, asked, "failed")
@@ -174,7 +166,6 @@ async def test_a_module_that_cannot_be_imported_is_reported_and_kernels_start_co
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_one_whose_environment_changes_is_replaced(host):
     uv = Path(sys.executable).with_name("uv")
     place = host.home / "env"

@@ -27,8 +27,6 @@ from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import Change, OpenApp, VisitApp
 from jupyter_tpu.ssh.transport import WINDOW
 
-pytestmark = pytest.mark.asyncio
-
 LIMIT = 60.0  # seconds for anything
 ZONE = "us-central1-a"
 

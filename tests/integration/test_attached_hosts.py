@@ -33,7 +33,7 @@ from jupyter_tpu.links.lookup import Lookup
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
 from jupyter_tpu.ssh import fingerprint, user_host
 
-pytestmark = [pytest.mark.asyncio, needs_sshd]
+pytestmark = needs_sshd
 
 
 class Box(NamedTuple):

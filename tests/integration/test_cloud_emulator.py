@@ -18,8 +18,6 @@ from jupyter_tpu.cloud import Cloud, CloudTPU, NodeName, NodeSpec, Target
 from jupyter_tpu.cloud.tpu.nodes import node_path
 from jupyter_tpu.errors import Reason, TPUError
 
-pytestmark = pytest.mark.asyncio
-
 ZONE = "us-central1-a"
 SPEC = NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite")
 

@@ -101,7 +101,6 @@ def left(emulator: Any, *collections: str) -> list[str]:
     return sorted(names)
 
 
-@pytest.mark.asyncio
 async def test_one_host_is_an_instance(cloud: ComputeEngine, emulator: Any) -> None:
     name = new_name()
     made = await create(cloud, name, spec(run_for=7200.0, metadata={"a": "b"}))
@@ -131,7 +130,6 @@ async def test_one_host_is_an_instance(cloud: ComputeEngine, emulator: Any) -> N
     assert left(emulator) == []
 
 
-@pytest.mark.asyncio
 async def test_several_hosts_are_a_template_a_policy_and_a_group(
     cloud: ComputeEngine, emulator: Any
 ) -> None:
@@ -155,7 +153,6 @@ async def test_several_hosts_are_a_template_a_policy_and_a_group(
     assert left(emulator) == []
 
 
-@pytest.mark.asyncio
 async def test_a_tpu_of_several_hosts_is_restarted_as_a_whole_and_a_spot_one_is_preempted(
     cloud: ComputeEngine, emulator: Any
 ) -> None:
@@ -186,7 +183,6 @@ async def test_a_tpu_of_several_hosts_is_restarted_as_a_whole_and_a_spot_one_is_
         await cloud.begin_stop(made.name)
 
 
-@pytest.mark.asyncio
 async def test_flex_start_waits_gets_capacity_or_vanishes_and_is_asked_for_at_once(
     cloud: ComputeEngine, emulator: Any, faults: Any
 ) -> None:
@@ -231,7 +227,6 @@ async def test_flex_start_waits_gets_capacity_or_vanishes_and_is_asked_for_at_on
     assert left(emulator) == []
 
 
-@pytest.mark.asyncio
 async def test_a_slice_of_flex_start_waits_without_instances(
     cloud: ComputeEngine, emulator: Any, faults: Any
 ) -> None:
@@ -269,7 +264,6 @@ async def test_a_slice_of_flex_start_waits_without_instances(
     assert left(emulator) == []
 
 
-@pytest.mark.asyncio
 async def test_what_was_never_finished_is_swept_and_what_may_be_in_progress_is_not(
     cloud: ComputeEngine, emulator: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,7 +286,6 @@ async def test_what_was_never_finished_is_swept_and_what_may_be_in_progress_is_n
     assert left(emulator) == []
 
 
-@pytest.mark.asyncio
 async def test_what_can_be_created(cloud: ComputeEngine) -> None:
     zones = await cloud.locations()
     assert {"us-central1-c", "us-central1-ai1a", ZONE} <= set(zones)
@@ -303,7 +296,6 @@ async def test_what_can_be_created(cloud: ComputeEngine) -> None:
     assert "ubuntu-accel-2404-amd64-tpu-tpu7x" in await cloud.runtime_versions(ZONE)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("options", "text"),
     [

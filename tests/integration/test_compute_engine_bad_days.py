@@ -50,7 +50,6 @@ def on_both(world: ComputeWorld, name: str) -> list[str]:
     return planes + ["compute" for instance in world.items("instances") if instance["name"] == name]
 
 
-@pytest.mark.asyncio
 async def test_of_two_processes_of_one_user_one_creates_a_name_on_whichever_control_plane(
     world: ComputeWorld, name: str
 ) -> None:
@@ -71,7 +70,6 @@ async def test_of_two_processes_of_one_user_one_creates_a_name_on_whichever_cont
     assert len(on_both(world, name)) == 1
 
 
-@pytest.mark.asyncio
 async def test_two_people_who_create_one_name_on_both_control_planes_are_told(
     world: ComputeWorld, name: str, tmp_path: Path
 ) -> None:
@@ -105,7 +103,6 @@ async def test_two_people_who_create_one_name_on_both_control_planes_are_told(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_zone_that_refuses_what_it_lists_says_so_and_a_hunt_tries_the_next(
     world: ComputeWorld, name: str
 ) -> None:
@@ -133,7 +130,6 @@ class Tomorrow(datetime):
         return datetime.now(tz) + timedelta(days=1)
 
 
-@pytest.mark.asyncio
 async def test_how_long_a_request_waits_follows_googles_clock(
     world: ComputeWorld, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

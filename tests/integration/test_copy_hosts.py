@@ -85,7 +85,6 @@ def tpu(
     )
 
 
-@pytest.mark.asyncio
 async def test_the_command_copies_a_folder_to_all_hosts_and_back(
     emulator: Any, links: Links, pod: NodeName, tmp_path: Path
 ) -> None:
@@ -127,7 +126,6 @@ async def test_the_command_copies_a_folder_to_all_hosts_and_back(
     assert (tmp_path / "back" / "sub" / "-日本.txt").read_text() == "x"
 
 
-@pytest.mark.asyncio
 async def test_a_host_that_fails_is_named_and_the_others_have_the_files(
     links: Links, node: Node, tmp_path: Path
 ) -> None:
@@ -152,7 +150,6 @@ async def test_a_host_that_fails_is_named_and_the_others_have_the_files(
     assert await on_hosts(links, pod, "cat model") == ["new", "new", "mine\n", "new"]
 
 
-@pytest.mark.asyncio
 async def test_a_copy_goes_on_where_the_connection_was_cut(
     emulator: Any, links: Links, pod: NodeName, tmp_path: Path
 ) -> None:
@@ -193,7 +190,6 @@ async def share(fleet: Fleet, pod: NodeName, **request: Any) -> tuple[Operation,
     return ended, msgspec.convert(ended.result, ShareResult)
 
 
-@pytest.mark.asyncio
 async def test_an_emulated_pod_says_what_sharing_would_do_and_that_it_can_not(
     fleet: Fleet, links: Links, pod: NodeName
 ) -> None:
@@ -216,7 +212,6 @@ async def test_an_emulated_pod_says_what_sharing_would_do_and_that_it_can_not(
     assert not (await fleet.shares.list(pod.node)).folders
 
 
-@pytest.mark.asyncio
 async def test_a_folder_is_shared_and_taken_back(
     fleet: Fleet, links: Links, node: Node, pod: NodeName
 ) -> None:

@@ -103,7 +103,6 @@ async def setting(isolated_folders: Path, tmp_path: Path) -> AsyncIterator[Setti
     await setting.server.stop(None)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("mood", ["garbage", "a status that does not fit", "a TPU without a name"])
 async def test_an_answer_that_cannot_be_read_is_reported_and_polling_continues(
     setting: Setting, mood: str
@@ -123,7 +122,6 @@ async def test_an_answer_that_cannot_be_read_is_reported_and_polling_continues(
     assert not any(loop.failures for loop in (await setting.fleet.status()).loops)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("mood", ["garbage", "a TPU without a name"])
 async def test_what_is_asked_about_one_tpu_is_no_answer_if_nobody_can_read_it(
     setting: Setting, mood: str

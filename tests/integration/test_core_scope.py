@@ -86,7 +86,6 @@ def desired(fleet: Fleet) -> set[NodeName]:
     return set(fleet._core.desired.connected)
 
 
-@pytest.mark.asyncio
 async def test_a_server_on_another_project_leaves_the_first_projects_tpus_alone(
     servers: Servers, create_tpu: Any
 ) -> None:
@@ -111,7 +110,6 @@ async def test_a_server_on_another_project_leaves_the_first_projects_tpus_alone(
     assert desired(again) == {name}
 
 
-@pytest.mark.asyncio
 async def test_a_tpu_that_another_process_has_replaced_is_not_forgotten_by_one_that_saw_the_old_one(
     servers: Servers, create_tpu: Any
 ) -> None:
@@ -129,7 +127,6 @@ async def test_a_tpu_that_another_process_has_replaced_is_not_forgotten_by_one_t
     assert servers.kernelspecs() == 1
 
 
-@pytest.mark.asyncio
 async def test_a_kernelspec_that_can_not_be_written_keeps_no_other_tpu_waiting(
     servers: Servers, create_tpu: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,7 +107,6 @@ async def server(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[Se
         emulator.wait(emulator.request("DELETE", path))
 
 
-@pytest.mark.asyncio
 async def test_a_locked_file_makes_creations_and_deletions_wait_and_nothing_else(
     server: Server,
 ) -> None:
@@ -142,7 +141,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
-@pytest.mark.asyncio
 async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted(
     emulator: Any, faults: Any, small_disk: Path
 ) -> None:
@@ -197,7 +195,6 @@ def fill(path: Path) -> None:
                 pass
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("fate", ["is killed", *others("lives", "hangs, and is killed")])
 async def test_what_another_server_creates_is_shown_and_cancelled_whatever_becomes_of_that(
     server: Server, faults: Any, fate: str

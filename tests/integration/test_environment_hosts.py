@@ -66,7 +66,6 @@ async def on_new_tpu(emulator: Any, create_tpu: Any) -> AsyncIterator[Callable[.
     await links.cloud.close()
 
 
-@pytest.mark.asyncio
 async def test_a_host_without_python_is_refused_with_what_to_do(
     on_new_tpu: Callable[..., Making],
 ) -> None:
@@ -76,7 +75,6 @@ async def test_a_host_without_python_is_refused_with_what_to_do(
     assert "apt-get install python3" in error.value.hint
 
 
-@pytest.mark.asyncio
 async def test_a_disk_that_is_too_small_is_reported_before_anything_is_downloaded(
     on_new_tpu: Callable[..., Making],
 ) -> None:
@@ -87,7 +85,6 @@ async def test_a_disk_that_is_too_small_is_reported_before_anything_is_downloade
     assert not any("Downloading" in line for line in making.log)
 
 
-@pytest.mark.asyncio
 async def test_a_disk_that_runs_full_on_the_way_is_named_and_the_rest_goes_on_after(
     on_new_tpu: Callable[..., Making], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +99,6 @@ async def test_a_disk_that_runs_full_on_the_way_is_named_and_the_rest_goes_on_af
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_host_without_venv_and_pip_gets_an_environment_and_invalid_requests_are_errors(
     on_new_tpu: Callable[..., Making],
 ) -> None:
@@ -128,7 +124,6 @@ async def test_a_host_without_venv_and_pip_gets_an_environment_and_invalid_reque
     assert (await making.make(packages=["einops"], requirements="# mine\nattrs>=20\n")) == made
 
 
-@pytest.mark.asyncio
 async def test_secrets_in_requirements_are_in_no_process_list_and_no_log(
     on_new_tpu: Callable[..., Making], emulator: Any
 ) -> None:
@@ -155,7 +150,6 @@ async def test_secrets_in_requirements_are_in_no_process_list_and_no_log(
     assert "geheim" not in str(error.value) + "\n".join(making.log)
 
 
-@pytest.mark.asyncio
 async def test_a_new_environment_is_asked_for_with_the_servers_defaults(
     emulator: Any, create_tpu: Any, tmp_path: Path
 ) -> None:

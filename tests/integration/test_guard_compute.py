@@ -39,7 +39,6 @@ def in_hours(hours: float) -> str:
     return (datetime.now(UTC) + timedelta(hours=hours)).isoformat()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("type", "action"),
     [("v6e-4", "stop"), pytest.param("v6e-2x4", "delete", marks=pytest.mark.long)],
@@ -76,7 +75,6 @@ async def test_googles_end_follows_a_guard_that_is_set_put_off_and_removed(
         assert not instance["scheduling"].get("instanceTerminationAction")
 
 
-@pytest.mark.asyncio
 async def test_what_google_refuses_of_its_end_is_said_and_keeps_nothing_from_being_guarded(
     world: ComputeWorld, name: str
 ) -> None:
@@ -107,7 +105,6 @@ async def test_what_google_refuses_of_its_end_is_said_and_keeps_nothing_from_bei
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_an_end_that_others_have_set_stays(world: ComputeWorld, name: str) -> None:
     server = await world.made(name, "v6e-4")
     (instance,) = world.instances(name)
@@ -125,7 +122,6 @@ async def test_an_end_that_others_have_set_stays(world: ComputeWorld, name: str)
     assert with_guard.google_deletes
 
 
-@pytest.mark.asyncio
 async def test_a_host_stops_itself_and_the_old_end_does_not_count_after_the_next_start(
     world: ComputeWorld, name: str
 ) -> None:
@@ -162,7 +158,6 @@ def identity(world: ComputeWorld, instance: dict[str, Any], worker: int) -> dict
     return identities.variables(instance["id"], world.emulator.state.rest, worker)
 
 
-@pytest.mark.asyncio
 async def test_host_0_of_a_slice_hears_the_others_and_deletes_the_group(
     world: ComputeWorld, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

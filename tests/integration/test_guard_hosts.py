@@ -76,7 +76,6 @@ def guards(host: LocalHost) -> list[Any]:
     return [process for process in host.processes() if process.split()[-1] == "guard"]
 
 
-@pytest.mark.asyncio
 async def test_a_host_that_may_not_stop_its_tpu_says_what_to_grant(
     host: LocalHost, node: dict[str, Any], faults: Any
 ) -> None:
@@ -88,7 +87,6 @@ async def test_a_host_that_may_not_stop_its_tpu_says_what_to_grant(
     assert "roles/tpu.admin" in guard["refused"]["hint"]
 
 
-@pytest.mark.asyncio
 async def test_a_job_keeps_the_tpu_and_a_keep_puts_the_end_off(
     host: LocalHost, node: dict[str, Any]
 ) -> None:
@@ -106,7 +104,6 @@ async def test_a_job_keeps_the_tpu_and_a_keep_puts_the_end_off(
     await eventually(lambda: not guards(host))
 
 
-@pytest.mark.asyncio
 async def test_a_guard_that_was_killed_is_started_again(
     host: LocalHost, node: dict[str, Any]
 ) -> None:
@@ -149,7 +146,6 @@ def cron_lines(
     return [line.decode() for line in lines[2:-1]]
 
 
-@pytest.mark.asyncio
 async def test_cron_starts_a_guard_again_that_was_killed_or_hangs(
     host: LocalHost, node: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,7 +180,6 @@ async def test_cron_starts_a_guard_again_that_was_killed_or_hangs(
     assert (await report(host, lambda guard: guard["ends"] is not None))["phase"] == "watching"
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("action", "due"), [("stop", False), ("delete", True), *others(("delete", False))]
 )
@@ -207,7 +202,6 @@ async def test_what_was_refused_is_due_again_after_a_restart_of_the_host(
     assert (again["phase"], again["problem"]["reason"]) == ("due", "CONFLICT")
 
 
-@pytest.mark.asyncio
 async def test_a_guard_survives_whatever_answers_in_googles_place(node: dict[str, Any]) -> None:
     answers = iter((b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n[]", b""))
 
@@ -240,7 +234,6 @@ async def test_a_guard_survives_whatever_answers_in_googles_place(node: dict[str
     shutil.rmtree(home)
 
 
-@pytest.mark.asyncio
 async def test_another_tpu_of_the_same_name_is_never_stopped(
     host: LocalHost, node: dict[str, Any], emulator: Any
 ) -> None:
@@ -251,7 +244,6 @@ async def test_another_tpu_of_the_same_name_is_never_stopped(
     assert emulator.request("GET", f"/v2/{node['name']}")["state"] == "READY"
 
 
-@pytest.mark.asyncio
 async def test_the_token_of_a_host_is_for_its_own_tpu(
     host: LocalHost, node: dict[str, Any], emulator: Any
 ) -> None:
@@ -269,7 +261,6 @@ async def test_the_token_of_a_host_is_for_its_own_tpu(
         emulator.request("GET", f"/v2/{node['name']}", token=token[:-1] + "x")
 
 
-@pytest.mark.asyncio
 async def test_another_host_of_a_pod_publishes_what_it_does_and_does_not_act(
     host: LocalHost, node: dict[str, Any], emulator: Any
 ) -> None:
@@ -285,7 +276,6 @@ async def test_another_host_of_a_pod_publishes_what_it_does_and_does_not_act(
     assert "a job" in json.loads(item["value"])["busy"]
 
 
-@pytest.mark.asyncio
 async def test_a_pod_whose_host_0_may_not_hear_the_others_has_no_idle_limit(
     host: LocalHost, node: dict[str, Any], faults: Any
 ) -> None:
@@ -297,7 +287,6 @@ async def test_a_pod_whose_host_0_may_not_hear_the_others_has_no_idle_limit(
     assert not guards(host)
 
 
-@pytest.mark.asyncio
 async def test_the_tpu_stops_without_any_client(
     host: LocalHost, node: dict[str, Any], emulator: Any
 ) -> None:
@@ -347,7 +336,6 @@ def test_a_tpu_whose_create_command_was_closed_says_that_it_has_no_guard(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_server_stops_a_tpu_that_may_not_stop_itself_and_only_once(
     emulator: Any, create_tpu: Any, tmp_path: Path
 ) -> None:
@@ -383,7 +371,6 @@ async def test_a_server_stops_a_tpu_that_may_not_stop_itself_and_only_once(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_pod_deletes_itself_when_all_its_hosts_are_idle_and_not_before(
     emulator: Any, create_tpu: Any, tmp_path: Path
 ) -> None:
@@ -409,7 +396,6 @@ async def test_a_pod_deletes_itself_when_all_its_hosts_are_idle_and_not_before(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_guard_is_there_after_a_restart_of_its_host_before_anybody_connects(
     emulator: Any, create_tpu: Any, faults: Any, tmp_path: Path
 ) -> None:

@@ -57,7 +57,6 @@ async def ended(server: Server, hunt: Hunt) -> Hunt:
     return await eventually(state, LIMIT)
 
 
-@pytest.mark.asyncio
 async def test_zones_without_capacity_and_quota_are_passed_until_there_is_a_tpu(
     world: World, faults: Any, name: str
 ) -> None:
@@ -90,7 +89,6 @@ async def test_zones_without_capacity_and_quota_are_passed_until_there_is_a_tpu(
         await server.fleet.hunts.start(request(name, *ZONES))
 
 
-@pytest.mark.asyncio
 async def test_it_fails_with_every_reason_when_waiting_does_not_help(
     world: World, faults: Any, name: str
 ) -> None:
@@ -107,7 +105,6 @@ async def test_it_fails_with_every_reason_when_waiting_does_not_help(
         await server.fleet.hunts.start(request(name, "mars-north1-a"))
 
 
-@pytest.mark.asyncio
 async def test_a_stopped_hunt_leaves_nothing_whether_it_waits_or_tries(
     world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,7 +138,6 @@ async def next_attempt(server: Server, name: str) -> Hunt | None:
     return hunt if hunt.next_attempt else None
 
 
-@pytest.mark.asyncio
 async def test_it_waits_for_a_way_to_google_and_says_what_is_in_it(
     world: World, faults: Any, name: str
 ) -> None:
@@ -160,7 +156,6 @@ async def stands_in_the_way(server: Server, name: str) -> bool:
     return problem is not None and problem.reason is Reason.NO_CREDENTIALS
 
 
-@pytest.mark.asyncio
 async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_server(
     world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +207,6 @@ async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_hunt_for_flex_start_passes_zones_without_it_and_is_connected_until_its_end(
     world: World, faults: Any, name: str
 ) -> None:
@@ -262,7 +256,6 @@ async def test_a_hunt_for_flex_start_passes_zones_without_it_and_is_connected_un
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_deleted_is_not(
     world: World, faults: Any, name: str
 ) -> None:
@@ -299,7 +292,6 @@ async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_the_next_tpu_is_connected_as_the_one_before_with_the_same_packages(
     world: World, faults: Any, name: str
 ) -> None:

@@ -87,7 +87,6 @@ def default(kind: Any, name: str) -> Any:
     return field.default if field.default_factory is NODEFAULT else field.default_factory()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", ["tpu", "instance", *others("slice")])
 async def test_the_new_tpu_has_every_option_of_the_old_one(
     world: ComputeWorld, name: str, kind: str

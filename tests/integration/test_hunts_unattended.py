@@ -62,7 +62,6 @@ async def job_of(server: Server, name: str) -> Job | None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.asyncio
 async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(
     world: World, faults: Any
 ) -> None:
@@ -123,7 +122,6 @@ async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.asyncio
 async def test_a_server_and_the_startup_script_begin_at_once_and_the_job_runs_once(
     world: World,
 ) -> None:

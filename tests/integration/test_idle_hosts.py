@@ -36,7 +36,6 @@ def pod(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
             yield made
 
 
-@pytest.mark.asyncio
 async def test_each_of_64_hosts_costs_at_most_2_kb_a_minute_while_nothing_changes(
     pod: Hosts,
 ) -> None:

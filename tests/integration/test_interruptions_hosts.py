@@ -149,7 +149,6 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_tpu_shows_what_its_hosts_are_told_until_it_is_over(
     emulator: Any, create_tpu: Any, faults: Any, tmp_path: Path
 ) -> None:

@@ -59,7 +59,6 @@ async def texts(fleet: Fleet, job: Job, **query: Any) -> list[str]:
     return [line.text for line in log.lines]
 
 
-@pytest.mark.asyncio
 async def test_a_job_starts_again_with_its_tpu_on_all_hosts_and_a_stop_is_the_end(
     server: Server, tpu: dict[str, Any], emulator: Any
 ) -> None:

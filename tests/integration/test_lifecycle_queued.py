@@ -55,7 +55,6 @@ async def in_state(server: Server, name: str, state: str) -> QueuedResource:
     return await eventually(reached, LIMIT)
 
 
-@pytest.mark.asyncio
 async def test_the_next_server_finds_one_whose_answer_was_lost_and_it_becomes_a_tpu(
     world: World, faults: Any, name: str
 ) -> None:
@@ -98,7 +97,6 @@ async def test_the_next_server_finds_one_whose_answer_was_lost_and_it_becomes_a_
     assert (name in queued_at_google(world), world.state(name)) == (False, "gone")
 
 
-@pytest.mark.asyncio
 async def test_a_cancelled_request_is_gone_and_a_multislice_names_its_tpus(
     world: World, faults: Any, name: str
 ) -> None:
@@ -126,7 +124,6 @@ async def test_a_cancelled_request_is_gone_and_a_multislice_names_its_tpus(
     assert caught.value.reason is Reason.NOT_FOUND
 
 
-@pytest.mark.asyncio
 async def test_a_flex_start_tpu_comes_from_the_queue_for_the_time_that_it_runs(
     world: World, faults: Any, name: str
 ) -> None:

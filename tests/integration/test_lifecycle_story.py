@@ -86,7 +86,6 @@ def processes(emulator: Any, name: str) -> str:
     return "\n".join(" ".join(line) if isinstance(line, list) else line for line in lines)
 
 
-@pytest.mark.asyncio
 async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(
     setting: Setting, shared_tpu: str
 ) -> None:
@@ -123,7 +122,6 @@ async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(
     assert (environment.packages, environment.problem) == (["einops"], None)
 
 
-@pytest.mark.asyncio
 async def test_cancelling_ends_what_runs_on_the_host(
     setting: Setting, shared_tpu: str, emulator: Any
 ) -> None:
@@ -155,7 +153,6 @@ async def test_cancelling_ends_what_runs_on_the_host(
     assert (await fleet.tpu(name)).connection is ConnectionState.CONNECTED
 
 
-@pytest.mark.asyncio
 async def test_old_operations_are_deleted_and_published_as_gone(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +177,6 @@ async def test_old_operations_are_deleted_and_published_as_gone(
     assert caught.value.reason is Reason.NOT_FOUND
 
 
-@pytest.mark.asyncio
 async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
     setting: Setting, shared_tpu: str
 ) -> None:
@@ -206,7 +202,6 @@ async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
     await eventually(lambda: setting.kernelspecs()[0].endswith(f"{name} (emulated)"))
 
 
-@pytest.mark.asyncio
 async def test_disconnecting_removes_the_kernel_and_keeps_the_environment(
     setting: Setting, shared_tpu: str
 ) -> None:
@@ -223,7 +218,6 @@ async def test_disconnecting_removes_the_kernel_and_keeps_the_environment(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 @pytest.mark.parametrize(("type", "hosts"), [("v5p-8", 1), ("v5p-16", 2)])
 async def test_two_servers_connect_a_tpu_at_once_and_see_it_deleted_elsewhere(
     setting: Setting, create_tpu: Any, emulator: Any, tmp_path: Path, type: str, hosts: int

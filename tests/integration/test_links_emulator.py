@@ -22,7 +22,7 @@ from jupyter_tpu.links import HostName, Link, Links, LinkState
 from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.ssh import Keepalive, KnownHosts, ensure_key, public_key
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("own_data")]
+pytestmark = pytest.mark.usefixtures("own_data")
 
 QUICK = Keepalive(1.0, 2)
 

@@ -26,7 +26,6 @@ def outcome(ended: Operation) -> tuple[str, Reason | None]:
     return ended.state, ended.problem.reason if ended.problem is not None else None
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("part", "code", "message", "reason"),
     [
@@ -53,7 +52,6 @@ async def test_a_part_that_is_refused_takes_the_others_back_and_says_why(
     assert world.names() == []
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -75,7 +73,6 @@ async def test_a_group_that_gets_no_instances_is_taken_back(
     assert (outcome(ended), world.names()) == (("failed", reason), [])
 
 
-@pytest.mark.asyncio
 async def test_a_group_that_stays_empty_and_says_nothing_is_waited_for_and_can_be_cancelled(
     world: ComputeWorld, name: str
 ) -> None:
@@ -90,7 +87,6 @@ async def test_a_group_that_stays_empty_and_says_nothing_is_waited_for_and_can_b
     assert (ended.state, world.names()) == ("cancelled", [])
 
 
-@pytest.mark.asyncio
 async def test_somebody_elses_template_of_the_name_stays(world: ComputeWorld, name: str) -> None:
     template = {
         "name": f"{name}-a",
@@ -110,7 +106,6 @@ async def test_somebody_elses_template_of_the_name_stays(world: ComputeWorld, na
     assert world.names() == [f"{name}-a"]
 
 
-@pytest.mark.asyncio
 async def test_a_policy_that_another_group_uses_stays_and_keeps_nothing_from_being_deleted(
     world: ComputeWorld, name: str
 ) -> None:
@@ -140,7 +135,6 @@ async def test_a_policy_that_another_group_uses_stays_and_keeps_nothing_from_bei
     assert world.names("instanceTemplates") == [f"{name}-theirs"]
 
 
-@pytest.mark.asyncio
 async def test_of_two_people_who_create_one_slice_one_gets_it(
     world: ComputeWorld, name: str, tmp_path: Path
 ) -> None:
@@ -164,7 +158,6 @@ async def test_of_two_people_who_create_one_slice_one_gets_it(
     assert world.names() == []
 
 
-@pytest.mark.asyncio
 async def test_a_slice_is_deleted_as_a_group_and_never_instance_by_instance(
     world: ComputeWorld, name: str
 ) -> None:
@@ -185,7 +178,6 @@ async def test_a_slice_is_deleted_as_a_group_and_never_instance_by_instance(
     ]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("type", ["v6e-4", *others("v6e-2x4")])
 async def test_a_guards_end_time_is_googles_too_for_when_the_guard_does_not_run(
     world: ComputeWorld, name: str, type: str

@@ -35,7 +35,6 @@ from jupyter_tpu.fleet.models.core import seconds_of
 from jupyter_tpu.fleet.money.ledger import NOTICE
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     "refusal",
     [
@@ -66,7 +65,6 @@ async def test_a_cancel_goes_on_until_the_tpu_is_gone_and_says_what_stands_in_it
     assert (ended.state, world.state(name)) == ("cancelled", "gone")
 
 
-@pytest.mark.asyncio
 async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_there(
     world: World, faults: Any, name: str
 ) -> None:
@@ -91,7 +89,6 @@ async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_th
     assert name not in [tpu.name for tpu in (await second.fleet.tpus()).tpus]
 
 
-@pytest.mark.asyncio
 async def test_a_list_that_lacks_a_tpu_once_gives_no_money_of_the_budget_away(
     world: World, faults: Any, name: str
 ) -> None:
@@ -125,7 +122,6 @@ async def test_a_list_that_lacks_a_tpu_once_gives_no_money_of_the_budget_away(
     assert (overview.spending[0].state, overview.budgets[0].committed) == ("ended", 0.0)
 
 
-@pytest.mark.asyncio
 @pytest.mark.long
 async def test_a_guard_that_is_put_off_on_another_computer_is_asked_before_a_server_deletes(
     world: World, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -174,7 +170,6 @@ async def _guard_until(server: Server, name: str, until: str) -> Guard | None:
     return guard if guard.until == until and guard.ends else None
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", ["delete", "cancel"])
 async def test_what_google_never_deletes_is_reported_and_tried_until_somebody_ends_that(
     world: World, faults: Any, name: str, kind: str
@@ -224,7 +219,6 @@ async def test_what_google_never_deletes_is_reported_and_tried_until_somebody_en
     assert (await first.end(await first.fleet.delete(name))).state == "done"
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("act", ["stop", *others("connect")])
 async def test_the_next_server_goes_on_only_with_the_tpu_that_was_meant(
     world: World, faults: Any, name: str, act: str
@@ -244,7 +238,6 @@ async def test_the_next_server_goes_on_only_with_the_tpu_that_was_meant(
     assert "A new TPU has the same name" in ended.problem.message
 
 
-@pytest.mark.asyncio
 async def test_what_google_has_begun_to_stop_or_delete_can_not_be_cancelled(
     world: World, faults: Any, name: str
 ) -> None:

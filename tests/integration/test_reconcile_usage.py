@@ -60,7 +60,6 @@ def entry(usage: Usage, name: str) -> UsedTPU:
     return one
 
 
-@pytest.mark.asyncio
 async def test_what_is_there_is_listed_with_its_owners_over_projects(
     world: World,
     faults: Any,
@@ -138,7 +137,6 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
             world.emulator.wait(ending)
 
 
-@pytest.mark.asyncio
 async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(
     world: World, faults: Any, create_tpu: Any
 ) -> None:
@@ -168,7 +166,6 @@ async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(
     assert caught.value.reason is Reason.INVALID
 
 
-@pytest.mark.asyncio
 async def test_another_persons_tpu_is_adopted_stopped_or_deleted_by_its_name_only(
     world: World, create_tpu: Any
 ) -> None:
@@ -197,7 +194,6 @@ async def test_another_persons_tpu_is_adopted_stopped_or_deleted_by_its_name_onl
     assert (ended.state, world.state(name)) == ("done", "gone")
 
 
-@pytest.mark.asyncio
 async def test_another_persons_queued_resource_is_reset_or_deleted_by_its_name_only(
     world: World, faults: Any
 ) -> None:

@@ -44,7 +44,6 @@ def reports(world: ComputeWorld, name: str) -> list[str]:
     ]
 
 
-@pytest.mark.asyncio
 async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
     world: ComputeWorld, name: str
 ) -> None:
@@ -73,7 +72,6 @@ async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_what_google_refuses_of_a_report_changes_nothing(
     world: ComputeWorld, name: str
 ) -> None:
@@ -94,7 +92,6 @@ async def test_what_google_refuses_of_a_report_changes_nothing(
         await server.fleet.report_fault(name, ReportFault(host=3))
 
 
-@pytest.mark.asyncio
 async def test_a_tpu_is_replaced_by_the_same_one(
     world: ComputeWorld, name: str, tmp_path: Path
 ) -> None:
@@ -144,7 +141,6 @@ async def test_a_tpu_is_replaced_by_the_same_one(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("type", "tier", "fault", "state"),
     [
@@ -173,7 +169,6 @@ async def test_what_does_not_run_is_replaced_by_the_same_one(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_replaced_tpu_gets_back_what_hung_on_it(
     world: ComputeWorld, name: str, tmp_path: Path
 ) -> None:

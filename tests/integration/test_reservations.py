@@ -42,7 +42,6 @@ def request(**more: Any) -> CreateReservation:
     return CreateReservation(**{**fields, **more})
 
 
-@pytest.mark.asyncio
 async def test_calendar_mode_is_confirmed_twice_and_listed_with_its_dates(
     world: ComputeWorld,
 ) -> None:
@@ -72,7 +71,6 @@ async def test_calendar_mode_is_confirmed_twice_and_listed_with_its_dates(
     assert twice.value.reason is Reason.EXISTS
 
 
-@pytest.mark.asyncio
 async def test_a_lost_answer_is_no_failure(world: ComputeWorld) -> None:
     reservations = (await world.server()).fleet.reservations
     asked = request(name="lost", confirm_cost=True, confirm_name="lost")
@@ -87,7 +85,6 @@ async def test_a_lost_answer_is_no_failure(world: ComputeWorld) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_reservation_is_used_and_shows_that(world: ComputeWorld, name: str) -> None:
     server = await world.server()
     specific = {"count": "2", "instanceProperties": {"machineType": "ct6e-standard-4t"}}

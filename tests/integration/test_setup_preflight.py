@@ -49,7 +49,6 @@ def finding(diagnosis: Diagnosis, check: str) -> str:
     return f"{one.message} {one.hint}"
 
 
-@pytest.mark.asyncio
 async def test_what_keeps_a_tpu_from_being_created_is_found_before(
     fleet: Fleet, faults: Any
 ) -> None:
@@ -100,7 +99,6 @@ def lab(emulator: Any) -> Iterator[Callable[..., None]]:
     emulator.request("DELETE", f"{COMPUTE}/networks/lab")
 
 
-@pytest.mark.asyncio
 async def test_the_firewall_rules_of_a_network_say_whether_ssh_gets_in(
     fleet: Fleet, lab: Callable[..., None]
 ) -> None:
@@ -124,7 +122,6 @@ async def test_the_firewall_rules_of_a_network_say_whether_ssh_gets_in(
     assert (state, text) == ("ok", "The firewall rule everybody allows SSH. ")
 
 
-@pytest.mark.asyncio
 async def test_an_api_that_is_off_is_the_only_thing_that_is_reported_of_the_project(
     fleet: Fleet, faults: Any
 ) -> None:
@@ -136,7 +133,6 @@ async def test_an_api_that_is_off_is_the_only_thing_that_is_reported_of_the_proj
     assert command in finding(diagnosis, "api")
 
 
-@pytest.mark.asyncio
 async def test_a_project_with_os_login_and_a_closed_firewall_says_what_to_do(
     emulator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,7 +161,6 @@ async def test_a_project_with_os_login_and_a_closed_firewall_says_what_to_do(
         assert "allows SSH only from 203.0.113.4/32" in finding(diagnosis, "firewall")
 
 
-@pytest.mark.asyncio
 async def test_a_network_is_made_with_what_was_shown_and_then_lacks_nothing(
     fleet: Fleet, emulator: Any
 ) -> None:
@@ -204,7 +199,6 @@ async def test_a_network_is_made_with_what_was_shown_and_then_lacks_nothing(
     assert "jupyter tpu network setup lab" in finding(diagnosis, "firewall")
 
 
-@pytest.mark.asyncio
 async def test_a_network_that_was_made_in_part_says_what_is_missing_and_is_continued(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +230,6 @@ async def test_a_network_that_was_made_in_part_says_what_is_missing_and_is_conti
         await fleet.networks.set_up(SetUpNetwork(zone="us-west9-z"))
 
 
-@pytest.mark.asyncio
 async def test_prices_are_read_from_google_and_stay_if_that_fails(
     fleet: Fleet, emulator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

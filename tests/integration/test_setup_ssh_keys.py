@@ -65,7 +65,6 @@ def metadata(emulator: Any, project: str, **items: str) -> dict[str, str]:
     return read()
 
 
-@pytest.mark.asyncio
 async def test_a_key_in_the_project_stands_beside_others_also_those_that_come_at_the_same_time(
     emulator: Any, project: str, key: SSHKeyService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +110,6 @@ async def test_a_key_in_the_project_stands_beside_others_also_those_that_come_at
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_hosts_let_in_a_key_of_the_project_and_with_os_login_one_of_the_account(
     emulator: Any,
     project: str,

@@ -43,7 +43,7 @@ from jupyter_tpu.ssh import (
 from jupyter_tpu.ssh.asyncssh_internals import OPTIONS
 from jupyter_tpu.ssh.proxies import ProxyRoute, open_jumps, resolve_route
 
-pytestmark = [pytest.mark.asyncio, needs_sshd]
+pytestmark = needs_sshd
 
 QUICK = Keepalive(1.0, 2)
 SLOW = Keepalive(300.0, 2)  # would not notice anything during a test

@@ -20,7 +20,7 @@ from jupyter_tpu.ssh.agent_client import ensure_agent
 from jupyter_tpu.ssh.clean_shell import clean_shell
 from jupyter_tpu.ssh.login_shell import GREETING_LIMIT
 
-pytestmark = [pytest.mark.asyncio, needs_sshd]
+pytestmark = needs_sshd
 
 #: The file that each shell reads before a command.
 RC = {"bash": ".bashrc", "zsh": ".zshenv", "tcsh": ".tcshrc", "bsd-csh": ".cshrc",

@@ -31,8 +31,6 @@ from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links, LinkState
 from jupyter_tpu.ssh import Keepalive
 
-pytestmark = pytest.mark.asyncio
-
 LIMIT = 60.0  # seconds for anything
 ZONE = "us-central1-a"
 

@@ -13,8 +13,6 @@ from jupyter_tpu.server.adoption import fillers
 from jupyter_tpu.server.adoption.fillers import Fillers
 from jupyter_tpu.server.adoption.remembered_requests import ExecuteRequest
 
-pytestmark = pytest.mark.asyncio
-
 
 @pytest.fixture
 def request_of_a() -> ExecuteRequest:

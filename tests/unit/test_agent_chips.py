@@ -13,7 +13,6 @@ from jupyter_tpu.on_host.agent.daemon.daemon import Daemon, OperationError
 from jupyter_tpu.on_host.agent.protocol import requests
 
 
-@pytest.mark.asyncio
 async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

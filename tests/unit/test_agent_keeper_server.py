@@ -53,7 +53,6 @@ class Client:
             self.messages.append(event.parts[0])
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("secrets", [["same"] * 6, list("abcdef")], ids=["one's", "several"])
 async def test_of_clients_that_come_at_once_one_gets_the_journal(tmp_path: Path, secrets) -> None:
     journal = Journal()

@@ -7,13 +7,10 @@ import socket
 import time
 from pathlib import Path
 
-import pytest
-
 from jupyter_tpu.on_host.agent.daemon.keepers import START, Keepers
 from jupyter_tpu.on_host.agent.protocol.paths import kernel_folder
 
 
-@pytest.mark.asyncio
 async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_path: Path) -> None:
     keepers = Keepers(str(tmp_path), "")
     folder = Path(kernel_folder(str(tmp_path), "young"))
@@ -27,7 +24,6 @@ async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_pa
     assert not folder.exists()
 
 
-@pytest.mark.asyncio
 async def test_what_a_killed_keeper_left_is_cleared_away_at_once(tmp_path: Path) -> None:
     keepers = Keepers(str(tmp_path), "")
     folder = Path(kernel_folder(str(tmp_path), "killed"))

@@ -159,7 +159,6 @@ def closed_port() -> int:
         return int(trial.getsockname()[1])
 
 
-@pytest.mark.asyncio
 async def test_each_chip_has_the_memory_of_its_devices_and_its_duty_cycle(service: Service) -> None:
     figures, problem = await libtpu.read(2)
     assert problem == ""
@@ -168,7 +167,6 @@ async def test_each_chip_has_the_memory_of_its_devices_and_its_duty_cycle(servic
     assert (figures.queue, figures.errors) == (9, [])
 
 
-@pytest.mark.asyncio
 async def test_what_this_libtpu_does_not_report_is_not_known(service: Service) -> None:
     service.metrics = {libtpu.DUTY: METRICS[libtpu.DUTY]}
     figures, _ = await libtpu.read(2)
@@ -179,7 +177,6 @@ async def test_what_this_libtpu_does_not_report_is_not_known(service: Service) -
     assert await libtpu.read(2) == (None, "libtpu reports no chips")
 
 
-@pytest.mark.asyncio
 async def test_the_errors_of_cores_are_reported_once_each(service: Service) -> None:
     states = [{"key": n, "value": {"error_message": text}} for n, text in enumerate(["", "x", "x"])]
     service.status = states
@@ -188,7 +185,6 @@ async def test_the_errors_of_cores_are_reported_once_each(service: Service) -> N
     assert figures.errors == ["x"]
 
 
-@pytest.mark.asyncio
 async def test_the_hlo_operations_of_chips_are_those_of_their_cores(service: Service) -> None:
     assert await libtpu.read_places() == [], "of a libtpu that has no such status"
 
@@ -201,7 +197,6 @@ async def test_the_hlo_operations_of_chips_are_those_of_their_cores(service: Ser
     assert await libtpu.read_places() == [(0, "all-reduce.7, copy.1"), (1, "fusion.3")]
 
 
-@pytest.mark.asyncio
 async def test_of_several_processes_each_reports_its_own_devices(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,7 +213,6 @@ async def test_of_several_processes_each_reports_its_own_devices(
     assert figures.chips == [[4 * GIB, 32 * GIB, 87.7], [5 * GIB, 32 * GIB, 50.0]]
 
 
-@pytest.mark.asyncio
 async def test_kernels_with_a_chip_each_report_on_ports_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -245,7 +239,6 @@ async def test_kernels_with_a_chip_each_report_on_ports_of_their_own(
         assert [row[0] for row in figures.chips] == [GIB, 9 * GIB, 2 * GIB, 9 * GIB]
 
 
-@pytest.mark.asyncio
 async def test_programs_that_use_the_chips_without_figures_are_counted(
     service: Service, chips: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,7 +258,6 @@ async def no_kernels() -> list[dict[str, Any]]:
     return []
 
 
-@pytest.mark.asyncio
 async def test_what_listens_on_the_port_without_speaking_grpc_is_named(
     monkeypatch: pytest.MonkeyPatch, chips: None
 ) -> None:
@@ -289,7 +281,6 @@ async def test_what_listens_on_the_port_without_speaking_grpc_is_named(
         assert (await load.read_sample([]))["why"] == "no answer for 0 s"
 
 
-@pytest.mark.asyncio
 async def test_a_host_without_chips_and_one_whose_chips_nobody_uses_are_told_apart(
     monkeypatch: pytest.MonkeyPatch, chips: None
 ) -> None:
@@ -299,7 +290,6 @@ async def test_a_host_without_chips_and_one_whose_chips_nobody_uses_are_told_apa
     assert await load.read_sample([]) == {"state": "no_device"}
 
 
-@pytest.mark.asyncio
 async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(
     monkeypatch: pytest.MonkeyPatch, chips: None
 ) -> None:
@@ -314,7 +304,6 @@ async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(
     assert await load.read_sample([]) == {"state": "idle", "of": 2}
 
 
-@pytest.mark.asyncio
 async def test_samples_are_taken_when_they_are_due_and_each_client_gets_those_it_has_not(
     service: Service, chips: None
 ) -> None:

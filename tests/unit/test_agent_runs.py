@@ -27,8 +27,6 @@ from jupyter_tpu.on_host.agent.protocol.processes import start_time
 from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
 from jupyter_tpu.on_host.agent.protocol.run_client import RunClient, SocketStream
 
-pytestmark = pytest.mark.asyncio
-
 
 class Client:
     """What a client asks of one daemon's runs, and of their keepers."""

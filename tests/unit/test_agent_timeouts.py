@@ -10,8 +10,6 @@ import pytest
 from jupyter_tpu.on_host.agent.daemon.warm_kernels import WarmKernels
 from jupyter_tpu.on_host.agent.protocol.timeouts import cancel_all, is_set_within, with_timeout
 
-pytestmark = pytest.mark.asyncio
-
 #: Turns of the loop between the result of a wait and the caller's cancel: more than there are.
 TURNS = range(8)
 

@@ -34,7 +34,6 @@ class Recorder(FleetClient):
 OPERATION = Operation(id="1", kind="stop")
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("call", "arguments", "answer", "asked"),
     [
@@ -67,7 +66,6 @@ async def test_a_method_asks_its_route(
     assert client.asked == [(method, f"jupyter-tpu/v1/{path}", body)]
 
 
-@pytest.mark.asyncio
 async def test_a_query_is_sent_only_if_it_is_given() -> None:
     client = Recorder({"message": "No.", "reason": "QUOTA", "hint": "Wait."}, 429)
     for arguments in ((), (None,), ("us west4",)):
@@ -78,7 +76,6 @@ async def test_a_query_is_sent_only_if_it_is_given() -> None:
     assert asked == ["catalog", "catalog", "catalog?zone=us+west4"]
 
 
-@pytest.mark.asyncio
 async def test_an_answer_of_another_version_is_a_clear_error() -> None:
     with pytest.raises(TPUError, match="another version of jupyter-tpu"):
         await Recorder({"port": "x"}).tunnels.open("my-tpu", OpenTunnel(port=6006))
@@ -108,7 +105,6 @@ def test_a_refused_request_is_a_value_error_here_too() -> None:
     assert isinstance(error_of(proxy, "http://here"), ValueError)
 
 
-@pytest.mark.asyncio
 async def test_an_event_that_can_not_be_read_or_handled_ends_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -150,7 +146,6 @@ async def test_an_event_that_can_not_be_read_or_handled_ends_nothing(
     assert caplog.text.count("that can't be read") == 3  # '{"schema_id": 3}' is another's
 
 
-@pytest.mark.asyncio
 async def test_a_request_over_a_unix_socket_is_answered_and_one_that_is_cancelled_is_closed(
     tmp_path: Path,
 ) -> None:

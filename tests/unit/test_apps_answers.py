@@ -23,7 +23,6 @@ async def answer_to(port: int, request: str) -> tuple[str, dict[str, str]]:
     return status, {name.lower(): value for name, value in headers}
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("line", "more", "status"),
     [

@@ -249,20 +249,17 @@ class Operations:
 FAILED = Operation(name="o", done=True, error=Status(code=8, message=CAPACITY))
 
 
-@pytest.mark.asyncio
 async def test_a_failed_operation_raises_its_reason():
     with pytest.raises(TPUError) as caught:
         await wait_for_operation(Operation(name="o"), Operations(FAILED), what="creating x")
     assert caught.value.reason is Reason.NO_CAPACITY
 
 
-@pytest.mark.asyncio
 async def test_an_operation_that_was_done_at_once_is_not_asked_for():
     done = Operation(name="o", done=True)
     assert await wait_for_operation(done, Operations(FAILED), what="creating x") is None
 
 
-@pytest.mark.asyncio
 async def test_a_poll_that_fails_for_the_networks_sake_is_repeated():
     flaky = Operations(TPUError("away", Reason.UNAVAILABLE), Operation(name="o", done=True))
     await wait_for_operation(Operation(name="o"), flaky, what="creating x")
@@ -272,7 +269,6 @@ async def test_a_poll_that_fails_for_the_networks_sake_is_repeated():
     assert caught.value.reason is Reason.PERMISSION
 
 
-@pytest.mark.asyncio
 async def test_waiting_has_a_limit():
     with pytest.raises(TPUError) as caught:
         await wait_for_operation(

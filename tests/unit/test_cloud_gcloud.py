@@ -79,7 +79,6 @@ def test_no_project_is_reported_with_what_to_type(tmp_path):
     assert "gcloud config set project" in caught.value.hint
 
 
-@pytest.mark.asyncio
 async def test_no_credentials_are_reported_with_what_to_type(tmp_path, monkeypatch):
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -91,7 +90,6 @@ async def test_no_credentials_are_reported_with_what_to_type(tmp_path, monkeypat
     assert "gcloud auth application-default login" in caught.value.hint
 
 
-@pytest.mark.asyncio
 async def test_a_credentials_file_that_is_not_there_is_named(tmp_path, monkeypatch):
     missing = tmp_path / "key.json"
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(missing))
@@ -102,7 +100,6 @@ async def test_a_credentials_file_that_is_not_there_is_named(tmp_path, monkeypat
     assert "unset it" in caught.value.hint
 
 
-@pytest.mark.asyncio
 async def test_a_broken_credentials_file_is_named(tmp_path, monkeypatch):
     broken = tmp_path / "key.json"
     broken.write_text("{}")

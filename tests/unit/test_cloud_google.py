@@ -133,7 +133,6 @@ def names(nodes: Iterable[Node]) -> list[str]:
     return [node.name.node for node in nodes]
 
 
-@pytest.mark.asyncio
 async def test_tpus_of_both_are_in_one_list_by_one_call_to_each() -> None:
     both = Both()
     both.tpu.add("old", "1")
@@ -143,7 +142,6 @@ async def test_tpus_of_both_are_in_one_list_by_one_call_to_each() -> None:
     assert set(await both.cloud.maintenance()) == {"1", "2"}
 
 
-@pytest.mark.asyncio
 async def test_each_call_goes_to_the_control_plane_that_has_the_tpu() -> None:
     both = Both()
     old, new = both.tpu.add("old", "1"), both.compute.add("new", "2")
@@ -159,7 +157,6 @@ async def test_each_call_goes_to_the_control_plane_that_has_the_tpu() -> None:
     assert [call for call in both.tpu.calls if "get" not in call] == ["label old", "projects/p/o"]
 
 
-@pytest.mark.asyncio
 async def test_a_name_is_unique_over_both() -> None:
     both = Both()
     name = both.tpu.add("mine", "1")
@@ -172,7 +169,6 @@ async def test_a_name_is_unique_over_both() -> None:
     assert (await both.cloud.get_node(other)).api == "compute"
 
 
-@pytest.mark.asyncio
 async def test_what_a_process_began_is_not_taken_for_another_ones_tpu_of_the_name() -> None:
     """Or else a deletion that another process continues would find "another's", and end."""
     both = Both()
@@ -187,7 +183,6 @@ async def test_what_a_process_began_is_not_taken_for_another_ones_tpu_of_the_nam
     assert (await both.cloud.get_node(name)).id == "another person's"
 
 
-@pytest.mark.asyncio
 async def test_two_tpus_of_one_name_can_be_told_apart() -> None:
     both = Both()
     both.tpu.add("twin", "1")
@@ -202,7 +197,6 @@ async def test_two_tpus_of_one_name_can_be_told_apart() -> None:
     assert await both.listed() == {"twin": "1"}
 
 
-@pytest.mark.asyncio
 async def test_a_control_plane_that_does_not_answer_hides_no_tpu_of_the_other() -> None:
     both = Both()
     both.tpu.add("old", "1")
@@ -214,7 +208,6 @@ async def test_a_control_plane_that_does_not_answer_hides_no_tpu_of_the_other() 
         await both.cloud.list_nodes()
 
 
-@pytest.mark.asyncio
 async def test_a_project_that_does_not_use_compute_engine_notices_nothing() -> None:
     both = Both()
     both.tpu.add("old", "1")
@@ -227,7 +220,6 @@ async def test_a_project_that_does_not_use_compute_engine_notices_nothing() -> N
     assert await both.cloud.locations() == ("us-central2-b", ZONE)
 
 
-@pytest.mark.asyncio
 async def test_a_control_plane_that_refuses_to_list_is_named_though_no_tpu_of_it_is_known() -> None:
     both = Both()
     both.tpu.add("old", "1")
@@ -237,7 +229,6 @@ async def test_a_control_plane_that_refuses_to_list_is_named_though_no_tpu_of_it
         assert listed.unanswered == {}  # nothing is missing of what was seen
 
 
-@pytest.mark.asyncio
 async def test_a_tpu_is_not_said_to_be_gone_by_who_may_not_ask() -> None:
     both = Both()
     name = both.compute.add("new", "2")
@@ -249,7 +240,6 @@ async def test_a_tpu_is_not_said_to_be_gone_by_who_may_not_ask() -> None:
         await both.cloud.get_node(name)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("reason", [Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.NO_CREDENTIALS])
 async def test_a_tpu_is_missing_only_if_both_say_so(reason: Reason) -> None:
     both = Both()
@@ -259,7 +249,6 @@ async def test_a_tpu_is_missing_only_if_both_say_so(reason: Reason) -> None:
     assert caught.value.reason is reason
 
 
-@pytest.mark.asyncio
 async def test_a_zone_that_only_one_has_is_asked_there() -> None:
     both = Both()
     both.tpu.failure = TPUError("Location us-central1-ai1a is not found", Reason.PERMISSION)
@@ -269,7 +258,6 @@ async def test_a_zone_that_only_one_has_is_asked_there() -> None:
     assert caught.value.reason is Reason.NOT_FOUND
 
 
-@pytest.mark.asyncio
 async def test_types_and_zones_are_those_of_both_each_once() -> None:
     both = Both()
     assert await both.cloud.locations() == ("us-central2-b", ZONE, "us-central1-ai1a")
@@ -277,7 +265,6 @@ async def test_types_and_zones_are_those_of_both_each_once() -> None:
     assert both.cloud.of_api("compute") is both.compute
 
 
-@pytest.mark.asyncio
 async def test_a_request_that_waits_is_found_where_it_was_made() -> None:
     both = Both()
     name = NodeName("p", ZONE, "flexible")

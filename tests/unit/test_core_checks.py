@@ -160,7 +160,6 @@ def test_labels_that_google_refuses_are_refused_here() -> None:
         checks.check_labels({"Team": "x"})
 
 
-@pytest.mark.asyncio
 async def test_a_fallback_to_the_cpu_says_how_to_check_all_hosts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,8 +12,6 @@ from jupyter_tpu.fleet.core.known_operations import OperationProgress
 from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.reconcile.operations import LocalOperations
 
-pytestmark = pytest.mark.asyncio
-
 
 async def finds(progress: OperationProgress) -> None:
     progress.log("a line")

@@ -12,7 +12,6 @@ from jupyter_tpu.fleet.core import loops as module
 from jupyter_tpu.fleet.core.loops import Loops
 
 
-@pytest.mark.asyncio
 async def test_a_loop_that_fails_goes_on_and_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from jupyter_tpu.fleet.core.changes import ChangeFeed
 from jupyter_tpu.fleet.core.known_operations import LOG_LINES, OperationProgress
 from jupyter_tpu.fleet.models import Change, Operation
@@ -66,7 +64,6 @@ def test_the_log_keeps_its_last_lines_without_control_characters() -> None:
     assert progress.operation.log[-1] == f"line {LOG_LINES + 9}[31m"
 
 
-@pytest.mark.asyncio
 async def test_a_thousand_log_lines_make_few_events_and_the_last_is_told() -> None:
     operation = Operation(id="1", kind="connect", tpu="t")
     told: list[int] = []
@@ -89,7 +86,6 @@ async def test_a_thousand_log_lines_make_few_events_and_the_last_is_told() -> No
     assert len(told) < 20
 
 
-@pytest.mark.asyncio
 async def test_what_did_not_change_is_not_told_and_what_is_gone_is_told_once() -> None:
     there = True
     told: list[bool] = []

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from jupyter_tpu.cloud.models import NodeName
 from jupyter_tpu.fleet.core.known_operations import OperationProgress
 from jupyter_tpu.fleet.core.operation_runner import OperationRunner
@@ -24,7 +22,6 @@ async def nothing(_progress: OperationProgress) -> None:
     """It is done at once."""
 
 
-@pytest.mark.asyncio
 async def test_what_begins_when_a_change_of_packages_was_cancelled_is_cancelled_too(
     tmp_path: Path,
 ) -> None:

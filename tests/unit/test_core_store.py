@@ -83,7 +83,6 @@ async def open_store(tmp_path: Path) -> AsyncIterator[Open]:
         await store.close()
 
 
-@pytest.mark.asyncio
 async def test_what_was_written_is_read_by_the_next_process(open_store: Open) -> None:
     first = await open_store()
     first.set_connected(NAME, "7")
@@ -94,7 +93,6 @@ async def test_what_was_written_is_read_by_the_next_process(open_store: Open) ->
     assert second.environments == {NAME: {"default": record()}}
 
 
-@pytest.mark.asyncio
 async def test_an_emulator_sees_nothing_of_googles_tpus(open_store: Open) -> None:
     google = await open_store()
     google.set_connected(NAME, "7")
@@ -106,7 +104,6 @@ async def test_an_emulator_sees_nothing_of_googles_tpus(open_store: Open) -> Non
     assert (await open_store()).snapshot.connected == {NAME: "7"}
 
 
-@pytest.mark.asyncio
 async def test_the_file_is_readable_by_its_owner_only(open_store: Open, tmp_path: Path) -> None:
     store = await open_store()
     store.set_connected(NAME, "7")
@@ -115,7 +112,6 @@ async def test_the_file_is_readable_by_its_owner_only(open_store: Open, tmp_path
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
-@pytest.mark.asyncio
 async def test_forgetting_a_tpu_drops_all_of_it_and_nothing_else(open_store: Open) -> None:
     store = await open_store()
     other = NodeName("p", "us-west4-a", "other")
@@ -133,7 +129,6 @@ async def test_forgetting_a_tpu_drops_all_of_it_and_nothing_else(open_store: Ope
     }
 
 
-@pytest.mark.asyncio
 async def test_a_change_of_another_process_is_seen_once_and_never_skipped(open_store: Open) -> None:
     store, other = await open_store(), await open_store()
     store.set_connected(NAME, "7")
@@ -147,7 +142,6 @@ async def test_a_change_of_another_process_is_seen_once_and_never_skipped(open_s
     assert await store.refresh() is None
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("network", ["", "nfs4"])
 async def test_two_processes_that_write_at_once_see_all_of_each_other(
     open_store: Open, monkeypatch: pytest.MonkeyPatch, network: str
@@ -191,7 +185,6 @@ def tunnel(id: str) -> TunnelRecord:
     )
 
 
-@pytest.mark.asyncio
 async def test_who_needs_something_on_disk_waits_for_another_ones_lock_and_the_loop_does_not(
     open_store: Open, tmp_path: Path
 ) -> None:
@@ -214,7 +207,6 @@ async def test_who_needs_something_on_disk_waits_for_another_ones_lock_and_the_l
     locked.close()
 
 
-@pytest.mark.asyncio
 async def test_a_full_disk_is_reported_at_once_and_saved_when_there_is_room(
     open_store: Open,
 ) -> None:
@@ -240,7 +232,6 @@ def limit(store: Store, pages: int) -> None:
     connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
-@pytest.mark.asyncio
 async def test_a_change_that_can_never_be_saved_keeps_no_other_from_it(
     open_store: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -263,7 +254,6 @@ async def test_a_change_that_can_never_be_saved_keeps_no_other_from_it(
     assert set(saved) == {f"{when}-{n}" for when in ("beside", "later") for n in numbers}
 
 
-@pytest.mark.asyncio
 async def test_only_lately_ended_operations_are_kept(open_store: Open) -> None:
     store = await open_store()
     now = datetime.now(UTC)
@@ -283,7 +273,6 @@ async def test_only_lately_ended_operations_are_kept(open_store: Open) -> None:
     assert len(kept) == KEEP_AT_MOST + 1
 
 
-@pytest.mark.asyncio
 async def test_a_row_that_can_not_be_read_is_left_out_and_takes_nothing_along(
     open_store: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -355,7 +344,6 @@ OF_VERSION_9: list[tuple[str, dict[str, Any], OperationContent | None]] = [
 ]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("kind", "had", "content"), OF_VERSION_9, ids=[kind for kind, *_ in OF_VERSION_9]
 )
@@ -385,14 +373,12 @@ async def test_what_an_operation_of_version_9_was_about_is_read(
     assert (saved.content, saved.owner) == (content, "me")
 
 
-@pytest.mark.asyncio
 async def test_a_damaged_file_is_explained(open_store: Open, tmp_path: Path) -> None:
     (tmp_path / "fleet.sqlite").write_bytes(b"this is no database, but it is long enough" * 30)
     with pytest.raises(TPUError, match="Move the file away"):
         await open_store()
 
 
-@pytest.mark.asyncio
 async def test_a_file_of_a_newer_version_is_left_alone(open_store: Open, tmp_path: Path) -> None:
     await (await open_store()).close()
     with sqlite3.connect(tmp_path / "fleet.sqlite") as file:
@@ -401,7 +387,6 @@ async def test_a_file_of_a_newer_version_is_left_alone(open_store: Open, tmp_pat
         await open_store()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(("network", "journal"), [("", "wal"), ("nfs4", "delete")])
 async def test_a_home_on_nfs_has_a_rollback_journal(
     open_store: Open,
@@ -529,7 +514,6 @@ def left(
 LONG_AGO = "2026-01-01T00:00:00.000Z"
 
 
-@pytest.mark.asyncio
 async def test_operations_of_a_dead_process_are_resumed_or_reported_as_interrupted(
     open_store: Open, tmp_path: Path
 ) -> None:
@@ -566,7 +550,6 @@ async def test_operations_of_a_dead_process_are_resumed_or_reported_as_interrupt
     assert resumed == []
 
 
-@pytest.mark.asyncio
 async def test_of_two_processes_one_takes_an_operation_over(
     open_store: Open, tmp_path: Path
 ) -> None:
@@ -589,7 +572,6 @@ async def test_of_two_processes_one_takes_an_operation_over(
     assert await runners[1].take_over(theirs) is None
 
 
-@pytest.mark.asyncio
 async def test_a_command_beside_no_server_continues_what_ends_costs_only(
     open_store: Open, tmp_path: Path
 ) -> None:

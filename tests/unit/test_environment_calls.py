@@ -55,7 +55,6 @@ async def reach(host: CutHost, attempts: int) -> tuple[Any, list[str]]:
     return answer, lines
 
 
-@pytest.mark.asyncio
 async def test_what_continues_is_called_again_when_the_host_is_back() -> None:
     host = CutHost(cuts=2)
     answer, lines = await reach(host, ATTEMPTS)
@@ -64,7 +63,6 @@ async def test_what_continues_is_called_again_when_the_host_is_back() -> None:
     assert lines == [said] * 2
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("attempts", [1, 3])
 async def test_a_call_that_is_given_up_says_what_to_do(attempts: int) -> None:
     host = CutHost(cuts=9)
@@ -89,7 +87,6 @@ class DownloadingHost(CutHost):
         return CompletedCommand(returncode=0, stdout="", stderr="")
 
 
-@pytest.mark.asyncio
 async def test_the_download_of_uv_is_in_the_log() -> None:
     lines: list[str] = []
     assert await uv_path(DownloadingHost(cuts=0), lines.append) == "/bin/uv"  # type: ignore[arg-type]

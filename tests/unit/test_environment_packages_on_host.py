@@ -53,7 +53,6 @@ def test_packages_that_were_installed_by_half_since_the_last_change_are_forgotte
     assert drop_incomplete(str(tmp_path)) == []
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("kind", "cause"),
     [("closed", "Connection refused (os error 111)"), ("untrusted", "invalid peer certificate: ")],

@@ -15,8 +15,6 @@ from jupyter_tpu.fleet.jobs import host_profiles as profiles
 from jupyter_tpu.fleet.jobs.host_profiles import TracedKernel
 from jupyter_tpu.ssh.command import CompletedCommand
 
-pytestmark = pytest.mark.asyncio
-
 
 class SayingHost(ProjectHost):
     """Whatever it is to run, it says *lines*."""

@@ -101,7 +101,6 @@ async def run_script(hosts: list[Host], script: str, missing: Sequence[int]) -> 
     return operation.log
 
 
-@pytest.mark.asyncio
 async def test_a_script_that_fails_on_host_3_of_8_is_done_on_the_others_and_repeated_only_there(
     hosts: list[Host],
 ) -> None:
@@ -126,7 +125,6 @@ async def test_a_script_that_fails_on_host_3_of_8_is_done_on_the_others_and_repe
     assert hosts[0].state(script + "true\n") == "needed", "its text has changed"
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("key", "setup"),
     [("timezone", HostSetup(timezone="Mars/Olympus")), ("script", HostSetup(script="exit 7"))],
@@ -171,7 +169,6 @@ def test_a_package_that_apt_does_not_know_is_wrong_only_if_its_lists_are_new(kno
         assert (reason, "network" in hint) == ("ENVIRONMENT", True)
 
 
-@pytest.mark.asyncio
 async def test_all_hosts_that_fail_are_named(hosts: list[Host]) -> None:
     script = 'echo "no $JUPYTER_TPU_HOST"; [ "$JUPYTER_TPU_HOST" -lt 6 ]'
     with pytest.raises(TPUError) as error:
@@ -182,7 +179,6 @@ async def test_all_hosts_that_fail_are_named(hosts: list[Host]) -> None:
     )
 
 
-@pytest.mark.asyncio
 async def test_a_script_of_windows_without_a_first_line_runs_in_bash_and_leaves_no_file(
     hosts: list[Host],
 ) -> None:
@@ -200,14 +196,12 @@ async def test_a_script_of_windows_without_a_first_line_runs_in_bash_and_leaves_
     assert hosts[0].state(script) == "done"
 
 
-@pytest.mark.asyncio
 async def test_a_first_line_that_nothing_can_start_is_named(hosts: list[Host]) -> None:
     with pytest.raises(TPUError) as error:
         await run_script(hosts, "#!/no/such/shell\necho\n", [0])
     assert "can't be started: No such file or directory (#!/no/such/shell)." in error.value.message
 
 
-@pytest.mark.asyncio
 async def test_a_script_whose_connection_was_lost_is_ended_and_runs_again(
     hosts: list[Host],
 ) -> None:

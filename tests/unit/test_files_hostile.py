@@ -22,8 +22,6 @@ from jupyter_tpu.ssh.address import HostAddress
 from jupyter_tpu.ssh.login_shell import CommandStart
 from jupyter_tpu.ssh.stream import CommandStream
 
-pytestmark = pytest.mark.asyncio
-
 
 class SayingHost(ProjectHost):
     """Whatever it is to run, it says *output*."""

@@ -23,7 +23,6 @@ from jupyter_tpu.links import HostName
 from jupyter_tpu.on_host.agent.protocol.run_client import SocketStream
 from jupyter_tpu.ssh.command import NotListening
 
-pytestmark = pytest.mark.asyncio
 HOST = HostName(NodeName("project", "zone", "tpu"), 0)
 
 

@@ -156,7 +156,6 @@ def process(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     process.lease.close()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.INVALID])
 async def test_a_guard_that_can_not_be_set_now_is_retried_and_shown_on_the_tpu(
     process: Process, reason: Reason
@@ -173,7 +172,6 @@ async def test_a_guard_that_can_not_be_set_now_is_retried_and_shown_on_the_tpu(
     assert process.shown() is None
 
 
-@pytest.mark.asyncio
 async def test_a_cost_limit_that_can_not_be_set_yet_keeps_no_other_limit_waiting(
     process: Process,
 ) -> None:
@@ -187,7 +185,6 @@ async def test_a_cost_limit_that_can_not_be_set_yet_keeps_no_other_limit_waiting
     assert limits[-1] == (7200.0, 20.0)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("idle", [None, 7200.0])
 async def test_where_the_host_can_not_be_reached_a_limit_that_has_passed_is_kept_by_the_server(
     process: Process, idle: float | None
@@ -203,7 +200,6 @@ async def test_where_the_host_can_not_be_reached_a_limit_that_has_passed_is_kept
     assert process.guards.asked[1:] == ([] if idle is None else [SetGuard(idle=7200.0)])
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("end", ["deleted", "preempted", "another"])
 async def test_it_ends_with_its_tpu(process: Process, end: str) -> None:
     process.guards = Guards(TPUError("No login.", Reason.NO_CREDENTIALS))
@@ -219,7 +215,6 @@ async def test_it_ends_with_its_tpu(process: Process, end: str) -> None:
     assert process.operation.log[-1] == "my-tpu is gone: it needs no guard"
 
 
-@pytest.mark.asyncio
 async def test_another_guard_that_a_user_chooses_takes_its_place(process: Process) -> None:
     process.guards = Guards(TPUError("No login.", Reason.NO_CREDENTIALS))
     process.follow(SetGuard(idle=7200.0))
@@ -229,7 +224,6 @@ async def test_another_guard_that_a_user_chooses_takes_its_place(process: Proces
     assert process.shown() is None
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", ["guard", "create"])
 async def test_a_command_that_has_ended_before_the_guard_was_set_is_named_on_the_tpu(
     process: Process, store: Store, tmp_path: Path, kind: str

@@ -14,7 +14,6 @@ from jupyter_tpu.on_host.agent.guard.decision import Verdict
 from jupyter_tpu.on_host.agent.protocol.requests import NoteClientStop
 
 
-@pytest.mark.asyncio
 async def test_a_rule_that_can_not_be_read_is_still_the_rule(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -28,7 +27,6 @@ async def test_a_rule_that_can_not_be_read_is_still_the_rule(
     assert await guard._next_rule(rule, soon) is None
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(("told", "done"), [([], False), ([True], True), ([True, False], False)])
 async def test_limits_that_a_client_acted_upon_do_not_count_after_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[bool], done: bool

@@ -94,7 +94,6 @@ def guards(
     return part
 
 
-@pytest.mark.asyncio
 async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -108,7 +107,6 @@ async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
     assert guard == Guard(action="stop", idle=120.0, max_cost=20.0, notice=120.0)
 
 
-@pytest.mark.asyncio
 async def test_an_emulated_tpu_reaches_its_cost_limit_at_the_price_of_a_real_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -121,7 +119,6 @@ async def test_an_emulated_tpu_reaches_its_cost_limit_at_the_price_of_a_real_one
     assert limit_passed(SetGuard(max_cost=11.0), cost, 7200.0) == ""
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("rule", "hosts", "cost", "message", "field"),
     [
@@ -159,14 +156,12 @@ async def test_what_can_not_be_done_is_refused_before_a_host_is_asked(
     assert host.rule == {}
 
 
-@pytest.mark.asyncio
 async def test_a_pod_can_be_deleted_at_a_time() -> None:
     host = Host()
     await guards(host, hosts=2).set("my-tpu", SetGuard(action="delete", until=DAY))
     assert host.rule["action"] == "delete"
 
 
-@pytest.mark.asyncio
 async def test_the_other_hosts_of_a_pod_say_whether_they_are_idle_and_never_act() -> None:
     host = Host()
     part = guards(host, hosts=3)
@@ -182,7 +177,6 @@ async def test_the_other_hosts_of_a_pod_say_whether_they_are_idle_and_never_act(
     assert "hosts" not in host.rule
 
 
-@pytest.mark.asyncio
 async def test_a_host_that_can_not_say_whether_it_is_idle_is_named_and_nothing_is_set() -> None:
     host = Host(unreachable=2)
     with pytest.raises(TPUError, match="because of host 2: The link is down") as failed:
@@ -191,13 +185,11 @@ async def test_a_host_that_can_not_say_whether_it_is_idle_is_named_and_nothing_i
     assert host.rule == {}
 
 
-@pytest.mark.asyncio
 async def test_a_keep_is_at_least_a_minute() -> None:
     with pytest.raises(InvalidInput):
         await guards(Host()).keep("my-tpu", KeepTPU(seconds=1.0))
 
 
-@pytest.mark.asyncio
 async def test_why_a_tpu_that_is_due_is_not_stopped_is_logged_once_while_that_is_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -229,7 +221,6 @@ async def test_why_a_tpu_that_is_due_is_not_stopped_is_logged_once_while_that_is
     ]
 
 
-@pytest.mark.asyncio
 async def test_the_guard_of_another_persons_tpu_is_changed_only_by_the_tpus_name() -> None:
     host = Host()
     part = guards(host, owner="bob")
@@ -251,7 +242,6 @@ async def test_the_guard_of_another_persons_tpu_is_changed_only_by_the_tpus_name
     assert await part.get("my-tpu"), "everybody may look"
 
 
-@pytest.mark.asyncio
 async def test_an_attached_machine_has_no_guard() -> None:
     with pytest.raises(InvalidInput, match="attached machine"):
         await guards(Host(), name=attached_name("box")).set("box", SetGuard(until=DAY))

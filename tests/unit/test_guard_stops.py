@@ -61,7 +61,6 @@ def world(store: Store) -> World:
     return world
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("last", "expected"),
     [
@@ -94,7 +93,6 @@ async def test_a_tpu_is_stopped_by_its_guard_if_that_was_about_to(
     assert world.see(NodeState.STOPPED, LATER + 620) is None
 
 
-@pytest.mark.asyncio
 async def test_what_a_user_stops_was_not_stopped_by_the_guard(world: World) -> None:
     due = Guard(action="stop", idle=60.0, phase="due", reason="idle")
     world.stops.heard(NODE, due, NOW)
@@ -106,13 +104,11 @@ async def test_what_a_user_stops_was_not_stopped_by_the_guard(world: World) -> N
     assert world.see(NodeState.STOPPED, LATER + 210) is not None, "and then the guard has"
 
 
-@pytest.mark.asyncio
 async def test_what_a_server_stops_for_a_guard_was_stopped_by_the_guard(world: World) -> None:
     world.stops.stopping(NODE, "cost", NOW)  # its host could not be reached, ever
     assert world.see(NodeState.STOPPED, LATER) == GuardStop(time=at(NOW), reason="cost")
 
 
-@pytest.mark.asyncio
 async def test_after_a_night_without_a_server_it_was_probably_the_guard(
     world: World, store: Store, tmp_path: Path
 ) -> None:

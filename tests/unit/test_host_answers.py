@@ -120,7 +120,6 @@ def test_each_function_on_hosts_has_a_declared_answer() -> None:
 # ---- the agent ----------------------------------------------------------------------------------
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("op", "result"),
     [
@@ -166,7 +165,6 @@ async def test_an_answer_that_can_not_be_is_refused(tmp_path: Path, op: str, res
     assert caught.value.reason is Reason.UNAVAILABLE
 
 
-@pytest.mark.asyncio
 async def test_what_is_not_declared_is_dropped_and_text_can_be_sent_on(tmp_path: Path) -> None:
     kernel = {"id": "k", "notebook": "d\udce4t\ud800.ipynb", "limits": [1], "pid": None}
     answer = await result_of(tmp_path, "kernels", {"kernels": [kernel], "more": 1})
@@ -175,7 +173,6 @@ async def test_what_is_not_declared_is_dropped_and_text_can_be_sent_on(tmp_path:
     assert good["output"] == [(1, b"a")]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     "line",
     [b"[]", b"3", b"{", b'{"id": 1, "result": ' + b"[" * 99_999, b'{"id":' + b"9" * 5000 + b"}",
@@ -190,7 +187,6 @@ async def test_a_line_that_is_no_answer_fails_the_request_and_says_so(
             await client.request(requests.ListKernels())
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("id", [[], {}, "1", 1.0, None])
 async def test_an_answer_to_no_request_is_ignored(tmp_path: Path, id: Any) -> None:
     def answer(request: dict[str, Any]) -> bytes:
@@ -201,7 +197,6 @@ async def test_an_answer_to_no_request_is_ignored(tmp_path: Path, id: Any) -> No
         assert await client.request(requests.GetKernelKey(id="k")) == {"key": "k"}
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("error", ["no", {"reason": "EVIL", "message": "m"}, {"message": "m"}])
 async def test_an_error_has_a_known_reason_and_a_message(tmp_path: Path, error: Any) -> None:
     def answer(request: dict[str, Any]) -> bytes:
@@ -212,7 +207,6 @@ async def test_an_error_has_a_known_reason_and_a_message(tmp_path: Path, error: 
             await client.request(requests.ListKernels())
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("hello", [[], {}, {**HELLO, "run": "run"}, {**HELLO, "pid": "1"}])
 async def test_a_hello_that_can_not_be_is_refused(tmp_path: Path, hello: Any) -> None:
     with pytest.raises(InvalidAnswer):
@@ -242,7 +236,6 @@ async def answer_of(function: str, **payload: Any) -> Any:
     return await program.call(host, function, log=lambda line: None, timeout=1)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("function", "result"),
     [
@@ -263,7 +256,6 @@ async def test_a_program_s_answer_that_can_not_be_is_refused(function: str, resu
         await answer_of(function, result=result)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("error", ["no", ["EVIL", "m", ""], ["INTERNAL", "m"]])
 async def test_a_program_s_error_has_a_known_reason(error: Any) -> None:
     with pytest.raises(InvalidAnswer):
@@ -272,7 +264,6 @@ async def test_a_program_s_error_has_a_known_reason(error: Any) -> None:
         await answer_of("get_uv", error=["DISK_FULL", "it is full.", ""])
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("payload", [{"part": "half"}, {"part": 7}, {"log": {}}, [], 3])
 async def test_progress_that_is_none_is_a_line_of_the_log(payload: Any) -> None:
     lines: list[str] = []
@@ -325,7 +316,6 @@ def test_no_kernel_has_a_folder_outside_of_all_kernels_folders(tmp_path: Path, i
     assert (kernels_dir() / "a" / "b" / "thesis.tex").exists()
 
 
-@pytest.mark.asyncio
 async def test_a_change_that_can_not_be_sent_costs_no_other_change() -> None:
     changes = ChangeFeed()
     names = {"bad": "\ud800", "good": "a.ipynb"}

@@ -200,7 +200,6 @@ async def planned(
     return await candidates.plan(request, offered, only_spot, now=0.0)
 
 
-@pytest.mark.asyncio
 async def test_only_what_is_offered_and_agreed_to_is_tried_in_the_order_of_the_request() -> None:
     record = await planned("on-demand", "spot")
     assert [
@@ -215,7 +214,6 @@ async def test_only_what_is_offered_and_agreed_to_is_tried_in_the_order_of_the_r
     assert {"us-west4-a", "us-central1-a", "us-central2-b"} <= zones
 
 
-@pytest.mark.asyncio
 async def test_over_night_it_waits_in_the_queue_unless_the_request_says_otherwise() -> None:
     after = {hours: f"1970-01-01T{hours:02}:00:00Z" for hours in (4, 5)}
     assert not (await planned("spot")).queued
@@ -225,7 +223,6 @@ async def test_over_night_it_waits_in_the_queue_unless_the_request_says_otherwis
     assert (await planned("spot", queued=True)).queued
 
 
-@pytest.mark.asyncio
 async def test_what_is_also_tried_without_the_queue_comes_first_and_knows_nothing_of_it() -> None:
     record = await planned("spot", queued=True, direct=True)
     left = [candidate for candidate in record.candidates if not candidate.ruled_out]
@@ -244,7 +241,6 @@ async def test_what_is_also_tried_without_the_queue_comes_first_and_knows_nothin
     assert not any(map(plain.waits, plain.candidates))
 
 
-@pytest.mark.asyncio
 async def test_flex_start_waits_in_the_queue_in_every_hunt_and_has_its_time_to_run() -> None:
     record = await planned("spot", "flex-start", run_for=3600.0, queued=True, direct=True)
     assert sorted((candidate.tier, record.waits(candidate)) for candidate in record.candidates) == [
@@ -333,7 +329,6 @@ def test_a_request_that_is_slow_to_delete_has_a_longer_turn() -> None:
     assert (turn(record, tpu), turn(record, compute)) == (120.0, 1800.0)
 
 
-@pytest.mark.asyncio
 async def test_a_hunt_tries_each_control_plane_that_offers_the_type() -> None:
     asked: list[CreateTPU] = []
 
@@ -357,7 +352,6 @@ async def test_a_hunt_tries_each_control_plane_that_offers_the_type() -> None:
     assert await planned("v6e-8", version="v2-alpha-tpuv6e") == [("v6e-8", "compute")]
 
 
-@pytest.mark.asyncio
 async def test_flex_start_is_first_asked_for_what_is_there_at_once() -> None:
     async def compute(request: CreateTPU) -> tuple[CreateTPU, NodeName]:
         offer, name = await offered(request)
@@ -379,7 +373,6 @@ async def test_flex_start_is_first_asked_for_what_is_there_at_once() -> None:
     assert await planned("v6e-16", zones) == [(zone, True) for zone in zones]
 
 
-@pytest.mark.asyncio
 async def test_a_hunt_for_what_nobody_has_agreed_to_pay_does_not_begin() -> None:
     with pytest.raises(TPUError, match=r"about \$9.60 an hour") as refused:
         await planned("on-demand", zones=["us-west4-a"])

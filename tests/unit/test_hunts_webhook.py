@@ -11,7 +11,6 @@ from aiohttp.test_utils import TestServer
 from jupyter_tpu.fleet.hunts import webhook
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("statuses", "accepted", "asked"), [([503, 429, 200], True, 3), ([404], False, 1)]
 )
@@ -35,7 +34,6 @@ async def test_it_is_tried_again_unless_it_is_refused_for_good(
     assert bodies == [{"text": "hi"}] * asked
 
 
-@pytest.mark.asyncio
 async def test_what_does_not_answer_is_given_up_and_its_url_is_in_no_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 import pytest_asyncio
 
 from jupyter_tpu.fleet.core.records import JobRecord
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.jobs.job_records import JobRecords, begin_attempt, view
 from jupyter_tpu.fleet.models import StartJob
-
-pytestmark = pytest.mark.asyncio
 
 
 class Process:

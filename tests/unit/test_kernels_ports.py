@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import pytest
 import zmq
 import zmq.asyncio
 from ports import free_port
@@ -45,7 +44,6 @@ async def beats(client: zmq.asyncio.Socket, message: bytes, wait: float) -> bool
     return False
 
 
-@pytest.mark.asyncio
 async def test_a_heartbeat_is_answered_while_the_kernel_lives_and_only_its_own_stops() -> None:
     one, other = [await bound(connection()) for _ in range(2)]
     async with heart(one) as first, heart(other) as second:
@@ -61,7 +59,6 @@ async def test_a_heartbeat_is_answered_while_the_kernel_lives_and_only_its_own_s
     await other.close()
 
 
-@pytest.mark.asyncio
 async def test_ports_that_were_closed_are_free() -> None:
     numbers = connection()
     ports = await bound(numbers)
@@ -79,7 +76,6 @@ async def test_ports_that_were_closed_are_free() -> None:
     await ports.close()
 
 
-@pytest.mark.asyncio
 async def test_each_kernel_costs_two_descriptors_a_port_and_no_thread() -> None:
     def cost() -> tuple[int, int]:
         return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))

@@ -85,7 +85,6 @@ def test_only_machines_with_the_chips_of_one_slice_can_be_one_tpu() -> None:
             require_one_slice([host(number, *chips) for number, chips in enumerate(wrong)])
 
 
-@pytest.mark.asyncio
 async def test_creating_a_tpu_among_attached_machines_is_a_wrong_argument(tmp_path: Path) -> None:
     machines = AttachedMachines(tmp_path / "attached.sqlite")
     cloud = CloudWithAttached(CloudTPU(Target(project="p")), machines)

@@ -6,8 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.operation_records import (
@@ -109,7 +107,6 @@ def folders(*tpus: str) -> SharedFolders:
     return SharedFolders(folders=[SharedFolder(path="/home/me/shared", tpu=tpus[0], hosts=hosts)])
 
 
-@pytest.mark.asyncio
 async def test_all_environments_are_found_the_usual_one_first() -> None:
     belongings, lost = await Services().belongings().find(NODE)
     assert [environment.connect.environment for environment in belongings.environments] == [
@@ -129,7 +126,6 @@ async def test_all_environments_are_found_the_usual_one_first() -> None:
     assert (belongings.syncs, lost) == ([SYNC], [])
 
 
-@pytest.mark.asyncio
 async def test_what_does_not_come_back_is_said() -> None:
     services = Services()
     services.environments = [environment("mine", python_path="/home/me/venv")]
@@ -149,7 +145,6 @@ async def test_what_does_not_come_back_is_said() -> None:
     assert said == "Host 0 can't be reached. Folders that they share are not shared again."
 
 
-@pytest.mark.asyncio
 async def test_folders_are_shared_with_the_tpus_that_had_them() -> None:
     services = Services()
     services.folders = folders("my-tpu", "other", "other")
@@ -162,7 +157,6 @@ async def test_folders_are_shared_with_the_tpus_that_had_them() -> None:
     assert (await services.belongings().find(NODE))[0].shares == belongings.shares
 
 
-@pytest.mark.asyncio
 async def test_one_tunnel_that_fails_does_not_keep_the_rest_from_coming_back() -> None:
     services = Services()
     services.refuses = {1}

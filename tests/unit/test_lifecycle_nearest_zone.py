@@ -78,7 +78,6 @@ def test_the_nearest_zone_is_that_of_the_region_the_country_or_the_continent(
     assert sorted(catalog.nearest_zones(V6E, home)) == sorted(V6E)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("lists", [True, False])
 async def test_a_type_that_the_default_zone_lacks_is_created_in_the_nearest_one(
     lists: bool,
@@ -93,12 +92,10 @@ async def test_a_type_that_the_default_zone_lacks_is_created_in_the_nearest_one(
     assert another_zone("v5p-8", "us-central1-a", "us-central1-a") == ""
 
 
-@pytest.mark.asyncio
 async def test_a_zone_that_google_does_not_offer_the_type_in_now_is_passed_over() -> None:
     assert await zone_of(Google("us-central1-a", closed="us-central1-b")) == "us-east1-d"
 
 
-@pytest.mark.asyncio
 async def test_a_zone_that_was_chosen_and_a_type_that_nobody_knows_are_not_moved() -> None:
     with pytest.raises(InvalidInput, match="v6e-8 is not offered in us-central1-a"):
         await zone_of(Google("us-east1-d"), zone="us-central1-a")
@@ -108,7 +105,6 @@ async def test_a_zone_that_was_chosen_and_a_type_that_nobody_knows_are_not_moved
         await zone_of(Google(None))
 
 
-@pytest.mark.asyncio
 async def test_the_panel_and_vs_code_propose_the_same_zone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

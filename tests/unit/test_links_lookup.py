@@ -87,7 +87,6 @@ def test_a_host_without_an_external_address_is_reached_through_gclouds_tunnel(tm
         assert iap_command(NAME, {("guestInventory", "hostname"): published}) == ()
 
 
-@pytest.mark.asyncio
 async def test_a_vm_of_compute_engine_has_the_name_that_google_says(tmp_path):
     """Such a host publishes its keys only."""
     (tmp_path / "bin").mkdir()
@@ -105,7 +104,6 @@ def test_a_port_that_can_not_be_is_not_taken(published: str, port: int):
     assert ssh_port({("ssh", "port"): published}) == port
 
 
-@pytest.mark.asyncio
 async def test_the_external_address_is_preferred_and_the_port_is_the_published_one(tmp_path):
     cloud, addresses = lookup(
         tmp_path, node(), {**PUBLISHED, ("ssh", "port"): "2222"}, emulated=True
@@ -121,7 +119,6 @@ async def test_the_external_address_is_preferred_and_the_port_is_the_published_o
     assert (address.address, address.proxy_command) == ("10.0.0.2", ())
 
 
-@pytest.mark.asyncio
 async def test_a_host_that_published_no_key_is_not_trusted_on_first_use(tmp_path):
     _, addresses = lookup(tmp_path, node(), {("vm", "hostname"): "x"})
     with pytest.raises(TPUError) as caught:
@@ -130,7 +127,6 @@ async def test_a_host_that_published_no_key_is_not_trusted_on_first_use(tmp_path
     assert "host key" in caught.value.message
 
 
-@pytest.mark.asyncio
 async def test_the_next_tpu_of_a_name_is_not_pinned_to_the_key_of_the_one_before(tmp_path):
     cloud, addresses = lookup(tmp_path, node(), PUBLISHED, emulated=True)
     await addresses.find(HostName(NAME, 0))
@@ -141,7 +137,6 @@ async def test_the_next_tpu_of_a_name_is_not_pinned_to_the_key_of_the_one_before
     assert (after.alias, after.host_keys) == ("tpu.43-0", ("ssh-ed25519 AAAAother",))
 
 
-@pytest.mark.asyncio
 async def test_a_pinned_key_stays_whatever_is_published_later(tmp_path):
     cloud, addresses = lookup(tmp_path, node(), PUBLISHED, emulated=True)
     first = (await addresses.find(HostName(NAME, 0))).address.host_keys
@@ -150,7 +145,6 @@ async def test_a_pinned_key_stays_whatever_is_published_later(tmp_path):
     assert (await fresh.find(HostName(NAME, 0))).address.host_keys == first
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("state", "endpoints", "reason"),
     [
@@ -173,7 +167,6 @@ async def test_what_keeps_a_node_from_being_reached_is_told_apart(
     assert "my-tpu" in caught.value.message
 
 
-@pytest.mark.asyncio
 async def test_while_google_can_not_be_asked_the_last_answers_serve(tmp_path):
     cloud, addresses = lookup(tmp_path, node(), PUBLISHED, emulated=True)
     before = await addresses.find(HostName(NAME, 0))
@@ -189,7 +182,6 @@ async def test_while_google_can_not_be_asked_the_last_answers_serve(tmp_path):
         await addresses.find(HostName(NAME, 0))
 
 
-@pytest.mark.asyncio
 async def test_a_process_has_one_link_per_host_whatever_project_it_was_asked_with(tmp_path):
     one = default_links(Target(project="one"))
     two = default_links(Target(project="two"))
@@ -203,7 +195,6 @@ async def test_a_process_has_one_link_per_host_whatever_project_it_was_asked_wit
     await emulated.close()
 
 
-@pytest.mark.asyncio
 async def test_a_tpu_node_has_no_host_to_log_in_to_and_is_not_tried(tmp_path):
     _, addresses = lookup(tmp_path, node(retired=True), PUBLISHED)
     with pytest.raises(TPUError, match="my-tpu is a TPU Node") as caught:

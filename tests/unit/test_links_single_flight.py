@@ -8,8 +8,6 @@ import pytest
 
 from jupyter_tpu.links.single_flight import SingleFlight
 
-pytestmark = pytest.mark.asyncio
-
 
 class Question:
     """Counts how often it is asked; answers when it is allowed to."""

@@ -59,7 +59,6 @@ def test_time_before_it_is_ready_and_while_it_is_stopped_does_not_count(store: S
     assert hours(runs, node("READY"), CREATED + 11 * HOUR) == 3
 
 
-@pytest.mark.asyncio
 async def test_the_next_process_goes_on_counting(store: Store, tmp_path: Path) -> None:
     first = RunTimes(store)
     for state, hour in {"READY": 0, "STOPPED": 2, "STARTING": 5}.items():

@@ -158,7 +158,6 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
-@pytest.mark.asyncio
 async def test_a_grant_counts_what_has_chips_and_is_shown_for_each_tpu(store: Store) -> None:
     world = World(store)
     first = world.node("first")
@@ -188,7 +187,6 @@ async def test_a_grant_counts_what_has_chips_and_is_shown_for_each_tpu(store: St
     assert "not known" in grant_table([use])
 
 
-@pytest.mark.asyncio
 async def test_grants_are_kept_and_forgotten_on_disk(store: Store, tmp_path: Path) -> None:
     grants = World(store).grants
     for name in ("trc", "company"):
@@ -209,7 +207,6 @@ async def test_grants_are_kept_and_forgotten_on_disk(store: Store, tmp_path: Pat
     await emulated.close()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("more", "message"),
     [

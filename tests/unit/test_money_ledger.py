@@ -81,7 +81,6 @@ async def changed(change: AbstractAsyncContextManager[None]) -> None:
         pass
 
 
-@pytest.mark.asyncio
 async def test_who_keeps_a_tpu_has_the_budget_pay_for_that_and_nothing_ends_it_before(
     store: Store, tmp_path: Path
 ) -> None:
@@ -103,7 +102,6 @@ async def test_who_keeps_a_tpu_has_the_budget_pay_for_that_and_nothing_ends_it_b
     await other.close()
 
 
-@pytest.mark.asyncio
 async def test_what_its_budget_does_not_cover_is_refused_and_changes_nothing(store: Store) -> None:
     part = await ledger(store, spending(), Budget(who="agent", total=5))
     before = part.spending()[0]
@@ -121,7 +119,6 @@ async def test_what_its_budget_does_not_cover_is_refused_and_changes_nothing(sto
         await changed(part.keeping(NODE, time.time() + 2 * HOUR))
 
 
-@pytest.mark.asyncio
 async def test_a_person_without_a_budget_removes_the_guard_and_no_one_deletes_the_tpu(
     store: Store,
 ) -> None:
@@ -144,7 +141,6 @@ async def test_a_person_without_a_budget_removes_the_guard_and_no_one_deletes_th
     assert line.usd == pytest.approx(36.6, abs=0.01)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("who", ["agent", "ana"])
 async def test_a_guard_that_its_host_does_not_get_has_changed_nothing_in_the_ledger(
     store: Store, who: str
@@ -171,7 +167,6 @@ async def test_a_guard_that_its_host_does_not_get_has_changed_nothing_in_the_led
         assert seconds_of(line.ends, "ends") == pytest.approx(time.time() + ends * HOUR, abs=5)
 
 
-@pytest.mark.asyncio
 async def test_googles_own_end_moves_only_with_the_guard_and_inside_the_budget(
     store: Store,
 ) -> None:
@@ -202,7 +197,6 @@ async def test_googles_own_end_moves_only_with_the_guard_and_inside_the_budget(
     assert part.spending()[0].ends == before
 
 
-@pytest.mark.asyncio
 async def test_an_end_is_in_the_ledger_before_the_host_has_a_later_one_and_after_an_earlier_one(
     store: Store,
 ) -> None:
@@ -217,7 +211,6 @@ async def test_an_end_is_in_the_ledger_before_the_host_has_a_later_one_and_after
     assert part.spending()[0].most < longer
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("guard", "ends", "deleted"),
     [
@@ -259,7 +252,6 @@ async def test_a_guard_is_asked_before_a_server_deletes_its_tpu(
     power.act_for_guard.assert_not_awaited()
 
 
-@pytest.mark.asyncio
 async def test_a_tpu_of_no_plan_is_in_no_ledger(store: Store) -> None:
     part = await ledger(store, spending(node_id="8"), Budget(who="agent", total=1))
     before = part.spending()[0]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from jupyter_tpu.on_host.agent.pod.hosts import Asked
 from jupyter_tpu.on_host.agent.pod.looks import Looks
 
@@ -24,7 +22,6 @@ class Hosts:
             asyncio.get_running_loop().call_soon(self.looks.told, "stack", asked.host)
 
 
-@pytest.mark.asyncio
 async def test_a_host_that_does_not_answer_is_not_asked_again_before_it_does() -> None:
     hosts = Hosts({0})
     for _ in range(3):

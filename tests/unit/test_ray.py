@@ -226,7 +226,6 @@ def test_a_cluster_is_as_its_job_is(job: Job, state: str) -> None:
     assert (problem is not None) == (state == "failed")
 
 
-@pytest.mark.asyncio
 async def test_a_start_right_after_a_stop_waits_until_ray_has_ended(monkeypatch: Any) -> None:
     """Shown before: "Ray was stopped while it was started"."""
     stopping = a_job(HostJob(host=0, state="stopping"), RUNS, state="stopping", stopped=True)

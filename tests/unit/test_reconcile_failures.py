@@ -159,7 +159,6 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
     await asyncio.wait([task])
 
 
-@pytest.mark.asyncio
 async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_asked() -> None:
     monitors = Monitors()
     async with polling(Hosts(), monitors) as failures:
@@ -168,7 +167,6 @@ async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_aske
         assert [failure.tpu for failure in failures.all()] == ["bad"]
 
 
-@pytest.mark.asyncio
 async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped() -> None:
     hosts, monitors = Hosts(), Monitors()
     spec = WarmKernelSpec(python="/venv/bin/python", imports=[], env={})
@@ -181,7 +179,6 @@ async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped()
     assert [len(asked["environments"]) for asked in hosts.asked[:3]] == [1, 1, 0]
 
 
-@pytest.mark.asyncio
 async def test_what_a_host_runs_is_not_known_while_the_line_is_cut_and_asked_anew_after_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -200,7 +197,6 @@ async def test_what_a_host_runs_is_not_known_while_the_line_is_cut_and_asked_ane
     assert [asked["jobs"] for asked in hosts.asked[:3]] == [["a-1"]] * 3
 
 
-@pytest.mark.asyncio
 async def test_a_change_that_can_not_be_published_takes_no_other_along() -> None:
     feed, heard = ChangeFeed(interval=0.001), []
 

@@ -11,8 +11,6 @@ import pytest_asyncio
 
 from jupyter_tpu.on_host.agent.protocol.run_client import LONGEST, Refused, RunClient, SocketStream
 
-pytestmark = pytest.mark.asyncio
-
 
 @pytest_asyncio.fixture
 async def peer() -> AsyncIterator[tuple[RunClient, socket.socket]]:

@@ -201,7 +201,6 @@ def test_it_is_stopped_when_it_is_asked_for_or_the_time_is_over(home: Path, how:
     until(lambda: not start_time(child))
 
 
-@pytest.mark.asyncio
 async def test_the_client_goes_on_at_its_socket_with_output_input_and_end(
     home: Path, agent: Agent
 ) -> None:
@@ -219,7 +218,6 @@ async def test_the_client_goes_on_at_its_socket_with_output_input_and_end(
         assert (ended["code"], ended["signal"], ended["cause"]) == (3, None, "")
 
 
-@pytest.mark.asyncio
 async def test_an_end_that_the_client_did_not_hear_of_is_not_lost(home: Path, agent: Agent) -> None:
     with Program("sh", "-c", "echo one; exit 5") as program:
         program.end()
@@ -229,7 +227,6 @@ async def test_an_end_that_the_client_did_not_hear_of_is_not_lost(home: Path, ag
 
 
 @pytest.mark.parametrize("how", ["stopped", "nothing shall be left"])
-@pytest.mark.asyncio
 async def test_the_agent_stops_what_began_without_it(home: Path, agent: Agent, how: str) -> None:
     with Program("sh", "-c", "echo $$; exec sleep 1000") as program:
         program.begin()
@@ -245,7 +242,6 @@ async def test_the_agent_stops_what_began_without_it(home: Path, agent: Agent, h
         await eventually(lambda: not start_time(pid))
 
 
-@pytest.mark.asyncio
 async def test_it_is_started_once_whoever_comes_first(home: Path, agent: Agent) -> None:
     with Program("sh", "-c", "echo x >> count", again=True) as program:
         program.end()
@@ -264,7 +260,6 @@ async def test_it_is_started_once_whoever_comes_first(home: Path, agent: Agent) 
         path.unlink()
 
 
-@pytest.mark.asyncio
 async def test_who_asks_for_what_can_not_be_is_sent_away_and_the_command_goes_on(
     home: Path, agent: Agent
 ) -> None:
@@ -281,7 +276,6 @@ async def test_who_asks_for_what_can_not_be_is_sent_away_and_the_command_goes_on
     assert (output, ended["code"]) == ([(1, b"here\n")], 0)
 
 
-@pytest.mark.asyncio
 async def test_without_a_client_it_is_ended(home: Path) -> None:
     impatient = changed_program(b"ABANDONED = 300.0", b"ABANDONED = 0.1")
     with Program("sh", "-c", "exec sleep 1000", program=impatient) as started:

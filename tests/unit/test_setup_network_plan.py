@@ -229,7 +229,6 @@ def test_everybody_is_let_in_only_if_that_is_asked_for() -> None:
     assert read_sources(SetUpNetwork(anywhere=True, sources=["0.0.0.0/0"])) == ["0.0.0.0/0"]
 
 
-@pytest.mark.asyncio
 async def test_nobody_is_let_in_whose_address_is_not_known() -> None:
     links = Links(CloudTPU(Target(project="p")))
     service = NetworkService(links.cloud, HostConnections(links))

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from jupyter_tpu.concurrency import SharedCalls
-
-pytestmark = pytest.mark.asyncio
 
 
 class Answers:

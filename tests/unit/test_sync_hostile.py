@@ -18,8 +18,6 @@ from jupyter_tpu.files.sync.ignore import ProjectRules
 from jupyter_tpu.on_host.files.tree import is_inside, is_safe
 from jupyter_tpu.on_host.packing import PACKAGE
 
-pytestmark = pytest.mark.asyncio
-
 HOOK = b"#!/bin/sh\nrm -rf ~\n"
 
 

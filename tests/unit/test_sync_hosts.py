@@ -25,8 +25,6 @@ from jupyter_tpu.files.sync.remote import RemoteProject
 from jupyter_tpu.on_host.files import changes
 from jupyter_tpu.on_host.files.tree import hash_file
 
-pytestmark = pytest.mark.asyncio
-
 MIB = 1 << 20
 
 

@@ -15,8 +15,6 @@ from jupyter_tpu.errors import Reason
 from jupyter_tpu.files.sync import sync
 from jupyter_tpu.files.sync.remote import RemoteProject
 
-pytestmark = pytest.mark.asyncio
-
 
 @pytest.fixture
 def syncs(tmp_path: Path) -> Syncs:

@@ -84,7 +84,6 @@ async def settled(mirror) -> None:
     assert await mirror.catch_up(120)  # as long as a busy machine may take
 
 
-@pytest.mark.asyncio
 async def test_two_projects_of_one_name_get_folders_of_their_own(tmp_path: Path) -> None:
     host = ProjectHost(tmp_path / "host")
     mirrors = Mirrors(tmp_path / "sync")
@@ -103,7 +102,6 @@ async def test_two_projects_of_one_name_get_folders_of_their_own(tmp_path: Path)
     assert list((tmp_path / "sync").glob("owner-*"))
 
 
-@pytest.mark.asyncio
 async def test_changes_go_by_themselves_also_in_new_folders_and_notebooks_only_beside_them(
     tmp_path: Path,
 ) -> None:
@@ -136,7 +134,6 @@ async def test_changes_go_by_themselves_also_in_new_folders_and_notebooks_only_b
     await mirrors.release(mirror)
 
 
-@pytest.mark.asyncio
 async def test_a_cell_gets_what_was_saved_while_the_first_copy_was_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,7 +162,6 @@ async def test_a_cell_gets_what_was_saved_while_the_first_copy_was_made(
     await mirrors.release(mirror)
 
 
-@pytest.mark.asyncio
 async def test_a_problem_of_the_host_ends_the_waiting_and_passes_with_the_next_change(
     tmp_path: Path,
 ) -> None:
@@ -191,7 +187,6 @@ async def test_a_problem_of_the_host_ends_the_waiting_and_passes_with_the_next_c
     await mirrors.release(mirror)
 
 
-@pytest.mark.asyncio
 async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
@@ -207,7 +202,6 @@ async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path: P
     assert mirrors.running() == []
 
 
-@pytest.mark.asyncio
 async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,7 +251,6 @@ async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_fo
     await mirrors.release(beside)
 
 
-@pytest.mark.asyncio
 async def test_a_file_that_grows_all_the_time_holds_no_cell_and_arrives_as_it_was(
     tmp_path: Path,
 ) -> None:
@@ -292,7 +285,6 @@ async def test_a_file_that_grows_all_the_time_holds_no_cell_and_arrives_as_it_wa
         await mirrors.release(mirror)
 
 
-@pytest.mark.asyncio
 async def test_a_command_waits_for_a_project_as_long_as_something_of_it_arrives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

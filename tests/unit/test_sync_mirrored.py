@@ -16,7 +16,6 @@ from jupyter_tpu.fleet.files import sync
 NAME = NodeName("p", "z", "my-tpu")
 
 
-@pytest.mark.asyncio
 async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_kernels_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

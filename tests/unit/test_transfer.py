@@ -193,7 +193,6 @@ def test_a_file_that_was_changed_after_its_signature_arrives_whole_or_not_at_all
 # ---- from host to host
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("failing", [0, 3])
 async def test_the_number_of_hosts_that_have_it_doubles_in_each_round(failing: int) -> None:
     """Each transfer takes a round. The first *failing* ones fail, and are tried again."""
@@ -239,7 +238,6 @@ async def test_the_number_of_hosts_that_have_it_doubles_in_each_round(failing: i
     assert rounds <= 6 + failing
 
 
-@pytest.mark.asyncio
 async def test_when_the_first_host_fails_another_one_gets_it_from_here() -> None:
     relay = Relay[str]()
     sources: list[str | None] = []
