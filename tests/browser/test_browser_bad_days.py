@@ -53,7 +53,7 @@ def delete(server: LabServer, name: str) -> None:
     assert done["state"] == "done", done
 
 
-def test_a_double_click_on_create_makes_one_tpu_which_has_the_focus(lab: LabPage) -> None:
+def test_a_double_click_on_create_makes_one_tpu_which_has_the_focus(lab):
     sent: list[str] = []
     lab.page.on("request", lambda request: sent.append(f"{request.method} {request.url}"))
     fill(lab, "clicked-twice")
@@ -67,9 +67,7 @@ def test_a_double_click_on_create_makes_one_tpu_which_has_the_focus(lab: LabPage
 
 
 @pytest.mark.long  # each tab is fed as the first one is: changeFeed.spec.ts
-def test_what_is_deleted_in_one_tab_goes_once_in_both_and_the_focus_is_not_lost(
-    lab: LabPage,
-) -> None:
+def test_what_is_deleted_in_one_tab_goes_once_in_both_and_the_focus_is_not_lost(lab):
     body = {"name": "in-two-tabs", "type": SMALL, "zone": ZONE}
     lab.server.finish(lab.server.call("POST", "tpus", body))
     second = LabPage(lab.page.context.new_page(), lab.server)
@@ -89,7 +87,7 @@ def test_what_is_deleted_in_one_tab_goes_once_in_both_and_the_focus_is_not_lost(
     second.page.close()
 
 
-def test_an_answer_that_was_lost_makes_no_second_tpu(lab: LabPage) -> None:
+def test_an_answer_that_was_lost_makes_no_second_tpu(lab):
     fill(lab, "lost-answer")
 
     def lose(route: Route) -> None:
@@ -116,7 +114,7 @@ def test_an_answer_that_was_lost_makes_no_second_tpu(lab: LabPage) -> None:
     delete(lab.server, "lost-answer")
 
 
-def test_a_tpu_that_is_deleted_while_its_page_is_open_says_so_there(lab: LabPage) -> None:
+def test_a_tpu_that_is_deleted_while_its_page_is_open_says_so_there(lab):
     body = {"name": "going", "type": SMALL, "zone": ZONE}
     lab.server.finish(lab.server.call("POST", "tpus", body))
     page = lab.open_page("going")
@@ -128,9 +126,7 @@ def test_a_tpu_that_is_deleted_while_its_page_is_open_says_so_there(lab: LabPage
 
 
 @pytest.mark.long  # what is said of a price: panel.spec.ts
-def test_an_unknown_price_a_name_of_63_letters_and_a_long_past_have_room(
-    another: LabPage, lab_server: LabServer
-) -> None:
+def test_an_unknown_price_a_name_of_63_letters_and_a_long_past_have_room(another, lab_server):
     """What the server says is changed on its way: the emulator's TPUs cost nothing, and Cloud TPU
     itself gives names of 40 letters at most."""
     long = "a" + "b" * 62

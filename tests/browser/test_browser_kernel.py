@@ -74,7 +74,7 @@ def press(lab: LabPage, name: str) -> None:
 
 
 @pytest.mark.long
-def test_restart_and_run_all_starts_a_new_process(spec: str, lab: LabPage) -> None:
+def test_restart_and_run_all_starts_a_new_process(spec, lab):
     open_notebook(
         lab,
         spec,
@@ -96,7 +96,7 @@ def test_restart_and_run_all_starts_a_new_process(spec: str, lab: LabPage) -> No
         idle(lab)
 
 
-def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage) -> None:
+def test_questions_plots_and_widgets_work_in_a_notebook(spec, lab):
     open_notebook(
         lab,
         spec,
@@ -144,9 +144,7 @@ def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage)
     expect(frame.get_by_text("made by a cell")).to_be_visible(timeout=LONG)
 
 
-def test_a_cell_is_saved_when_it_is_run_and_one_that_the_file_lacks_is_offered(
-    spec: str, lab: LabPage
-) -> None:
+def test_a_cell_is_saved_when_it_is_run_and_one_that_the_file_lacks_is_offered(spec, lab):
     page, path = lab.page, lab.server.root / "unsaved.ipynb"
 
     def has(code: str) -> bool:
@@ -186,9 +184,7 @@ def test_a_cell_is_saved_when_it_is_run_and_one_that_the_file_lacks_is_offered(
 
 
 @pytest.mark.long  # without the page: test_kernels_beside_local.py
-def test_a_breakpoint_set_by_clicking_is_hit_and_shows_the_variable(
-    spec: str, lab: LabPage
-) -> None:
+def test_a_breakpoint_set_by_clicking_is_hit_and_shows_the_variable(spec, lab):
     open_notebook(lab, spec, "debugged", "answer = 6 * 7\nother = answer + 1\nprint('done', other)")
     page = lab.page
     press(lab, "Enable Debugger")
@@ -229,9 +225,7 @@ def projects_synced(spec: str, lab: LabPage) -> Iterator[None]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("projects_synced")
-def test_what_is_saved_here_runs_there_and_the_panel_decides_what_both_have_changed(
-    spec: str, lab: LabPage
-) -> None:
+def test_what_is_saved_here_runs_there_and_the_panel_decides_what_both_have_changed(spec, lab):
     module = lab.server.root / "model.py"
     module.write_text("def answer():\n    return 41\n")
     open_notebook(

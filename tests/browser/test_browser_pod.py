@@ -42,9 +42,7 @@ def notebook(lab: LabPage, pod: str) -> Iterator[Locator]:
     lab.server.end_kernels()
 
 
-def test_output_by_host_has_tabs_and_an_exception_on_one_host_buttons_to_restart(
-    lab: LabPage, notebook: Locator
-) -> None:
+def test_output_by_host_has_tabs_and_an_exception_on_one_host_buttons_to_restart(lab, notebook):
     page: Page = lab.page
     lab.run_cell("for k in range(1 + 5 * i): print('line', k)")
     expect(notebook.get_by_role("tab")).to_have_text(["All", "host 0", "host 1"])
@@ -69,8 +67,8 @@ def test_output_by_host_has_tabs_and_an_exception_on_one_host_buttons_to_restart
 
 
 def test_the_commonest_hang_is_said_and_after_an_interrupt_and_a_restart_nothing_is_left_of_it(
-    lab: LabPage, notebook: Locator
-) -> None:
+    lab, notebook
+):
     page = lab.page
     lab.run_cell("from jax.experimental.multihost_utils import process_allgather", timeout=CONNECT)
     notebook.locator(".jp-CodeCell .cm-content").last.click()
@@ -98,9 +96,7 @@ def test_the_commonest_hang_is_said_and_after_an_interrupt_and_a_restart_nothing
     expect(checked).to_have_text("All hosts are in step.")
 
 
-def test_a_cell_that_is_run_while_the_kernel_is_initializing_runs_when_it_is_there(
-    lab: LabPage, pod: str
-) -> None:
+def test_a_cell_that_is_run_while_the_kernel_is_initializing_runs_when_it_is_there(lab, pod):
     page = lab.page
     held: list[Route] = []
     page.route(re.compile(r"/api/sessions\?"), lambda route: hold(route, held))
@@ -129,7 +125,7 @@ def hold(route: Route, held: list[Route]) -> None:
         route.continue_()
 
 
-def test_the_map_shows_which_host_others_wait_for(lab: LabPage, notebook: Locator) -> None:
+def test_the_map_shows_which_host_others_wait_for(lab, notebook):
     page = lab.page
     notebook.locator(".jp-CodeCell .cm-content").last.click()
     page.keyboard.insert_text("time.sleep(600 * i)")
@@ -145,7 +141,7 @@ def test_the_map_shows_which_host_others_wait_for(lab: LabPage, notebook: Locato
     page.screenshot(path=OUT / "pod-map.png")
 
 
-def test_the_map_shows_a_dead_host(lab: LabPage, notebook: Locator) -> None:
+def test_the_map_shows_a_dead_host(lab, notebook):
     page = lab.page
     lab.run_cell("import os\nif i == 1: os._exit(3)", timeout=CONNECT)
     expect(notebook).to_contain_text("The kernel of host 1 exited with code 3.")

@@ -46,9 +46,7 @@ def own_lab(plain_browser: Browser, lab_server: LabServer) -> Iterator[LabPage]:
     context.close()
 
 
-def test_ray_is_started_its_dashboard_opens_in_a_tab_and_it_is_stopped(
-    own_lab: LabPage, pod: str
-) -> None:
+def test_ray_is_started_its_dashboard_opens_in_a_tab_and_it_is_stopped(own_lab, pod):
     lab, page = own_lab, own_lab.page
     lab.act(pod, "Web Apps and Ports", "Ray…")
     start = page.locator(".jp-Dialog", has_text=f"Start Ray on {pod}")

@@ -27,7 +27,7 @@ from notebook_tabs import (
     wait_for_lines,
     write_notebook,
 )
-from playwright.sync_api import BrowserContext, Page, TimeoutError, expect
+from playwright.sync_api import Page, TimeoutError, expect
 from waiting import until
 
 OWN, SHARED = "documents of their own", "one shared document"
@@ -72,9 +72,7 @@ def assert_complete(pages: list[Page], what: str) -> None:
 
 # Two tabs, and a server that is killed: test_browser_restart.py. Reloads: test_adoption_replay.py.
 @pytest.mark.long
-def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(
-    lab: tuple[Server, str, bool], context: BrowserContext
-) -> None:
+def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(lab, context):
     server, spec, shared = lab
     name = "tabs.ipynb"
     write_notebook(server, name, spec)
@@ -93,9 +91,7 @@ def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(
 
 
 @pytest.mark.long  # without tabs: kernelSocket.spec.ts
-def test_an_input_that_one_tab_answers_leaves_no_box_in_another(
-    lab: tuple[Server, str, bool], context: BrowserContext
-) -> None:
+def test_an_input_that_one_tab_answers_leaves_no_box_in_another(lab, context):
     server, spec, shared = lab
     if shared:
         pytest.skip("there only the tab that fills the cell has a box")
@@ -139,9 +135,7 @@ def answer(tabs: list[Page], box: str, text: str) -> None:
 
 
 @pytest.mark.long
-def test_a_shared_cell_that_waits_for_input_still_does_after_its_server_was_killed(
-    lab: tuple[Server, str, bool], context: BrowserContext
-) -> None:
+def test_a_shared_cell_that_waits_for_input_still_does_after_its_server_was_killed(lab, context):
     server, spec, shared = lab
     if not shared:
         pytest.skip("test_browser_restart.py")

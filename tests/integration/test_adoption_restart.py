@@ -119,9 +119,7 @@ ALL_WAYS = [pytest.param(way, marks=() if way == "kill -9" else pytest.mark.long
 
 
 @pytest.mark.parametrize("way", ALL_WAYS)
-def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
-    server: Server, session: dict[str, Any], client: Client, home: Path, way: str
-) -> None:
+def test_a_cell_goes_on_and_every_line_of_it_arrives_once(server, session, client, home, way):
     told = "\n    open('printed.txt', 'w').write(f'{i:03}')"
     request = client.execute(LINES.format(n=80, pause=0.05) + told)
     client.until(line(20))
@@ -142,8 +140,8 @@ def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
 
 
 def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_cause(
-    server: Server, session: dict[str, Any], home: Path
-) -> None:
+    server, session, home
+):
     kernel_id = session["kernel"]["id"]
     client = CountingClient(server, kernel_id)
     client.connect()
@@ -182,9 +180,7 @@ def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_c
     fresh.close()
 
 
-def test_a_kernel_that_is_shut_down_after_it_was_taken_up_is_gone_for_good(
-    server: Server, session: dict[str, Any]
-) -> None:
+def test_a_kernel_that_is_shut_down_after_it_was_taken_up_is_gone_for_good(server, session):
     kernel_id = session["kernel"]["id"]
     server.stop()
     server.start()
@@ -199,7 +195,7 @@ def test_a_kernel_that_is_shut_down_after_it_was_taken_up_is_gone_for_good(
     assert list((server.folder / "tpu" / "kernels").iterdir()) == []
 
 
-def test_a_server_that_does_not_wait_for_kernels_to_start_adopts_them(server: Server) -> None:
+def test_a_server_that_does_not_wait_for_kernels_to_start_adopts_them(server):
     pending = server.another()
     pending.options = (*server.options, "--AsyncMappingKernelManager.use_pending_kernels=True")
     server.stop()
@@ -217,9 +213,7 @@ def test_a_server_that_does_not_wait_for_kernels_to_start_adopts_them(server: Se
 
 
 @pytest.mark.long  # without a restart: test_kernels_project.py
-def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(server, monkeypatch):
     server.stop()
     monkeypatch.setitem(server.environment, "JUPYTER_TPU_PROJECT_SYNC", "auto")
     server.start()
@@ -262,9 +256,7 @@ def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(
 HOLD = "import os; chip = os.open('/dev/vfio/0', os.O_RDWR); print('held')"
 
 
-def test_rest_says_that_the_chips_are_held_and_by_whom(
-    server: Server, session: dict[str, Any], client: Client
-) -> None:
+def test_rest_says_that_the_chips_are_held_and_by_whom(server, session, client):
     assert client.run(HOLD) == "held\n"
     kernel = {"name": session["kernel"]["name"]}
     second = {"path": "b.ipynb", "name": "b.ipynb", "type": "notebook", "kernel": kernel}
@@ -298,7 +290,7 @@ def test_rest_says_that_the_chips_are_held_and_by_whom(
         assert other.run(code) == "['cpu', '', '1']\n"
 
 
-def test_a_local_kernel_ends_with_the_server_as_ever(server: Server) -> None:
+def test_a_local_kernel_ends_with_the_server_as_ever(server):
     kernel = server.request("POST", "/api/kernels", {"name": "python3"})
     client = Client(server, kernel["id"])
     client.connect()
@@ -313,9 +305,7 @@ def test_a_local_kernel_ends_with_the_server_as_ever(server: Server) -> None:
 
 
 @pytest.mark.parametrize("way", ["SIGTERM", pytest.param("kill -9", marks=pytest.mark.long)])
-def test_a_client_that_polls_never_sees_lists_without_the_kernel(
-    server: Server, session: dict[str, Any], way: str
-) -> None:
+def test_a_client_that_polls_never_sees_lists_without_the_kernel(server, session, way):
     stop, lists = threading.Event(), []
 
     def poll() -> None:
@@ -343,8 +333,8 @@ def test_a_client_that_polls_never_sees_lists_without_the_kernel(
 
 
 def test_an_adopted_kernel_keeps_its_last_activity_and_an_idle_one_is_not_shown_as_busy(
-    server: Server, session: dict[str, Any]
-) -> None:
+    server, session
+):
     kernel_id = session["kernel"]["id"]
     client = Client(server, kernel_id)
     client.connect()
@@ -367,9 +357,7 @@ def active_at(server: Server, kernel_id: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
-def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(
-    server: Server, session: dict[str, Any]
-) -> None:
+def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(server, session):
     first = Client(server, session["kernel"]["id"])
     first.connect()
     first.execute("import time\nn = 0\nwhile True:\n    n += 1\n    print(n, flush=True)\n")
@@ -399,8 +387,8 @@ class NamingClient(Client):
 
 @pytest.mark.parametrize("damaged", [False, *others(True)])
 def test_a_client_that_names_the_last_messages_it_has_gets_each_message_once(
-    server: Server, session: dict[str, Any], damaged: bool
-) -> None:
+    server, session, damaged
+):
     client = NamingClient(server, session["kernel"]["id"])
     client.connect()
     request = client.execute("for i in range(3_000):\n    print('line', i, flush=True)")
@@ -421,9 +409,7 @@ def test_a_client_that_names_the_last_messages_it_has_gets_each_message_once(
 
 
 @pytest.mark.long
-def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
-    server: Server, page: CountingClient, home: Path
-) -> None:
+def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(server, page, home):
     request = page.execute(
         "import sys, time\nfrom pathlib import Path\n"
         "print('begun', flush=True)\n"
@@ -450,7 +436,7 @@ def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
     assert len(bar) < 2000
 
 
-def test_output_that_a_page_has_is_not_sent_again(server: Server, session: dict[str, Any]) -> None:
+def test_output_that_a_page_has_is_not_sent_again(server, session):
     first = CountingClient(server, session["kernel"]["id"])
     first.connect()
     request = first.execute("for i in range(300): print('line', i, flush=True)")
@@ -471,9 +457,7 @@ def test_output_that_a_page_has_is_not_sent_again(server: Server, session: dict[
     page.close()
 
 
-def test_a_request_that_comes_twice_runs_once_and_its_output_is_sent_again(
-    server: Server, session: dict[str, Any]
-) -> None:
+def test_a_request_that_comes_twice_runs_once_and_its_output_is_sent_again(server, session):
     first = Client(server, session["kernel"]["id"])
     first.connect()
     request = first.execute("runs = globals().get('runs', 0) + 1\nprint('run', runs)")
@@ -490,9 +474,7 @@ def test_a_request_that_comes_twice_runs_once_and_its_output_is_sent_again(
     second.close()
 
 
-def test_a_question_asked_while_there_was_no_server_is_answered_by_the_next(
-    server: Server, client: Client, home: Path
-) -> None:
+def test_a_question_asked_while_there_was_no_server_is_answered_by_the_next(server, client, home):
     request = client.execute(
         "import time\nfrom pathlib import Path\nprint('soon', flush=True)\n"
         "while not Path.home().joinpath('ask').exists(): time.sleep(.05)\n"
@@ -511,9 +493,7 @@ def test_a_question_asked_while_there_was_no_server_is_answered_by_the_next(
 
 
 @pytest.mark.long
-def test_two_servers_of_one_user_do_not_take_each_others_kernels(
-    server: Server, client: Client
-) -> None:
+def test_two_servers_of_one_user_do_not_take_each_others_kernels(server, client):
     other = server.another()
     other.start()
     try:
@@ -542,8 +522,8 @@ def test_two_servers_of_one_user_do_not_take_each_others_kernels(
     "damaged", [["record.json", "record.copy.json"], *others((["record.json"],))]
 )
 def test_a_kernel_whose_record_is_damaged_is_listed_from_the_start_with_its_output(
-    server: Server, session: dict[str, Any], damaged: list[str]
-) -> None:
+    server, session, damaged
+):
     kernel_id = session["kernel"]["id"]
     (server.root / "work.ipynb").touch()
     client = CountingClient(server, kernel_id)
@@ -575,9 +555,7 @@ def test_a_kernel_whose_record_is_damaged_is_listed_from_the_start_with_its_outp
 
 
 @pytest.mark.long
-def test_the_next_server_reports_what_a_full_host_dropped_while_there_was_none(
-    server: Server, home: Path
-) -> None:
+def test_the_next_server_reports_what_a_full_host_dropped_while_there_was_none(server, home):
     [environment] = server.tpu("GET", "tpus/kept/environments")
     file = server.folder / "jupyter" / "kernels" / environment["kernelspec"] / "kernel.json"
     before = file.read_text()
@@ -632,8 +610,8 @@ def hole(emulator: Any) -> Iterator[None]:
 
 
 def test_kernels_are_listed_as_last_reported_and_their_host_is_asked_only_if_that_is_wished(
-    server: Server, session: dict[str, Any], emulator: Any
-) -> None:
+    server, session, emulator
+):
     def listed(query: str = "") -> list[str]:
         return [kernel["id"] for kernel in server.tpu("GET", f"tpus/kept/kernels{query}")]
 
@@ -657,9 +635,7 @@ def test_kernels_are_listed_as_last_reported_and_their_host_is_asked_only_if_tha
     assert until(lambda: listed("?fresh=true")) == [kernel_id]
 
 
-def test_the_state_of_a_link_is_reported_by_rest_and_by_events(
-    server: Server, emulator: Any
-) -> None:
+def test_the_state_of_a_link_is_reported_by_rest_and_by_events(server, emulator):
     def link() -> dict[str, Any]:
         return server.tpu("GET", "tpus/kept")["hosts"][0]["link"]
 
@@ -702,8 +678,8 @@ def written(server: Server, kernel_id: str, text: str) -> bool:
 
 
 def test_a_request_that_the_server_took_and_the_host_never_got_is_run_by_the_next_server_once(
-    server: Server, session: dict[str, Any], emulator: Any, home: Path
-) -> None:
+    server, session, emulator, home
+):
     kernel_id = session["kernel"]["id"]
     client = Client(server, kernel_id)
     client.connect()
@@ -743,9 +719,7 @@ def kept_for_the_host(server: Server, kernel_id: str) -> list[str]:
     return [id for group in ids for id in group]  # of a file that is being written: none yet
 
 
-def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(
-    server: Server, client: Client, emulator: Any
-) -> None:
+def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(server, client, emulator):
     widget = {"comm_id": "widget"}
 
     def change(number: int) -> str:
@@ -785,8 +759,8 @@ def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(
 
 
 def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
-    server: Server, session: dict[str, Any], client: Client, emulator: Any
-) -> None:
+    server, session, client, emulator
+):
     request = client.execute(LINES.format(n=40, pause=0.1))
     client.until(line(3))
     server.stop()
@@ -807,9 +781,7 @@ def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
 
 
 @pytest.mark.long
-def test_the_idle_one_of_two_kernels_is_culled_after_a_restart_and_ends_on_its_host(
-    server: Server,
-) -> None:
+def test_the_idle_one_of_two_kernels_is_culled_after_a_restart_and_ends_on_its_host(server):
     idle, busy = start_session(server, "idle.ipynb"), start_session(server, "busy.ipynb")
     clients = [Client(server, session["kernel"]["id"]) for session in (idle, busy)]
     for client in clients:
@@ -845,9 +817,7 @@ def test_the_idle_one_of_two_kernels_is_culled_after_a_restart_and_ends_on_its_h
 
 
 @pytest.mark.long
-def test_a_server_that_is_stopped_while_it_adopts_kernels_ends_and_the_next_has_them(
-    server: Server,
-) -> None:
+def test_a_server_that_is_stopped_while_it_adopts_kernels_ends_and_the_next_has_them(server):
     sessions = [start_session(server, f"{number}.ipynb") for number in range(3)]
     server.stop()
     before = len(server.log.read_text())
@@ -860,9 +830,7 @@ def test_a_server_that_is_stopped_while_it_adopts_kernels_ends_and_the_next_has_
 
 
 @pytest.mark.long
-def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
-    server: Server, session: dict[str, Any]
-) -> None:
+def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(server, session):
     kernel_id, name = session["kernel"]["id"], session["kernel"]["name"]
     server.stop()
     specs = server.folder / "jupyter" / "kernels"
@@ -886,7 +854,7 @@ def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
     assert [kernel["id"] for kernel in server.request("GET", "/api/kernels")] == [kernel_id]
 
 
-def test_what_is_kept_is_private(server: Server, session: dict[str, Any]) -> None:
+def test_what_is_kept_is_private(server, session):
     folder = server.folder / "tpu" / "kernels" / session["kernel"]["id"]
     assert folder.stat().st_mode & 0o777 == 0o700
     modes = {}
@@ -907,9 +875,7 @@ def test_what_is_kept_is_private(server: Server, session: dict[str, Any]) -> Non
     ],
     ids=["displays", "lines", "50 MB"],
 )
-def test_a_server_stays_small_while_a_page_that_was_away_gets_much(
-    server: Server, page: CountingClient, home: Path, code: str, count: int
-) -> None:
+def test_a_server_stays_small_while_a_page_that_was_away_gets_much(server, page, home, code, count):
     (home / "read").unlink(missing_ok=True)
     assert server.process is not None
     pid = server.process.pid
@@ -946,8 +912,8 @@ def test_a_server_stays_small_while_a_page_that_was_away_gets_much(
     "client_class", [CountingClient, pytest.param(Client, marks=pytest.mark.long)]
 )
 def test_a_large_display_comes_whole_and_takes_twice_its_size_of_the_server(
-    server: Server, session: dict[str, Any], client_class: type[Client]
-) -> None:
+    server, session, client_class
+):
     client = client_class(server, session["kernel"]["id"])
     client.connect()
     client.until_done(client.execute("from IPython.display import display"))
@@ -979,7 +945,7 @@ def test_a_large_display_comes_whole_and_takes_twice_its_size_of_the_server(
     client.close()
 
 
-def test_what_is_printed_and_shown_counts_as_activity(server: Server, client: Client) -> None:
+def test_what_is_printed_and_shown_counts_as_activity(server, client):
     client.execute(
         "import time\nwhile True: display({'text/plain': '.'}, raw=True); time.sleep(0.5)"
     )

@@ -525,9 +525,7 @@ async def test_a_request_that_the_keeper_does_not_know_is_answered_and_nothing_e
     task.cancel()
 
 
-async def test_a_keeper_that_does_not_answer_is_not_taken_for_dead(
-    host: LocalHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_keeper_that_does_not_answer_is_not_taken_for_dead(host, monkeypatch):
     await start(host)
     [folder] = host.home.glob("**/k-*")
     keepers = daemon_keepers.Keepers(str(folder.parent), "")
@@ -548,9 +546,7 @@ async def test_a_keeper_that_does_not_answer_is_not_taken_for_dead(
     assert (await kernel(host, "idle"))["pid"] == before["pid"]
 
 
-async def test_a_keeper_that_hangs_is_ended_by_force(
-    host: LocalHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_keeper_that_hangs_is_ended_by_force(host, monkeypatch):
     await start(host)
     [folder] = host.home.glob("**/k-*")
     keepers = daemon_keepers.Keepers(str(folder.parent), "")

@@ -365,9 +365,7 @@ class Answers:
         return answer
 
 
-async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
-    host: LocalHost, tmp_path: Path
-) -> None:
+async def test_a_job_is_failed_only_if_the_host_has_not_got_it(host, tmp_path):
     store = await Store.open(tmp_path / "fleet.sqlite", "google")
     records, answers = JobRecords(store, lambda _id: None), Answers(host)
     desired = DesiredState(store, lambda _name: None)

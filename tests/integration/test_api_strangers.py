@@ -48,14 +48,14 @@ def stranger(work: str) -> Iterator[tuple[int, str]]:
         yield process.pid, process.stdout.readline().strip()
 
 
-def test_a_port_that_somebody_else_took_gets_no_token(tmp_path: Path) -> None:
+def test_a_port_that_somebody_else_took_gets_no_token(tmp_path):
     """The server died, its pid lives again as a process of ours, and another user listens."""
     with stranger(LISTEN) as (_, port):
         write(tmp_path, int(port), os.getpid())
         assert running_servers(tmp_path) == []
 
 
-def test_another_users_process_is_not_our_server(tmp_path: Path) -> None:
+def test_another_users_process_is_not_our_server(tmp_path):
     with socket.socket() as listener, stranger(WAIT) as (pid, _):
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from cli_shell import COMMAND, LIMIT, Shell, running_server
+from cli_shell import COMMAND, LIMIT, running_server
 
 ZONE = "us-central1-a"
 
@@ -66,7 +66,7 @@ def visit(url: str) -> str:
 
 
 @pytest.mark.long
-def test_an_app_is_opened_listed_and_closed(shell: Shell, tpu: dict[str, Any], port: int) -> None:
+def test_an_app_is_opened_listed_and_closed(shell, tpu, port):
     name = tpu["name"].rpartition("/")[2]
     with running_server(shell):
         opened = shell.run("app", name, str(port), "--no-browser")
@@ -113,9 +113,7 @@ def test_an_app_is_opened_listed_and_closed(shell: Shell, tpu: dict[str, Any], p
         assert "is not a folder" in shell.complaint("tensorboard", name, "--logdir", " ")
 
 
-def test_without_a_server_an_app_lasts_as_long_as_the_command(
-    shell: Shell, tpu: dict[str, Any], port: int
-) -> None:
+def test_without_a_server_an_app_lasts_as_long_as_the_command(shell, tpu, port):
     name = tpu["name"].rpartition("/")[2]
     process = subprocess.Popen(
         [*COMMAND, "app", name, str(port), "--no-browser"],

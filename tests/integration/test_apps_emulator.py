@@ -77,9 +77,7 @@ async def echo(request: web.Request) -> web.Response:
     )
 
 
-async def test_a_page_of_a_host_opens_at_an_origin_of_its_own(
-    fleet: Fleet, tpu: str, address: str
-) -> None:
+async def test_a_page_of_a_host_opens_at_an_origin_of_its_own(fleet, tpu, address):
     changes: list[Change] = []
     fleet.subscribe(changes.append)
     async with serving(application(deep=echo), address) as port:
@@ -135,9 +133,7 @@ async def test_a_page_of_a_host_opens_at_an_origin_of_its_own(
     assert mine[-1].gone
 
 
-async def test_only_its_own_pages_and_who_opens_it_reach_an_app(
-    fleet: Fleet, tpu: str, address: str
-) -> None:
+async def test_only_its_own_pages_and_who_opens_it_reach_an_app(fleet, tpu, address):
     asked: list[str] = []
 
     async def note(request: web.Request) -> web.Response:
@@ -199,7 +195,7 @@ async def test_only_its_own_pages_and_who_opens_it_reach_an_app(
             assert error.value.reason is Reason.INVALID
 
 
-async def test_answers_come_back_as_the_apps_own(fleet: Fleet, tpu: str, address: str) -> None:
+async def test_answers_come_back_as_the_apps_own(fleet, tpu, address):
     async def headers(request: web.Request) -> web.Response:
         answer = web.Response(text="x")
         del answer.headers["Content-Type"]
@@ -256,7 +252,7 @@ async def test_answers_come_back_as_the_apps_own(fleet: Fleet, tpu: str, address
         assert len((await put.json())["body"]) == 200_000
 
 
-async def test_events_arrive_as_they_are_sent(fleet: Fleet, tpu: str, address: str) -> None:
+async def test_events_arrive_as_they_are_sent(fleet, tpu, address):
     go = asyncio.Event()
 
     async def events(request: web.Request) -> web.StreamResponse:
@@ -281,9 +277,7 @@ async def test_events_arrive_as_they_are_sent(fleet: Fleet, tpu: str, address: s
         assert await answer.read() == b""
 
 
-async def test_a_websocket_carries_messages_both_ways_and_its_end(
-    fleet: Fleet, tpu: str, address: str
-) -> None:
+async def test_a_websocket_carries_messages_both_ways_and_its_end(fleet, tpu, address):
     ended = asyncio.Event()
 
     async def talk(request: web.Request) -> web.WebSocketResponse:
@@ -356,7 +350,7 @@ def expected(blocks: int) -> tuple[int, str]:
     return blocks * len(BLOCK), digest.hexdigest()
 
 
-async def test_big_bodies_pass_both_ways_whole(fleet: Fleet, tpu: str, address: str) -> None:
+async def test_big_bodies_pass_both_ways_whole(fleet, tpu, address):
     async def give() -> AsyncIterator[bytes]:
         for _ in range(200):
             yield BLOCK
@@ -373,9 +367,7 @@ async def test_big_bodies_pass_both_ways_whole(fleet: Fleet, tpu: str, address: 
         assert tuple(await up.json()) == expected(200)
 
 
-async def test_a_slow_reader_slows_the_host_down_instead_of_filling_memory(
-    fleet: Fleet, tpu: str, address: str
-) -> None:
+async def test_a_slow_reader_slows_the_host_down_instead_of_filling_memory(fleet, tpu, address):
     written = 0
 
     async def endless(request: web.Request) -> web.StreamResponse:
@@ -415,9 +407,7 @@ async def test_a_slow_reader_slows_the_host_down_instead_of_filling_memory(
         answer.close()
 
 
-async def test_a_response_that_a_host_breaks_off_is_not_shown_as_complete(
-    fleet: Fleet, tpu: str, address: str
-) -> None:
+async def test_a_response_that_a_host_breaks_off_is_not_shown_as_complete(fleet, tpu, address):
     async def half(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse()
         if "length" in request.query:
@@ -437,9 +427,7 @@ async def test_a_response_that_a_host_breaks_off_is_not_shown_as_complete(
                 await answer.read()
 
 
-async def test_a_port_without_a_web_server_is_reported_as_such(
-    fleet: Fleet, tpu: str, address: str
-) -> None:
+async def test_a_port_without_a_web_server_is_reported_as_such(fleet, tpu, address):
     said = [b"SSH-2.0-OpenSSH_9.2p1\r\n", b"\x16\x03\x01\x00\x00", b"", b"HTTP/1.1 abc\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nx", b"H" * 200_000]  # fmt: skip
 
@@ -483,9 +471,7 @@ async def test_a_port_without_a_web_server_is_reported_as_such(
     assert await fleet.apps.list() == []
 
 
-async def test_a_server_that_closes_after_each_answer_serves_many(
-    fleet: Fleet, tpu: str, address: str
-) -> None:
+async def test_a_server_that_closes_after_each_answer_serves_many(fleet, tpu, address):
     connections = 0
 
     async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -510,8 +496,8 @@ async def test_a_server_that_closes_after_each_answer_serves_many(
 
 
 async def test_a_host_that_reboots_cuts_what_is_under_way_and_is_found_again(
-    fleet: Fleet, create_tpu: Any, faults: Any
-) -> None:
+    fleet, create_tpu, faults
+):
     made = create_tpu(zone=ZONE)
     name = made["name"].rpartition("/")[2]
     sent = asyncio.Event()
@@ -580,8 +566,8 @@ async def raw_answer(port: int, request: bytes) -> tuple[int, list[str]]:
 
 
 async def test_no_answer_of_an_apps_origin_lets_a_page_reach_other_programs(
-    fleet: Fleet, tpu: str, address: str, caplog: pytest.LogCaptureFixture
-) -> None:
+    fleet, tpu, address, caplog
+):
     """A page gets at documents of its own origin in frames and popups, error pages included."""
 
     async def fine(_: web.Request) -> web.Response:
@@ -620,8 +606,8 @@ async def test_no_answer_of_an_apps_origin_lets_a_page_reach_other_programs(
 
 
 async def test_a_service_worker_is_refused_unless_the_page_may_use_other_servers(
-    fleet: Fleet, tpu: str, address: str
-) -> None:
+    fleet, tpu, address
+):
     """It could answer with pages that have no policy, also when the app is closed."""
 
     async def script(_: web.Request) -> web.Response:

@@ -108,9 +108,7 @@ def twin(box: Box, tmp_path: Path) -> Iterator[Box]:
 
 
 @pytest.mark.parametrize("when", ["runs", "starts"])
-async def test_a_command_of_the_users_configuration_ends_with_the_question(
-    box: Box, tmp_path: Path, when: str
-) -> None:
+async def test_a_command_of_the_users_configuration_ends_with_the_question(box, tmp_path, when):
     written = tmp_path / "pid"
     config = box.config.read_text()
     box.config.write_text(f'Match exec "echo $$ > {written}; sleep 1000; true"\n{config}')
@@ -158,8 +156,8 @@ async def fleet(folder: Path) -> AsyncIterator[Fleet]:
 
 
 async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_without_a_cloud(
-    box: Box, fleet: Fleet
-) -> None:
+    box, fleet
+):
     request = AttachMachine(ssh=["Box.lab"])
     check = await fleet.attached.check(request)
     (host,) = check.hosts
@@ -238,8 +236,8 @@ def sleeps(machine: Box) -> bool:
 
 
 async def test_of_several_machines_the_one_that_fails_is_named_and_none_is_attached(
-    box: Box, fleet: Fleet, tmp_path: Path
-) -> None:
+    box, fleet, tmp_path
+):
     config = box.config.read_text()
     for alias, port in (("gone.lab", 1), ("copy.lab", box.port)):
         config = f"Host {alias}\n  HostName 127.0.0.1\n  Port {port}\n{config}"
@@ -262,9 +260,7 @@ async def test_of_several_machines_the_one_that_fails_is_named_and_none_is_attac
     assert len(box.authorized.read_text().split()) == 2  # without our key
 
 
-async def test_the_users_known_hosts_decide_which_key_is_right(
-    box: Box, fleet: Fleet, tmp_path: Path
-) -> None:
+async def test_the_users_known_hosts_decide_which_key_is_right(box, fleet, tmp_path):
     request = AttachMachine(ssh=["Box.lab"])
     box.trust(box.key)
     assert (await fleet.attached.check(request)).hosts[0].known
@@ -286,9 +282,7 @@ async def test_the_users_known_hosts_decide_which_key_is_right(
     assert f"with `ssh-keygen -R {known}`." in caught.value.hint
 
 
-async def test_a_command_of_the_users_configuration_says_which_key_is_right(
-    box: Box, tmp_path: Path
-) -> None:
+async def test_a_command_of_the_users_configuration_says_which_key_is_right(box, tmp_path):
     name, printed = f"[127.0.0.1]:{box.port}", tmp_path / "printed"
     box.config.write_text(f"{box.config.read_text()}  KnownHostsCommand /bin/cat {printed}\n")
     host = await user_host.resolve("Box.lab")
@@ -309,7 +303,7 @@ async def test_a_command_of_the_users_configuration_says_which_key_is_right(
             assert "ssh-keygen" not in caught.value.hint
 
 
-async def test_a_machine_whose_login_shell_ends_is_not_attached(box: Box, fleet: Fleet) -> None:
+async def test_a_machine_whose_login_shell_ends_is_not_attached(box, fleet):
     (box.home / ".bashrc").write_text("echo Welcome; exit 0")
     box.trust(box.key)
     with pytest.raises(TPUError, match=r"login shell or ~/.bashrc of .* ended") as caught:
@@ -317,7 +311,7 @@ async def test_a_machine_whose_login_shell_ends_is_not_attached(box: Box, fleet:
     assert caught.value.reason is Reason.LOGIN_SHELL
 
 
-async def test_proxies_are_those_of_the_users_ssh(box: Box) -> None:
+async def test_proxies_are_those_of_the_users_ssh(box):
     jump = await user_host.resolve("box-by-jump")
     assert jump.proxy_command[-4:] == ("-W", "[10.0.0.9]:22", "--", "ssh://me@gate:2222")
     command = await user_host.resolve("box-by-command")
@@ -331,8 +325,8 @@ async def test_proxies_are_those_of_the_users_ssh(box: Box) -> None:
 
 @pytest.mark.long
 async def test_one_that_cannot_be_reached_is_forgotten_and_what_may_go_on_is_reported(
-    box: Box, twin: Box, folder: Path
-) -> None:
+    box, twin, folder
+):
     box.trust(box.key)
     request = AttachMachine(
         ssh=["Twin.lab", "Box.lab"], name="pair", host_keys=[fingerprint(twin.key)]

@@ -274,7 +274,7 @@ print([name for name in os.environ if name == "GRPC_ENABLE_FORK_SUPPORT"])
 """
 
 
-async def test_a_process_that_has_called_google_forks_without_a_word(emulator, tmp_path) -> None:
+async def test_a_process_that_has_called_google_forks_without_a_word(emulator, tmp_path):
     folders = ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     environment = {**os.environ, **emulator.environment}
     environment |= {name: str(tmp_path / name.lower()) for name in folders}

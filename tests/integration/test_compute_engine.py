@@ -101,7 +101,7 @@ def left(emulator: Any, *collections: str) -> list[str]:
     return sorted(names)
 
 
-async def test_one_host_is_an_instance(cloud: ComputeEngine, emulator: Any) -> None:
+async def test_one_host_is_an_instance(cloud, emulator):
     name = new_name()
     made = await create(cloud, name, spec(run_for=7200.0, metadata={"a": "b"}))
     assert (made.type, made.tier, made.api, made.run_for) == ("v6e-4", "on-demand", "compute", 7200)
@@ -130,9 +130,7 @@ async def test_one_host_is_an_instance(cloud: ComputeEngine, emulator: Any) -> N
     assert left(emulator) == []
 
 
-async def test_several_hosts_are_a_template_a_policy_and_a_group(
-    cloud: ComputeEngine, emulator: Any
-) -> None:
+async def test_several_hosts_are_a_template_a_policy_and_a_group(cloud, emulator):
     name, asked = new_name(), spec("v6e-2x4", tier="spot")
     made = await create(cloud, name, asked)
     assert (made.type, made.tier, made.id) == ("v6e-2x4", "spot", asked.labels[OPERATION_LABEL])
@@ -154,8 +152,8 @@ async def test_several_hosts_are_a_template_a_policy_and_a_group(
 
 
 async def test_a_tpu_of_several_hosts_is_restarted_as_a_whole_and_a_spot_one_is_preempted(
-    cloud: ComputeEngine, emulator: Any
-) -> None:
+    cloud, emulator
+):
     name = new_name()
     await create(cloud, name, spec("v6e-2x4"))
     emulator.inject_fault("host-error", node=f"{name.node}-w-001", seconds=1)
@@ -184,8 +182,8 @@ async def test_a_tpu_of_several_hosts_is_restarted_as_a_whole_and_a_spot_one_is_
 
 
 async def test_flex_start_waits_gets_capacity_or_vanishes_and_is_asked_for_at_once(
-    cloud: ComputeEngine, emulator: Any, faults: Any
-) -> None:
+    cloud, emulator, faults
+):
     name = new_name()
     full = faults("no-capacity", zone=ZONE)
     asked = QueuedSpec(node=spec(tier="flex-start"), node_id=name.node, run_for=3600.0)
@@ -227,9 +225,7 @@ async def test_flex_start_waits_gets_capacity_or_vanishes_and_is_asked_for_at_on
     assert left(emulator) == []
 
 
-async def test_a_slice_of_flex_start_waits_without_instances(
-    cloud: ComputeEngine, emulator: Any, faults: Any
-) -> None:
+async def test_a_slice_of_flex_start_waits_without_instances(cloud, emulator, faults):
     name = new_name()
     full = faults("no-capacity", zone=ZONE)
     node = spec("v6e-2x4", tier="flex-start")
@@ -265,8 +261,8 @@ async def test_a_slice_of_flex_start_waits_without_instances(
 
 
 async def test_what_was_never_finished_is_swept_and_what_may_be_in_progress_is_not(
-    cloud: ComputeEngine, emulator: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cloud, emulator, monkeypatch
+):
     abandoned, name = new_name(), new_name()
     asked = spec("v6e-2x4")
     for _ in range(2):
@@ -286,7 +282,7 @@ async def test_what_was_never_finished_is_swept_and_what_may_be_in_progress_is_n
     assert left(emulator) == []
 
 
-async def test_what_can_be_created(cloud: ComputeEngine) -> None:
+async def test_what_can_be_created(cloud):
     zones = await cloud.locations()
     assert {"us-central1-c", "us-central1-ai1a", ZONE} <= set(zones)
     assert "v6e-2x4" in await cloud.accelerator_types(ZONE)
@@ -306,9 +302,7 @@ async def test_what_can_be_created(cloud: ComputeEngine) -> None:
         ({"version": "none"}, "family/none' was not found"),
     ],
 )
-async def test_what_compute_engine_does_not_make_is_refused(
-    cloud: ComputeEngine, emulator: Any, options: dict[str, Any], text: str
-) -> None:
+async def test_what_compute_engine_does_not_make_is_refused(cloud, emulator, options, text):
     with pytest.raises(TPUError, match=text):
         await cloud.begin_create(new_name(), spec(**options))
     assert left(emulator) == []

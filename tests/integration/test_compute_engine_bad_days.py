@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,8 +50,8 @@ def on_both(world: ComputeWorld, name: str) -> list[str]:
 
 
 async def test_of_two_processes_of_one_user_one_creates_a_name_on_whichever_control_plane(
-    world: ComputeWorld, name: str
-) -> None:
+    world, name
+):
     servers = [await world.server(), await world.server()]
     answers = await asyncio.gather(
         *(
@@ -71,8 +70,8 @@ async def test_of_two_processes_of_one_user_one_creates_a_name_on_whichever_cont
 
 
 async def test_two_people_who_create_one_name_on_both_control_planes_are_told(
-    world: ComputeWorld, name: str, tmp_path: Path
-) -> None:
+    world, name, tmp_path
+):
     """Neither knows of the other; nothing is deleted that somebody may use."""
     another = tmp_path / "theirs"
     another.mkdir()
@@ -103,9 +102,7 @@ async def test_two_people_who_create_one_name_on_both_control_planes_are_told(
 
 
 @pytest.mark.long
-async def test_a_zone_that_refuses_what_it_lists_says_so_and_a_hunt_tries_the_next(
-    world: ComputeWorld, name: str
-) -> None:
+async def test_a_zone_that_refuses_what_it_lists_says_so_and_a_hunt_tries_the_next(world, name):
     server = await world.server()
     message = "This user agent is not allowed to use the machine type [ct6e-standard-4t]."
     world.fault(
@@ -130,9 +127,7 @@ class Tomorrow(datetime):
         return datetime.now(tz) + timedelta(days=1)
 
 
-async def test_how_long_a_request_waits_follows_googles_clock(
-    world: ComputeWorld, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_how_long_a_request_waits_follows_googles_clock(world, name, monkeypatch):
     cloud = ComputeEngine(Target(emulator=str(world.emulator.state_file)))
     world.fault("no-capacity", zone=ZONE)
     monkeypatch.setattr(google_apis, "datetime", Tomorrow)

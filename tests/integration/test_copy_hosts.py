@@ -85,9 +85,7 @@ def tpu(
     )
 
 
-async def test_the_command_copies_a_folder_to_all_hosts_and_back(
-    emulator: Any, links: Links, pod: NodeName, tmp_path: Path
-) -> None:
+async def test_the_command_copies_a_folder_to_all_hosts_and_back(emulator, links, pod, tmp_path):
     (tmp_path / "my data" / "sub").mkdir(parents=True)
     (tmp_path / "my data" / "big").write_bytes(os.urandom(5 * MIB))
     (tmp_path / "my data" / "sub" / "-日本.txt").write_text("x")
@@ -126,9 +124,7 @@ async def test_the_command_copies_a_folder_to_all_hosts_and_back(
     assert (tmp_path / "back" / "sub" / "-日本.txt").read_text() == "x"
 
 
-async def test_a_host_that_fails_is_named_and_the_others_have_the_files(
-    links: Links, node: Node, tmp_path: Path
-) -> None:
+async def test_a_host_that_fails_is_named_and_the_others_have_the_files(links, node, tmp_path):
     pod = node.name
     (tmp_path / "model").write_text("new")
     await link_to(links, pod, 2).run(["sh", "-c", "echo mine > model"])
@@ -150,9 +146,7 @@ async def test_a_host_that_fails_is_named_and_the_others_have_the_files(
     assert await on_hosts(links, pod, "cat model") == ["new", "new", "mine\n", "new"]
 
 
-async def test_a_copy_goes_on_where_the_connection_was_cut(
-    emulator: Any, links: Links, pod: NodeName, tmp_path: Path
-) -> None:
+async def test_a_copy_goes_on_where_the_connection_was_cut(emulator, links, pod, tmp_path):
     size = 24 * MIB
     (tmp_path / "up").write_bytes(os.urandom(size))
     link = link_to(links, pod, 0)
@@ -190,9 +184,7 @@ async def share(fleet: Fleet, pod: NodeName, **request: Any) -> tuple[Operation,
     return ended, msgspec.convert(ended.result, ShareResult)
 
 
-async def test_an_emulated_pod_says_what_sharing_would_do_and_that_it_can_not(
-    fleet: Fleet, links: Links, pod: NodeName
-) -> None:
+async def test_an_emulated_pod_says_what_sharing_would_do_and_that_it_can_not(fleet, links, pod):
     before = await on_hosts(links, pod, "ls -A . /etc/exports.d 2>&1; true")
     dry, plan = await share(fleet, pod, dry_run=True)
     assert (dry.state, len(plan.hosts)) == ("done", HOSTS)
@@ -212,9 +204,7 @@ async def test_an_emulated_pod_says_what_sharing_would_do_and_that_it_can_not(
     assert not (await fleet.shares.list(pod.node)).folders
 
 
-async def test_a_folder_is_shared_and_taken_back(
-    fleet: Fleet, links: Links, node: Node, pod: NodeName
-) -> None:
+async def test_a_folder_is_shared_and_taken_back(fleet, links, node, pod):
     """Up to the mount itself, which the check at the end says is not there."""
     await on_hosts(links, pod, STAND_INS)
     try:

@@ -104,9 +104,7 @@ async def setting(isolated_folders: Path, tmp_path: Path) -> AsyncIterator[Setti
 
 
 @pytest.mark.parametrize("mood", ["garbage", "a status that does not fit", "a TPU without a name"])
-async def test_an_answer_that_cannot_be_read_is_reported_and_polling_continues(
-    setting: Setting, mood: str
-) -> None:
+async def test_an_answer_that_cannot_be_read_is_reported_and_polling_continues(setting, mood):
     assert await setting.states() == {"my-tpu": "READY"}
     setting.garbler.mood = mood
     problem = await setting.problem()
@@ -123,9 +121,7 @@ async def test_an_answer_that_cannot_be_read_is_reported_and_polling_continues(
 
 
 @pytest.mark.parametrize("mood", ["garbage", "a TPU without a name"])
-async def test_what_is_asked_about_one_tpu_is_no_answer_if_nobody_can_read_it(
-    setting: Setting, mood: str
-) -> None:
+async def test_what_is_asked_about_one_tpu_is_no_answer_if_nobody_can_read_it(setting, mood):
     setting.garbler.mood = mood
     for asking in (setting.cloud.get_node(parse_node_path(NAME)), setting.cloud.operation("o")):
         with pytest.raises(TPUError, match="could not be read") as caught:

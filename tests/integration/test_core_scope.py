@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import pytest_asyncio
 from msgspec import structs
 from waiting import eventually
@@ -87,8 +86,8 @@ def desired(fleet: Fleet) -> set[NodeName]:
 
 
 async def test_a_server_on_another_project_leaves_the_first_projects_tpus_alone(
-    servers: Servers, create_tpu: Any
-) -> None:
+    servers, create_tpu
+):
     node = create_tpu(zone=ZONE)
     first = await servers.open()
     await first.tpus()
@@ -111,8 +110,8 @@ async def test_a_server_on_another_project_leaves_the_first_projects_tpus_alone(
 
 
 async def test_a_tpu_that_another_process_has_replaced_is_not_forgotten_by_one_that_saw_the_old_one(
-    servers: Servers, create_tpu: Any
-) -> None:
+    servers, create_tpu
+):
     fleet = await servers.open()
     name = connect(fleet, create_tpu(zone=ZONE))
     await fleet.tpus()
@@ -128,8 +127,8 @@ async def test_a_tpu_that_another_process_has_replaced_is_not_forgotten_by_one_t
 
 
 async def test_a_kernelspec_that_can_not_be_written_keeps_no_other_tpu_waiting(
-    servers: Servers, create_tpu: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    servers, create_tpu, monkeypatch
+):
     bad, good = create_tpu(zone=ZONE), create_tpu(zone=ZONE)
     register, full = servers.specs.register, [True]
 

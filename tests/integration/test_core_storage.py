@@ -107,9 +107,7 @@ async def server(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[Se
         emulator.wait(emulator.request("DELETE", path))
 
 
-async def test_a_locked_file_makes_creations_and_deletions_wait_and_nothing_else(
-    server: Server,
-) -> None:
+async def test_a_locked_file_makes_creations_and_deletions_wait_and_nothing_else(server):
     first, second = server.name(), server.name()
     assert (await server.end(await server.create(first))).state == "done"
     with server.locked():
@@ -142,8 +140,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
 async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted(
-    emulator: Any, faults: Any, small_disk: Path
-) -> None:
+    emulator, faults, small_disk
+):
     server = await Server(emulator, small_disk).open()
     first, second = server.name(), server.name()
     assert (await server.end(await server.create(first))).state == "done"
@@ -197,8 +195,8 @@ def fill(path: Path) -> None:
 
 @pytest.mark.parametrize("fate", ["is killed", *others("lives", "hangs, and is killed")])
 async def test_what_another_server_creates_is_shown_and_cancelled_whatever_becomes_of_that(
-    server: Server, faults: Any, fate: str
-) -> None:
+    server, faults, fate
+):
     name = server.name()
     faults(kind="slow", seconds=60, zone=ZONE, count=1)
     arguments = [str(server.emulator.state_file), str(server.folder), name, ZONE]

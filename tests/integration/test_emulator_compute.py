@@ -124,7 +124,7 @@ def ended(client: Callable[[str], Any], operation: Any) -> list[str]:
     return [error.code for error in done.error.errors]
 
 
-def test_the_fields_that_are_known_are_those_of_googles_client() -> None:
+def test_the_fields_that_are_known_are_those_of_googles_client():
     for name, fields in FIELDS.items():
         descriptor = getattr(google_compute, name).pb().DESCRIPTOR
         assert set(fields) == {field.json_name for field in descriptor.fields}, name
@@ -134,9 +134,7 @@ def test_the_fields_that_are_known_are_those_of_googles_client() -> None:
                 assert field.message_type.name == kind
 
 
-def test_an_instance_is_a_host_to_log_in_to(
-    client: Callable[[str], Any], emulator: Any, key: Path, tmp_path: Path
-) -> None:
+def test_an_instance_is_a_host_to_log_in_to(client, emulator, key, tmp_path):
     instances, id = client("Instances"), str(uuid.uuid4())
     request = {"project": P, "zone": ZONE, "instance_resource": instance("one", key)}
     begun = instances.insert({**request, "request_id": id})
@@ -182,9 +180,7 @@ def test_an_instance_is_a_host_to_log_in_to(
     ]
 
 
-def test_what_google_does_not_know_is_refused(
-    client: Callable[[str], Any], emulator: Any, key: Path
-) -> None:
+def test_what_google_does_not_know_is_refused(client, emulator, key):
     instances = client("Instances")
     with pytest.raises(EmulatorError, match="Cannot find field"):
         emulator.request(
@@ -233,9 +229,7 @@ def workloads(client: Callable[[str], Any], key: Path, **scheduling: Any) -> dic
     }
 
 
-def test_hosts_that_are_reported_or_maintained_are_started_again(
-    client: Callable[[str], Any], emulator: Any, key: Path
-) -> None:
+def test_hosts_that_are_reported_or_maintained_are_started_again(client, emulator, key):
     instances, where = client("Instances"), {"project": P, "zone": ZONE, "instance": "broken"}
     body = instance("broken", key)
     ended(client, instances.insert(project=P, zone=ZONE, instance_resource=body))
@@ -275,7 +269,7 @@ def test_hosts_that_are_reported_or_maintained_are_started_again(
     ended(client, instances.delete(where))
 
 
-def test_zones_are_listed_and_advice_is_refused(client: Callable[[str], Any]) -> None:
+def test_zones_are_listed_and_advice_is_refused(client):
     zones = client("Zones")
     assert zones.get(project=P, zone="us-central1-ai1a").region.endswith("regions/us-central1")
     assert ZONE in {zone.name for zone in zones.list(project=P)}
@@ -289,9 +283,7 @@ def test_zones_are_listed_and_advice_is_refused(client: Callable[[str], Any]) ->
 
 
 @pytest.mark.long
-def test_a_group_makes_a_host_again_that_is_to_be_recreated(
-    client: Callable[[str], Any], key: Path
-) -> None:
+def test_a_group_makes_a_host_again_that_is_to_be_recreated(client, key):
     groups, instances = client("InstanceGroupManagers"), client("Instances")
     here = {"project": P, "zone": ZONE, "instance_group_manager": "pod"}
     group = workloads(client, key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,8 @@ def shell(emulator: Any, key: Path, tmp_path: Path) -> Shell:
 
 
 def test_a_key_in_the_metadata_lets_its_user_in_and_the_host_is_a_tpu_vm(
-    create_tpu: Callable[..., Tpu], shell: Shell, key: Path, emulator: Any
-) -> None:
+    create_tpu, shell, key, emulator
+):
     started = {"startup-script": "date >> /var/log/started; id -u >> /var/log/started"}
     node = create_tpu(name="vm", type="v5litepod-8", metadata={**ssh_keys(key), **started})
     (host,) = emulator.hosts("vm")
@@ -98,8 +98,8 @@ def test_a_key_in_the_metadata_lets_its_user_in_and_the_host_is_a_tpu_vm(
 
 
 def test_a_key_added_later_works_at_once_and_a_removed_one_no_longer(
-    create_tpu: Callable[..., Tpu], shell: Shell, key: Path, emulator: Any
-) -> None:
+    create_tpu, shell, key, emulator
+):
     node = create_tpu()
     assert "Permission denied" in shell.run(node, "true").stderr
     path = f"/v2/{node['name']}?updateMask=metadata"
@@ -110,12 +110,8 @@ def test_a_key_added_later_works_at_once_and_a_removed_one_no_longer(
 
 
 def test_maintenance_gives_another_address_and_a_reboot_the_same(
-    create_tpu: Callable[..., Tpu],
-    faults: Callable[..., dict[str, Any]],
-    shell: Shell,
-    key: Path,
-    emulator: Any,
-) -> None:
+    create_tpu, faults, shell, key, emulator
+):
     node = create_tpu(name="moved", metadata=ssh_keys(key))
     (before,) = emulator.hosts("moved")
     faults(kind="reboot", node="moved")
@@ -130,9 +126,7 @@ def test_maintenance_gives_another_address_and_a_reboot_the_same(
     assert shell(node, "id -un") == "ann"
 
 
-def test_a_host_that_is_rebooted_from_inside_comes_back(
-    create_tpu: Callable[..., Tpu], shell: Shell, key: Path, emulator: Any
-) -> None:
+def test_a_host_that_is_rebooted_from_inside_comes_back(create_tpu, shell, key, emulator):
     node = create_tpu(name="inside", metadata=ssh_keys(key))
     (before,) = emulator.hosts("inside")
     os.kill(before["init_pid"], 9)
@@ -140,9 +134,7 @@ def test_a_host_that_is_rebooted_from_inside_comes_back(
     assert shell(node, "id -un") == "ann"
 
 
-def test_hosts_can_lack_pythons_tools_or_disk(
-    create_tpu: Callable[..., Tpu], shell: Shell, key: Path, emulator: Any
-) -> None:
+def test_hosts_can_lack_pythons_tools_or_disk(create_tpu, shell, key, emulator):
     bare = create_tpu(metadata={**ssh_keys(key), "emulator-without-python-tools": "true"})
     assert shell.run(bare, "python3 -m venv x").returncode != 0
     none = create_tpu(metadata={**ssh_keys(key), "emulator-without-python": "true"})
@@ -171,7 +163,7 @@ def create(emulator: Any, name: str, **fields: Any) -> Tpu:
 
 
 @pytest.mark.parametrize("end", [pytest.param("stop", marks=pytest.mark.long), "kill"])
-def test_tpus_outlive_the_emulator(own_emulator: Any, end: str, key: Path, tmp_path: Path) -> None:
+def test_tpus_outlive_the_emulator(own_emulator, end, key, tmp_path):
     shell = Shell(own_emulator, key, tmp_path)
     node = create(own_emulator, "lasting", metadata=ssh_keys(key))
     stopped = create(own_emulator, "stopped")
@@ -194,7 +186,7 @@ def test_tpus_outlive_the_emulator(own_emulator: Any, end: str, key: Path, tmp_p
     assert not own_emulator.hosts("stopped")[0]["running"]
 
 
-def test_an_emulator_killed_in_the_middle_of_a_create_goes_on_with_it(own_emulator: Any) -> None:
+def test_an_emulator_killed_in_the_middle_of_a_create_goes_on_with_it(own_emulator):
     parent = "projects/emulated/locations/us-central1-a"
     own_emulator.request("POST", "/emulator/v1/faults", {"kind": "slow", "seconds": 600})
     body = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
@@ -206,9 +198,7 @@ def test_an_emulator_killed_in_the_middle_of_a_create_goes_on_with_it(own_emulat
     assert own_emulator.hosts("half")[0]["running"]
 
 
-def test_the_users_own_home_is_unchanged_by_a_hosts_life(
-    emulator: Any, key: Path, tmp_path: Path
-) -> None:
+def test_the_users_own_home_is_unchanged_by_a_hosts_life(emulator, key, tmp_path):
     home = tmp_path / "home"
     for folder in (".ssh", ".cache", "work"):
         (home / folder).mkdir(parents=True)
@@ -245,7 +235,7 @@ def snapshot(folder: Path) -> dict[str, tuple[float, bytes]]:
     }
 
 
-def test_a_create_whose_hosts_cannot_start_fails_and_leaves_no_node(own_emulator: Any) -> None:
+def test_a_create_whose_hosts_cannot_start_fails_and_leaves_no_node(own_emulator):
     hosts = own_emulator.state_dir / "hosts"
     hosts.rename(hosts.with_name("away"))
     hosts.write_text("in the way")
@@ -261,9 +251,7 @@ def test_a_create_whose_hosts_cannot_start_fails_and_leaves_no_node(own_emulator
     assert create(own_emulator, "a")["state"] == "READY"
 
 
-def test_without_namespaces_one_host_runs_and_what_it_lacks_is_listed(
-    emulator: Any, key: Path, tmp_path: Path
-) -> None:
+def test_without_namespaces_one_host_runs_and_what_it_lacks_is_listed(emulator, key, tmp_path):
     own = type(emulator)(tmp_path / "own", mode="fallback")
     try:
         assert own.state.mode == "fallback"

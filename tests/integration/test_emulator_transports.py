@@ -6,7 +6,6 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from email import message_from_bytes, message_from_string
 from pathlib import Path
 from typing import Any
@@ -57,9 +56,7 @@ def over_grpc(emulator: Any, token: str | None = None) -> tpu_v2.TpuAsyncClient:
     return tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
 
 
-def test_both_transports_show_the_same_node(
-    emulator: Any, create_tpu: Callable[..., dict[str, Any]]
-) -> None:
+def test_both_transports_show_the_same_node(emulator, create_tpu):
     tpu = create_tpu(labels={"team": "x"}, schedulingConfig={"spot": True})
 
     async def by_grpc() -> list[tpu_v2.Node]:
@@ -74,9 +71,7 @@ def test_both_transports_show_the_same_node(
     assert dict(seen.labels) == {"team": "x"}
 
 
-def test_googles_rest_client_waits_for_an_operation_and_reads_its_failure(
-    emulator: Any, faults: Callable[..., dict[str, Any]]
-) -> None:
+def test_googles_rest_client_waits_for_an_operation_and_reads_its_failure(emulator, faults):
     client = over_rest(emulator)
     faults(kind="no-capacity", zone=ZONE, count=1)
     operation = client.create_node(parent=PARENT, node_id="by-rest", node=NODE)
@@ -88,7 +83,7 @@ def test_googles_rest_client_waits_for_an_operation_and_reads_its_failure(
         client.get_node(name=f"{PARENT}/nodes/by-rest")
 
 
-def test_refusals_are_the_same_over_both_transports(emulator: Any, create_tpu: Any) -> None:
+def test_refusals_are_the_same_over_both_transports(emulator, create_tpu):
     existing = create_tpu()["name"].rpartition("/")[2]
     rest = over_rest(emulator)
 
@@ -111,7 +106,7 @@ def test_refusals_are_the_same_over_both_transports(emulator: Any, create_tpu: A
     check(exceptions.BadRequest, "v4-8 was not found in zone us-central1-a", node=v4)
 
 
-def test_what_is_not_a_fault_is_refused(emulator: Any, faults: Callable[..., Any]) -> None:
+def test_what_is_not_a_fault_is_refused(emulator, faults):
     for wrong in (
         {"kind": "error", "method": "NoSuchCall"},
         {"kind": "error", "code": "NO_SUCH_CODE"},
@@ -124,7 +119,7 @@ def test_what_is_not_a_fault_is_refused(emulator: Any, faults: Callable[..., Any
         emulator.request("DELETE", "/emulator/v1/faults/none")
 
 
-def test_every_call_needs_the_token(emulator: Any) -> None:
+def test_every_call_needs_the_token(emulator):
     async def by_grpc() -> None:
         client = over_grpc(emulator, token="wrong")
         with pytest.raises(exceptions.Unauthenticated):
@@ -141,7 +136,7 @@ def test_every_call_needs_the_token(emulator: Any) -> None:
         assert json.load(it.value)["error"]["status"] == "UNAUTHENTICATED"
 
 
-def test_v2alpha1_speaks_of_itself_in_its_own_words(emulator: Any, create_tpu: Any) -> None:
+def test_v2alpha1_speaks_of_itself_in_its_own_words(emulator, create_tpu):
     node = create_tpu()
     seen = emulator.request("GET", f"/v2alpha1/{node['name']}")
     assert node["apiVersion"] == "V2"
@@ -190,9 +185,7 @@ def test_v2alpha1_speaks_of_itself_in_its_own_words(emulator: Any, create_tpu: A
         ),
     ],
 )
-def test_json_that_the_service_does_not_know_is_refused_in_its_words(
-    emulator: Any, path: str, body: Any, says: str
-) -> None:
+def test_json_that_the_service_does_not_know_is_refused_in_its_words(emulator, path, body, says):
     with pytest.raises(Exception, match=r"^400 ") as it:
         emulator.request("POST", path.format(PARENT), body)
     error = it.value.error  # type: ignore[attr-defined]
@@ -201,7 +194,7 @@ def test_json_that_the_service_does_not_know_is_refused_in_its_words(
     assert len(detail["fieldViolations"]) == says.count("\n") + 1
 
 
-def test_a_body_that_is_no_json_is_a_bad_request(emulator: Any) -> None:
+def test_a_body_that_is_no_json_is_a_bad_request(emulator):
     request = urllib.request.Request(
         f"{emulator.state.rest}/v2/{PARENT}/nodes?nodeId=x",
         data=b"{",
@@ -234,7 +227,7 @@ Host: 127.0.0.1
 """
 
 
-def test_a_batch_of_calls_to_compute_engine_is_answered_call_by_call(emulator: Any) -> None:
+def test_a_batch_of_calls_to_compute_engine_is_answered_call_by_call(emulator):
     rules = "/compute/v1/projects/emulated/global/firewalls"
     body = json.dumps({"name": "r1", "network": "global/networks/default", "allowed": []})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,18 +65,14 @@ async def on_new_tpu(emulator: Any, create_tpu: Any) -> AsyncIterator[Callable[.
     await links.cloud.close()
 
 
-async def test_a_host_without_python_is_refused_with_what_to_do(
-    on_new_tpu: Callable[..., Making],
-) -> None:
+async def test_a_host_without_python_is_refused_with_what_to_do(on_new_tpu):
     with pytest.raises(TPUError, match=r"no Python 3\.8 or newer on host 0") as error:
         await on_new_tpu(without_python="true").make()
     assert error.value.reason is Reason.NO_PYTHON
     assert "apt-get install python3" in error.value.hint
 
 
-async def test_a_disk_that_is_too_small_is_reported_before_anything_is_downloaded(
-    on_new_tpu: Callable[..., Making],
-) -> None:
+async def test_a_disk_that_is_too_small_is_reported_before_anything_is_downloaded(on_new_tpu):
     making = on_new_tpu(disk_limit_mb="100")
     with pytest.raises(TPUError, match="MiB of disk are free; an environment") as error:
         await making.make()
@@ -86,8 +81,8 @@ async def test_a_disk_that_is_too_small_is_reported_before_anything_is_downloade
 
 
 async def test_a_disk_that_runs_full_on_the_way_is_named_and_the_rest_goes_on_after(
-    on_new_tpu: Callable[..., Making], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    on_new_tpu, monkeypatch
+):
     monkeypatch.setattr(environment.creation, "SPACE_EMULATED", 50 * 2**20)
     making = on_new_tpu(disk_limit_mb="150")  # room for uv, not for JAX
     with pytest.raises(TPUError, match="disk is full") as error:
@@ -100,8 +95,8 @@ async def test_a_disk_that_runs_full_on_the_way_is_named_and_the_rest_goes_on_af
 
 @pytest.mark.long
 async def test_a_host_without_venv_and_pip_gets_an_environment_and_invalid_requests_are_errors(
-    on_new_tpu: Callable[..., Making],
-) -> None:
+    on_new_tpu,
+):
     making = on_new_tpu(without_python_tools="true")
     with pytest.raises(TPUError, match="not a Python version"):
         await making.make(python="new")
@@ -124,9 +119,7 @@ async def test_a_host_without_venv_and_pip_gets_an_environment_and_invalid_reque
     assert (await making.make(packages=["einops"], requirements="# mine\nattrs>=20\n")) == made
 
 
-async def test_secrets_in_requirements_are_in_no_process_list_and_no_log(
-    on_new_tpu: Callable[..., Making], emulator: Any
-) -> None:
+async def test_secrets_in_requirements_are_in_no_process_list_and_no_log(on_new_tpu, emulator):
     making = on_new_tpu()
     name = making.link.host.node.node
     seen: set[str] = set()
@@ -151,8 +144,8 @@ async def test_secrets_in_requirements_are_in_no_process_list_and_no_log(
 
 
 async def test_a_new_environment_is_asked_for_with_the_servers_defaults(
-    emulator: Any, create_tpu: Any, tmp_path: Path
-) -> None:
+    emulator, create_tpu, tmp_path
+):
     tpu = create_tpu(metadata={"emulator-without-python": "true"})  # so that it ends soon
     ref = parse_node_path(tpu["name"]).node
     script = tmp_path / "setup.sh"

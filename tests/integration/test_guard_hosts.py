@@ -76,9 +76,7 @@ def guards(host: LocalHost) -> list[Any]:
     return [process for process in host.processes() if process.split()[-1] == "guard"]
 
 
-async def test_a_host_that_may_not_stop_its_tpu_says_what_to_grant(
-    host: LocalHost, node: dict[str, Any], faults: Any
-) -> None:
+async def test_a_host_that_may_not_stop_its_tpu_says_what_to_grant(host, node, faults):
     faults(kind="permission")
     guard = await set_guard(host, node, idle=3600)
     assert guard["host"] is False
@@ -87,9 +85,7 @@ async def test_a_host_that_may_not_stop_its_tpu_says_what_to_grant(
     assert "roles/tpu.admin" in guard["refused"]["hint"]
 
 
-async def test_a_job_keeps_the_tpu_and_a_keep_puts_the_end_off(
-    host: LocalHost, node: dict[str, Any]
-) -> None:
+async def test_a_job_keeps_the_tpu_and_a_keep_puts_the_end_off(host, node):
     argv = [sys.executable, "-c", "import time; time.sleep(600)"]
     await (await host.agent()).request(requests.StartJob(id="j-1", argv=argv))
     end = time.time() + 3600
@@ -104,9 +100,7 @@ async def test_a_job_keeps_the_tpu_and_a_keep_puts_the_end_off(
     await eventually(lambda: not guards(host))
 
 
-async def test_a_guard_that_was_killed_is_started_again(
-    host: LocalHost, node: dict[str, Any]
-) -> None:
+async def test_a_guard_that_was_killed_is_started_again(host, node):
     await set_guard(host, node, until=time.time() + 3600)
     await report(host, lambda guard: guard["ends"] is not None)
     host.cut()
@@ -147,8 +141,8 @@ def cron_lines(
 
 
 async def test_cron_starts_a_guard_again_that_was_killed_or_hangs(
-    host: LocalHost, node: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    host, node, tmp_path, monkeypatch
+):
     await set_guard(host, node, until=time.time() + 3600)
     await report(host, lambda guard: guard["ends"] is not None)
     agent = (await host.agent()).hello["agent"]
@@ -183,9 +177,7 @@ async def test_cron_starts_a_guard_again_that_was_killed_or_hangs(
 @pytest.mark.parametrize(
     ("action", "due"), [("stop", False), ("delete", True), *others(("delete", False))]
 )
-async def test_what_was_refused_is_due_again_after_a_restart_of_the_host(
-    host: LocalHost, node: dict[str, Any], action: str, due: bool
-) -> None:
+async def test_what_was_refused_is_due_again_after_a_restart_of_the_host(host, node, action, due):
     """due: the host was restarted before Google's answer was noted."""
     await set_guard(host, {**node, "id": "7"}, until=time.time(), action=action)
     await report(host, lambda guard: guard["problem"] is not None)
@@ -202,7 +194,7 @@ async def test_what_was_refused_is_due_again_after_a_restart_of_the_host(
     assert (again["phase"], again["problem"]["reason"]) == ("due", "CONFLICT")
 
 
-async def test_a_guard_survives_whatever_answers_in_googles_place(node: dict[str, Any]) -> None:
+async def test_a_guard_survives_whatever_answers_in_googles_place(node):
     answers = iter((b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n[]", b""))
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -234,9 +226,7 @@ async def test_a_guard_survives_whatever_answers_in_googles_place(node: dict[str
     shutil.rmtree(home)
 
 
-async def test_another_tpu_of_the_same_name_is_never_stopped(
-    host: LocalHost, node: dict[str, Any], emulator: Any
-) -> None:
+async def test_another_tpu_of_the_same_name_is_never_stopped(host, node, emulator):
     await set_guard(host, {**node, "id": "7"}, until=time.time())
     refused = await report(host, lambda guard: guard["problem"] is not None)
     assert refused["problem"]["reason"] == "CONFLICT"
@@ -244,9 +234,7 @@ async def test_another_tpu_of_the_same_name_is_never_stopped(
     assert emulator.request("GET", f"/v2/{node['name']}")["state"] == "READY"
 
 
-async def test_the_token_of_a_host_is_for_its_own_tpu(
-    host: LocalHost, node: dict[str, Any], emulator: Any
-) -> None:
+async def test_the_token_of_a_host_is_for_its_own_tpu(host, node, emulator):
     identities = HostIdentities(EmulatorToken(Path(emulator.state.token_file)))
     token = identities.access_token(node["id"])
     assert emulator.request("GET", f"/v2/{node['name']}", token=token)["id"] == node["id"]
@@ -261,9 +249,7 @@ async def test_the_token_of_a_host_is_for_its_own_tpu(
         emulator.request("GET", f"/v2/{node['name']}", token=token[:-1] + "x")
 
 
-async def test_another_host_of_a_pod_publishes_what_it_does_and_does_not_act(
-    host: LocalHost, node: dict[str, Any], emulator: Any
-) -> None:
+async def test_another_host_of_a_pod_publishes_what_it_does_and_does_not_act(host, node, emulator):
     argv = [sys.executable, "-c", "import time; time.sleep(600)"]
     await (await host.agent()).request(requests.StartJob(id="j-2", argv=argv))
     guard = await set_guard(host, node, hosts=2, worker=1)
@@ -276,9 +262,7 @@ async def test_another_host_of_a_pod_publishes_what_it_does_and_does_not_act(
     assert "a job" in json.loads(item["value"])["busy"]
 
 
-async def test_a_pod_whose_host_0_may_not_hear_the_others_has_no_idle_limit(
-    host: LocalHost, node: dict[str, Any], faults: Any
-) -> None:
+async def test_a_pod_whose_host_0_may_not_hear_the_others_has_no_idle_limit(host, node, faults):
     faults(kind="permission")
     with pytest.raises(TPUError, match=r"tpu\.nodes\.getGuestAttributes") as refused:
         await set_guard(host, node, action="delete", idle=600, hosts=2)
@@ -287,9 +271,7 @@ async def test_a_pod_whose_host_0_may_not_hear_the_others_has_no_idle_limit(
     assert not guards(host)
 
 
-async def test_the_tpu_stops_without_any_client(
-    host: LocalHost, node: dict[str, Any], emulator: Any
-) -> None:
+async def test_the_tpu_stops_without_any_client(host, node, emulator):
     await set_guard(host, node, until=time.time() + 3)
     host.cut()
     try:
@@ -304,9 +286,7 @@ async def test_the_tpu_stops_without_any_client(
     assert ended["problem"] is None
 
 
-def test_a_tpu_whose_create_command_was_closed_says_that_it_has_no_guard(
-    emulator: Any, tmp_path: Path
-) -> None:
+def test_a_tpu_whose_create_command_was_closed_says_that_it_has_no_guard(emulator, tmp_path):
     name = "guard-closed"
     shell = Shell(tmp_path, **emulator.environment)
     arguments = (
@@ -337,8 +317,8 @@ def test_a_tpu_whose_create_command_was_closed_says_that_it_has_no_guard(
 
 @pytest.mark.long
 async def test_a_server_stops_a_tpu_that_may_not_stop_itself_and_only_once(
-    emulator: Any, create_tpu: Any, tmp_path: Path
-) -> None:
+    emulator, create_tpu, tmp_path
+):
     account = {"scope": ["https://www.googleapis.com/auth/devstorage.read_only"]}
     node = create_tpu(type="v5litepod-1", zone="us-west4-a", serviceAccount=account)
     tpu = node["name"].rpartition("/")[2]
@@ -372,8 +352,8 @@ async def test_a_server_stops_a_tpu_that_may_not_stop_itself_and_only_once(
 
 @pytest.mark.long
 async def test_a_pod_deletes_itself_when_all_its_hosts_are_idle_and_not_before(
-    emulator: Any, create_tpu: Any, tmp_path: Path
-) -> None:
+    emulator, create_tpu, tmp_path
+):
     node = create_tpu(type="v4-16", zone="us-central2-b")
     tpu = node["name"].rpartition("/")[2]
     async with open_pod(emulator, tpu, tmp_path) as pod:
@@ -397,8 +377,8 @@ async def test_a_pod_deletes_itself_when_all_its_hosts_are_idle_and_not_before(
 
 @pytest.mark.long
 async def test_a_guard_is_there_after_a_restart_of_its_host_before_anybody_connects(
-    emulator: Any, create_tpu: Any, faults: Any, tmp_path: Path
-) -> None:
+    emulator, create_tpu, faults, tmp_path
+):
     tpu = create_tpu(type="v5litepod-1", zone="us-west4-a")["name"].rpartition("/")[2]
 
     def running(before: int = 0) -> int:

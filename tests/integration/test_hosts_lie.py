@@ -60,9 +60,7 @@ def problem(server: Server) -> str:
     ],
     ids=["path", "no id", "no numbers"],
 )
-def test_a_report_that_can_not_be_costs_that_host_only_and_is_shown(
-    server: Server, kernels: Any
-) -> None:
+def test_a_report_that_can_not_be_costs_that_host_only_and_is_shown(server, kernels):
     precious = server.folder / "precious"
     precious.mkdir(exist_ok=True)
     (precious / "thesis.tex").write_text("years")
@@ -85,7 +83,7 @@ def test_a_report_that_can_not_be_costs_that_host_only_and_is_shown(
     until(lambda: not problem(server), why=lambda: problem(server))
 
 
-def test_the_only_host_s_bad_report_is_an_answer_with_a_reason(server: Server) -> None:
+def test_the_only_host_s_bad_report_is_an_answer_with_a_reason(server):
     report(server, 0, [{"id": str(server.folder / "precious")}])
     until(
         lambda: "sent an invalid answer (status: " in problem(server), why=lambda: problem(server)
@@ -97,7 +95,7 @@ def test_the_only_host_s_bad_report_is_an_answer_with_a_reason(server: Server) -
     until(lambda: server.tpu("GET", f"tpus/{TPU}/kernels") == [])
 
 
-def test_a_name_that_is_no_text_is_shown_and_published(server: Server) -> None:
+def test_a_name_that_is_no_text_is_shown_and_published(server):
     kernel = {
         "id": "k",
         "state": "idle",

@@ -58,8 +58,8 @@ async def ended(server: Server, hunt: Hunt) -> Hunt:
 
 
 async def test_zones_without_capacity_and_quota_are_passed_until_there_is_a_tpu(
-    world: World, faults: Any, name: str
-) -> None:
+    world, faults, name
+):
     faults(kind="no-capacity", zone=ZONES[0], count=2)
     faults(kind="quota", zone=ZONES[1])
     server = await world.server()
@@ -89,9 +89,7 @@ async def test_zones_without_capacity_and_quota_are_passed_until_there_is_a_tpu(
         await server.fleet.hunts.start(request(name, *ZONES))
 
 
-async def test_it_fails_with_every_reason_when_waiting_does_not_help(
-    world: World, faults: Any, name: str
-) -> None:
+async def test_it_fails_with_every_reason_when_waiting_does_not_help(world, faults, name):
     faults(kind="permission", zone=ZONES[0])
     faults(kind="permission", zone=ZONES[1])
     server = await world.server()
@@ -106,8 +104,8 @@ async def test_it_fails_with_every_reason_when_waiting_does_not_help(
 
 
 async def test_a_stopped_hunt_leaves_nothing_whether_it_waits_or_tries(
-    world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    world, faults, name, monkeypatch
+):
     monkeypatch.setitem(planner.MENDED_BY_TIME, Reason.NO_CAPACITY, Backoff(3000.0, 3000.0))
     faults(kind="no-capacity", zone=ZONES[0], count=1)
     servers = [await world.server(), await world.server()]
@@ -138,9 +136,7 @@ async def next_attempt(server: Server, name: str) -> Hunt | None:
     return hunt if hunt.next_attempt else None
 
 
-async def test_it_waits_for_a_way_to_google_and_says_what_is_in_it(
-    world: World, faults: Any, name: str
-) -> None:
+async def test_it_waits_for_a_way_to_google_and_says_what_is_in_it(world, faults, name):
     faults(kind="error", method="GetNode", code="UNAUTHENTICATED", message="The token expired.")
     server = await world.server()
     began = await server.fleet.hunts.start(request(name, ZONES[0]))
@@ -157,8 +153,8 @@ async def stands_in_the_way(server: Server, name: str) -> bool:
 
 
 async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_server(
-    world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    world, faults, name, monkeypatch
+):
     monkeypatch.setattr(planner, "TURN", Backoff(0.5, 3600.0))
     faults(kind="quota", zone=ZONES[0])
     full = [faults(kind="no-capacity", zone=zone) for zone in ZONES[1:]]
@@ -208,8 +204,8 @@ async def test_in_the_queue_each_zone_has_its_turn_and_google_goes_on_without_a_
 
 @pytest.mark.long
 async def test_a_hunt_for_flex_start_passes_zones_without_it_and_is_connected_until_its_end(
-    world: World, faults: Any, name: str
-) -> None:
+    world, faults, name
+):
     words = "Method not found."
     for zone, code in zip(ZONES, ("NOT_FOUND", "UNIMPLEMENTED"), strict=False):
         faults(kind="error", method="CreateQueuedResource", zone=zone, code=code, message=words)
@@ -257,8 +253,8 @@ async def test_a_hunt_for_flex_start_passes_zones_without_it_and_is_connected_un
 
 @pytest.mark.long
 async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_deleted_is_not(
-    world: World, faults: Any, name: str
-) -> None:
+    world, faults, name
+):
     server = await world.server()
     asked = request(name, ZONES[0], ZONES[1], when_preempted=True)
     with pytest.raises(TPUError, match=f"The TPU {name} does not exist"):
@@ -293,8 +289,8 @@ async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_
 
 @pytest.mark.long
 async def test_the_next_tpu_is_connected_as_the_one_before_with_the_same_packages(
-    world: World, faults: Any, name: str
-) -> None:
+    world, faults, name
+):
     server = await world.server()
     fleet = server.fleet
     await server.end(await server.create(name))

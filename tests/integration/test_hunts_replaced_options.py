@@ -69,7 +69,7 @@ REQUESTS = {
 NOT_OF_GOOGLE = {"confirm_price", "max_price", "connect", "guard"}
 
 
-def test_every_option_has_a_value_here() -> None:
+def test_every_option_has_a_value_here():
     """A new field of the request fails here until it has one above."""
     chosen = {
         name
@@ -88,9 +88,7 @@ def default(kind: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["tpu", "instance", *others("slice")])
-async def test_the_new_tpu_has_every_option_of_the_old_one(
-    world: ComputeWorld, name: str, kind: str
-) -> None:
+async def test_the_new_tpu_has_every_option_of_the_old_one(world, name, kind):
     root = "/compute/v1/projects/emulated"
     world.emulator.request(
         "POST", f"{root}/global/networks", {"name": "lab", "autoCreateSubnetworks": True}

@@ -62,9 +62,7 @@ async def job_of(server: Server, name: str) -> Job | None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(
-    world: World, faults: Any
-) -> None:
+async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(world, faults):
     name = f"tpu-{uuid.uuid4().hex[:8]}"
     full = faults(kind="no-capacity", zone=ZONE)
     first = await world.server()
@@ -122,9 +120,7 @@ async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_a_server_and_the_startup_script_begin_at_once_and_the_job_runs_once(
-    world: World,
-) -> None:
+async def test_a_server_and_the_startup_script_begin_at_once_and_the_job_runs_once(world):
     name = f"tpu-{uuid.uuid4().hex[:8]}"
     server = await world.server()
     request = CreateTPU(

@@ -36,9 +36,7 @@ def pod(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
             yield made
 
 
-async def test_each_of_64_hosts_costs_at_most_2_kb_a_minute_while_nothing_changes(
-    pod: Hosts,
-) -> None:
+async def test_each_of_64_hosts_costs_at_most_2_kb_a_minute_while_nothing_changes(pod):
     figures = await measure(pod, 60.0)
     # 352 are the signs of life of their connections.
     assert 370 < figures["bytes"] < 2000, figures

@@ -66,8 +66,8 @@ input()
 
 
 def test_the_running_cell_hears_of_it_at_once_and_the_chosen_function_runs_beside_it(
-    remote: Remote, node: dict[str, Any], faults: Any
-) -> None:
+    remote, node, faults
+):
     host, make = remote
     manager = make()
     manager.start_kernel()
@@ -112,9 +112,7 @@ def test_the_running_cell_hears_of_it_at_once_and_the_chosen_function_runs_besid
 
 
 @pytest.mark.long
-def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
-    remote: Remote, node: dict[str, Any]
-) -> None:
+def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(remote, node):
     host, make = remote
     manager = make()
     manager.start_kernel()
@@ -150,8 +148,8 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
 
 @pytest.mark.long
 async def test_a_tpu_shows_what_its_hosts_are_told_until_it_is_over(
-    emulator: Any, create_tpu: Any, faults: Any, tmp_path: Path
-) -> None:
+    emulator, create_tpu, faults, tmp_path
+):
     node = create_tpu(type="v5litepod-16", zone="us-west4-a")
     tpu = node["name"].rpartition("/")[2]
     async with open_pod(emulator, tpu, tmp_path) as pod:

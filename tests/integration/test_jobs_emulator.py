@@ -60,8 +60,8 @@ async def texts(fleet: Fleet, job: Job, **query: Any) -> list[str]:
 
 
 async def test_a_job_starts_again_with_its_tpu_on_all_hosts_and_a_stop_is_the_end(
-    server: Server, tpu: dict[str, Any], emulator: Any
-) -> None:
+    server, tpu, emulator
+):
     name = name_of(tpu)
     code = 'echo attempt "$SECRET"; sleep 1000'
     async with server as fleet:
@@ -152,9 +152,7 @@ def commands(
     return Commands(capsys)
 
 
-def test_the_commands_start_list_follow_stop_and_remove(
-    shell: Shell, jupyter: JupyterServer, tpu: dict[str, Any], commands: Commands
-) -> None:
+def test_the_commands_start_list_follow_stop_and_remove(shell, jupyter, tpu, commands):
     name = name_of(tpu)
     script = shell.folder / "a project/quick.py"
     script.parent.mkdir()
@@ -208,9 +206,7 @@ def _ends_are_confirmed(name: str, id: str, jupyter: JupyterServer, commands: Co
     assert (code, f"The job sleep ({id}) continues on {name}." in errors) == (0, True), errors
 
 
-def test_a_killed_server_loses_no_line_and_no_exit_code(
-    shell: Shell, jupyter: JupyterServer, tpu: dict[str, Any], commands: Commands
-) -> None:
+def test_a_killed_server_loses_no_line_and_no_exit_code(shell, jupyter, tpu, commands):
     name = name_of(tpu)
     code = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); echo $i; [ $i -eq 50 ] && touch at-50"
     code += "; [ $i -lt 50 ] || [ -e killed ] || sleep 0.02; done; exit 9"
@@ -230,12 +226,8 @@ def test_a_killed_server_loses_no_line_and_no_exit_code(
 
 
 def test_each_option_of_the_commands_does_what_its_help_says(
-    jupyter: JupyterServer,
-    tpu: dict[str, Any],
-    commands: Commands,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+    jupyter, tpu, commands, monkeypatch, tmp_path
+):
     name, zone = name_of(tpu), "us-central2-b"
     file = tmp_path / "variables"
     file.write_text("# of the test\n\nexport FROM_FILE='a b'\n")

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import urllib.error
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -72,9 +71,7 @@ def on_host(server: Server) -> dict[str, dict[str, Any]]:
     return {kernel["id"]: kernel for kernel in kernels if kernel["state"] != "dead"}
 
 
-def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
-    machines: tuple[Server, Server],
-) -> None:
+def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(machines):
     first, second = machines
     (second.root / "work.ipynb").write_text(nbformat.writes(nbformat.v4.new_notebook()))
     begun_as = start_session(first, "Untitled.ipynb")
@@ -121,7 +118,7 @@ def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
     assert on_host(second) == {}
 
 
-def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines: tuple[Server, Server]) -> None:
+def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines):
     first, second = machines
     ids = [start_session(first, f"{n}.ipynb")["kernel"]["id"] for n in (1, 2)]
     client = connected(first, ids[0])
@@ -149,9 +146,7 @@ def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines: tuple[Server, 
     assert on_host(second) == {}
 
 
-def test_a_notebook_runner_beside_a_server_ends_its_own_kernel_only(
-    machines: tuple[Server, Server], tmp_path: Path
-) -> None:
+def test_a_notebook_runner_beside_a_server_ends_its_own_kernel_only(machines, tmp_path):
     first, _ = machines
     session = start_session(first, "beside.ipynb")
     client = connected(first, session["kernel"]["id"])

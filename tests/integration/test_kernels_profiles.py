@@ -43,9 +43,7 @@ def world() -> Iterator[tuple[LocalHost, KernelManager]]:
 
 
 @pytest.mark.long
-def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(
-    world: tuple[LocalHost, KernelManager],
-) -> None:
+def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(world):
     host, manager = world
     kernel = TracedKernel(
         id=manager.kernel_id, environment="default", python=sys.executable, name="host-1"

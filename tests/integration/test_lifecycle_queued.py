@@ -56,8 +56,8 @@ async def in_state(server: Server, name: str, state: str) -> QueuedResource:
 
 
 async def test_the_next_server_finds_one_whose_answer_was_lost_and_it_becomes_a_tpu(
-    world: World, faults: Any, name: str
-) -> None:
+    world, faults, name
+):
     full = faults(kind="no-capacity", zone=ZONE)
     lost = faults(kind="lost-answer", method="CreateQueuedResource", count=1)
     first = await world.server()
@@ -97,9 +97,7 @@ async def test_the_next_server_finds_one_whose_answer_was_lost_and_it_becomes_a_
     assert (name in queued_at_google(world), world.state(name)) == (False, "gone")
 
 
-async def test_a_cancelled_request_is_gone_and_a_multislice_names_its_tpus(
-    world: World, faults: Any, name: str
-) -> None:
+async def test_a_cancelled_request_is_gone_and_a_multislice_names_its_tpus(world, faults, name):
     faults(kind="no-capacity", zone=ZONE)
     silence = faults(kind="error", method="GetOperation", code="UNAVAILABLE")
     server = await world.server()
@@ -124,9 +122,7 @@ async def test_a_cancelled_request_is_gone_and_a_multislice_names_its_tpus(
     assert caught.value.reason is Reason.NOT_FOUND
 
 
-async def test_a_flex_start_tpu_comes_from_the_queue_for_the_time_that_it_runs(
-    world: World, faults: Any, name: str
-) -> None:
+async def test_a_flex_start_tpu_comes_from_the_queue_for_the_time_that_it_runs(world, faults, name):
     lost = faults(kind="lost-answer", method="CreateQueuedResource", count=1)
     server = await world.server()
     tpu = CreateTPU(name=name, type="v5litepod-1", zone=ZONE, tier="flex-start", run_for=5400.0)

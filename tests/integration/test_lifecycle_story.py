@@ -86,9 +86,7 @@ def processes(emulator: Any, name: str) -> str:
     return "\n".join(" ".join(line) if isinstance(line, list) else line for line in lines)
 
 
-async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(
-    setting: Setting, shared_tpu: str
-) -> None:
+async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(setting, shared_tpu):
     fleet, name = setting.fleet, shared_tpu
     bad = ConnectTPU(environment="mended", packages=["there-is-no-such-package-0815"])
     failed = await setting.end(await fleet.connect(name, bad))
@@ -122,9 +120,7 @@ async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(
     assert (environment.packages, environment.problem) == (["einops"], None)
 
 
-async def test_cancelling_ends_what_runs_on_the_host(
-    setting: Setting, shared_tpu: str, emulator: Any
-) -> None:
+async def test_cancelling_ends_what_runs_on_the_host(setting, shared_tpu, emulator):
     fleet, name = setting.fleet, shared_tpu
     await setting.done(await fleet.connect(name))
     before = processes(emulator, name)
@@ -153,9 +149,7 @@ async def test_cancelling_ends_what_runs_on_the_host(
     assert (await fleet.tpu(name)).connection is ConnectionState.CONNECTED
 
 
-async def test_old_operations_are_deleted_and_published_as_gone(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_old_operations_are_deleted_and_published_as_gone(setting, monkeypatch):
     fleet = setting.fleet
     monkeypatch.setattr(fleet._core.runner, "_keep", 2)
     told: list[Change] = []
@@ -177,9 +171,7 @@ async def test_old_operations_are_deleted_and_published_as_gone(
     assert caught.value.reason is Reason.NOT_FOUND
 
 
-async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
-    setting: Setting, shared_tpu: str
-) -> None:
+async def test_a_stopped_tpu_is_connected_again_when_it_is_started(setting, shared_tpu):
     fleet, name = setting.fleet, shared_tpu
     await setting.done(await fleet.connect(name))
     await setting.done(await fleet.stop(name))
@@ -202,9 +194,7 @@ async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
     await eventually(lambda: setting.kernelspecs()[0].endswith(f"{name} (emulated)"))
 
 
-async def test_disconnecting_removes_the_kernel_and_keeps_the_environment(
-    setting: Setting, shared_tpu: str
-) -> None:
+async def test_disconnecting_removes_the_kernel_and_keeps_the_environment(setting, shared_tpu):
     fleet, name = setting.fleet, shared_tpu
     await setting.done(await fleet.connect(name))
     await setting.done(await fleet.disconnect(name))
@@ -220,8 +210,8 @@ async def test_disconnecting_removes_the_kernel_and_keeps_the_environment(
 @pytest.mark.long
 @pytest.mark.parametrize(("type", "hosts"), [("v5p-8", 1), ("v5p-16", 2)])
 async def test_two_servers_connect_a_tpu_at_once_and_see_it_deleted_elsewhere(
-    setting: Setting, create_tpu: Any, emulator: Any, tmp_path: Path, type: str, hosts: int
-) -> None:
+    setting, create_tpu, emulator, tmp_path, type, hosts
+):
     path = create_tpu(type=type, zone="us-east5-a", runtimeVersion="v2-alpha-tpuv5")["name"]
     name = path.rpartition("/")[2]
     (tmp_path / "other").mkdir()

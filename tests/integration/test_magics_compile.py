@@ -65,9 +65,7 @@ def notebook() -> Iterator[Notebook]:
         made.close()
 
 
-def test_a_cell_is_compiled_with_the_notebooks_names_and_its_report_is_the_result(
-    notebook: Notebook,
-) -> None:
+def test_a_cell_is_compiled_with_the_notebooks_names_and_its_report_is_the_result(notebook):
     pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
     notebook.run(
         "import jax\nimport jax.numpy as jnp\n"
@@ -98,7 +96,7 @@ def test_a_cell_is_compiled_with_the_notebooks_names_and_its_report_is_the_resul
     assert re.findall(r"In\[\d+\]:(\d+)", sources) == ["3"], sources  # as the page counts them
 
 
-def test_mistakes_are_reported_in_one_sentence(notebook: Notebook) -> None:
+def test_mistakes_are_reported_in_one_sentence(notebook):
     cell = "def f(x):\n    return x\nf, (8,)"
     for code, word in (
         (f"%%tpu compile\n{cell}", "accelerator type"),
@@ -111,7 +109,7 @@ def test_mistakes_are_reported_in_one_sentence(notebook: Notebook) -> None:
         assert word in notebook.complaint(code), code
 
 
-def test_where_libtpu_is_missing_one_sentence_says_how_to_get_it(notebook: Notebook) -> None:
+def test_where_libtpu_is_missing_one_sentence_says_how_to_get_it(notebook):
     notebook.run("import sys\nsys.modules['libtpu'] = None  # as if it were not installed")
     output = notebook.complaint("%%tpu compile v5litepod-8\ndef f(x):\n    return x\nf, (8,)")
     notebook.run("del sys.modules['libtpu']")
@@ -119,22 +117,22 @@ def test_where_libtpu_is_missing_one_sentence_says_how_to_get_it(notebook: Noteb
     assert "jupyter-tpu[compile]" in output or "Linux" in output
 
 
-def test_an_error_in_the_cell_is_the_cells_own(notebook: Notebook) -> None:
+def test_an_error_in_the_cell_is_the_cells_own(notebook):
     (error,) = notebook.run("%%tpu compile v5litepod-8\n\n1 / 0, (8,)")
     assert error["ename"] == "ZeroDivisionError"
 
 
-def test_a_cell_for_a_tpu_still_takes_its_name_from_a_variable(notebook: Notebook) -> None:
+def test_a_cell_for_a_tpu_still_takes_its_name_from_a_variable(notebook):
     notebook.run("name = 'nowhere'")
     assert "nowhere has no kernel" in notebook.complaint("%%tpu {name}\n1")
 
 
-def test_help_is_printed(notebook: Notebook) -> None:
+def test_help_is_printed(notebook):
     (output,) = notebook.run("%%tpu compile --help")
     assert output["text"].startswith("Usage: %%tpu compile TYPE")
 
 
-def test_types_are_completed(notebook: Notebook) -> None:
+def test_types_are_completed(notebook):
     code = "%%tpu compile v5litepod-"
     reply = notebook.client.complete(code, len(code), reply=True, timeout=LIMIT)
     assert "v5litepod-8" in reply["content"]["matches"]

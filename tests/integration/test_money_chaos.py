@@ -326,8 +326,8 @@ class Lane:
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_servers_that_are_killed_at_any_moment_leave_nothing_that_is_not_shown(
-    emulator: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: Any
-) -> None:
+    emulator, tmp_path, tmp_path_factory, capsys
+):
     run_lanes(Lane, ZONES, emulator, tmp_path, tmp_path_factory, capsys)
 
 

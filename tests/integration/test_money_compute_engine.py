@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,8 +38,8 @@ def outcome(ended: Operation) -> tuple[str, Reason | None]:
     ],
 )
 async def test_a_part_that_is_refused_takes_the_others_back_and_says_why(
-    world: ComputeWorld, name: str, part: int, code: str, message: str, reason: Reason
-) -> None:
+    world, name, part, code, message, reason
+):
     server = await world.server()
     world.fault("error", method=INSERTS[part], code=code, message=message)
     # And they are not taken back at once.
@@ -63,9 +62,7 @@ async def test_a_part_that_is_refused_takes_the_others_back_and_says_why(
         ),
     ],
 )
-async def test_a_group_that_gets_no_instances_is_taken_back(
-    world: ComputeWorld, name: str, fault: str, reason: Reason
-) -> None:
+async def test_a_group_that_gets_no_instances_is_taken_back(world, name, fault, reason):
     """Its operation was done without an error, and Google would go on trying."""
     server = await world.server()
     world.fault(fault, zone=ZONE)
@@ -74,8 +71,8 @@ async def test_a_group_that_gets_no_instances_is_taken_back(
 
 
 async def test_a_group_that_stays_empty_and_says_nothing_is_waited_for_and_can_be_cancelled(
-    world: ComputeWorld, name: str
-) -> None:
+    world, name
+):
     server = await world.server()
     world.fault("empty-group", zone=ZONE)
     operation = await world.make(server, name)
@@ -87,7 +84,7 @@ async def test_a_group_that_stays_empty_and_says_nothing_is_waited_for_and_can_b
     assert (ended.state, world.names()) == ("cancelled", [])
 
 
-async def test_somebody_elses_template_of_the_name_stays(world: ComputeWorld, name: str) -> None:
+async def test_somebody_elses_template_of_the_name_stays(world, name):
     template = {
         "name": f"{name}-a",
         "properties": {
@@ -107,8 +104,8 @@ async def test_somebody_elses_template_of_the_name_stays(world: ComputeWorld, na
 
 
 async def test_a_policy_that_another_group_uses_stays_and_keeps_nothing_from_being_deleted(
-    world: ComputeWorld, name: str
-) -> None:
+    world, name
+):
     server = await world.server()
     await server.end(await world.make(server, name))
     (theirs,) = world.items("instanceTemplates")
@@ -135,9 +132,7 @@ async def test_a_policy_that_another_group_uses_stays_and_keeps_nothing_from_bei
     assert world.names("instanceTemplates") == [f"{name}-theirs"]
 
 
-async def test_of_two_people_who_create_one_slice_one_gets_it(
-    world: ComputeWorld, name: str, tmp_path: Path
-) -> None:
+async def test_of_two_people_who_create_one_slice_one_gets_it(world, name, tmp_path):
     another = tmp_path / "theirs"
     another.mkdir()
     mine, theirs = await world.server(), await world.server(another)
@@ -158,9 +153,7 @@ async def test_of_two_people_who_create_one_slice_one_gets_it(
     assert world.names() == []
 
 
-async def test_a_slice_is_deleted_as_a_group_and_never_instance_by_instance(
-    world: ComputeWorld, name: str
-) -> None:
+async def test_a_slice_is_deleted_as_a_group_and_never_instance_by_instance(world, name):
     server = await world.server()
     await server.end(await world.make(server, name))
     await server.end(await server.fleet.delete(name))
@@ -179,9 +172,7 @@ async def test_a_slice_is_deleted_as_a_group_and_never_instance_by_instance(
 
 
 @pytest.mark.parametrize("type", ["v6e-4", *others("v6e-2x4")])
-async def test_a_guards_end_time_is_googles_too_for_when_the_guard_does_not_run(
-    world: ComputeWorld, name: str, type: str
-) -> None:
+async def test_a_guards_end_time_is_googles_too_for_when_the_guard_does_not_run(world, name, type):
     server = await world.server()
     until = (datetime.now(UTC) + timedelta(hours=2)).isoformat()
     guard = SetGuard(action="delete", until=until)

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
-from fleet_world import ZONE, Server, World, others
+from fleet_world import ZONE, Server, others
 from msgspec import structs
 from waiting import eventually
 
@@ -44,8 +42,8 @@ from jupyter_tpu.fleet.money.ledger import NOTICE
     ],
 )
 async def test_a_cancel_goes_on_until_the_tpu_is_gone_and_says_what_stands_in_its_way(
-    world: World, faults: Any, name: str, refusal: str
-) -> None:
+    world, faults, name, refusal
+):
     server = await world.server()
     faults(kind="slow", seconds=30, zone=ZONE, count=1)
     if refusal == "refuse-delete":
@@ -66,8 +64,8 @@ async def test_a_cancel_goes_on_until_the_tpu_is_gone_and_says_what_stands_in_it
 
 
 async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_there(
-    world: World, faults: Any, name: str
-) -> None:
+    world, faults, name
+):
     first = await world.server()
     await first.end(await first.create(name))
     faults(kind="error", method="DeleteNode", code="PERMISSION_DENIED", message="You may not.")
@@ -89,9 +87,7 @@ async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_th
     assert name not in [tpu.name for tpu in (await second.fleet.tpus()).tpus]
 
 
-async def test_a_list_that_lacks_a_tpu_once_gives_no_money_of_the_budget_away(
-    world: World, faults: Any, name: str
-) -> None:
+async def test_a_list_that_lacks_a_tpu_once_gives_no_money_of_the_budget_away(world, faults, name):
     server = await world.server()
     me = (await server.fleet.budgets.show()).me
     await server.fleet.budgets.set(Budget(who=me, total=1.0))
@@ -124,8 +120,8 @@ async def test_a_list_that_lacks_a_tpu_once_gives_no_money_of_the_budget_away(
 
 @pytest.mark.long
 async def test_a_guard_that_is_put_off_on_another_computer_is_asked_before_a_server_deletes(
-    world: World, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    world, name, tmp_path, monkeypatch
+):
     monkeypatch.setattr(budgets, "LOOK", 0.5)
     other = tmp_path / "elsewhere"
     other.mkdir()
@@ -172,8 +168,8 @@ async def _guard_until(server: Server, name: str, until: str) -> Guard | None:
 
 @pytest.mark.parametrize("kind", ["delete", "cancel"])
 async def test_what_google_never_deletes_is_reported_and_tried_until_somebody_ends_that(
-    world: World, faults: Any, name: str, kind: str
-) -> None:
+    world, faults, name, kind
+):
     first, second = await world.server(), await world.server()
     faults(kind="error", method="DeleteNode", code="FAILED_PRECONDITION", message="It has disks.")
     operation = await first.create(name)
@@ -220,9 +216,7 @@ async def test_what_google_never_deletes_is_reported_and_tried_until_somebody_en
 
 
 @pytest.mark.parametrize("act", ["stop", *others("connect")])
-async def test_the_next_server_goes_on_only_with_the_tpu_that_was_meant(
-    world: World, faults: Any, name: str, act: str
-) -> None:
+async def test_the_next_server_goes_on_only_with_the_tpu_that_was_meant(world, faults, name, act):
     first = await world.server()
     await first.end(await first.create(name))
     faults(kind="error", method="GetNode", code="UNAVAILABLE")  # so that it does not get far
@@ -238,9 +232,7 @@ async def test_the_next_server_goes_on_only_with_the_tpu_that_was_meant(
     assert "A new TPU has the same name" in ended.problem.message
 
 
-async def test_what_google_has_begun_to_stop_or_delete_can_not_be_cancelled(
-    world: World, faults: Any, name: str
-) -> None:
+async def test_what_google_has_begun_to_stop_or_delete_can_not_be_cancelled(world, faults, name):
     server = await world.server()
     await server.end(await server.create(name))
     faults(kind="slow", seconds=2, zone=ZONE, count=1)

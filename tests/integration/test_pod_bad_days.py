@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +100,8 @@ def say(notebook: Notebook, request: str) -> str:
 
 @pytest.mark.parametrize("trouble", [cut, dead])
 def test_a_line_that_fails_during_a_cell_names_its_host_and_a_restart_has_it_again(
-    notebook: Notebook,
-    line: FaultProxy,
-    emulator: Any,
-    pod: str,
-    trouble: Callable[[FaultProxy], None],
-) -> None:
+    notebook, line, emulator, pod, trouble
+):
     [before] = pids(emulator, pod, 3)
     request = notebook.client.execute(COLLECTIVE)
     notebook.until_output(request, "begun")
@@ -123,8 +119,8 @@ def test_a_line_that_fails_during_a_cell_names_its_host_and_a_restart_has_it_aga
 
 @pytest.mark.parametrize("trouble", [cut, dead])
 def test_a_line_that_fails_between_two_cells_is_said_and_the_others_can_save_what_they_have(
-    notebook: Notebook, line: FaultProxy, trouble: Callable[[FaultProxy], None]
-) -> None:
+    notebook, line, trouble
+):
     notebook.text("value = 7")
     trouble(line)
     until(lambda: "connection to host 3 has ended" in notebook.text("%hosts"), NOTICED)
@@ -134,16 +130,12 @@ def test_a_line_that_fails_between_two_cells_is_said_and_the_others_can_save_wha
     assert notebook.text("%%host 0\nprint(value)") == "7\n"
 
 
-def test_a_cell_that_begins_on_a_silent_line_names_the_host_and_ends(
-    notebook: Notebook, line: FaultProxy
-) -> None:
+def test_a_cell_that_begins_on_a_silent_line_names_the_host_and_ends(notebook, line):
     line.dead()
     assert "connection to host 3 has ended" in say(notebook, notebook.client.execute("1 + 1"))
 
 
-def test_a_start_over_a_silent_line_says_which_host_it_waits_for(
-    notebook: Notebook, line: FaultProxy
-) -> None:
+def test_a_start_over_a_silent_line_says_which_host_it_waits_for(notebook, line):
     line.hole()
     notebook.manager.restart_kernel(now=True)
     notebook.client.wait_for_ready(timeout=200)
@@ -153,8 +145,8 @@ def test_a_start_over_a_silent_line_says_which_host_it_waits_for(
 
 
 def test_the_other_hosts_outlive_a_host_that_died_longer_than_jax_lets_them(
-    notebook: Notebook, emulator: Any, pod: str
-) -> None:
+    notebook, emulator, pod
+):
     [kernel] = pids(emulator, pod, 3)
     os.kill(kernel, signal.SIGKILL)
     until(lambda: "kernel of host 3" in notebook.text("%hosts"))
@@ -205,8 +197,8 @@ def test_a_host_that_can_not_be_interrupted_for_a_while_comes_back_by_itself(not
 
 
 def test_an_interrupt_while_hosts_join_ends_the_wait_and_a_restart_starts_them_again(
-    notebook: Notebook, emulator: Any, pod: str
-) -> None:
+    notebook, emulator, pod
+):
     with slow_backend(emulator, pod, 600):
         notebook.manager.restart_kernel(now=True)
         notebook.client.wait_for_ready(timeout=200)

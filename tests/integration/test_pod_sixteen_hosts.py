@@ -103,8 +103,8 @@ def run(notebook: Notebook, code: str) -> tuple[int, str, list[dict[str, Any]]]:
 @pytest.mark.parametrize("code", [LINES, MESSAGE])
 @pytest.mark.parametrize("of", ["0", "host"])
 def test_50_mb_on_each_of_16_hosts_are_bounded_and_what_is_left_out_is_said(
-    notebook: Notebook, emulator: Any, pod: str, line: FaultProxy, code: str, of: str
-) -> None:
+    notebook, emulator, pod, line, code, of
+):
     line.count()
     with growth(conductor(emulator, pod), os.getpid()) as grown:
         characters, begin, seen = run(notebook, code.format(of=of))

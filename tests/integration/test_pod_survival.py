@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +103,7 @@ def slow(line: FaultProxy) -> None:
 
 
 @pytest.mark.parametrize("storm", [silent, dead, flapping, slow])
-def test_every_line_of_a_pods_cell_arrives_once_and_in_order(
-    notebook: Notebook, line: FaultProxy, storm: Callable[[FaultProxy], None]
-) -> None:
+def test_every_line_of_a_pods_cell_arrives_once_and_in_order(notebook, line, storm):
     request = notebook.client.execute(LINES.format(n=300, pause=0.04))
     notebook.until_output(request, "line 0\n")
     rate = line.rate
@@ -122,9 +120,7 @@ def test_every_line_of_a_pods_cell_arrives_once_and_in_order(
     assert notebook.run("%hosts check")[0]["status"] == "ok"
 
 
-def test_a_cell_goes_on_while_a_newer_agent_comes_to_host_0(
-    notebook: Notebook, emulator: Any, pod: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_goes_on_while_a_newer_agent_comes_to_host_0(notebook, emulator, pod, monkeypatch):
     request = notebook.client.execute(LINES.format(n=100, pause=0.05))
     notebook.until_output(request, "line 0\n")
     before = packing.agent_bundle().hash
@@ -154,9 +150,7 @@ def test_a_cell_goes_on_while_a_newer_agent_comes_to_host_0(
     assert list(map(int, numbers)) == list(range(int(numbers[0]), 100))
 
 
-def test_a_rebooted_host_is_named_and_a_restart_has_it_again(
-    notebook: Notebook, emulator: Any, pod: str
-) -> None:
+def test_a_rebooted_host_is_named_and_a_restart_has_it_again(notebook, emulator, pod):
     request = notebook.client.execute("import time\ntime.sleep(600)")
     until(lambda: notebook.client.get_iopub_msg(timeout=60)["msg_type"] == "execute_input")
     before = emulator.hosts(pod)[3]["init_pid"]
@@ -170,9 +164,7 @@ def test_a_rebooted_host_is_named_and_a_restart_has_it_again(
     assert notebook.text("import jax; print(jax.device_count())") == "16\n"
 
 
-def test_a_full_disk_on_one_host_is_said_by_the_first_cell(
-    notebook: Notebook, emulator: Any, pod: str
-) -> None:
+def test_a_full_disk_on_one_host_is_said_by_the_first_cell(notebook, emulator, pod):
     init = emulator.hosts(pod)[3]["init_pid"]
     inside = ["nsenter", "-m", "-t", str(init)]
     folder = "/home/tpu/.jupyter-tpu/run"
@@ -193,9 +185,7 @@ def test_a_full_disk_on_one_host_is_said_by_the_first_cell(
     restart(notebook)
 
 
-def test_a_host_that_starts_slowly_is_named_and_waited_for(
-    notebook: Notebook, emulator: Any, pod: str
-) -> None:
+def test_a_host_that_starts_slowly_is_named_and_waited_for(notebook, emulator, pod):
     before = set(pids(emulator, pod, 3))
     notebook.manager.restart_kernel(now=True)
     until(lambda: set(pids(emulator, pod, 3)) - before)
@@ -212,9 +202,7 @@ def test_a_host_that_starts_slowly_is_named_and_waited_for(
     assert printed(read(notebook, request)) == "all\n"
 
 
-def test_hosts_with_different_packages_and_pythons_are_said_before_the_first_cell(
-    notebook: Notebook,
-) -> None:
+def test_hosts_with_different_packages_and_pythons_are_said_before_the_first_cell(notebook):
     notebook.text(
         "import jax, pathlib, sysconfig\n"
         "p = pathlib.Path(sysconfig.get_path('purelib'), 'flax-9.9.dist-info')\n"
@@ -265,9 +253,7 @@ def sleep(server: Server) -> None:
 
 
 @pytest.mark.parametrize("trouble", [kill, sleep])
-def test_a_pods_cell_goes_on_without_its_server(
-    server: tuple[Server, dict[str, Any]], emulator: Any, pod: str, trouble: Any
-) -> None:
+def test_a_pods_cell_goes_on_without_its_server(server, emulator, pod, trouble):
     running, session = server
     kernel_id = session["kernel"]["id"]
     client = Client(running, kernel_id)
@@ -311,8 +297,8 @@ def new_kernel(kernelspec: str) -> Iterator[Notebook]:
 
 
 def test_the_loss_of_host_0_ends_the_kernel_and_frees_the_chips_of_the_others(
-    kernel: Notebook, kernelspec: str, emulator: Any, pod: str
-) -> None:
+    kernel, kernelspec, emulator, pod
+):
     if kernel.manager.has_kernel:
         kernel.manager.shutdown_kernel(now=True)
     before = emulator.hosts(pod)[0]["init_pid"]
@@ -331,8 +317,8 @@ def test_the_loss_of_host_0_ends_the_kernel_and_frees_the_chips_of_the_others(
 
 
 def test_a_preempted_pods_kernel_is_reported_and_its_lines_before_are_there(
-    kernel: Notebook, kernelspec: str, emulator: Any, pod: str
-) -> None:
+    kernel, kernelspec, emulator, pod
+):
     """The last one: nothing is left of the pod."""
     if kernel.manager.has_kernel:
         kernel.manager.shutdown_kernel(now=True)

@@ -61,12 +61,8 @@ def entry(usage: Usage, name: str) -> UsedTPU:
 
 
 async def test_what_is_there_is_listed_with_its_owners_over_projects(
-    world: World,
-    faults: Any,
-    create_tpu: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    world, faults, create_tpu, monkeypatch, caplog
+):
     fleet = (await world.server()).fleet
     mine = create_tpu(type="v5litepod-1", zone=ZONE, labels={OWNER: "ana_example-com"})
     name = parse_node_path(mine["name"])
@@ -137,9 +133,7 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
             world.emulator.wait(ending)
 
 
-async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(
-    world: World, faults: Any, create_tpu: Any
-) -> None:
+async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(world, faults, create_tpu):
     node = create_tpu(type="v5litepod-1", zone=ZONE)
     name = node["name"].rpartition("/")[2]
     server = await world.server()
@@ -167,8 +161,8 @@ async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(
 
 
 async def test_another_persons_tpu_is_adopted_stopped_or_deleted_by_its_name_only(
-    world: World, create_tpu: Any
-) -> None:
+    world, create_tpu
+):
     tpu = create_tpu(type="v5litepod-1", zone=ZONE, labels={"owner": "bob", "team": "x"})
     name = parse_node_path(tpu["name"]).node
     server = await world.server()
@@ -194,9 +188,7 @@ async def test_another_persons_tpu_is_adopted_stopped_or_deleted_by_its_name_onl
     assert (ended.state, world.state(name)) == ("done", "gone")
 
 
-async def test_another_persons_queued_resource_is_reset_or_deleted_by_its_name_only(
-    world: World, faults: Any
-) -> None:
+async def test_another_persons_queued_resource_is_reset_or_deleted_by_its_name_only(world, faults):
     server = await world.server()
     queued = server.fleet.queued
     name = "bobs-queued"

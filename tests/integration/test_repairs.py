@@ -44,9 +44,7 @@ def reports(world: ComputeWorld, name: str) -> list[str]:
     ]
 
 
-async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
-    world: ComputeWorld, name: str
-) -> None:
+async def test_a_reported_host_of_a_slice_is_started_on_another_machine(world, name):
     server = await world.made(name, "v6e-2x4")
     before = machines(world, name)
     known = next(tpu for tpu in (await server.fleet.tpus()).tpus if tpu.name == name)
@@ -72,9 +70,7 @@ async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
 
 
 @pytest.mark.long
-async def test_what_google_refuses_of_a_report_changes_nothing(
-    world: ComputeWorld, name: str
-) -> None:
+async def test_what_google_refuses_of_a_report_changes_nothing(world, name):
     server = await world.made(name, "v6e-4")
     before = machines(world, name)
     world.fault(
@@ -92,9 +88,7 @@ async def test_what_google_refuses_of_a_report_changes_nothing(
         await server.fleet.report_fault(name, ReportFault(host=3))
 
 
-async def test_a_tpu_is_replaced_by_the_same_one(
-    world: ComputeWorld, name: str, tmp_path: Path
-) -> None:
+async def test_a_tpu_is_replaced_by_the_same_one(world, name, tmp_path):
     guard = SetGuard(action="delete", idle=7200, notice=60)
     options = NodeOptions(metadata={"team": "vision"}, tags=["mine"], scopes=["storage-ro"])
     server = await world.made(
@@ -148,9 +142,7 @@ async def test_a_tpu_is_replaced_by_the_same_one(
         ("v6e-2x4", "flex-start", "run-over", "TERMINATED"),
     ],
 )
-async def test_what_does_not_run_is_replaced_by_the_same_one(
-    world: ComputeWorld, name: str, type: str, tier: Any, fault: str, state: str
-) -> None:
+async def test_what_does_not_run_is_replaced_by_the_same_one(world, name, type, tier, fault, state):
     more: dict[str, Any] = {"run_for": 7200} if tier == "flex-start" else {}
     options = NodeOptions(tags=["mine"], description="ours", secure_boot=True)
     server = await world.made(name, type, tier=tier, options=options, disk_gb=77, **more)
@@ -169,9 +161,7 @@ async def test_what_does_not_run_is_replaced_by_the_same_one(
 
 
 @pytest.mark.long
-async def test_a_replaced_tpu_gets_back_what_hung_on_it(
-    world: ComputeWorld, name: str, tmp_path: Path
-) -> None:
+async def test_a_replaced_tpu_gets_back_what_hung_on_it(world, name, tmp_path):
     server = await world.made(name, "v6e-2x4", connect=ConnectTPU())
     await eventually(lambda: ready(server, name, "default"), 180)
     fleet = server.fleet

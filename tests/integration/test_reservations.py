@@ -42,9 +42,7 @@ def request(**more: Any) -> CreateReservation:
     return CreateReservation(**{**fields, **more})
 
 
-async def test_calendar_mode_is_confirmed_twice_and_listed_with_its_dates(
-    world: ComputeWorld,
-) -> None:
+async def test_calendar_mode_is_confirmed_twice_and_listed_with_its_dates(world):
     reservations = (await world.server()).fleet.reservations
     quote = await reservations.quote(request())
     assert quote.list_usd is not None
@@ -71,7 +69,7 @@ async def test_calendar_mode_is_confirmed_twice_and_listed_with_its_dates(
     assert twice.value.reason is Reason.EXISTS
 
 
-async def test_a_lost_answer_is_no_failure(world: ComputeWorld) -> None:
+async def test_a_lost_answer_is_no_failure(world):
     reservations = (await world.server()).fleet.reservations
     asked = request(name="lost", confirm_cost=True, confirm_name="lost")
     method = "futureReservations.insert"
@@ -85,7 +83,7 @@ async def test_a_lost_answer_is_no_failure(world: ComputeWorld) -> None:
 
 
 @pytest.mark.long
-async def test_a_reservation_is_used_and_shows_that(world: ComputeWorld, name: str) -> None:
+async def test_a_reservation_is_used_and_shows_that(world, name):
     server = await world.server()
     specific = {"count": "2", "instanceProperties": {"machineType": "ct6e-standard-4t"}}
     body = {"name": "mine", "specificReservation": specific}
@@ -106,7 +104,7 @@ async def test_a_reservation_is_used_and_shows_that(world: ComputeWorld, name: s
     assert (replacement.request.tier, replacement.request.reservation) == ("reserved", "mine")
 
 
-def test_the_command_asks_twice(emulator: Any, world: ComputeWorld, tmp_path: Path) -> None:
+def test_the_command_asks_twice(emulator, world, tmp_path):
     shell = Shell(tmp_path, **emulator.environment)
     start = (datetime.now(UTC) + timedelta(days=2)).isoformat()
     line = (
@@ -125,7 +123,7 @@ def test_the_command_asks_twice(emulator: Any, world: ComputeWorld, tmp_path: Pa
     assert "COMMITTED" in listed
 
 
-def test_a_future_reservation_says_from_when_to_when_and_with_which_name_it_is_used() -> None:
+def test_a_future_reservation_says_from_when_to_when_and_with_which_name_it_is_used():
     reservation = future(
         {
             "name": "run",

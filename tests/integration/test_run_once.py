@@ -77,7 +77,7 @@ def project(alone: Shell, emulator: Any, faults: Any) -> Iterator[Project]:
             emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
 
 
-def test_a_script_runs_and_its_output_and_exit_code_come_back(project: Project) -> None:
+def test_a_script_runs_and_its_output_and_exit_code_come_back(project):
     script = project.script(
         """
         import os, pathlib, sys
@@ -108,7 +108,7 @@ def test_a_script_runs_and_its_output_and_exit_code_come_back(project: Project) 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_command_that_is_interrupted_deletes_its_tpu(project: Project, number: int) -> None:
+def test_a_command_that_is_interrupted_deletes_its_tpu(project, number):
     script = project.script("import time; print('begun', flush=True); time.sleep(600)")
     process = project.start(*ONCE, *TYPE, str(script))
     assert process.stdout is not None
@@ -120,7 +120,7 @@ def test_a_command_that_is_interrupted_deletes_its_tpu(project: Project, number:
 
 
 @pytest.mark.long
-def test_a_command_that_is_killed_leaves_a_guard_that_deletes_the_tpu(project: Project) -> None:
+def test_a_command_that_is_killed_leaves_a_guard_that_deletes_the_tpu(project):
     script = project.script("import time; print('begun', flush=True); time.sleep(600)")
     process = project.start(*ONCE, *TYPE, "--timeout", "10m", str(script))
     assert process.stdout is not None
@@ -177,8 +177,8 @@ class _Cutting(socketserver.StreamRequestHandler):
 
 @pytest.mark.parametrize("dead", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_create_request_whose_answer_is_lost_leaves_no_tpu(
-    alone: Shell, emulator: Any, project: Project, tmp_path: Path, dead: bool
-) -> None:
+    alone, emulator, project, tmp_path, dead
+):
     beside = Shell(tmp_path, **emulator.environment, JUPYTER_TPU_PROJECT_SYNC="off")
     script = project.script("print('never')")
     with running_server(beside), CuttingServer(beside, dead=dead) as line:
@@ -193,7 +193,7 @@ def test_a_create_request_whose_answer_is_lost_leaves_no_tpu(
 
 
 @pytest.mark.long
-def test_a_tpu_that_google_takes_back_is_replaced(project: Project) -> None:
+def test_a_tpu_that_google_takes_back_is_replaced(project):
     script = project.script(
         """
         import pathlib, time
@@ -217,7 +217,7 @@ def test_a_tpu_that_google_takes_back_is_replaced(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_tpu_is_kept_warm_for_the_next_script(project: Project) -> None:
+def test_a_tpu_is_kept_warm_for_the_next_script(project):
     script = project.script("import socket; print(socket.gethostname())")
     names = []
     for _ in range(2):
@@ -241,7 +241,7 @@ def test_a_tpu_is_kept_warm_for_the_next_script(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_shebang_works(project: Project, tmp_path: Path) -> None:
+def test_a_shebang_works(project, tmp_path):
     folder = tmp_path / "bin"
     folder.mkdir()
     jupyter = folder / "jupyter"
@@ -261,7 +261,7 @@ def test_a_shebang_works(project: Project, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_two_of_one_script_at_once_have_a_tpu_each_and_leave_none(project: Project) -> None:
+def test_two_of_one_script_at_once_have_a_tpu_each_and_leave_none(project):
     script = project.script("import socket, time; time.sleep(5); print(socket.gethostname())")
     processes = [project.start(*ONCE, *TYPE, "--timeout", "10m", str(script)) for _ in range(2)]
     results = [process.communicate(timeout=500) for process in processes]
@@ -272,9 +272,7 @@ def test_two_of_one_script_at_once_have_a_tpu_each_and_leave_none(project: Proje
 
 
 @pytest.mark.long
-def test_an_output_that_the_disk_has_no_room_for_stays_on_the_tpu(
-    project: Project, tmp_path: Path
-) -> None:
+def test_an_output_that_the_disk_has_no_room_for_stays_on_the_tpu(project, tmp_path):
     """A limit of the size of files stands for the disk: it ends the copy in the same place."""
     script = project.script(
         """
@@ -319,7 +317,7 @@ tpu.close()
 
 
 @pytest.mark.long
-def test_a_function_on_a_pod_runs_on_all_hosts_and_says_which_one_failed(project: Project) -> None:
+def test_a_function_on_a_pod_runs_on_all_hosts_and_says_which_one_failed(project):
     script = project.folder / "on_pod.py"
     script.write_text(FUNCTION)
     done = subprocess.run(
@@ -335,9 +333,7 @@ def test_a_function_on_a_pod_runs_on_all_hosts_and_says_which_one_failed(project
     assert "READY" not in {node["state"] for node in project.nodes()}
 
 
-def test_without_a_limit_or_a_yes_nothing_is_created_where_it_would_cost(
-    project: Project,
-) -> None:
+def test_without_a_limit_or_a_yes_nothing_is_created_where_it_would_cost(project):
     script = project.script("print()")
     refused = project.shell.run("run", "--once", *TYPE, "--max-cost", "0.01", str(script))
     assert refused.returncode == 1

@@ -68,9 +68,7 @@ def workers() -> list[psutil.Process]:
     return children("jupyter_tpu.jaxkit.rest.worker")
 
 
-async def test_answers_are_jaxs_as_json_or_where_large_as_npy(
-    post: Callable[..., Any], gate: Any
-) -> None:
+async def test_answers_are_jaxs_as_json_or_where_large_as_npy(post, gate):
     import jax
 
     assert workers() == []  # none before the first request
@@ -111,7 +109,7 @@ async def test_answers_are_jaxs_as_json_or_where_large_as_npy(
     assert (await post("tiling", TILING)).code == 409  # the server is stopping
 
 
-async def test_bad_requests_are_answered_with_one_sentence(post: Callable[..., Any]) -> None:
+async def test_bad_requests_are_answered_with_one_sentence(post):
     for name, body, word in (
         ("prng/sample", '{"key": {"seed": NaN}}', "not JSON"),
         ("prng/sample", {**NORMAL, "shape": [-3]}, "-3"),
@@ -128,9 +126,7 @@ async def test_bad_requests_are_answered_with_one_sentence(post: Callable[..., A
         assert response.headers["Content-Type"] == "application/json"
 
 
-async def test_a_server_without_jax_says_how_to_get_it(
-    post: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_without_jax_says_how_to_get_it(post, monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)  # as if it were not installed
     response = await post("tiling", TILING)
     problem = json.loads(response.body)
@@ -140,12 +136,8 @@ async def test_a_server_without_jax_says_how_to_get_it(
 
 
 async def test_while_one_request_computes_others_and_the_server_are_answered(
-    post: Callable[..., Any],
-    jp_fetch: Callable[..., Any],
-    jp_base_url: str,
-    jp_auth_header: dict[str, str],
-    http_server_port: Any,
-) -> None:
+    post, jp_fetch, jp_base_url, jp_auth_header, http_server_port
+):
     """And a caller who leaves takes the process that worked for him along."""
     url = f"http://127.0.0.1:{http_server_port[1]}{jp_base_url}{ROOT}/jax/prng/sample"
 
@@ -175,9 +167,7 @@ async def test_while_one_request_computes_others_and_the_server_are_answered(
     assert (await post("tiling", TILING)).code == 200
 
 
-async def test_turns_are_by_token_where_jupyter_invents_users(
-    post: Callable[..., Any], gate: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_turns_are_by_token_where_jupyter_invents_users(post, gate, monkeypatch):
     clients: list[str] = []
     real = gate.request
 

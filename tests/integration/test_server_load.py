@@ -81,7 +81,7 @@ async def ask(session: aiohttp.ClientSession, name: str, body: Any) -> tuple[int
 
 
 @pytest.mark.long
-async def test_unread_answers_are_bounded_and_other_requests_continue(server: Server) -> None:
+async def test_unread_answers_are_bounded_and_other_requests_continue(server):
     assert server.process is not None
     text = json.dumps(LARGE)
     head = (
@@ -113,7 +113,7 @@ async def test_unread_answers_are_bounded_and_other_requests_continue(server: Se
     assert memory.most < memory.before + MAX_UNREAD + ROOM
 
 
-async def test_a_server_that_is_killed_takes_the_compiler_along(server: Server) -> None:
+async def test_a_server_that_is_killed_takes_the_compiler_along(server):
     pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
     assert server.process is not None
     body = {"function": "fn", "arguments": [], "type": "v6e-1", "code": ENDLESS}

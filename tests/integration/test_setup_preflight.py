@@ -49,9 +49,7 @@ def finding(diagnosis: Diagnosis, check: str) -> str:
     return f"{one.message} {one.hint}"
 
 
-async def test_what_keeps_a_tpu_from_being_created_is_found_before(
-    fleet: Fleet, faults: Any
-) -> None:
+async def test_what_keeps_a_tpu_from_being_created_is_found_before(fleet, faults):
     request = CheckSetup(type="v5litepod-8", zone=ZONE)
     diagnosis = await fleet.doctor.preflight(request)
     assert diagnosis.healthy
@@ -99,9 +97,7 @@ def lab(emulator: Any) -> Iterator[Callable[..., None]]:
     emulator.request("DELETE", f"{COMPUTE}/networks/lab")
 
 
-async def test_the_firewall_rules_of_a_network_say_whether_ssh_gets_in(
-    fleet: Fleet, lab: Callable[..., None]
-) -> None:
+async def test_the_firewall_rules_of_a_network_say_whether_ssh_gets_in(fleet, lab):
     async def firewall(network: str) -> tuple[str, str]:
         diagnosis = await fleet.doctor.preflight(CheckSetup(network=network))
         return states(diagnosis)["firewall"], finding(diagnosis, "firewall")
@@ -122,9 +118,7 @@ async def test_the_firewall_rules_of_a_network_say_whether_ssh_gets_in(
     assert (state, text) == ("ok", "The firewall rule everybody allows SSH. ")
 
 
-async def test_an_api_that_is_off_is_the_only_thing_that_is_reported_of_the_project(
-    fleet: Fleet, faults: Any
-) -> None:
+async def test_an_api_that_is_off_is_the_only_thing_that_is_reported_of_the_project(fleet, faults):
     off = "Cloud TPU API has not been used in project 1 before or it is disabled."
     faults(kind="error", method="ListLocations", code="PERMISSION_DENIED", message=off)
     diagnosis = await fleet.doctor.preflight()
@@ -134,8 +128,8 @@ async def test_an_api_that_is_off_is_the_only_thing_that_is_reported_of_the_proj
 
 
 async def test_a_project_with_os_login_and_a_closed_firewall_says_what_to_do(
-    emulator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    emulator, tmp_path, monkeypatch
+):
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
     root = "/compute/v1/projects/corp"
     items = [{"key": "enable-oslogin", "value": "TRUE"}]
@@ -161,9 +155,7 @@ async def test_a_project_with_os_login_and_a_closed_firewall_says_what_to_do(
         assert "allows SSH only from 203.0.113.4/32" in finding(diagnosis, "firewall")
 
 
-async def test_a_network_is_made_with_what_was_shown_and_then_lacks_nothing(
-    fleet: Fleet, emulator: Any
-) -> None:
+async def test_a_network_is_made_with_what_was_shown_and_then_lacks_nothing(fleet, emulator):
     request = SetUpNetwork(network="lab", zone=ZONE, mosh=True, dry_run=True)
     shown = await fleet.networks.set_up(request)
     assert shown.sources == ["127.0.0.1/32"]
@@ -200,8 +192,8 @@ async def test_a_network_is_made_with_what_was_shown_and_then_lacks_nothing(
 
 
 async def test_a_network_that_was_made_in_part_says_what_is_missing_and_is_continued(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    fleet, monkeypatch
+):
     call = GoogleAPIs.call
 
     async def refused(
@@ -231,8 +223,8 @@ async def test_a_network_that_was_made_in_part_says_what_is_missing_and_is_conti
 
 
 async def test_prices_are_read_from_google_and_stay_if_that_fails(
-    fleet: Fleet, emulator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    fleet, emulator, tmp_path, monkeypatch
+):
     before = await fleet.prices.list()
     assert before.read == ""
     read = await fleet.prices.refresh()

@@ -66,8 +66,8 @@ def metadata(emulator: Any, project: str, **items: str) -> dict[str, str]:
 
 
 async def test_a_key_in_the_project_stands_beside_others_also_those_that_come_at_the_same_time(
-    emulator: Any, project: str, key: SSHKeyService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    emulator, project, key, monkeypatch
+):
     metadata(emulator, project, **{"ssh-keys": THEIRS, "team": "x"})
     asked = await key.add(AddSSHKey(days=7, dry_run=True))
     assert "to the metadata of the project" in asked.changes[0]
@@ -111,13 +111,8 @@ async def test_a_key_in_the_project_stands_beside_others_also_those_that_come_at
 
 @pytest.mark.long
 async def test_hosts_let_in_a_key_of_the_project_and_with_os_login_one_of_the_account(
-    emulator: Any,
-    project: str,
-    links: Links,
-    key: SSHKeyService,
-    faults: Any,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    emulator, project, links, key, faults, monkeypatch
+):
     monkeypatch.setattr(lookup, "_KEY_WAIT_NEW", 0.5)
     nodes = f"/v2/projects/{project}/locations/{ZONE}/nodes"
     body = {"acceleratorType": "v5litepod-1", "runtimeVersion": "v2-alpha-tpuv5-lite"}

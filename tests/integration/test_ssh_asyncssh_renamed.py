@@ -44,7 +44,7 @@ def renamed(name: str, folder: Path) -> str:
     return str(folder / name)
 
 
-def test_connections_work_without_each_private_part(tmp_path: Path) -> None:
+def test_connections_work_without_each_private_part(tmp_path):
     key = ensure_key(tmp_path / "id")
     (tmp_path / "authorized").write_text(public_key(key) + "\n")
     (tmp_path / "user_config").write_text(CONFIG)

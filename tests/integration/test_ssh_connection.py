@@ -251,8 +251,8 @@ async def test_a_path_that_cannot_be_written_is_an_error(connection, tmp_path):
     ],
 )
 async def test_unix_sockets_are_reached_where_sshd_forbids_forwarding(
-    tmp_path: Path, socket_path: str, setting: str, key_options: str, ports: bool
-) -> None:
+    tmp_path, socket_path, setting, key_options, ports
+):
     key = ensure_key(tmp_path / "id")
     (tmp_path / "authorized").write_text(f"{key_options}{public_key(key)}\n")
 
@@ -623,9 +623,7 @@ async def test_a_download_ends_with_a_reset_when_its_forwarder_is_killed(host):
         server.close()
 
 
-async def test_a_tunnel_whose_host_does_not_compress_is_not_shown_as_compressed(
-    connection: Connection,
-) -> None:
+async def test_a_tunnel_whose_host_does_not_compress_is_not_shown_as_compressed(connection):
     async def say(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while True:  # 1.6 MB/s at most
@@ -669,9 +667,7 @@ async def bulk_connection() -> AsyncIterator[bulk.BulkConnection]:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_bulk_connection_is_opened_once_and_again_after_it_was_lost(
-    host: HostAddress,
-) -> None:
+async def test_a_bulk_connection_is_opened_once_and_again_after_it_was_lost(host):
     async with bulk_connection() as spare:
         first, same = await asyncio.gather(spare.get(host), spare.get(host))
         assert first is not None
@@ -689,8 +685,8 @@ async def test_a_bulk_connection_is_opened_once_and_again_after_it_was_lost(
 
 
 async def test_a_bulk_connection_that_the_host_refused_is_tried_again_when_the_link_was_up_again(
-    host: HostAddress,
-) -> None:
+    host,
+):
     with FaultProxy("127.0.0.1", host.port) as proxy:
         async with bulk_connection() as spare:
             behind = msgspec.structs.replace(host, port=proxy.port)
@@ -706,9 +702,7 @@ async def test_a_bulk_connection_that_the_host_refused_is_tried_again_when_the_l
             await connection.wait_lost()
 
 
-async def test_a_host_that_does_not_answer_soon_holds_nothing_up(
-    host: HostAddress, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_host_that_does_not_answer_soon_holds_nothing_up(host, monkeypatch):
     monkeypatch.setattr(bulk, "_OPEN_TIMEOUT", 0.1)
     with FaultProxy("127.0.0.1", host.port) as proxy:
         async with bulk_connection() as spare:
@@ -722,8 +716,8 @@ async def test_a_host_that_does_not_answer_soon_holds_nothing_up(
 
 
 async def test_an_idle_bulk_connection_is_closed_and_one_in_use_is_not(
-    host: HostAddress, socket_path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    host, socket_path, monkeypatch
+):
     monkeypatch.setattr(bulk, "_IDLE", 0.1)
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

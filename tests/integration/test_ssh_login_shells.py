@@ -70,9 +70,7 @@ async def connected(folder: Path, shell: str, rc: str = "") -> AsyncIterator[Con
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-async def test_commands_are_the_same_in_each_login_shell_whatever_it_prints_first(
-    tmp_path: Path, shell: str
-) -> None:
+async def test_commands_are_the_same_in_each_login_shell_whatever_it_prints_first(tmp_path, shell):
     odd = "it's $HOME; `x` \"q\" *\n\\ é ! !! !$ 100% ^a^b~\\n'!" + "x\n'" * 5000
     async with connected(tmp_path, shell, NOISE) as connection:
         done = await connection.run(
@@ -91,7 +89,7 @@ async def test_commands_are_the_same_in_each_login_shell_whatever_it_prints_firs
             assert stream.errors in ("mine\n", "")  # it may be on its way
 
 
-async def test_the_agent_starts_behind_a_shell_that_prints(tmp_path: Path) -> None:
+async def test_the_agent_starts_behind_a_shell_that_prints(tmp_path):
     async with connected(tmp_path, "bash", NOISE) as connection:
         agent = await ensure_agent(connection.run, connection.open_unix)
         assert agent.hello["pid"]
@@ -99,9 +97,7 @@ async def test_the_agent_starts_behind_a_shell_that_prints(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-async def test_a_shell_with_clean_variables_starts_in_each_login_shell(
-    tmp_path: Path, shell: str
-) -> None:
+async def test_a_shell_with_clean_variables_starts_in_each_login_shell(tmp_path, shell):
     async with connected(tmp_path, shell) as connection:
         line = clean_shell('echo "cache=$JAX_COMPILATION_CACHE_DIR"')
         done = await connection._ssh.run(line)
@@ -117,9 +113,7 @@ async def test_a_shell_with_clean_variables_starts_in_each_login_shell(
         ("false", "", "."),
     ],
 )
-async def test_a_shell_that_does_not_run_commands_is_named(
-    tmp_path: Path, shell: str, rc: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_shell_that_does_not_run_commands_is_named(tmp_path, shell, rc, said, monkeypatch):
     async with connected(tmp_path, shell, rc) as connection:
         begins = f"The login shell or ~/.bashrc of {getpass.getuser()} on my-tpu "
         run = connection.run
@@ -141,9 +135,7 @@ async def test_a_shell_that_does_not_run_commands_is_named(
         assert caught.value.message.startswith(begins)
 
 
-async def test_a_shell_that_reads_gets_none_of_the_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_shell_that_reads_gets_none_of_the_input(tmp_path, monkeypatch):
     monkeypatch.setattr(login_shell, "START_LIMIT", 1.0)
     async with connected(tmp_path, "bash", "exec sh") as connection:
         with pytest.raises(TPUError, match=r"did not start a command within 1 s") as caught:
@@ -153,9 +145,7 @@ async def test_a_shell_that_reads_gets_none_of_the_input(
 
 
 @pytest.mark.parametrize("stream", [1, 2])
-async def test_a_shell_that_prints_without_end_is_stopped_early(
-    tmp_path: Path, stream: int
-) -> None:
+async def test_a_shell_that_prints_without_end_is_stopped_early(tmp_path, stream):
     rc = f"echo $$ > {tmp_path}/pid; cat /dev/zero >&{stream}"
     async with connected(tmp_path, "bash", rc) as connection:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -169,7 +159,7 @@ async def test_a_shell_that_prints_without_end_is_stopped_early(
         assert grown < 64 * GREETING_LIMIT >> 10
 
 
-async def test_output_without_end_ends_the_command(tmp_path: Path) -> None:
+async def test_output_without_end_ends_the_command(tmp_path):
     async with connected(tmp_path, "bash") as connection:
         script = f"echo $$ > {tmp_path}/pid; exec cat /dev/zero"
         for on_line in (None, lambda line: None):

@@ -21,8 +21,8 @@ def request_of_a() -> ExecuteRequest:
 
 
 async def test_a_writer_that_comes_back_in_time_stays_it_and_is_replaced_when_it_has_gone(
-    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    request_of_a, monkeypatch
+):
     monkeypatch.setattr(fillers, "CLOSED", 0.05)
     monkeypatch.setattr(fillers, "BROKEN", 3600.0)
     chosen: list[str] = []
@@ -46,9 +46,7 @@ async def test_a_writer_that_comes_back_in_time_stays_it_and_is_replaced_when_it
     assert (chosen, request_of_a.former_fillers) == (["b", "a"], {"b"})
 
 
-async def test_what_a_writer_has_written_to_its_end_is_not_written_again(
-    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_writer_has_written_to_its_end_is_not_written_again(request_of_a, monkeypatch):
     monkeypatch.setattr(fillers, "CLOSED", 0.0)
     chosen: list[str] = []
     writers = Fillers(lambda request, client: request.set_filler(client))
@@ -65,8 +63,8 @@ async def test_what_a_writer_has_written_to_its_end_is_not_written_again(
 
 
 async def test_who_took_over_and_left_before_it_had_all_again_is_replaced(
-    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    request_of_a, monkeypatch
+):
     monkeypatch.setattr(fillers, "CLOSED", 0.0)
     monkeypatch.setattr(fillers, "WRITTEN", 0.0)
     chosen: list[str] = []
@@ -87,8 +85,8 @@ async def test_who_took_over_and_left_before_it_had_all_again_is_replaced(
 
 
 async def test_after_a_restart_a_writer_is_replaced_that_is_there_but_does_not_ask(
-    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    request_of_a, monkeypatch
+):
     monkeypatch.setattr(fillers, "BROKEN", 0.2)
     chosen: list[str] = []
     writers = Fillers(lambda request, client: request.set_filler(client))

@@ -326,9 +326,7 @@ class Tabs(RuleBasedStateMachine):
             self.loop.close()
 
 
-def test_every_tab_ends_with_every_line_once_and_in_order(
-    pages: Pages, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_tab_ends_with_every_line_once_and_in_order(pages, monkeypatch):
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", tempfile.mkdtemp())
     # Whoever has gone is replaced at once.
     monkeypatch.setattr(fillers, "CLOSED", 0.0)
@@ -346,7 +344,7 @@ def test_every_tab_ends_with_every_line_once_and_in_order(
     )
 
 
-def test_an_answer_is_sent_again_until_the_server_has_it(pages: Pages) -> None:
+def test_an_answer_is_sent_again_until_the_server_has_it(pages):
     def frame(kind: str, id: str, channel: str, number: int, **parent: str) -> dict[str, str]:
         mark = {"jupyter_tpu": {"number": number, "replayed": False}}
         header = {"msg_id": id, "msg_type": kind}

@@ -45,9 +45,7 @@ def commands_of(top: click.Command, name: str) -> Iterator[click.Context]:
     yield from below(click.Context(top, info_name=name))
 
 
-def test_each_command_and_magic_asks_whether_agents_may_run_it(
-    as_agent: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_command_and_magic_asks_whether_agents_may_run_it(as_agent, monkeypatch):
     for top, name, named in GRAMMARS:
         open_words = set()
         for ctx in commands_of(top, name):
@@ -67,8 +65,8 @@ def test_each_command_and_magic_asks_whether_agents_may_run_it(
 
 
 def test_a_command_an_option_and_a_tool_that_nobody_has_named_are_closed_to_agents(
-    as_agent: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    as_agent, monkeypatch
+):
     ran: list[str] = []
 
     @command("new")
@@ -100,7 +98,7 @@ def test_a_command_an_option_and_a_tool_that_nobody_has_named_are_closed_to_agen
     assert "tpu_new" not in results.TOOLS
 
 
-def test_each_name_and_option_of_the_tables_exists() -> None:
+def test_each_name_and_option_of_the_tables_exists():
     for top, name, named in GRAMMARS:
         options = {
             agent_access.words_of(ctx): {
@@ -137,9 +135,7 @@ def test_each_name_and_option_of_the_tables_exists() -> None:
         ("vscode",),
     ],
 )
-def test_what_shows_or_passes_a_persons_secrets_does_not_run_for_agents(
-    words: tuple[str, ...], as_agent: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_shows_or_passes_a_persons_secrets_does_not_run_for_agents(words, as_agent, capsys):
     """Before anything is looked for: no server, and no cloud."""
     assert root.run(words) == 1
     printed = capsys.readouterr()
@@ -147,9 +143,7 @@ def test_what_shows_or_passes_a_persons_secrets_does_not_run_for_agents(
     assert "A coding agent may not run `jupyter tpu" in printed.err
 
 
-def test_openssh_of_an_agent_gets_no_connection_by_our_entries(
-    as_agent: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_openssh_of_an_agent_gets_no_connection_by_our_entries(as_agent, capsys, monkeypatch):
     from jupyter_tpu.cli import proxy
 
     monkeypatch.setattr("sys.argv", ["proxy", "my-tpu", "--project", "p", "--zone", "us-west4-a"])

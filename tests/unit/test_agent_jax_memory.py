@@ -35,7 +35,7 @@ def failed(array: Any) -> Exception:
         return error
 
 
-def test_an_array_has_the_path_by_which_the_user_reaches_it() -> None:
+def test_an_array_has_the_path_by_which_the_user_reaches_it():
     arrays = [jnp.zeros(3) + number for number in range(7)]
     model = SimpleNamespace(layers=[{"w": arrays[0]}])
     model.itself = model
@@ -58,7 +58,7 @@ def test_an_array_has_the_path_by_which_the_user_reaches_it() -> None:
     ]  # fmt: skip
 
 
-def test_looking_at_a_function_that_runs_keeps_none_of_its_variables() -> None:
+def test_looking_at_a_function_that_runs_keeps_none_of_its_variables():
     begun, release, released, end = (threading.Event() for _ in range(4))
     held: list[Any] = []
 

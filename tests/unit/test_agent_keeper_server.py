@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,7 +53,7 @@ class Client:
 
 
 @pytest.mark.parametrize("secrets", [["same"] * 6, list("abcdef")], ids=["one's", "several"])
-async def test_of_clients_that_come_at_once_one_gets_the_journal(tmp_path: Path, secrets) -> None:
+async def test_of_clients_that_come_at_once_one_gets_the_journal(tmp_path, secrets):
     journal = Journal()
     server = KeeperServer(Handler(), journal, "first")
     path = str(tmp_path / "keeper.sock")

@@ -11,7 +11,7 @@ from jupyter_tpu.on_host.agent.daemon.keepers import START, Keepers
 from jupyter_tpu.on_host.agent.protocol.paths import kernel_folder
 
 
-async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_path: Path) -> None:
+async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_path):
     keepers = Keepers(str(tmp_path), "")
     folder = Path(kernel_folder(str(tmp_path), "young"))
     folder.mkdir()
@@ -24,7 +24,7 @@ async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_pa
     assert not folder.exists()
 
 
-async def test_what_a_killed_keeper_left_is_cleared_away_at_once(tmp_path: Path) -> None:
+async def test_what_a_killed_keeper_left_is_cleared_away_at_once(tmp_path):
     keepers = Keepers(str(tmp_path), "")
     folder = Path(kernel_folder(str(tmp_path), "killed"))
     folder.mkdir()

@@ -159,7 +159,7 @@ def closed_port() -> int:
         return int(trial.getsockname()[1])
 
 
-async def test_each_chip_has_the_memory_of_its_devices_and_its_duty_cycle(service: Service) -> None:
+async def test_each_chip_has_the_memory_of_its_devices_and_its_duty_cycle(service):
     figures, problem = await libtpu.read(2)
     assert problem == ""
     assert figures is not None
@@ -167,7 +167,7 @@ async def test_each_chip_has_the_memory_of_its_devices_and_its_duty_cycle(servic
     assert (figures.queue, figures.errors) == (9, [])
 
 
-async def test_what_this_libtpu_does_not_report_is_not_known(service: Service) -> None:
+async def test_what_this_libtpu_does_not_report_is_not_known(service):
     service.metrics = {libtpu.DUTY: METRICS[libtpu.DUTY]}
     figures, _ = await libtpu.read(2)
     assert figures is not None
@@ -177,7 +177,7 @@ async def test_what_this_libtpu_does_not_report_is_not_known(service: Service) -
     assert await libtpu.read(2) == (None, "libtpu reports no chips")
 
 
-async def test_the_errors_of_cores_are_reported_once_each(service: Service) -> None:
+async def test_the_errors_of_cores_are_reported_once_each(service):
     states = [{"key": n, "value": {"error_message": text}} for n, text in enumerate(["", "x", "x"])]
     service.status = states
     figures, _ = await libtpu.read(2)
@@ -185,7 +185,7 @@ async def test_the_errors_of_cores_are_reported_once_each(service: Service) -> N
     assert figures.errors == ["x"]
 
 
-async def test_the_hlo_operations_of_chips_are_those_of_their_cores(service: Service) -> None:
+async def test_the_hlo_operations_of_chips_are_those_of_their_cores(service):
     assert await libtpu.read_places() == [], "of a libtpu that has no such status"
 
     def core(chip: int, *places: str) -> Any:
@@ -197,9 +197,7 @@ async def test_the_hlo_operations_of_chips_are_those_of_their_cores(service: Ser
     assert await libtpu.read_places() == [(0, "all-reduce.7, copy.1"), (1, "fusion.3")]
 
 
-async def test_of_several_processes_each_reports_its_own_devices(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_several_processes_each_reports_its_own_devices(service, monkeypatch):
     other = Service()
     other.metrics = {
         libtpu.TOTAL: METRICS[libtpu.TOTAL],
@@ -213,9 +211,7 @@ async def test_of_several_processes_each_reports_its_own_devices(
     assert figures.chips == [[4 * GIB, 32 * GIB, 87.7], [5 * GIB, 32 * GIB, 50.0]]
 
 
-async def test_kernels_with_a_chip_each_report_on_ports_of_their_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_kernels_with_a_chip_each_report_on_ports_of_their_own(monkeypatch):
     """Also where each numbers its devices from 0 on. The last one's port has another program."""
     first, second, other = Service(), Service(), Service()
     for own, used in ((first, 1), (second, 2)):
@@ -239,9 +235,7 @@ async def test_kernels_with_a_chip_each_report_on_ports_of_their_own(
         assert [row[0] for row in figures.chips] == [GIB, 9 * GIB, 2 * GIB, 9 * GIB]
 
 
-async def test_programs_that_use_the_chips_without_figures_are_counted(
-    service: Service, chips: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_programs_that_use_the_chips_without_figures_are_counted(service, chips, monkeypatch):
     held = [{"pid": pid, "devices": ["/dev/accel0"]} for pid in (os.getppid(), os.getpid())]
     monkeypatch.setattr(load, "holders", lambda: held)
     assert "silent" not in await load.read_sample([]), "a program and its child are one"
@@ -258,9 +252,7 @@ async def no_kernels() -> list[dict[str, Any]]:
     return []
 
 
-async def test_what_listens_on_the_port_without_speaking_grpc_is_named(
-    monkeypatch: pytest.MonkeyPatch, chips: None
-) -> None:
+async def test_what_listens_on_the_port_without_speaking_grpc_is_named(monkeypatch, chips):
     monkeypatch.setattr(load, "LIMIT", 0.3)
     said = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
@@ -282,17 +274,15 @@ async def test_what_listens_on_the_port_without_speaking_grpc_is_named(
 
 
 async def test_a_host_without_chips_and_one_whose_chips_nobody_uses_are_told_apart(
-    monkeypatch: pytest.MonkeyPatch, chips: None
-) -> None:
+    monkeypatch, chips
+):
     monkeypatch.setenv(libtpu.METRICS_PORTS, str(closed_port()))
     assert await load.read_sample([]) == {"state": "idle", "of": 2}
     monkeypatch.setattr(load, "chip_devices", list)
     assert await load.read_sample([]) == {"state": "no_device"}
 
 
-async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(
-    monkeypatch: pytest.MonkeyPatch, chips: None
-) -> None:
+async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(monkeypatch, chips):
     def both(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
         return [
             (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
@@ -305,8 +295,8 @@ async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(
 
 
 async def test_samples_are_taken_when_they_are_due_and_each_client_gets_those_it_has_not(
-    service: Service, chips: None
-) -> None:
+    service, chips
+):
     taken = asyncio.Event()
     samples = load.LoadSampler(taken.set, no_kernels)
     assert samples.sample(60.0) == 60.0
@@ -323,6 +313,6 @@ async def test_samples_are_taken_when_they_are_due_and_each_client_gets_those_it
 
 
 @pytest.mark.parametrize("data", [b"\x0a\x05ab", b"\x0a", b"\x80", b"\x0b\x01"])
-def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
+def test_bytes_that_are_no_message_are_refused(data):
     with pytest.raises(ValueError, match=r"cut off|unknown type"):
         decode(data)

@@ -35,7 +35,7 @@ async def cancelled_after(
 
 
 @pytest.mark.parametrize("turns", TURNS)
-async def test_a_cancel_is_not_lost_when_the_result_comes_at_the_same_time(turns: int) -> None:
+async def test_a_cancel_is_not_lost_when_the_result_comes_at_the_same_time(turns):
     event = asyncio.Event()
 
     async def forever() -> None:
@@ -47,13 +47,13 @@ async def test_a_cancel_is_not_lost_when_the_result_comes_at_the_same_time(turns
 
 
 @pytest.mark.parametrize("turns", TURNS)
-async def test_warm_kernels_end_when_they_are_told_to_while_something_changes(turns: int) -> None:
+async def test_warm_kernels_end_when_they_are_told_to_while_something_changes(turns):
     warm = WarmKernels("")
     warm.request("client", [])
     assert await cancelled_after(warm.run(), lambda: warm.request("client", []), turns)
 
 
-async def test_the_result_the_error_and_the_limit_reach_the_caller() -> None:
+async def test_the_result_the_error_and_the_limit_reach_the_caller():
     async def result() -> str:
         await asyncio.sleep(0)
         return "it"
@@ -71,7 +71,7 @@ async def test_the_result_the_error_and_the_limit_reach_the_caller() -> None:
     assert not await is_set_within(never, 0.01)
 
 
-async def test_what_does_not_end_when_it_is_cancelled_is_not_waited_for() -> None:
+async def test_what_does_not_end_when_it_is_cancelled_is_not_waited_for():
     end = asyncio.Event()
 
     async def stubborn() -> None:

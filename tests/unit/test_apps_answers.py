@@ -38,7 +38,7 @@ async def answer_to(port: int, request: str) -> tuple[str, dict[str, str]]:
         ("nonsense", "", 400),
     ],
 )
-async def test_an_answer_has_the_policy(line: str, more: str, status: int) -> None:
+async def test_an_answer_has_the_policy(line, more, status):
     apps = AppServer()
     try:
         site = await apps.add(cast(Upstream, None), "an app", "app")

@@ -62,7 +62,7 @@ def asserting(file: Path) -> frozenset[str]:
             del pending[name]
 
 
-def test_every_test_asserts_something() -> None:
+def test_every_test_asserts_something():
     silent = []
     for file in TESTS.rglob("test_*.py"):
         text = file.read_text(encoding="utf-8")

@@ -35,13 +35,11 @@ def printed() -> bytes:
     return below.getvalue()
 
 
-def test_a_script_that_prints_a_token_shows_its_name_to_an_agent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_script_that_prints_a_token_shows_its_name_to_an_agent(monkeypatch):
     monkeypatch.setenv(AGENT_VARIABLE, "1")
     assert printed() == b"log: [HF_TOKEN]\ncell: [HF_TOKEN]\nrun: \xff [HF_TOKEN]\n"
 
 
-def test_a_person_sees_what_was_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_sees_what_was_printed(monkeypatch):
     monkeypatch.delenv(AGENT_VARIABLE, raising=False)
     assert printed().count(b"hf_verysecret") == 3

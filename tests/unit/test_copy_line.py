@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,9 +36,7 @@ def contents(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         lambda old: old[:MIB] + old[2 * MIB :],
     ],
 )
-def test_of_a_large_file_that_is_replaced_only_the_changed_part_is_sent(
-    tmp_path: Path, contents: list[int], edit: Any
-) -> None:
+def test_of_a_large_file_that_is_replaced_only_the_changed_part_is_sent(tmp_path, contents, edit):
     folder = tmp_path / "data"
     folder.mkdir()
     old = os.urandom(4 * MIB)
@@ -57,9 +54,7 @@ def test_of_a_large_file_that_is_replaced_only_the_changed_part_is_sent(
 @pytest.mark.parametrize(
     ("rate", "compressed"), [(1e6, True), (2e6, True), (3e6, False), (1e9, False)]
 )
-def test_a_slow_line_is_known_by_its_speed_when_buffers_are_full(
-    monkeypatch: pytest.MonkeyPatch, rate: float, compressed: bool
-) -> None:
+def test_a_slow_line_is_known_by_its_speed_when_buffers_are_full(monkeypatch, rate, compressed):
     sent: list[str] = []
     peer: Any = type("Line", (), {"compress": lambda _: sent.append("compressed")})()
     pace = sender._Pace(peer, lambda size: None)
@@ -76,9 +71,7 @@ def test_a_slow_line_is_known_by_its_speed_when_buffers_are_full(
     assert bool(sent) == compressed
 
 
-def test_what_is_compressed_in_the_middle_of_a_file_arrives_and_is_less(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_compressed_in_the_middle_of_a_file_arrives_and_is_less(tmp_path, monkeypatch):
     monkeypatch.setattr(sender, "BUFFERED", 0)
     monkeypatch.setattr(sender, "SLOW", 1e15)
     folder = tmp_path / "data"

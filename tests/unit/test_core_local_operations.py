@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,7 @@ async def waits(progress: OperationProgress) -> None:
     await asyncio.Event().wait()
 
 
-async def test_what_is_found_is_the_operations_result_and_told() -> None:
+async def test_what_is_found_is_the_operations_result_and_told():
     operations = await LocalOperations.open()
     told: list[Change] = []
     operations.subscribe(told.append)
@@ -36,7 +35,7 @@ async def test_what_is_found_is_the_operations_result_and_told() -> None:
     await operations.close()
 
 
-async def test_one_that_fails_says_why_and_one_that_is_cancelled_ends() -> None:
+async def test_one_that_fails_says_why_and_one_that_is_cancelled_ends():
     operations = await LocalOperations.open()
 
     async def fails(progress: OperationProgress) -> None:
@@ -52,7 +51,7 @@ async def test_one_that_fails_says_why_and_one_that_is_cancelled_ends() -> None:
     assert running.state == "running"  # with the process it is gone: nobody asks any more
 
 
-async def test_old_ones_are_forgotten_and_that_is_told() -> None:
+async def test_old_ones_are_forgotten_and_that_is_told():
     operations = await LocalOperations.open(keep=2)
     told: list[Change] = []
     operations.subscribe(told.append)
@@ -70,9 +69,7 @@ async def test_old_ones_are_forgotten_and_that_is_told() -> None:
     await operations.close()
 
 
-async def test_the_next_process_finds_what_was_found_and_says_what_was_interrupted(
-    tmp_path: Path,
-) -> None:
+async def test_the_next_process_finds_what_was_found_and_says_what_was_interrupted(tmp_path):
     path = tmp_path / "local.sqlite"
     first = await LocalOperations.open(path)
     done = await first.wait((await first.start("compile", finds)).id)
@@ -94,7 +91,7 @@ async def test_the_next_process_finds_what_was_found_and_says_what_was_interrupt
     await third.close()
 
 
-async def test_another_living_process_keeps_its_own_until_it_ends(tmp_path: Path) -> None:
+async def test_another_living_process_keeps_its_own_until_it_ends(tmp_path):
     mine, other = [await LocalOperations.open(tmp_path / "o.sqlite") for _ in range(2)]
     done = await other.wait((await other.start("compile", finds)).id)
     running = await other.start("compile", waits)
@@ -107,9 +104,7 @@ async def test_another_living_process_keeps_its_own_until_it_ends(tmp_path: Path
     await mine.close()
 
 
-async def test_where_nothing_can_be_written_they_still_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_where_nothing_can_be_written_they_still_run(tmp_path, caplog):
     path = tmp_path / "local.sqlite"
     path.write_bytes(b"this is no database, but it is long enough" * 30)
     operations = await LocalOperations.open(path)

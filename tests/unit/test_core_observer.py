@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Collection, Coroutine
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -107,14 +106,14 @@ def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[
 
 
 @in_virtual_time
-async def test_google_is_not_asked_before_anybody_asks() -> None:
+async def test_google_is_not_asked_before_anybody_asks():
     async with Setting() as setting:
         assert await setting.calls_within(3600) == 0
 
 
 @in_virtual_time
 @pytest.mark.parametrize("offline", [True, False])
-async def test_a_server_that_nobody_asks_looks_once_after_its_start(offline: bool) -> None:
+async def test_a_server_that_nobody_asks_looks_once_after_its_start(offline):
     async with Setting(first_look=60.0) as setting:
         if offline:
             setting.cloud.answer = TPUError("No network.", Reason.UNAVAILABLE)
@@ -125,7 +124,7 @@ async def test_a_server_that_nobody_asks_looks_once_after_its_start(offline: boo
 
 
 @in_virtual_time
-async def test_a_hundred_clients_that_poll_cost_what_one_costs() -> None:
+async def test_a_hundred_clients_that_poll_cost_what_one_costs():
     async with Setting() as setting:
         await asyncio.gather(*(setting.observer.ensure_recent() for _ in range(100)))
         assert setting.cloud.calls == 1
@@ -135,7 +134,7 @@ async def test_a_hundred_clients_that_poll_cost_what_one_costs() -> None:
 
 
 @in_virtual_time
-async def test_panels_that_are_open_cost_nothing_whenever_they_ask() -> None:
+async def test_panels_that_are_open_cost_nothing_whenever_they_ask():
     async with Setting() as setting:
         setting.needed = True
         await setting.observer.ensure_recent()
@@ -155,7 +154,7 @@ async def test_panels_that_are_open_cost_nothing_whenever_they_ask() -> None:
 
 
 @in_virtual_time
-async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago() -> None:
+async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago():
     async with Setting() as setting:
         await asyncio.gather(*(setting.observer.ensure_fresh() for _ in range(100)))
         assert setting.cloud.calls == 1
@@ -167,9 +166,7 @@ async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago()
 
 
 @in_virtual_time
-async def test_who_asks_for_the_list_does_not_wait_long_for_a_slow_google(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_who_asks_for_the_list_does_not_wait_long_for_a_slow_google(monkeypatch):
     async with Setting() as setting:
         await setting.observer.ensure_fresh()
         await asyncio.sleep(2 * FRESH)
@@ -181,7 +178,7 @@ async def test_who_asks_for_the_list_does_not_wait_long_for_a_slow_google(
 
 
 @in_virtual_time
-async def test_it_is_quick_while_something_changes_and_slow_when_nothing_does() -> None:
+async def test_it_is_quick_while_something_changes_and_slow_when_nothing_does():
     async with Setting() as setting:
         setting.cloud.answer = NodeList(nodes=(node("CREATING"),), unreachable=())
         await setting.observer.ensure_recent()
@@ -193,7 +190,7 @@ async def test_it_is_quick_while_something_changes_and_slow_when_nothing_does() 
 
 
 @in_virtual_time
-async def test_a_hunt_whose_tpu_comes_and_goes_for_hours_does_not_make_it_quick() -> None:
+async def test_a_hunt_whose_tpu_comes_and_goes_for_hours_does_not_make_it_quick():
     async with Setting() as setting:
         setting.needed = True
         setting.hunted = {NAME}
@@ -207,7 +204,7 @@ async def test_a_hunt_whose_tpu_comes_and_goes_for_hours_does_not_make_it_quick(
 
 
 @in_virtual_time
-async def test_it_pauses_when_nobody_is_interested_and_nothing_is_connected() -> None:
+async def test_it_pauses_when_nobody_is_interested_and_nothing_is_connected():
     async with Setting() as setting:
         await setting.observer.ensure_recent()
         assert await setting.calls_within(INTEREST + SLOW) > 1
@@ -218,7 +215,7 @@ async def test_it_pauses_when_nobody_is_interested_and_nothing_is_connected() ->
 
 
 @in_virtual_time
-async def test_not_being_able_to_ask_makes_no_tpu_vanish() -> None:
+async def test_not_being_able_to_ask_makes_no_tpu_vanish():
     async with Setting() as setting:
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
         await setting.observer.refresh()
@@ -231,7 +228,7 @@ async def test_not_being_able_to_ask_makes_no_tpu_vanish() -> None:
 
 
 @in_virtual_time
-async def test_a_poll_of_one_project_says_nothing_of_another() -> None:
+async def test_a_poll_of_one_project_says_nothing_of_another():
     async with Setting() as setting:
         await setting.observer.refresh()
         assert setting.observed.complete(NAME)
@@ -239,7 +236,7 @@ async def test_a_poll_of_one_project_says_nothing_of_another() -> None:
 
 
 @in_virtual_time
-async def test_tpus_of_a_zone_that_does_not_answer_stay_as_they_were() -> None:
+async def test_tpus_of_a_zone_that_does_not_answer_stay_as_they_were():
     async with Setting() as setting:
         there = (node("READY"), node("READY", "us-east5-a"))
         setting.cloud.answer = NodeList(nodes=there, unreachable=())
@@ -254,7 +251,7 @@ async def test_tpus_of_a_zone_that_does_not_answer_stay_as_they_were() -> None:
 
 
 @in_virtual_time
-async def test_a_tpu_is_gone_when_google_says_so_by_name_and_not_because_a_list_lacks_it() -> None:
+async def test_a_tpu_is_gone_when_google_says_so_by_name_and_not_because_a_list_lacks_it():
     async with Setting() as setting:
         cloud, observed = setting.cloud, setting.observed
         kept = {(NAME, "7")}
@@ -280,7 +277,7 @@ async def test_a_tpu_is_gone_when_google_says_so_by_name_and_not_because_a_list_
 
 
 @in_virtual_time
-async def test_a_list_from_before_a_tpu_was_created_again_does_not_hide_the_new_one() -> None:
+async def test_a_list_from_before_a_tpu_was_created_again_does_not_hide_the_new_one():
     async with Setting() as setting:
         old, new = node("READY"), structs.replace(node("READY"), id="8")
         setting.cloud.answer = NodeList(nodes=(old,), unreachable=())
@@ -295,7 +292,7 @@ async def test_a_list_from_before_a_tpu_was_created_again_does_not_hide_the_new_
 
 
 @in_virtual_time
-async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_question() -> None:
+async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_question():
     async with Setting() as setting:
         assert await setting.observer.ensure_recent()
         assert not await setting.observer.ensure_recent()
@@ -311,7 +308,7 @@ async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_
 
 
 @in_virtual_time
-async def test_what_a_link_notices_of_its_tpu_is_asked_of_google_at_once() -> None:
+async def test_what_a_link_notices_of_its_tpu_is_asked_of_google_at_once():
     async with Setting() as setting:
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
         await setting.observer.refresh()
@@ -338,8 +335,8 @@ async def test_what_a_link_notices_of_its_tpu_is_asked_of_google_at_once() -> No
 
 @in_virtual_time
 async def test_a_poll_of_both_control_planes_is_one_list_of_each_whoever_looks(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    monkeypatch, tmp_path
+):
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path))
     async with Setting() as setting:
         both = Both()
@@ -372,8 +369,8 @@ async def test_a_poll_of_both_control_planes_is_one_list_of_each_whoever_looks(
 
 @in_virtual_time
 async def test_tpus_of_a_control_plane_that_does_not_answer_are_shown_as_last_seen(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    monkeypatch, tmp_path
+):
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path))
     async with Setting() as setting:
         both = Both()

@@ -83,7 +83,7 @@ async def open_store(tmp_path: Path) -> AsyncIterator[Open]:
         await store.close()
 
 
-async def test_what_was_written_is_read_by_the_next_process(open_store: Open) -> None:
+async def test_what_was_written_is_read_by_the_next_process(open_store):
     first = await open_store()
     first.set_connected(NAME, "7")
     first.save_environment(NAME, record())
@@ -93,7 +93,7 @@ async def test_what_was_written_is_read_by_the_next_process(open_store: Open) ->
     assert second.environments == {NAME: {"default": record()}}
 
 
-async def test_an_emulator_sees_nothing_of_googles_tpus(open_store: Open) -> None:
+async def test_an_emulator_sees_nothing_of_googles_tpus(open_store):
     google = await open_store()
     google.set_connected(NAME, "7")
     await google.flush()
@@ -104,7 +104,7 @@ async def test_an_emulator_sees_nothing_of_googles_tpus(open_store: Open) -> Non
     assert (await open_store()).snapshot.connected == {NAME: "7"}
 
 
-async def test_the_file_is_readable_by_its_owner_only(open_store: Open, tmp_path: Path) -> None:
+async def test_the_file_is_readable_by_its_owner_only(open_store, tmp_path):
     store = await open_store()
     store.set_connected(NAME, "7")
     await store.flush()
@@ -112,7 +112,7 @@ async def test_the_file_is_readable_by_its_owner_only(open_store: Open, tmp_path
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
-async def test_forgetting_a_tpu_drops_all_of_it_and_nothing_else(open_store: Open) -> None:
+async def test_forgetting_a_tpu_drops_all_of_it_and_nothing_else(open_store):
     store = await open_store()
     other = NodeName("p", "us-west4-a", "other")
     for name in (NAME, other):
@@ -129,7 +129,7 @@ async def test_forgetting_a_tpu_drops_all_of_it_and_nothing_else(open_store: Ope
     }
 
 
-async def test_a_change_of_another_process_is_seen_once_and_never_skipped(open_store: Open) -> None:
+async def test_a_change_of_another_process_is_seen_once_and_never_skipped(open_store):
     store, other = await open_store(), await open_store()
     store.set_connected(NAME, "7")
     assert await store.refresh() is None, "its own changes are no news"
@@ -144,8 +144,8 @@ async def test_a_change_of_another_process_is_seen_once_and_never_skipped(open_s
 
 @pytest.mark.parametrize("network", ["", "nfs4"])
 async def test_two_processes_that_write_at_once_see_all_of_each_other(
-    open_store: Open, monkeypatch: pytest.MonkeyPatch, network: str
-) -> None:
+    open_store, monkeypatch, network
+):
     """Each adds tunnels, and takes over what it sees, as servers do."""
     monkeypatch.setattr(database, "network_file_system", lambda _: network)
     seen: list[set[str]] = [set(), set()]
@@ -186,8 +186,8 @@ def tunnel(id: str) -> TunnelRecord:
 
 
 async def test_who_needs_something_on_disk_waits_for_another_ones_lock_and_the_loop_does_not(
-    open_store: Open, tmp_path: Path
-) -> None:
+    open_store, tmp_path
+):
     store = await open_store()
     locked = sqlite3.connect(tmp_path / "fleet.sqlite", isolation_level=None)
     locked.execute("BEGIN IMMEDIATE")
@@ -207,9 +207,7 @@ async def test_who_needs_something_on_disk_waits_for_another_ones_lock_and_the_l
     locked.close()
 
 
-async def test_a_full_disk_is_reported_at_once_and_saved_when_there_is_room(
-    open_store: Open,
-) -> None:
+async def test_a_full_disk_is_reported_at_once_and_saved_when_there_is_room(open_store):
     store = await open_store()
     limit(store, 1)
     long = operation("long", log=["x" * 100_000])
@@ -232,9 +230,7 @@ def limit(store: Store, pages: int) -> None:
     connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
-async def test_a_change_that_can_never_be_saved_keeps_no_other_from_it(
-    open_store: Open, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_change_that_can_never_be_saved_keeps_no_other_from_it(open_store, caplog):
     store = await open_store()
     writes: list[tuple[str, tuple[object, ...]]] = [
         ("INSERT INTO jobs VALUES (?, ?, ?)", ("j", "\ud800", b"")),
@@ -254,7 +250,7 @@ async def test_a_change_that_can_never_be_saved_keeps_no_other_from_it(
     assert set(saved) == {f"{when}-{n}" for when in ("beside", "later") for n in numbers}
 
 
-async def test_only_lately_ended_operations_are_kept(open_store: Open) -> None:
+async def test_only_lately_ended_operations_are_kept(open_store):
     store = await open_store()
     now = datetime.now(UTC)
     long_ago = (now - timedelta(days=9)).isoformat()
@@ -274,8 +270,8 @@ async def test_only_lately_ended_operations_are_kept(open_store: Open) -> None:
 
 
 async def test_a_row_that_can_not_be_read_is_left_out_and_takes_nothing_along(
-    open_store: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+    open_store, tmp_path, caplog
+):
     store = await open_store()
     for name in ("default", "other"):
         store.save_environment(NAME, record(name))
@@ -348,8 +344,8 @@ OF_VERSION_9: list[tuple[str, dict[str, Any], OperationContent | None]] = [
     ("kind", "had", "content"), OF_VERSION_9, ids=[kind for kind, *_ in OF_VERSION_9]
 )
 async def test_what_an_operation_of_version_9_was_about_is_read(
-    open_store: Open, tmp_path: Path, kind: str, had: dict[str, Any], content: Any
-) -> None:
+    open_store, tmp_path, kind, had, content
+):
     """In which each had the fields of all kinds."""
     await (await open_store()).close()
     fields = "create connect guard guard_reason claim hunt queue origin belongings sync terms"
@@ -373,13 +369,13 @@ async def test_what_an_operation_of_version_9_was_about_is_read(
     assert (saved.content, saved.owner) == (content, "me")
 
 
-async def test_a_damaged_file_is_explained(open_store: Open, tmp_path: Path) -> None:
+async def test_a_damaged_file_is_explained(open_store, tmp_path):
     (tmp_path / "fleet.sqlite").write_bytes(b"this is no database, but it is long enough" * 30)
     with pytest.raises(TPUError, match="Move the file away"):
         await open_store()
 
 
-async def test_a_file_of_a_newer_version_is_left_alone(open_store: Open, tmp_path: Path) -> None:
+async def test_a_file_of_a_newer_version_is_left_alone(open_store, tmp_path):
     await (await open_store()).close()
     with sqlite3.connect(tmp_path / "fleet.sqlite") as file:
         file.execute("PRAGMA user_version = 99")
@@ -389,12 +385,8 @@ async def test_a_file_of_a_newer_version_is_left_alone(open_store: Open, tmp_pat
 
 @pytest.mark.parametrize(("network", "journal"), [("", "wal"), ("nfs4", "delete")])
 async def test_a_home_on_nfs_has_a_rollback_journal(
-    open_store: Open,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    network: str,
-    journal: str,
-) -> None:
+    open_store, tmp_path, monkeypatch, network, journal
+):
     await (await open_store()).close()  # with the write-ahead log, when the home was local
     monkeypatch.setattr(database, "network_file_system", lambda _: network)
     store = await open_store()
@@ -413,7 +405,7 @@ MOUNTS = """\
 """
 
 
-def test_the_file_system_of_a_folder_is_that_of_its_nearest_mount(tmp_path: Path) -> None:
+def test_the_file_system_of_a_folder_is_that_of_its_nearest_mount(tmp_path):
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)
     for path, kind in {
@@ -428,9 +420,7 @@ def test_the_file_system_of_a_folder_is_that_of_its_nearest_mount(tmp_path: Path
     assert network_file_system(tmp_path, tmp_path / "missing") == ""
 
 
-def test_a_folder_in_which_nothing_can_be_locked_says_what_to_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_in_which_nothing_can_be_locked_says_what_to_set(tmp_path, monkeypatch):
     def no_locks(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -439,7 +429,7 @@ def test_a_folder_in_which_nothing_can_be_locked_says_what_to_set(
         ProcessLease(tmp_path / "owners")
 
 
-def test_a_living_process_is_told_from_a_dead_one(tmp_path: Path) -> None:
+def test_a_living_process_is_told_from_a_dead_one(tmp_path):
     mine, other = ProcessLease(tmp_path / "owners"), ProcessLease(tmp_path / "owners")
     assert mine.alive(mine.id)
     assert mine.alive(other.id)
@@ -480,9 +470,7 @@ async def nothing() -> None:
     """There is nothing to reload."""
 
 
-def test_what_killed_processes_left_is_cleared_away_and_living_ones_are_not(
-    tmp_path: Path,
-) -> None:
+def test_what_killed_processes_left_is_cleared_away_and_living_ones_are_not(tmp_path):
     living, recent, old = ProcessLease(tmp_path), tmp_path / "b.lock", tmp_path / "c.lock"
     recent.touch()
     old.touch()
@@ -515,8 +503,8 @@ LONG_AGO = "2026-01-01T00:00:00.000Z"
 
 
 async def test_operations_of_a_dead_process_are_resumed_or_reported_as_interrupted(
-    open_store: Open, tmp_path: Path
-) -> None:
+    open_store, tmp_path
+):
     store = await open_store()
     alive = ProcessLease(tmp_path / "owners")
     for record in (
@@ -550,9 +538,7 @@ async def test_operations_of_a_dead_process_are_resumed_or_reported_as_interrupt
     assert resumed == []
 
 
-async def test_of_two_processes_one_takes_an_operation_over(
-    open_store: Open, tmp_path: Path
-) -> None:
+async def test_of_two_processes_one_takes_an_operation_over(open_store, tmp_path):
     store = await open_store()
     store.save_operation(left("a", "create", want="present"))
     await store.flush()
@@ -572,9 +558,7 @@ async def test_of_two_processes_one_takes_an_operation_over(
     assert await runners[1].take_over(theirs) is None
 
 
-async def test_a_command_beside_no_server_continues_what_ends_costs_only(
-    open_store: Open, tmp_path: Path
-) -> None:
+async def test_a_command_beside_no_server_continues_what_ends_costs_only(open_store, tmp_path):
     store = await open_store()
     for record in (
         left("connect", "connect"),

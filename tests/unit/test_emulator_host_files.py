@@ -267,7 +267,7 @@ def test_nothing_of_the_package_is_imported_that_costs_time():
     assert done.stdout.strip() == "False"
 
 
-async def test_a_host_does_not_end_by_a_line_that_is_too_long_to_keep(tmp_path: Path) -> None:
+async def test_a_host_does_not_end_by_a_line_that_is_too_long_to_keep(tmp_path):
     """It would be booted a second time, next to itself."""
     spec: Any = SimpleNamespace(hostname="h", folder=tmp_path)
     host = NamespaceHost(spec, 22, {}, "root")

@@ -55,7 +55,7 @@ async def reach(host: CutHost, attempts: int) -> tuple[Any, list[str]]:
     return answer, lines
 
 
-async def test_what_continues_is_called_again_when_the_host_is_back() -> None:
+async def test_what_continues_is_called_again_when_the_host_is_back():
     host = CutHost(cuts=2)
     answer, lines = await reach(host, ATTEMPTS)
     assert (answer, host.runs) == ([], 3)
@@ -64,7 +64,7 @@ async def test_what_continues_is_called_again_when_the_host_is_back() -> None:
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-async def test_a_call_that_is_given_up_says_what_to_do(attempts: int) -> None:
+async def test_a_call_that_is_given_up_says_what_to_do(attempts):
     host = CutHost(cuts=9)
     with pytest.raises(TPUError, match="The connection to pod host 1 was lost") as caught:
         await reach(host, attempts)
@@ -87,7 +87,7 @@ class DownloadingHost(CutHost):
         return CompletedCommand(returncode=0, stdout="", stderr="")
 
 
-async def test_the_download_of_uv_is_in_the_log() -> None:
+async def test_the_download_of_uv_is_in_the_log():
     lines: list[str] = []
     assert await uv_path(DownloadingHost(cuts=0), lines.append) == "/bin/uv"  # type: ignore[arg-type]
     assert lines == ["host 1: Downloading uv-0.9-py3-none-any.whl"]

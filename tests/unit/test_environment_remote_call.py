@@ -42,9 +42,7 @@ class SayingHost(ProjectHost):
         ('{"part": NaN}', Reason.ENVIRONMENT),
     ],
 )
-async def test_an_answer_that_is_none_is_one_clear_error(
-    tmp_path: Path, answer: str, reason: Reason
-) -> None:
+async def test_an_answer_that_is_none_is_one_clear_error(tmp_path, answer, reason):
     parts: list[float] = []
     host: Any = SayingHost(tmp_path / "h", answer)
     with pytest.raises(TPUError) as failed:
@@ -65,7 +63,7 @@ async def traced(folder: Path, *answers: Any) -> Any:
     )
 
 
-async def test_a_trace_is_where_it_was_asked_for(tmp_path: Path) -> None:
+async def test_a_trace_is_where_it_was_asked_for(tmp_path):
     """It is copied to another host, to the same path."""
     (trace,) = await traced(tmp_path, GOOD)
     assert trace.path == GOOD["path"]
@@ -82,12 +80,12 @@ async def test_a_trace_is_where_it_was_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "answers", [[], [GOOD, GOOD], [5], [{}], [{**GOOD, "bytes": "1"}], [{"error": ["x"]}]]
 )
-async def test_traces_that_are_none_are_one_clear_error(tmp_path: Path, answers: list[Any]) -> None:
+async def test_traces_that_are_none_are_one_clear_error(tmp_path, answers):
     with pytest.raises(TPUError, match="sent an invalid answer"):
         await traced(tmp_path, *answers)
 
 
-async def test_a_memory_profile_that_is_none_is_one_clear_error(tmp_path: Path) -> None:
+async def test_a_memory_profile_that_is_none_is_one_clear_error(tmp_path):
     for answer in ({"data": "?", "cells": {}}, {"data": "", "cells": {"a": "b"}}, {"data": 5}):
         host: Any = SayingHost(tmp_path / "h", json.dumps({"result": [answer]}))
         with pytest.raises(TPUError, match="sent an invalid answer"):
@@ -99,7 +97,7 @@ async def locked(folder: Path, answer: Any) -> Any:
     return await ENVIRONMENTS.call(host, "lock_packages", log=lambda line: None, timeout=5)
 
 
-async def test_versions_of_a_host_are_names_with_versions_or_addresses(tmp_path: Path) -> None:
+async def test_versions_of_a_host_are_names_with_versions_or_addresses(tmp_path):
     """They are installed on other hosts and TPUs, and written to a file of the user."""
     good = [
         "jax==0.9.0", "jax[tpu]==0.9.0", "x===1!2.0+local.1", "a.b_c-d == 1", "y==1.* ; a == 'b'",
@@ -125,9 +123,7 @@ async def test_versions_of_a_host_are_names_with_versions_or_addresses(tmp_path:
 
 
 @pytest.mark.parametrize("package", ["--index-url https://x", "a\nb", "", " a", "a\x1b[2J", 5])
-async def test_packages_that_a_host_says_were_asked_for_are_no_options(
-    tmp_path: Path, package: Any
-) -> None:
+async def test_packages_that_a_host_says_were_asked_for_are_no_options(tmp_path, package):
     with pytest.raises(TPUError, match="sent an invalid answer"):
         await locked(tmp_path, {"lock": "", "packages": [package]})
     lock = await locked(tmp_path, {"lock": "", "packages": ["optax>=0.2 ; a", "x @ https://y"]})

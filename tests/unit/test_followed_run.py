@@ -105,9 +105,7 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-async def test_where_sockets_are_not_forwarded_a_long_command_stays_on_its_first_connection(
-    home: Path,
-) -> None:
+async def test_where_sockets_are_not_forwarded_a_long_command_stays_on_its_first_connection(home):
     link = LocalLink(forwards=False)
     followed = Followed(link, "sh", "-c", "echo 1; until [ -e go ]; do sleep 0.05; done; echo 2")
     await eventually(lambda: followed.run._soon is None and followed.run.state.state == "running")
@@ -116,7 +114,7 @@ async def test_where_sockets_are_not_forwarded_a_long_command_stays_on_its_first
     assert (followed.output, followed.run.state.code) == (b"1\n2\n", 0)
 
 
-async def test_a_command_whose_start_was_not_heard_of_is_started_once(home: Path) -> None:
+async def test_a_command_whose_start_was_not_heard_of_is_started_once(home):
     link = LocalLink(deaf=1)
     followed = Followed(link, "sh", "-c", "echo x >> count; echo done; exit 3")
     await followed.run.wait()
@@ -126,8 +124,8 @@ async def test_a_command_whose_start_was_not_heard_of_is_started_once(home: Path
 
 
 async def test_a_host_that_does_not_say_whether_it_starts_is_not_waited_for_without_end(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    home, monkeypatch
+):
     monkeypatch.setattr(host_run, "REACH", 0.3)
     link = LocalLink()
     launch = link._launch
@@ -143,7 +141,7 @@ async def test_a_host_that_does_not_say_whether_it_starts_is_not_waited_for_with
     assert "may still run" in problem.message
 
 
-async def test_output_and_input_go_on_where_a_connection_was_cut(home: Path) -> None:
+async def test_output_and_input_go_on_where_a_connection_was_cut(home):
     link = LocalLink()
     followed = Followed(link, "cat", input=True)
     sent = b"".join(b"%d\n" % number for number in range(300))
@@ -155,7 +153,7 @@ async def test_output_and_input_go_on_where_a_connection_was_cut(home: Path) -> 
     assert (followed.output, followed.run.state.code) == (sent, 0)
 
 
-async def test_without_its_keeper_the_end_is_not_known(home: Path) -> None:
+async def test_without_its_keeper_the_end_is_not_known(home):
     link = LocalLink()
     followed = Followed(link, "sh", "-c", "echo $$; exec sleep 1000")
     await eventually(lambda: followed.output)
@@ -167,7 +165,7 @@ async def test_without_its_keeper_the_end_is_not_known(home: Path) -> None:
     assert "process that kept the command" in followed.run.state.problem.message
 
 
-async def test_a_folder_that_is_not_there_starts_nothing(home: Path) -> None:
+async def test_a_folder_that_is_not_there_starts_nothing(home):
     followed = Followed(LocalLink(), "true", cwd="nowhere")
     await followed.run.wait()
     problem = followed.run.state.problem
@@ -175,7 +173,7 @@ async def test_a_folder_that_is_not_there_starts_nothing(home: Path) -> None:
     assert (followed.run.state.state, problem.reason) == ("not-started", Reason.NO_FOLDER)
 
 
-async def test_a_stop_ends_it(home: Path) -> None:
+async def test_a_stop_ends_it(home):
     link = LocalLink()
     followed = Followed(link, "sh", "-c", "echo $$; exec sleep 1000")
     await eventually(lambda: followed.output)

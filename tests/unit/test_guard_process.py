@@ -14,9 +14,7 @@ from jupyter_tpu.on_host.agent.guard.decision import Verdict
 from jupyter_tpu.on_host.agent.protocol.requests import NoteClientStop
 
 
-async def test_a_rule_that_can_not_be_read_is_still_the_rule(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_rule_that_can_not_be_read_is_still_the_rule(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     guard, soon = GuardProcess("sources"), Verdict("watching", "time", 0.2, False)
     rule = {"number": "1", "sources": "sources", "keep": None}
@@ -29,8 +27,8 @@ async def test_a_rule_that_can_not_be_read_is_still_the_rule(
 
 @pytest.mark.parametrize(("told", "done"), [([], False), ([True], True), ([True, False], False)])
 async def test_limits_that_a_client_acted_upon_do_not_count_after_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[bool], done: bool
-) -> None:
+    tmp_path, monkeypatch, told, done
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     rule = {"number": "1", "sources": "sources", "keep": None, "action": "stop", "until": 1.0}
     files.write(files.RULE, rule)

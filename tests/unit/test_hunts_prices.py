@@ -70,9 +70,7 @@ def after(world: World, seconds: float) -> Hunt:
     return run(world, world.servers[0].hunts.get(NAME.node))
 
 
-def test_a_hunt_does_not_begin_without_a_grant_or_a_confirmed_price(
-    world: World, server: Server
-) -> None:
+def test_a_hunt_does_not_begin_without_a_grant_or_a_confirmed_price(world, server):
     to_start = StartHunt(tpu=request())
     assert "costs about $1.20 an hour" in refusal(world, server.hunts.start(to_start))
     assert run(world, server.hunts.list()) == []
@@ -86,9 +84,7 @@ def test_a_hunt_does_not_begin_without_a_grant_or_a_confirmed_price(
     assert "You allowed at most $1.50 an hour." in dear.problem.message
 
 
-def test_a_cost_limit_that_is_never_reached_is_refused_where_the_hunt_is_typed(
-    world: World, server: Server
-) -> None:
+def test_a_cost_limit_that_is_never_reached_is_refused_where_the_hunt_is_typed(world, server):
     grant(world, chips=1)
     limit = SetGuard(action="delete", max_cost=20.0)
     with pytest.raises(TPUError, match="costs nothing, so no cost limit can be set") as refused:
@@ -102,9 +98,7 @@ def test_a_cost_limit_that_is_never_reached_is_refused_where_the_hunt_is_typed(
     assert (inside.ruled_out, outside.ruled_out) == (True, False)
 
 
-def test_a_hunt_waits_for_chips_of_its_grant_and_never_leaves_it(
-    world: World, server: Server
-) -> None:
+def test_a_hunt_waits_for_chips_of_its_grant_and_never_leaves_it(world, server):
     grant(world, chips=1)
     other = NAMES[1]
     server.observed.nodes[other] = node(other)  # has the only chip
@@ -124,9 +118,7 @@ def test_a_hunt_waits_for_chips_of_its_grant_and_never_leaves_it(
     assert len(world.google.created) == 1
 
 
-def test_a_stopped_tpu_is_started_only_at_a_price_that_was_confirmed(
-    world: World, server: Server
-) -> None:
+def test_a_stopped_tpu_is_started_only_at_a_price_that_was_confirmed(world, server):
     stopped = node(NAME, "STOPPED")
     server.observed.nodes[NAME] = stopped
     text = refusal(world, server.power.start(NAME, StartTPU(max_price=0.1)))
@@ -142,9 +134,7 @@ def test_a_stopped_tpu_is_started_only_at_a_price_that_was_confirmed(
 
 
 @pytest.mark.parametrize(("night", "state"), [(0.0, "READY"), (8 * 3600.0, "STOPPED")])
-def test_a_tpu_is_not_started_hours_after_it_was_asked_for(
-    world: World, server: Server, night: float, state: str
-) -> None:
+def test_a_tpu_is_not_started_hours_after_it_was_asked_for(world, server, night, state):
     world.google.nodes[NAME] = server.observed.nodes[NAME] = node(NAME, "STOPPED")
     world.google.fates["node"] = 3 * ["UNAVAILABLE"]
     run(world, server.power.start(NAME, StartTPU(confirm_price=True)))
@@ -161,7 +151,7 @@ def test_a_tpu_is_not_started_hours_after_it_was_asked_for(
         )
 
 
-def test_several_tpus_at_once_need_the_price_of_all_confirmed(world: World, server: Server) -> None:
+def test_several_tpus_at_once_need_the_price_of_all_confirmed(world, server):
     grant(world, chips=4)
     inside = request(tier="spot")
     text = refusal(world, server.queued.create(QueueTPU(tpu=inside, node_count=2)))

@@ -25,7 +25,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(VALUES))
-def test_it_is_told_once_until_something_else_is_announced(values: list[tuple[str, str]]) -> None:
+def test_it_is_told_once_until_something_else_is_announced(values):
     announced, last = Announced(), {"preempted": "FALSE", "maintenance-event": "NONE"}
     for number, (key, value) in enumerate(values):
         before = announced.interruption
@@ -53,7 +53,7 @@ def report(kind: str, noticed: str) -> dict[str, Any]:
     return {"kind": kind, "noticed": noticed, "checkpoints": []}
 
 
-def test_hosts_that_say_the_same_are_one_announcement_and_another_tpu_has_none() -> None:
+def test_hosts_that_say_the_same_are_one_announcement_and_another_tpu_has_none():
     observed, changed = ObservedState(), []
     observed.nodes = {NAME: node("7")}
     interruptions = Interruptions(observed, changed.append)

@@ -55,9 +55,7 @@ async def two(tmp_path: Path) -> AsyncIterator[tuple[Process, Process]]:
         await process.store.close()
 
 
-async def test_a_stop_and_two_reports_of_three_moments_are_all_kept(
-    two: tuple[Process, Process],
-) -> None:
+async def test_a_stop_and_two_reports_of_three_moments_are_all_kept(two):
     first, second = two
 
     def stop(record: JobRecord) -> None:
@@ -75,9 +73,7 @@ async def test_a_stop_and_two_reports_of_three_moments_are_all_kept(
         assert (record.stopped, states) == (True, [("running", None), ("ended", 0)])
 
 
-async def test_an_end_that_one_has_heard_of_is_not_undone_by_an_older_report(
-    two: tuple[Process, Process],
-) -> None:
+async def test_an_end_that_one_has_heard_of_is_not_undone_by_an_older_report(two):
     first, second = two
     first.jobs.update("j", 1, 0, state="ended", exit_code=3, started="then")
     await first.jobs.flush()
@@ -89,7 +85,7 @@ async def test_an_end_that_one_has_heard_of_is_not_undone_by_an_older_report(
     assert not second.jobs.update("j", 1, 0, state="running")
 
 
-async def test_a_restart_that_both_begin_is_one_attempt(two: tuple[Process, Process]) -> None:
+async def test_a_restart_that_both_begin_is_one_attempt(two):
     for process in two:
         process.jobs.begin_attempt("j", after=1)
         await process.jobs.flush()
@@ -100,9 +96,7 @@ async def test_a_restart_that_both_begin_is_one_attempt(two: tuple[Process, Proc
     assert {host.state for host in record.attempts[-1].hosts} == {"starting"}
 
 
-async def test_a_job_that_one_removes_does_not_come_back_with_the_others_report(
-    two: tuple[Process, Process],
-) -> None:
+async def test_a_job_that_one_removes_does_not_come_back_with_the_others_report(two):
     first, second = two
     first.jobs.drop("j")
     await first.jobs.flush()
@@ -110,9 +104,7 @@ async def test_a_job_that_one_removes_does_not_come_back_with_the_others_report(
     assert await second.reload() is None
 
 
-async def test_variables_are_kept_until_no_host_can_need_them_and_are_never_shown(
-    two: tuple[Process, Process],
-) -> None:
+async def test_variables_are_kept_until_no_host_can_need_them_and_are_never_shown(two):
     jobs = two[0].jobs
     record = jobs.get("j")
     assert record is not None

@@ -13,7 +13,7 @@ KERNEL = Kernel(id="k1", state="idle", environment="default", notebook="a.ipynb"
 JOB = Job(id="j1", name="train", command=["train"], state="running", attempts=[], **WHERE)
 
 
-def test_what_runs_there_and_what_else_goes_is_said_in_sentences() -> None:
+def test_what_runs_there_and_what_else_goes_is_said_in_sentences():
     other = structs.replace(KERNEL, id="k2", notebook="")
     assert consequences("delete", ONE, [KERNEL, other], [JOB]).lost == [
         "This shuts down 2 kernels on my-tpu: a.ipynb (idle, default), k2 (idle, default).",
@@ -29,6 +29,6 @@ def test_what_runs_there_and_what_else_goes_is_said_in_sentences() -> None:
     assert kept[0] == "This does not end 1 job on my-tpu: train (j1, running)."
 
 
-def test_another_persons_queued_resource_stays() -> None:
+def test_another_persons_queued_resource_stays():
     theirs = structs.replace(ONE, not_yours=True)
     assert not any("queued" in said for said in consequences("delete", theirs, [], []).lost)

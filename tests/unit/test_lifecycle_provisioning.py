@@ -590,7 +590,7 @@ def test_what_waits_at_the_end_of_its_turn_is_taken_back_and_what_has_got_room_s
     assert life.next(104.0) == ProvisioningResult("ready")
 
 
-def test_a_refused_repetition_does_not_settle_what_the_first_request_may_still_do() -> None:
+def test_a_refused_repetition_does_not_settle_what_the_first_request_may_still_do():
     """Of a slice, whose parts are asked for again: the first request may only be late."""
     claim = NodeClaim(want="present", since=0.0, label="ours")
     life = Provisioning(claim, "my-tpu")

@@ -100,7 +100,7 @@ async def test_a_vm_of_compute_engine_has_the_name_that_google_says(tmp_path):
 @pytest.mark.parametrize(
     ("published", "port"), [("2222", 2222), ("", 22), ("ssh", 22), ("0", 22), ("9" * 5000, 22)]
 )
-def test_a_port_that_can_not_be_is_not_taken(published: str, port: int):
+def test_a_port_that_can_not_be_is_not_taken(published, port):
     assert ssh_port({("ssh", "port"): published}) == port
 
 

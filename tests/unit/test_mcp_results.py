@@ -35,9 +35,7 @@ def call(monkeypatch: pytest.MonkeyPatch, answer: Any) -> Any:
     return asyncio.run(results.tool("read-only")(tpu_test)())  # type: ignore[arg-type]
 
 
-def test_tokens_are_masked_in_output_in_results_and_in_errors(
-    token: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_are_masked_in_output_in_results_and_in_errors(token, monkeypatch):
     answer = call(monkeypatch, results.output(f"key={token}\n", state="done"))
     assert answer["untrusted_output"] == "key=[HF_TOKEN]\n"
     nested = {"result": {"lines": [f"a {token}", 3]}, "progress": 0.5}
@@ -52,8 +50,6 @@ def test_tokens_are_masked_in_output_in_results_and_in_errors(
     assert json.loads(str(raised.value))["hint"] == "Not [HF_TOKEN]."
 
 
-def test_a_token_that_is_not_passed_on_is_not_looked_for(
-    token: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_that_is_not_passed_on_is_not_looked_for(token, monkeypatch):
     tokens.keep_back("HF_TOKEN")
     assert call(monkeypatch, {"text": token}) == {"text": token}

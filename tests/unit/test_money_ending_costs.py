@@ -76,9 +76,7 @@ def queue(world: World, server: Server) -> None:
     assert world.google.queued[NAME].state == "WAITING_FOR_RESOURCES"
 
 
-def test_a_queued_resource_that_gets_its_tpu_while_it_is_deleted_is_deleted_with_it(
-    world: World, server: Server
-) -> None:
+def test_a_queued_resource_that_gets_its_tpu_while_it_is_deleted_is_deleted_with_it(world, server):
     queue(world, server)
     world.google.deletes = False
     run(world, server.queued.delete(NAME.node))
@@ -93,9 +91,7 @@ def test_a_queued_resource_that_gets_its_tpu_while_it_is_deleted_is_deleted_with
     )
 
 
-def test_the_tpu_of_a_queued_resource_that_google_does_not_delete_can_be_deleted(
-    world: World, server: Server
-) -> None:
+def test_the_tpu_of_a_queued_resource_that_google_does_not_delete_can_be_deleted(world, server):
     queue(world, server)
     world.google.fates["delete"] = 3 * ["CONFLICT"] + 60 * ["PERMISSION"]
     run(world, server.queued.delete(NAME.node))
@@ -113,9 +109,7 @@ def test_the_tpu_of_a_queued_resource_that_google_does_not_delete_can_be_deleted
 @pytest.mark.parametrize(
     "stands_in_the_way", ["409", "lost", "answer lost", "silent", "unreadable"]
 )
-def test_a_stop_is_asked_for_again_until_it_is_carried_out(
-    world: World, server: Server, stands_in_the_way: str
-) -> None:
+def test_a_stop_is_asked_for_again_until_it_is_carried_out(world, server, stands_in_the_way):
     ready(world)
     fate = "CONFLICT" if stands_in_the_way == "409" else stands_in_the_way
     world.google.fates["stop"] = 3 * [fate]
@@ -126,9 +120,7 @@ def test_a_stop_is_asked_for_again_until_it_is_carried_out(
 
 
 @pytest.mark.parametrize("state", [NodeState.REPAIRING, NodeState.HIDDEN, NodeState.UNKNOWN])
-def test_a_stop_waits_while_the_tpu_is_in_a_state_that_passes(
-    world: World, server: Server, state: NodeState
-) -> None:
+def test_a_stop_waits_while_the_tpu_is_in_a_state_that_passes(world, server, state):
     node = ready(world)
     world.google.fates["stop"] = ["CONFLICT"]
     run(world, server.power.stop(NAME, StopTPU()))
@@ -142,9 +134,7 @@ def test_a_stop_waits_while_the_tpu_is_in_a_state_that_passes(
 
 
 @pytest.mark.parametrize(("reason", "after"), [("PERMISSION", 0.0), ("CONFLICT", 900.0)])
-def test_a_stop_that_google_refuses_ends_with_its_words(
-    world: World, server: Server, reason: str, after: float
-) -> None:
+def test_a_stop_that_google_refuses_ends_with_its_words(world, server, reason, after):
     ready(world)
     world.google.fates["stop"] = 2000 * [reason]
     run(world, server.power.stop(NAME, StopTPU()))
@@ -158,9 +148,7 @@ def test_a_stop_that_google_refuses_ends_with_its_words(
     assert (failed.problem.reason, failed.problem.message) == (reason, "Refused.")
 
 
-def test_an_accepted_stop_is_carried_out_hours_later_by_the_next_server(
-    world: World, server: Server
-) -> None:
+def test_an_accepted_stop_is_carried_out_hours_later_by_the_next_server(world, server):
     node = ready(world)
     world.google.fates["stop"] = 100 * ["UNAVAILABLE"]
     run(world, server.power.stop(NAME, StopTPU()))
@@ -175,9 +163,7 @@ def test_an_accepted_stop_is_carried_out_hours_later_by_the_next_server(
     assert world.google.nodes[NAME].state == "STOPPED"
 
 
-def test_what_was_stopped_and_started_again_meanwhile_is_not_stopped_once_more(
-    world: World, server: Server
-) -> None:
+def test_what_was_stopped_and_started_again_meanwhile_is_not_stopped_once_more(world, server):
     node = ready(world)
     run(world, server.power.stop(NAME, StopTPU()))
     world.loop.pass_time(1.0)
@@ -198,9 +184,7 @@ def test_what_was_stopped_and_started_again_meanwhile_is_not_stopped_once_more(
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_tpu_whose_deletion_was_accepted_is_not_hunted_for_again(
-    world: World, server: Server, killed: bool
-) -> None:
+def test_a_tpu_whose_deletion_was_accepted_is_not_hunted_for_again(world, server, killed):
     run(world, server.hunts.start(StartHunt(tpu=TPU, again=True)))
     world.loop.pass_time(60.0)
     node = world.google.nodes[NAME]
@@ -239,9 +223,7 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("hunted", [False, True])
-def test_a_disk_that_is_full_for_a_moment_ends_no_creation(
-    world: World, server: Server, hunted: bool
-) -> None:
+def test_a_disk_that_is_full_for_a_moment_ends_no_creation(world, server, hunted):
     if hunted:
         run(world, server.hunts.start(StartHunt(tpu=TPU)))
     else:
@@ -258,9 +240,7 @@ def test_a_disk_that_is_full_for_a_moment_ends_no_creation(
 
 
 @pytest.mark.parametrize("way", ["hunt", "guard"])
-def test_after_the_deadline_google_is_not_asked_once_more(
-    world: World, server: Server, way: str
-) -> None:
+def test_after_the_deadline_google_is_not_asked_once_more(world, server, way):
     end = timestamp("seconds", at=world.time() + 100.0)
     world.google.fates["create"] = ["lost"]
     if way == "hunt":
@@ -281,9 +261,7 @@ async def _create_until(server: Server, end: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
-def test_a_clock_that_is_set_changes_no_pause_of_a_hunt(
-    world: World, server: Server, seconds: float
-) -> None:
+def test_a_clock_that_is_set_changes_no_pause_of_a_hunt(world, server, seconds):
     world.google.fates["create"] = ["no capacity"]
     run(world, server.hunts.start(StartHunt(tpu=TPU)))
     world.loop.pass_time(35.0)
@@ -297,9 +275,7 @@ def test_a_clock_that_is_set_changes_no_pause_of_a_hunt(
     assert world.google.nodes[NAME].state == "READY", "and not later"
 
 
-def test_a_clock_that_is_set_back_while_no_server_runs_does_not_delay_a_hunt(
-    world: World, server: Server
-) -> None:
+def test_a_clock_that_is_set_back_while_no_server_runs_does_not_delay_a_hunt(world, server):
     world.google.fates["create"] = ["no capacity"]
     run(world, server.hunts.start(StartHunt(tpu=TPU)))
     world.loop.pass_time(35.0)
@@ -314,8 +290,8 @@ def test_a_clock_that_is_set_back_while_no_server_runs_does_not_delay_a_hunt(
 @pytest.mark.parametrize("when", [0.05, 70.0, 110.0])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_clock_that_is_set_makes_no_tpu_that_nobody_knows_of(
-    world: World, server: Server, seconds: float, when: float, killed: bool
-) -> None:
+    world, server, seconds, when, killed
+):
     world.google.fates["create"] = ["late"]
     world.google.late_after_kill = True
     run(world, server.create.start(TPU))

@@ -82,8 +82,8 @@ async def changed(change: AbstractAsyncContextManager[None]) -> None:
 
 
 async def test_who_keeps_a_tpu_has_the_budget_pay_for_that_and_nothing_ends_it_before(
-    store: Store, tmp_path: Path
-) -> None:
+    store, tmp_path
+):
     part = await ledger(store, spending(), Budget(who="agent", total=20))
     before, now = part.spending()[0], time.time()
     assert [line.name for line in part.overdue(now + HOUR)] == [NAME]
@@ -102,7 +102,7 @@ async def test_who_keeps_a_tpu_has_the_budget_pay_for_that_and_nothing_ends_it_b
     await other.close()
 
 
-async def test_what_its_budget_does_not_cover_is_refused_and_changes_nothing(store: Store) -> None:
+async def test_what_its_budget_does_not_cover_is_refused_and_changes_nothing(store):
     part = await ledger(store, spending(), Budget(who="agent", total=5))
     before = part.spending()[0]
     for ends in (time.time() + 3 * HOUR, None):
@@ -119,9 +119,7 @@ async def test_what_its_budget_does_not_cover_is_refused_and_changes_nothing(sto
         await changed(part.keeping(NODE, time.time() + 2 * HOUR))
 
 
-async def test_a_person_without_a_budget_removes_the_guard_and_no_one_deletes_the_tpu(
-    store: Store,
-) -> None:
+async def test_a_person_without_a_budget_removes_the_guard_and_no_one_deletes_the_tpu(store):
     part = await ledger(store, spending("ana"), None)
     await changed(part.moving_end(NODE, None))
     line = part.spending()[0]
@@ -142,9 +140,7 @@ async def test_a_person_without_a_budget_removes_the_guard_and_no_one_deletes_th
 
 
 @pytest.mark.parametrize("who", ["agent", "ana"])
-async def test_a_guard_that_its_host_does_not_get_has_changed_nothing_in_the_ledger(
-    store: Store, who: str
-) -> None:
+async def test_a_guard_that_its_host_does_not_get_has_changed_nothing_in_the_ledger(store, who):
     part = await ledger(store, spending(who), Budget(who="agent", total=50))
     before = part.spending()[0]
     host = Host(unreachable=0)
@@ -167,9 +163,7 @@ async def test_a_guard_that_its_host_does_not_get_has_changed_nothing_in_the_led
         assert seconds_of(line.ends, "ends") == pytest.approx(time.time() + ends * HOUR, abs=5)
 
 
-async def test_googles_own_end_moves_only_with_the_guard_and_inside_the_budget(
-    store: Store,
-) -> None:
+async def test_googles_own_end_moves_only_with_the_guard_and_inside_the_budget(store):
     part = await ledger(store, spending(), Budget(who="agent", total=5))
     host, ends = Host(), time.time() + HOUR
     node = structs.replace(NODE, api="compute", ends=timestamp("seconds", at=ends))
@@ -198,8 +192,8 @@ async def test_googles_own_end_moves_only_with_the_guard_and_inside_the_budget(
 
 
 async def test_an_end_is_in_the_ledger_before_the_host_has_a_later_one_and_after_an_earlier_one(
-    store: Store,
-) -> None:
+    store,
+):
     part = await ledger(store, spending(), Budget(who="agent", total=50))
     now = time.time()
     planned = part.spending()[0].most
@@ -223,9 +217,7 @@ async def test_an_end_is_in_the_ledger_before_the_host_has_a_later_one_and_after
         (TPUError("It has no guard.", Reason.NOT_FOUND), NOTICE, False),
     ],
 )
-async def test_a_guard_is_asked_before_a_server_deletes_its_tpu(
-    store: Store, guard: Guard | TPUError, ends: float | None, deleted: bool
-) -> None:
+async def test_a_guard_is_asked_before_a_server_deletes_its_tpu(store, guard, ends, deleted):
     now = time.time()
     if isinstance(guard, Guard):
         guard = structs.replace(guard, ends=hours(float(guard.ends)))
@@ -252,7 +244,7 @@ async def test_a_guard_is_asked_before_a_server_deletes_its_tpu(
     power.act_for_guard.assert_not_awaited()
 
 
-async def test_a_tpu_of_no_plan_is_in_no_ledger(store: Store) -> None:
+async def test_a_tpu_of_no_plan_is_in_no_ledger(store):
     part = await ledger(store, spending(node_id="8"), Budget(who="agent", total=1))
     before = part.spending()[0]
     await changed(part.moving_end(NODE, None))

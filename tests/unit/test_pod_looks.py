@@ -22,7 +22,7 @@ class Hosts:
             asyncio.get_running_loop().call_soon(self.looks.told, "stack", asked.host)
 
 
-async def test_a_host_that_does_not_answer_is_not_asked_again_before_it_does() -> None:
+async def test_a_host_that_does_not_answer_is_not_asked_again_before_it_does():
     hosts = Hosts({0})
     for _ in range(3):
         await hosts.looks.ask([0, 1], 1, chips=False)

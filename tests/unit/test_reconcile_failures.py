@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from core_parts import core_of
 from waiting import eventually
 
@@ -35,7 +34,7 @@ class Clock:
         return self.now
 
 
-def test_pauses_grow_up_to_a_bound_and_end_with_success() -> None:
+def test_pauses_grow_up_to_a_bound_and_end_with_success():
     clock, changed = Clock(), []
     failures = TPUFailures(clock, changed.append)
     pauses = [failures.record(BAD, "Tunnels", OSError(28, "full")) for _ in range(8)]
@@ -57,7 +56,7 @@ def test_pauses_grow_up_to_a_bound_and_end_with_success() -> None:
     assert set(changed) == {BAD}
 
 
-def test_a_reason_that_google_gave_is_kept() -> None:
+def test_a_reason_that_google_gave_is_kept():
     failures = TPUFailures(Clock(), lambda _: None)
     failures.record(BAD, "Tunnels", TPUError("No.", Reason.PERMISSION, "Ask."))
     problem = failures.problem(BAD)
@@ -159,7 +158,7 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
     await asyncio.wait([task])
 
 
-async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_asked() -> None:
+async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_asked():
     monitors = Monitors()
     async with polling(Hosts(), monitors) as failures:
         assert GOOD in monitors.updated
@@ -167,7 +166,7 @@ async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_aske
         assert [failure.tpu for failure in failures.all()] == ["bad"]
 
 
-async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped() -> None:
+async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped():
     hosts, monitors = Hosts(), Monitors()
     spec = WarmKernelSpec(python="/venv/bin/python", imports=[], env={})
     monitors.kept_warm = {"default": spec}
@@ -180,8 +179,8 @@ async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped()
 
 
 async def test_what_a_host_runs_is_not_known_while_the_line_is_cut_and_asked_anew_after_that(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(poller, "PAUSE", 0.01)
     hosts, monitors = Hosts(), Monitors()
     host = HostName(GOOD, 0)
@@ -197,7 +196,7 @@ async def test_what_a_host_runs_is_not_known_while_the_line_is_cut_and_asked_ane
     assert [asked["jobs"] for asked in hosts.asked[:3]] == [["a-1"]] * 3
 
 
-async def test_a_change_that_can_not_be_published_takes_no_other_along() -> None:
+async def test_a_change_that_can_not_be_published_takes_no_other_along():
     feed, heard = ChangeFeed(interval=0.001), []
 
     def describe(name: NodeName) -> Change:

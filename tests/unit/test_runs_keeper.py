@@ -153,9 +153,7 @@ def agent(home: Path) -> Agent:
         {"TPU_VISIBLE_DEVICES": "0,1"},
     ],
 )
-def test_its_variables_are_those_of_the_agent(
-    home: Path, base: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_variables_are_those_of_the_agent(home, base, monkeypatch):
     for name in ("LINES", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in base.items():
@@ -172,7 +170,7 @@ def test_its_variables_are_those_of_the_agent(
     assert environment == process_environment("/e/bin/python", variables)
 
 
-def test_one_that_was_stopped_sleeps_until_its_end_is_acknowledged(home: Path) -> None:
+def test_one_that_was_stopped_sleeps_until_its_end_is_acknowledged(home):
     impatient = changed_program(b"GRACE = 3.0", b"GRACE = 0.0")
     with Program("sleep", "1000", program=impatient) as program:
         program.begin()
@@ -186,7 +184,7 @@ def test_one_that_was_stopped_sleeps_until_its_end_is_acknowledged(home: Path) -
 
 
 @pytest.mark.parametrize("how", ["stopped", "timeout"])
-def test_it_is_stopped_when_it_is_asked_for_or_the_time_is_over(home: Path, how: str) -> None:
+def test_it_is_stopped_when_it_is_asked_for_or_the_time_is_over(home, how):
     limit = 2.0 if how == "timeout" else None
     script = "setsid sh -c 'echo $$; exec sleep 1000'; true"
     with Program("sh", "-c", script, limit=limit) as program:
@@ -201,9 +199,7 @@ def test_it_is_stopped_when_it_is_asked_for_or_the_time_is_over(home: Path, how:
     until(lambda: not start_time(child))
 
 
-async def test_the_client_goes_on_at_its_socket_with_output_input_and_end(
-    home: Path, agent: Agent
-) -> None:
+async def test_the_client_goes_on_at_its_socket_with_output_input_and_end(home, agent):
     script = "echo one; read line; echo two $line >&2; cat; exit 3"
     with Program("sh", "-c", script, input=True) as program:
         program.begin()
@@ -218,7 +214,7 @@ async def test_the_client_goes_on_at_its_socket_with_output_input_and_end(
         assert (ended["code"], ended["signal"], ended["cause"]) == (3, None, "")
 
 
-async def test_an_end_that_the_client_did_not_hear_of_is_not_lost(home: Path, agent: Agent) -> None:
+async def test_an_end_that_the_client_did_not_hear_of_is_not_lost(home, agent):
     with Program("sh", "-c", "echo one; exit 5") as program:
         program.end()
         program.stdin.close()  # type: ignore[union-attr]
@@ -227,7 +223,7 @@ async def test_an_end_that_the_client_did_not_hear_of_is_not_lost(home: Path, ag
 
 
 @pytest.mark.parametrize("how", ["stopped", "nothing shall be left"])
-async def test_the_agent_stops_what_began_without_it(home: Path, agent: Agent, how: str) -> None:
+async def test_the_agent_stops_what_began_without_it(home, agent, how):
     with Program("sh", "-c", "echo $$; exec sleep 1000") as program:
         program.begin()
         pid = int(program.output())
@@ -242,7 +238,7 @@ async def test_the_agent_stops_what_began_without_it(home: Path, agent: Agent, h
         await eventually(lambda: not start_time(pid))
 
 
-async def test_it_is_started_once_whoever_comes_first(home: Path, agent: Agent) -> None:
+async def test_it_is_started_once_whoever_comes_first(home, agent):
     with Program("sh", "-c", "echo x >> count", again=True) as program:
         program.end()
         with Program("sh", "-c", "echo x >> count") as other:
@@ -260,9 +256,7 @@ async def test_it_is_started_once_whoever_comes_first(home: Path, agent: Agent) 
         path.unlink()
 
 
-async def test_who_asks_for_what_can_not_be_is_sent_away_and_the_command_goes_on(
-    home: Path, agent: Agent
-) -> None:
+async def test_who_asks_for_what_can_not_be_is_sent_away_and_the_command_goes_on(home, agent):
     with Program("sh", "-c", "read line; echo $line", input=True) as program:
         program.begin()
         for nonsense in (b"read x 1\n", b"read 0\n", b"write 1\n", b"read 0 y\n", b"dance\n"):
@@ -276,7 +270,7 @@ async def test_who_asks_for_what_can_not_be_is_sent_away_and_the_command_goes_on
     assert (output, ended["code"]) == ([(1, b"here\n")], 0)
 
 
-async def test_without_a_client_it_is_ended(home: Path) -> None:
+async def test_without_a_client_it_is_ended(home):
     impatient = changed_program(b"ABANDONED = 300.0", b"ABANDONED = 0.1")
     with Program("sh", "-c", "exec sleep 1000", program=impatient) as started:
         pid = started.begin()
@@ -290,7 +284,7 @@ LINES = st.lists(st.binary(min_size=1, max_size=300), max_size=6)
 
 @settings(max_examples=15, deadline=None)
 @given(pieces=LINES, cuts=st.lists(st.integers(0, 6), max_size=3))
-def test_output_is_whole_wherever_a_connection_is_cut(pieces: list[bytes], cuts: list[int]) -> None:
+def test_output_is_whole_wherever_a_connection_is_cut(pieces, cuts):
     asyncio.run(_read_with_cuts(pieces, cuts))
 
 

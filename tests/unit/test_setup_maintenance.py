@@ -81,7 +81,7 @@ def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[
 
 
 @in_virtual_time
-async def test_what_is_announced_is_shown_with_the_list_and_published_once() -> None:
+async def test_what_is_announced_is_shown_with_the_list_and_published_once():
     async with Setting() as setting:
         setting.cloud.answer = {"7": COMING}
         await setting.polled(NODE)
@@ -97,7 +97,7 @@ async def test_what_is_announced_is_shown_with_the_list_and_published_once() -> 
 
 
 @in_virtual_time
-async def test_nothing_is_asked_of_tpus_that_do_not_run() -> None:
+async def test_nothing_is_asked_of_tpus_that_do_not_run():
     async with Setting() as setting:
         await setting.polled()
         await setting.polled(structs.replace(NODE, state=NodeState.CREATING))
@@ -108,7 +108,7 @@ async def test_nothing_is_asked_of_tpus_that_do_not_run() -> None:
 
 
 @in_virtual_time
-async def test_what_was_announced_stays_while_the_cloud_does_not_say() -> None:
+async def test_what_was_announced_stays_while_the_cloud_does_not_say():
     async with Setting() as setting:
         setting.cloud.answer = {"7": COMING}
         await setting.polled(NODE)
@@ -118,7 +118,7 @@ async def test_what_was_announced_stays_while_the_cloud_does_not_say() -> None:
         assert setting.changed == [NAME]
 
 
-def test_googles_words_are_read() -> None:
+def test_googles_words_are_read():
     announced = {
         "type": "SCHEDULED",
         "maintenanceStatus": "PENDING",

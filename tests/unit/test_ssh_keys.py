@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import stat
 import threading
-from pathlib import Path
 
 import asyncssh
 import pytest
@@ -143,7 +142,7 @@ def test_fingerprints_are_those_of_ssh_keygen():
     assert fingerprint("ssh-ed25519 ***") == "(unreadable key)"
 
 
-def test_a_key_file_nobody_may_read_says_so(tmp_path: Path):
+def test_a_key_file_nobody_may_read_says_so(tmp_path):
     directory = tmp_path / "id"
     directory.mkdir(mode=0o700)
     with pytest.raises(TPUError) as caught:

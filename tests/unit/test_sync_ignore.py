@@ -67,7 +67,7 @@ def left_out(folder: Path) -> set[str]:
         b"/\n",
     ],
 )  # fmt: skip
-def test_a_gitignore_means_what_it_means_to_git(repository: Path, content: bytes) -> None:
+def test_a_gitignore_means_what_it_means_to_git(repository, content):
     (repository / ".gitignore").write_bytes(content)
     assert left_out(repository) == ignored_by_git(repository)
 
@@ -78,14 +78,14 @@ LINES = (
 
 
 @pytest.mark.parametrize("first", LINES)
-def test_any_order_of_rules_means_what_it_means_to_git(repository: Path, first: str) -> None:
+def test_any_order_of_rules_means_what_it_means_to_git(repository, first):
     orders = [*itertools.permutations(LINES, 2)]
     for order in [(first, *more) for more in orders if first not in more][::7]:
         (repository / ".gitignore").write_text("\r\n".join(order))
         assert left_out(repository) == ignored_by_git(repository), order
 
 
-def test_a_gitignore_below_counts_for_its_folder(repository: Path) -> None:
+def test_a_gitignore_below_counts_for_its_folder(repository):
     (repository / ".gitignore").write_bytes(b"*\n!*/\n!*.py\n")
     (repository / "sub/.gitignore").write_bytes(b"\xef\xbb\xbf!secret\r\ndeep/\r\n")
     try:
@@ -98,9 +98,7 @@ def test_a_gitignore_below_counts_for_its_folder(repository: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["sub/\n", "/sub\n", "deep\n", "*\n", "secret\n", "sub/deep/s*"]
 )
-def test_a_project_in_a_folder_of_the_repository_is_left_out_as_by_git(
-    repository: Path, content: str
-) -> None:
+def test_a_project_in_a_folder_of_the_repository_is_left_out_as_by_git(repository, content):
     (repository / ".gitignore").write_text(content)
     rules = ProjectRules(repository / "sub" / "deep")
     rules.read("")
@@ -111,9 +109,7 @@ def test_a_project_in_a_folder_of_the_repository_is_left_out_as_by_git(
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
-def test_what_powershell_wrote_is_left_out_though_git_does_not_read_it(
-    tmp_path: Path, encoding: str
-) -> None:
+def test_what_powershell_wrote_is_left_out_though_git_does_not_read_it(tmp_path, encoding):
     mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
     (tmp_path / ".gitignore").write_bytes(mark + "secret\r\n".encode(encoding))
     rules = ProjectRules(tmp_path)
@@ -122,7 +118,7 @@ def test_what_powershell_wrote_is_left_out_though_git_does_not_read_it(
     assert not rules.leaves_out("other")
 
 
-def test_the_host_reads_the_same_rules(tmp_path: Path) -> None:
+def test_the_host_reads_the_same_rules(tmp_path):
     (tmp_path / ".gitignore").write_bytes(b"*\n!*/\n!*.py\n")
     rules = ProjectRules(tmp_path)
     rules.read("")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from project_host import ProjectHost
 
 from jupyter_tpu.cloud import NodeName
@@ -17,8 +15,8 @@ NAME = NodeName("p", "z", "my-tpu")
 
 
 async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_kernels_are_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     mirrors = Mirrors(tmp_path / "sync")
     monkeypatch.setattr(sync, "default_mirrors", lambda: mirrors)
     host, namesake = ProjectHost(tmp_path / "host"), ProjectHost(tmp_path / "namesake")

@@ -47,9 +47,7 @@ def data(content: bytes) -> tuple[dict[str, Any], bytes]:
     st.booleans(),
 )
 @settings(deadline=None)
-def test_messages_and_contents_arrive_compressed_or_not(
-    parts: list[tuple[int, bool, str]], compressed: bool
-) -> None:
+def test_messages_and_contents_arrive_compressed_or_not(parts, compressed):
     messages = [
         (
             {"data": size, "text": text},
@@ -66,7 +64,7 @@ def test_messages_and_contents_arrive_compressed_or_not(
         peer.receive()
 
 
-def test_what_does_not_shrink_is_not_compressed_and_costs_nothing() -> None:
+def test_what_does_not_shrink_is_not_compressed_and_costs_nothing():
     noise, text = os.urandom(CHUNK), b"step 1: loss 0.5\n" * (CHUNK // 17)
     assert len(sent(data(noise), data(noise), compressed=True)) < 2 * CHUNK + 300
     assert len(sent(data(text), compressed=True)) < CHUNK / 50
@@ -84,14 +82,14 @@ def test_what_does_not_shrink_is_not_compressed_and_costs_nothing() -> None:
         b'R\0\0\0\x15{"compressed": true}\n',
     ],
 )
-def test_frames_that_no_sender_makes_end_the_transfer(frames: bytes) -> None:
+def test_frames_that_no_sender_makes_end_the_transfer(frames):
     peer = Peer(io.BytesIO(b'{"compressed": true}\n' + frames), io.BytesIO())
     with pytest.raises(TransferFailure) as failed:
         peer.receive()
     assert failed.value.code == "PROTOCOL"
 
 
-def test_little_that_is_expanded_to_much_costs_no_memory() -> None:
+def test_little_that_is_expanded_to_much_costs_no_memory():
     packed = zlib.compress(b" " * (200 * MIB))
     assert len(packed) < CHUNK
     frame = b"Z" + len(packed).to_bytes(4, "big") + packed
@@ -152,8 +150,8 @@ edits = st.lists(
 @given(edits, st.integers(0, 1000))
 @settings(deadline=None, max_examples=25)
 def test_of_a_large_file_that_was_edited_only_the_changed_parts_are_sent(
-    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[float, int, int]], seed: int
-) -> None:
+    tmp_path_factory, edits, seed
+):
     """Each edit replaces bytes at a place by others."""
     folder = tmp_path_factory.mktemp("delta")
     noise = random.Random(seed)
@@ -172,9 +170,7 @@ def test_of_a_large_file_that_was_edited_only_the_changed_parts_are_sent(
         assert line == 0
 
 
-def test_a_file_that_was_changed_after_its_signature_arrives_whole_or_not_at_all(
-    tmp_path: Path,
-) -> None:
+def test_a_file_that_was_changed_after_its_signature_arrives_whole_or_not_at_all(tmp_path):
     new, old = tmp_path / "new", tmp_path / "old"
     old.write_bytes(os.urandom(2 * MIB))
     new.write_bytes(old.read_bytes() + b"more")
@@ -194,7 +190,7 @@ def test_a_file_that_was_changed_after_its_signature_arrives_whole_or_not_at_all
 
 
 @pytest.mark.parametrize("failing", [0, 3])
-async def test_the_number_of_hosts_that_have_it_doubles_in_each_round(failing: int) -> None:
+async def test_the_number_of_hosts_that_have_it_doubles_in_each_round(failing):
     """Each transfer takes a round. The first *failing* ones fail, and are tried again."""
     hosts = 32
     relay = Relay[int]()
@@ -238,7 +234,7 @@ async def test_the_number_of_hosts_that_have_it_doubles_in_each_round(failing: i
     assert rounds <= 6 + failing
 
 
-async def test_when_the_first_host_fails_another_one_gets_it_from_here() -> None:
+async def test_when_the_first_host_fails_another_one_gets_it_from_here():
     relay = Relay[str]()
     sources: list[str | None] = []
 
