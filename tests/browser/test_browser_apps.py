@@ -1,7 +1,5 @@
 """Pages of a host in JupyterLab: in a tab, and without any way to Jupyter, whatever they try."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import re

@@ -1,7 +1,5 @@
 """Bad days of the panel: two tabs, a server that sleeps, double clicks, long names, a long past."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

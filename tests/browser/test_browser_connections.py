@@ -1,7 +1,5 @@
 """A kernel that can't be reached although the server answers: the user is told why, and can act."""
 
-from __future__ import annotations
-
 import socket
 import socketserver
 import threading

@@ -1,7 +1,5 @@
 """Files that a person uploads to a host and downloads from it, in the panel."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import datetime, timedelta

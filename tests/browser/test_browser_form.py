@@ -1,7 +1,5 @@
 """Bad input gets one clear sentence beside the form, and nothing that was typed is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -2,8 +2,6 @@
 a plot, a breakpoint. What a user expects of a kernel on this machine.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

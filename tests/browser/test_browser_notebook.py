@@ -2,8 +2,6 @@
 to the server is cut; an app opens in a browser window, since there are no tabs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 second tab and after a reload, too.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The panel: accessible, with one socket for events, and dialogs that keep their input."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each part of the extension can be disabled, and what was dismissed stays dismissed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A notebook on all hosts of a pod, as a person sees it in JupyterLab."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 from the package index, and its own dashboard in a tab.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ They are installed in an environment that the test makes, and listen on the host
 emulated hosts share this machine's network.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -3,8 +3,6 @@ in one that is opened afresh, and what is in the file that each of them saves. A
 host is rebooted.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 import signal

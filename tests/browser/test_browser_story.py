@@ -1,7 +1,5 @@
 """The main job by clicking: create, connect, run a notebook, delete; and the first example."""
 
-from __future__ import annotations
-
 import json
 import re
 

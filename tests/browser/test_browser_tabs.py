@@ -2,8 +2,6 @@
 with a document of its own and in a document that jupyter-collaboration shares.
 """
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The distributions: what is in them, and that the wheel works where there is no Node.js."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -3,8 +3,6 @@
 A call of gcloud takes one to two seconds of processor time, so only the first story is short.
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The real gcloud makes, shows and deletes TPUs in Compute Engine, as far as its version can."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
 

@@ -1,7 +1,5 @@
 """Our SSH through the real gcloud and the emulator's Identity-Aware Proxy."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 

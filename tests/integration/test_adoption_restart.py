@@ -4,8 +4,6 @@ Real servers, the emulator's hosts over real SSH, real kernels. The client is a 
 our page's counting; what a browser's tab gets is in tests/browser/test_browser_restart.py.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

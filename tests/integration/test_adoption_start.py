@@ -1,7 +1,5 @@
 """A server's start with kernels to adopt, without hosts."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A daemon that hangs, alive or at its end, never keeps the next one from starting."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The agent on a host without SSH in between: deploying it, its daemon, its keepers."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Jobs on a host without SSH in between: the real agent, keepers and commands."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

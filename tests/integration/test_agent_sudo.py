@@ -1,7 +1,5 @@
 """Jobs and runs whose processes are another user's, as those that sudo starts: with real users."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Warm kernels: what a host keeps ready, what it is worth, and when it is gone. No SSH here."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

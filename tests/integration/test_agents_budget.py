@@ -1,7 +1,5 @@
 """Budgets in a real server: what agents may spend, and what is spent by them."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """What the agents' token reaches in a real server, and what it does not."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`jupyter tpu skill`: short, and each of its commands works as it stands there."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

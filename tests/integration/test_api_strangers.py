@@ -1,7 +1,5 @@
 """Other users of the machine: what they have put in a dead server's place gets no token."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """``jupyter tpu app``: real commands, beside a real server and without one."""
 
-from __future__ import annotations
-
 import http.client
 import http.server
 import re

@@ -4,8 +4,6 @@ The web servers run in this process and listen on a host's own address: emulated
 machine's network.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

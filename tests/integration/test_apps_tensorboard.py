@@ -2,8 +2,6 @@
 package index over REST and commands to what TensorBoard answers.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

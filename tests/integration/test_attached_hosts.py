@@ -1,7 +1,5 @@
 """Machines that are reached by SSH alone: a real sshd, the real ssh, and no cloud that answers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import getpass

@@ -1,7 +1,5 @@
 """An attached machine is used like a TPU: `jupyter tpu` beside a server, and a real host."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Benchmarks run: each with its smallest size. Their figures say nothing here."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

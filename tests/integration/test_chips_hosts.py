@@ -1,7 +1,5 @@
 """What holds the chips of a pod's hosts, and how they are freed: real processes there."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Sequence

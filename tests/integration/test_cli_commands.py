@@ -1,7 +1,5 @@
 """``jupyter tpu …`` as a person and a script use it: real processes, a real emulator and server."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

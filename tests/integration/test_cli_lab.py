@@ -1,7 +1,5 @@
 """``make lab``: what scripts/lab.py starts, says and keeps."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Programs that many people use, beside a local kernel: docs/notebooks/clients.md."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

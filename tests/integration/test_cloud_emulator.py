@@ -1,7 +1,5 @@
 """`Cloud` against the emulator's gRPC: what Google answers, as our models and reasons."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Google behind a company's proxy, with the company's certificates; and who pays for the calls."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`ComputeEngine` on the emulator: instances and slices, from their creation to their end."""
 
-from __future__ import annotations
-
 import contextlib
 import uuid
 from collections.abc import AsyncIterator

@@ -2,8 +2,6 @@
 zones that refuse what they list, rules of the organization, and clocks.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo

@@ -1,7 +1,5 @@
 """The fields that `ComputeEngine` sends and reads are those of Google's own client."""
 
-from __future__ import annotations
-
 import re
 from operator import attrgetter
 from pathlib import Path

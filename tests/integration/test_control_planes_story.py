@@ -1,7 +1,5 @@
 """TPUs of both of Google's control planes in one list, with the same words, on the emulator."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator

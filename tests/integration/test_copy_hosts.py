@@ -1,7 +1,5 @@
 """Files and folders copied to the hosts of a pod and back, over real SSH."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -2,8 +2,6 @@
 lists say what is wrong until it is over.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 wrong with one TPU keeps no other from what it needs.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path

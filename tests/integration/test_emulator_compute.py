@@ -1,7 +1,5 @@
 """Compute Engine on the emulator, by Google's own client."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import uuid

@@ -1,7 +1,5 @@
 """TPUs of the emulator as machines: real OpenSSH clients, restarts, and faults on purpose."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The emulator over the wire: Google's own clients, over gRPC and REST, find one and the same."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import urllib.error

@@ -1,7 +1,5 @@
 """Pythons that were on the hosts before: listed on all hosts, used as they are, never deleted."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.error

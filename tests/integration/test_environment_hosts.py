@@ -1,7 +1,5 @@
 """Environments on hosts that lack something: Python, its tools, disk; and what is said then."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Packages of a connected TPU: installed in cells, by the CLI and REST; the same on all hosts."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

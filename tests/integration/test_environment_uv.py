@@ -1,7 +1,5 @@
 """uv comes from the package index that the host is set to use, and only if its hash is right."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

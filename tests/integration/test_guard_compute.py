@@ -1,7 +1,5 @@
 """Guards of Compute Engine's TPUs: the host acts by that API, and Google has an end of its own."""
 
-from __future__ import annotations
-
 import time
 import urllib.request
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A TPU that stops itself: the real agent and guard, and the emulator's metadata, IAM and API."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """The one host of a machine without namespaces, seen through OpenSSH's client."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

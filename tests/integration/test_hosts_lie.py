@@ -1,7 +1,5 @@
 """A host whose agent was changed by someone: what it says does no harm, and costs only itself."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The hosts run in the best mode that this machine allows, or in that which the va
 JUPYTER_TPU_TEST_HOSTS names: test_hosts_modes.py runs this file so for an unprivileged user.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

@@ -4,8 +4,6 @@ As root, a user without an account gets one in a mount namespace of the test's o
 /etc/subuid are covered there, never changed. test_hosts_life.py then runs as that user.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

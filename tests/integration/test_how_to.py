@@ -1,7 +1,5 @@
 """The pages in docs/how-to: their commands are typed in their order, with an emulated TPU."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """``jupyter tpu hunt``, in processes of its own, without a server."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

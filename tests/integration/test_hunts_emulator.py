@@ -2,8 +2,6 @@
 the middle. What a hunt says is what is true at the cloud, and there is never a second TPU.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime

@@ -1,7 +1,5 @@
 """A TPU with every option that there is, replaced: Google is asked for the same once more."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 script of its hosts, which the emulator runs as Google does.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What hosts cost while nothing changes: the benchmark's real fleet and sshds, for a minute."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

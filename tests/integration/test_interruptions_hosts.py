@@ -1,7 +1,5 @@
 """What happens when Google announces to a host that it is about to stop it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

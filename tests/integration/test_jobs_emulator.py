@@ -1,7 +1,5 @@
 """Jobs on emulated hosts: a fleet that comes and goes, real SSH, a TPU that restarts, the CLI."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -4,8 +4,6 @@ Both are driven by an unmodified jupyter_client and run in the same Python. No S
 tried are relay, keeper and agent (see `local_host.py`).
 """
 
-from __future__ import annotations
-
 import base64
 import os
 from collections.abc import Callable, Iterator

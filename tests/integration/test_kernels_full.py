@@ -3,8 +3,6 @@
 No SSH here: the line to the host lets nothing through for a while (see `local_host.py`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

@@ -4,8 +4,6 @@ once, with the reason; nothing starts it again by itself, and nothing of it stay
 A real server, the emulator's faults, a kernel over real SSH, the client of test_adoption_restart.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -3,8 +3,6 @@
 Two real servers with folders, keys and secrets of their own, as on two machines, on one TPU.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

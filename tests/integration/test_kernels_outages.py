@@ -3,8 +3,6 @@
 No SSH here: the line is a unix socket that is cut where a test wants it (see `local_host.py`).
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

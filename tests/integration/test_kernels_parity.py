@@ -3,8 +3,6 @@
 No SSH here: what is tried are relay, keeper and agent (see `local_host.py`).
 """
 
-from __future__ import annotations
-
 import html
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Traces and memory profiles of a kernel while it runs a cell: real JAX, agent and host program."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A notebook's project on the host of its kernel, over a line that can be cut."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 from collections.abc import Callable, Iterator

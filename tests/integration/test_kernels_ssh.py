@@ -1,7 +1,5 @@
 """Kernels on an emulated TPU's host, over real SSH: what a user starts, and how."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

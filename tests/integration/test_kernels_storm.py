@@ -4,8 +4,6 @@ Over real SSH, through a proxy that cuts, stalls and slows the line (`fault_prox
 `long` takes the times that users meet; the others take shorter ones and a quicker keepalive.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -3,8 +3,6 @@
 There is no capacity in their zone, except where a test is about TPUs that are there.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A TPU's way through the fleet, on the emulator: real gRPC, real SSH, real environments."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid

@@ -1,7 +1,5 @@
 """Links to emulated hosts: found by name, keys pinned, healing."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import uuid

@@ -1,7 +1,5 @@
 """The quick way to a host's address, which `ssh my-tpu` takes, against the thorough one."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

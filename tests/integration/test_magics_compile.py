@@ -1,7 +1,5 @@
 """``%%tpu compile`` in a real local kernel: no TPU, no server, the TPU's own compiler."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

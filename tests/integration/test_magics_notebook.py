@@ -3,8 +3,6 @@
 The TPU is made by ``jupyter tpu create``, through a running server.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A coding agent's session by the MCP SDK's own client: from plan to deletion, and bad days."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

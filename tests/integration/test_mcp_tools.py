@@ -1,7 +1,5 @@
 """The MCP tools that an agent needs less often, each used by the SDK's own client."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -8,8 +8,6 @@ no TPU that the server does not show, nothing on a host, no kernelspec that poin
 how long it is.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """As `test_money_chaos`, of slices of Compute Engine: a server may be killed between two parts."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import pytest

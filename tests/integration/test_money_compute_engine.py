@@ -2,8 +2,6 @@
 between two of their parts: what is said is what is true at the cloud, and nothing is left.
 """
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -2,8 +2,6 @@
 silent, and when servers end in between: what is said is what is true at the cloud.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 

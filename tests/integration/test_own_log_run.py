@@ -1,7 +1,5 @@
 """What jupyter-tpu notes of a real run, and what of that a bug report has."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

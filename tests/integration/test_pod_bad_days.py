@@ -2,8 +2,6 @@
 runs and between two cells; a host is slow, has another Python, or runs a cell to another end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -4,8 +4,6 @@ Of two hosts, since each start of the kernel imports JAX on all of them. Pods of
 test_pod_survival.py and test_pod_bad_days.py; how many hosts are named is in the unit tests.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -2,8 +2,6 @@
 slices of one job, and goes away with them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A pod kernel of 16 hosts: much output on each of them, and hosts that are not like the others."""
 
-from __future__ import annotations
-
 import os
 import re
 import threading

@@ -1,7 +1,5 @@
 """Bad days of a pod kernel: lines, servers, machines and hosts that fail while a cell runs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import queue

@@ -2,8 +2,6 @@
 script and a notebook, its dashboard, its end, and what goes wrong.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What a visitor copies from the README, typed with an empty home and in a fresh clone."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

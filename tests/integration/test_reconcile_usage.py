@@ -1,7 +1,5 @@
 """What is there and whose it is, of several projects, against the emulator; and a TPU Node."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path

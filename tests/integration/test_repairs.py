@@ -1,7 +1,5 @@
 """Broken hardware: a host is reported to Google, and a TPU is replaced by the same one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reserved capacity: calendar mode is confirmed twice, shown with its dates, and used."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`@tpu.run`: functions that run on a TPU, and their values here."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

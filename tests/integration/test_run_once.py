@@ -1,7 +1,5 @@
 """`jupyter tpu run --once`: one line in, the script's result out, and no TPU left."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

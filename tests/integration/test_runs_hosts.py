@@ -1,7 +1,5 @@
 """Commands on the hosts of a pod: over real SSH to emulated hosts, by the fleet and in a shell."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

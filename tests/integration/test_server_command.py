@@ -1,7 +1,5 @@
 """`jupyter tpu server` finds a server or starts one, once, and only this computer reaches it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

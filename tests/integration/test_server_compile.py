@@ -1,7 +1,5 @@
 """POST jax/compile on a real Jupyter server that knows no project and no credentials."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

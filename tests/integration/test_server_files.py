@@ -2,8 +2,6 @@
 file browser sees and changes them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """jaxkit over the REST face of a real Jupyter server, computed in its worker processes."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

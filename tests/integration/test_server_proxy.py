@@ -2,8 +2,6 @@
 Jupyter's for the host.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

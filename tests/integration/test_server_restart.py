@@ -1,7 +1,5 @@
 """The server is stopped or killed in the middle, and the next one goes on where it was."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The REST face of a real Jupyter server: who may call, what is answered, what events say."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

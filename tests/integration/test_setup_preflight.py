@@ -1,7 +1,5 @@
 """Before there is a TPU: what is checked, and prices that are read anew, against the emulator."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Our SSH key in a project's metadata and in a Google account, and hosts that let it in."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

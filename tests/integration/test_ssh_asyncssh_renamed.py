@@ -3,8 +3,6 @@
 Each listed part is renamed in a copy of the installed asyncssh, one at a time.
 """
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

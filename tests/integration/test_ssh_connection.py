@@ -1,7 +1,5 @@
 """Connections to a real OpenSSH sshd on loopback; faults are made by a proxy in between."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import getpass

@@ -1,7 +1,5 @@
 """Commands on hosts whose login shell is not a quiet bash: real shells behind a real sshd."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

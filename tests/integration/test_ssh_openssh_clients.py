@@ -1,7 +1,5 @@
 """The real ssh, scp, rsync, git and mosh with emulated TPUs, found by name through our entries."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

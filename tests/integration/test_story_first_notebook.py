@@ -6,8 +6,6 @@ not the server's. The examples run here, too, over all devices of a TPU that was
 options.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

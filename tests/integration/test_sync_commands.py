@@ -1,7 +1,5 @@
 """``jupyter tpu sync`` with a pod of two hosts, by real commands over real SSH."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """``jupyter tpu tunnel`` and the REST face: real commands, a real emulator, a real server."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import secrets

@@ -4,8 +4,6 @@ The servers that tunnels lead to run in this process and listen on a host's own 
 hosts share this machine's network.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

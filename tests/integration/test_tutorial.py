@@ -2,8 +2,6 @@
 of its cells runs in a notebook's kernel, and what the page says they print is what they print.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

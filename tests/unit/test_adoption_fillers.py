@@ -1,7 +1,5 @@
 """Which tab of a shared document writes a cell's output."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """The journal's copy on disk, and what is remembered of requests, without servers or hosts."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -4,8 +4,6 @@ Server and keeper are killed and reached in any order here; with real ones it is
 tests/integration/test_adoption_restart.py.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

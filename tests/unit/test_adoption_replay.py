@@ -3,8 +3,6 @@ with every line once and in order. The server's code (journal, feed) and the pag
 run against each other; hypothesis chooses what happens when.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

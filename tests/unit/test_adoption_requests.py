@@ -1,7 +1,5 @@
 """What the server remembers of the requests that a kernel was sent."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What runs as a coding agent: what is named, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

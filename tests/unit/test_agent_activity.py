@@ -1,7 +1,5 @@
 """Which requests keep a kernel busy, told from its status messages."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

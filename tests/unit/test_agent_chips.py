@@ -1,7 +1,5 @@
 """What is said of chips before a kernel starts."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Chips of a host for one kernel each: which can be chosen, what libtpu is told, and the book."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Folding by itself: whatever is folded, the notebook looks the same in the end."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

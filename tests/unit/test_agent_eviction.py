@@ -1,7 +1,5 @@
 """Dropping: what goes is counted to the line, what must stay stays, and all of it in its place."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

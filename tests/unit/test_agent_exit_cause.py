@@ -1,7 +1,5 @@
 """Why a kernel died, in words."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

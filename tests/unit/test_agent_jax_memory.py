@@ -1,7 +1,5 @@
 """Which names `%tpu memory` finds for arrays, and that looking for them keeps none alive."""
 
-from __future__ import annotations
-
 import collections
 import functools
 import gc

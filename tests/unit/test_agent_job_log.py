@@ -1,7 +1,5 @@
 """A job's log on disk: reading a line costs what that line costs, wherever it is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """The journal by itself: bytes in, events out, and nothing lost over any sequence of breaks."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

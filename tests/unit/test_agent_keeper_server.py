@@ -1,7 +1,5 @@
 """Who gets a keeper's journal when several clients come at once."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which folders of kernels are somebody's, and which are left over."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -1,7 +1,5 @@
 """libtpu's figures: read by a real gRPC peer's own encoding, and sampled as often as is wanted."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Names on a host may be any bytes: whatever is said of them can be read as JSON in UTF-8."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A stored process id means the process that had it, and no later one; and where it comes from."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

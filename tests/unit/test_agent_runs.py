@@ -1,7 +1,5 @@
 """Commands that the agent runs for a client: output, input, ends. The processes are real."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """What a journal keeps: memory first, then files that only their owner reads and that go away."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Waits of the agent on Pythons whose asyncio.wait_for swallows cancels: no cancel is lost."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """The agents' token, as a server asks for it."""
 
-from __future__ import annotations
-
 from jupyter_tpu.agent_token import AgentTokenFile, agent_token, token_file
 
 

@@ -1,8 +1,6 @@
 """Which files of this computer a coding agent copies: those of one folder, by the rules of sync,
 and nothing that is hidden or has credentials."""
 
-from __future__ import annotations
-
 import functools
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a coding agent may set in a plan, and whose TPU `run --once` uses again."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

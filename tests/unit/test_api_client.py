@@ -1,7 +1,5 @@
 """What the client of a running server asks for, by the fleet's table of routes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from operator import attrgetter

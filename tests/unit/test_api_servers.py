@@ -1,7 +1,5 @@
 """A server's token is only ever sent to a live server of this user."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

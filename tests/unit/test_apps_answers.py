@@ -1,7 +1,5 @@
 """All that the apps' port answers has the policy, aiohttp's own answers, too."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import cast
 

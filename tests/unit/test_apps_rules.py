@@ -1,7 +1,5 @@
 """Who is let in to an app, without any I/O: tickets, sessions, and what a cookie alone can't do."""
 
-from __future__ import annotations
-
 import pytest
 from multidict import CIMultiDict
 

@@ -1,7 +1,5 @@
 """Each test of this suite asserts something: by itself, or by what it calls of our own modules."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

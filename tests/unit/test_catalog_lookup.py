@@ -1,7 +1,5 @@
 """The catalog against rows known from Google's documentation."""
 
-from __future__ import annotations
-
 from math import prod
 
 import pytest

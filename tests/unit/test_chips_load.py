@@ -1,7 +1,5 @@
 """The table of `jupyter tpu top`: a line per chip, or per host where there are too many."""
 
-from __future__ import annotations
-
 import time
 
 from jupyter_tpu.commands.top import load_text, load_view, render

@@ -1,7 +1,5 @@
 """What a person sees and types: tables, colours, progress, complaints of one line, the grammar."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """Options of commands that are fields of a request: declared there, and the same everywhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

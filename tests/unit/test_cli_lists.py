@@ -1,7 +1,5 @@
 """What lists show: gcloud's filters, order, limits and formats, the same for every list."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

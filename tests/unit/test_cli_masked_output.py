@@ -1,7 +1,5 @@
 """What `jupyter tpu` prints for a coding agent: no value of a token that TPUs get is in it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the command line prints: clean, whatever a host says, and in any terminal or none."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

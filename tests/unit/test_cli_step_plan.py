@@ -1,7 +1,5 @@
 """`jupyter tpu plan`: what it refuses before anything is compiled."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

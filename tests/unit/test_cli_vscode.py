@@ -1,7 +1,5 @@
 """Merging into tasks.json keeps what is the user's, and says no to what it can't read."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What is understood of Google's price list, and what is listed as not understood."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Google's wordings, as seen in public reports, and what becomes of them."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

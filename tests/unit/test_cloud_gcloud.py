@@ -1,7 +1,5 @@
 """What gcloud knows, read from files and variables as gcloud writes them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

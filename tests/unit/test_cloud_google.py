@@ -1,7 +1,5 @@
 """Both of Google's control planes as one cloud: where each call goes, and what a name means."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Google's numbers of a slice's hosts: host 0 is Google's worker 0, whatever its VM is called."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as some
 from msgspec import structs

@@ -1,7 +1,5 @@
 """What Google says of quotas, and which images fit which types."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A TPU for one script: what counts as a preemption, what another attempt may cost, who uses it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

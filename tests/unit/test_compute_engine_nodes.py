@@ -1,7 +1,5 @@
 """What Compute Engine says of instances and groups, in the project's own words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which of Google's control planes makes a TPU: what only one can, the user's choice, the quota."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The two ends of a copy, joined by a socket instead of SSH: what arrives, and what is kept."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """A copy from a host that lies: what it sends may be anybody's. And a copy to one."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What a copy sends over its line: only what changed, and compressed if the line is slow."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

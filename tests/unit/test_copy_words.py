@@ -1,7 +1,5 @@
 """How copies and shared folders are said, for one thing and for several."""
 
-from __future__ import annotations
-
 import pytest
 
 from jupyter_tpu.errors import Reason, TPUError

@@ -1,7 +1,5 @@
 """What is wrong with a request is said in one sentence that names the field."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

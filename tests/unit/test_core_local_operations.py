@@ -1,7 +1,5 @@
 """Operations that need no TPU: run, told, cancelled, found again, forgotten after a while."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A failure in one of the fleet's loops is logged and shown, and ends none of them."""
 
-from __future__ import annotations
-
 import asyncio
 
 from waiting import eventually

@@ -1,7 +1,5 @@
 """What faces see of an operation: steps, progress, log, and no more events than needed."""
 
-from __future__ import annotations
-
 import asyncio
 
 from jupyter_tpu.fleet.core.changes import ChangeFeed

@@ -1,7 +1,5 @@
 """Operations of one process, and what is cancelled for another one."""
 
-from __future__ import annotations
-
 import asyncio
 
 from jupyter_tpu.cloud.models import NodeName

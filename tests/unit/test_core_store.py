@@ -1,7 +1,5 @@
 """Desired state survives, belongs to one cloud, and is readable by its owner only."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """The documentation against the code: what it lists is complete, and what it names exists."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import re

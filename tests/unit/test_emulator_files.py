@@ -1,7 +1,5 @@
 """The emulator's state folder: one owner at a time, nothing readable by others."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """Managed instance groups in the emulator's model, without a transport or a host."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """What is written for an emulated host before it boots: no process, no network, no mounts."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Compute Engine's instances in the emulator's model, without a transport or a host."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

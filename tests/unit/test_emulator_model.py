@@ -1,7 +1,5 @@
 """The emulator's model by itself: every answer and every error, without a transport or a host."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 

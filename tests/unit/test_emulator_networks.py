@@ -1,7 +1,5 @@
 """Networks, OS Login and announced maintenance in the emulator's model, without a transport."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Queued resources, capacity and quotas in the emulator's model, without a transport or a host."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any

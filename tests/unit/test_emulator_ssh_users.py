@@ -1,7 +1,5 @@
 """Who may log in, from metadata as gcloud and the console write it."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from jupyter_tpu.emulator.model.os_login import authorized

@@ -1,7 +1,5 @@
 """A call on a host whose connection is lost in the middle: the program is real, the line is not."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The findings about a TPU's hosts: which cause gives which finding, and what to do."""
 
-from __future__ import annotations
-
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any

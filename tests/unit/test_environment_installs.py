@@ -1,7 +1,5 @@
 """What is recorded of packages that cells install, by real uv and two package indexes."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

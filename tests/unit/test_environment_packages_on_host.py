@@ -1,7 +1,5 @@
 """What a change of packages that was cut off leaves in an environment."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

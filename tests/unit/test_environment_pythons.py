@@ -1,7 +1,5 @@
 """Which Python an environment gets, and what is installed into it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a program of ours answers from a host may be anybody's."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

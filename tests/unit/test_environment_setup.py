@@ -1,7 +1,5 @@
 """What hosts get beside Python, on eight hosts that are this machine under other home folders."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

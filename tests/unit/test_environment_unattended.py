@@ -1,7 +1,5 @@
 """The startup script of a TPU that begins by itself. What it does on a host is a long test."""
 
-from __future__ import annotations
-
 import base64
 import json
 import lzma

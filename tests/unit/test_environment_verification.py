@@ -1,7 +1,5 @@
 """Whether JAX is really on the TPU: each cause of a fallback to the CPU is named."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

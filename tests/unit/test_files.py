@@ -1,7 +1,5 @@
 """Files are replaced whole, with their permissions, or stay as they were."""
 
-from __future__ import annotations
-
 import os
 import stat
 

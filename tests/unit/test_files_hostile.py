@@ -1,7 +1,5 @@
 """What a host says about its files, to the file browser and to a download, may be anybody's."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

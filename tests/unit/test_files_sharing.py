@@ -1,7 +1,5 @@
 """Shared folders: the files that hosts get, as systemd and exports(5) read them, and who can't."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The guard that a TPU is created with: it is set, however bad the moment, or shown as missing."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """When a guarded TPU stops: never too early, whatever the clock, the host and Google do."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What host 0 of a TPU knows of the others: that they are idle only if each has just said so."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """The guard's process: a rule that can't be read for a moment is not one that was removed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

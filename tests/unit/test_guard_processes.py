@@ -1,7 +1,5 @@
 """What keeps a host from being idle: real terminals, tmux, mosh, nohup, servers; Ray by titles."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty

@@ -1,7 +1,5 @@
 """What a guard may be, and when a TPU will have cost its limit."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Who has stopped a TPU: its guard, or someone else."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a host says is checked where it enters: whoever is root there can send anything."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib

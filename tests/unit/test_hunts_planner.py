@@ -1,7 +1,5 @@
 """What a hunt tries next, and when: no I/O, a clock and a chance of the test."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What hunts, starts and queued resources may cost: against a model of Google that bills."""
 
-from __future__ import annotations
-
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Hunts in the queue: turns, and what has got room in the moment in which one ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The webhook that is told of the end of a hunt: a real HTTP server that refuses at first."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

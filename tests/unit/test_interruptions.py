@@ -1,7 +1,5 @@
 """What is announced to hosts, from what their metadata servers say in any order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Jobs as files for SkyPilot, gcluster and Kinetic: what is in them, and what their tools say."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Memory profiles of JAX in this process, read without Go; and how a program is asked for one."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 from typing import Any

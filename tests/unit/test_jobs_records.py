@@ -1,7 +1,5 @@
 """Jobs that several processes follow: no one overwrites what another has noted."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

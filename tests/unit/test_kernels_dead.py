@@ -1,7 +1,5 @@
 """What is remembered of kernels that are dead."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from jupyter_tpu.cloud.models import NodeName

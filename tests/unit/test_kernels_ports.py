@@ -1,7 +1,5 @@
 """The ports of kernels on this machine: who answers at them, and what they cost."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Kernelspecs as Jupyter sees them."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import json

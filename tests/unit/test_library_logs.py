@@ -1,7 +1,5 @@
 """What the user's own programs log when a kernel of theirs is on a TPU."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

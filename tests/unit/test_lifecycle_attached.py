@@ -1,7 +1,5 @@
 """Attached machines as they are stored and shown, and which of them can be one TPU."""
 
-from __future__ import annotations
-
 import functools
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """What hangs on a TPU that is replaced: what is found, what is said of it, what comes back."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

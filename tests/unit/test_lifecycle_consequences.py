@@ -1,7 +1,5 @@
 """What is said before a TPU is stopped, deleted or disconnected."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from jupyter_tpu.fleet.lifecycle.consequences import consequences

@@ -1,7 +1,5 @@
 """Flex-start: what can be asked for, and how it is recognized."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.error import URLError
 

@@ -1,7 +1,5 @@
 """The options of a new TPU: what is refused, and what Google is asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 in wait; with cancels, killed processes and other people in between. No I/O, a clock of its own.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """How far connecting a TPU is, as it is shown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """What is read out of a node and its guest attributes."""
 
-from __future__ import annotations
-
 import pytest
 
 from jupyter_tpu.cloud import Endpoint, Node, NodeName, NodeState, Target

@@ -1,7 +1,5 @@
 """Kernels that end with the process that owns them: what the next process finds of it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a host does so that the others of its pod can log in, beside whoever else writes there."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Coalescing of questions about a node."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Values as structure and raw buffers, there and back, and what must not be read."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

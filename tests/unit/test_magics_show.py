@@ -1,7 +1,5 @@
 """What the magics put into a notebook, without a kernel."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from typing import Any

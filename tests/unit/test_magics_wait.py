@@ -1,7 +1,5 @@
 """What ``%tpu`` shows of an operation's end, and of an interrupt."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import click

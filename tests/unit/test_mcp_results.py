@@ -1,7 +1,5 @@
 """What MCP tools answer: no value of a token that TPUs get is in it, wherever a program put it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

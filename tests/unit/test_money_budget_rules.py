@@ -1,7 +1,5 @@
 """Budgets: whatever is asked for, in whatever order, nothing can be spent beyond them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

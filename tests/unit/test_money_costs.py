@@ -1,7 +1,5 @@
 """What TPUs cost: how long they ran, the price of that, and how both are said."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 Google, with servers that are killed, full disks and clocks that are set.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Grants: what is inside one, what is left of it, and that nothing outside is created unasked."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A grant's last chips: whoever asks for them, in whichever process, only one gets them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

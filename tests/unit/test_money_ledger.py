@@ -1,7 +1,5 @@
 """The ledger follows what a person decides of the end of a TPU, and no further than its budget."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager

@@ -1,7 +1,5 @@
 """Whose a TPU is, as labels and SSH keys say it; and addresses of TPU Nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from jupyter_tpu.errors import InvalidInput

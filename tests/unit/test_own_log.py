@@ -1,7 +1,5 @@
 """jupyter-tpu's own log: several processes write one file, which stays small and has no secret."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What importing the package costs: heavy libraries load when they are first used."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

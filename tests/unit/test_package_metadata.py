@@ -1,7 +1,5 @@
 """What pyproject.toml says of the package, beside what the package does."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """What a cell of a pod kernel shows beside its hosts' output, and whom the debugger reaches."""
 
-from __future__ import annotations
-
 import json
 import re
 import tracemalloc

@@ -1,7 +1,5 @@
 """Hosts that are asked again and again where they are."""
 
-from __future__ import annotations
-
 import asyncio
 
 from jupyter_tpu.on_host.agent.pod.hosts import Asked

@@ -1,7 +1,5 @@
 """The start of a pod kernel, in any order in which its hosts answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

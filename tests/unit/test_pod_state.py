@@ -5,8 +5,6 @@ may only offer to run cells while that number is the same on all of them, or whe
 it to go on regardless.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What is started in the user's folder imports none of their files in place of Python's."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 from collections.abc import Iterator

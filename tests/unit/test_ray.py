@@ -1,7 +1,5 @@
 """Ray without Ray: what its job does on a host, what is refused before it, and how it is shown."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

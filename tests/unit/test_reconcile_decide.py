@@ -1,7 +1,5 @@
 """What the loop does about one TPU, for each desired and observed state."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

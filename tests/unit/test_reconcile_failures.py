@@ -1,7 +1,5 @@
 """What goes wrong with one TPU is shown and retried, and keeps no other one waiting."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What the keeper of a run may answer, and what is refused: a host can send anything."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator

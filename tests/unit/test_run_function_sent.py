@@ -1,7 +1,5 @@
 """`@tpu.run`: what a function captures and can't be sent is named before anything is created."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The keeper of a run that began on a host without an agent, by itself and beside an agent."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

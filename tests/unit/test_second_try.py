@@ -1,7 +1,5 @@
 """What a run says and returns when tests pass only the second time."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The OpenAPI document and the frontend's types say what the models say."""
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import re

@@ -1,7 +1,5 @@
 """What a VPC network lacks so that TPUs in it can be reached, without any call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A hundred clients that ask for one list at the same time."""
 
-from __future__ import annotations
-
 import asyncio
 
 from jupyter_tpu.concurrency import SharedCalls

@@ -1,7 +1,5 @@
 """Each private part of asyncssh that we use is there, in the asyncssh that is installed."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import re

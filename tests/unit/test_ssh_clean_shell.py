@@ -1,7 +1,5 @@
 """What sshd is told to run, run here: shells without TCMalloc and with JAX's cache."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

@@ -1,7 +1,5 @@
 """What is written into OpenSSH's configuration, and what of the user's is left as it is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """What is sent to a host is all that a program there needs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

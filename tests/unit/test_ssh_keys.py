@@ -1,7 +1,5 @@
 """Our key file, the login name, and fingerprints."""
 
-from __future__ import annotations
-
 import re
 import stat
 import threading

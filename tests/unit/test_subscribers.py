@@ -1,7 +1,5 @@
 """Callbacks come and go, also while they are called."""
 
-from __future__ import annotations
-
 from jupyter_tpu.files.sync.mirrors import Mirrors
 from jupyter_tpu.subscribers import Subscribers
 

@@ -1,7 +1,5 @@
 """A host that lies to a sync: what it sends, and says that it has, may be anybody's."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """A project folder and hosts, whose program runs here under other home folders."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What .gitignore leaves out, beside git itself."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

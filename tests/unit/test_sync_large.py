@@ -1,7 +1,5 @@
 """Large files of a sync: continued after a cut, and passed on from host to host."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Which folder a notebook's project is, and a folder of a host that follows it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

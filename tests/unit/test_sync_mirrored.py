@@ -1,7 +1,5 @@
 """How a TPU shows the projects that go to its hosts by themselves."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

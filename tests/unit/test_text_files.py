@@ -1,7 +1,5 @@
 """Files that people write: byte order marks, line ends of Windows, form feeds, and requirements."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """Tokens that what runs on TPUs gets from this computer: chosen by name, read when one starts."""
 
-from __future__ import annotations
-
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

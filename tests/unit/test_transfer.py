@@ -1,7 +1,5 @@
 """Messages and files between two ends: compressed or not, whole or the changed parts."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import os
