@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from local_host import LocalHost, fill_disk, umask_of
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
@@ -279,9 +280,8 @@ async def test_commands_and_folders_that_do_not_exist_are_named(host):
     await agent.request(requests.StartJob(id="none", argv=["no-such-command"]))
     end = await ended(host, "none")
     assert (end["code"], end["cause"]) == (127, "The command no-such-command was not found.")
-    with pytest.raises(TPUError, match="The folder nowhere does not exist") as caught:
+    with raises(Reason.NO_FOLDER, "The folder nowhere does not exist"):
         await agent.request(requests.StartJob(id="lost", argv=["true"], cwd="nowhere"))
-    assert caught.value.reason is Reason.NO_FOLDER
 
 
 async def test_a_killed_keeper_is_no_success_of_its_job(host):
@@ -314,9 +314,8 @@ async def test_a_start_on_a_full_disk_says_that_it_is_full_and_leaves_nothing(ho
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", jobs], check=True)
     try:
         fill_disk(jobs / "filler")
-        with pytest.raises(TPUError, match="disk is full") as caught:
+        with raises(Reason.DISK_FULL, "disk is full"):
             await start(host, "full", "import time; time.sleep(600)")
-        assert caught.value.reason is Reason.DISK_FULL
         assert (await (await host.agent()).request(requests.ListJobs()))["jobs"] == []
         await eventually(lambda: not [line for line in host.processes() if "job" in line])
     finally:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 import pytest_asyncio
 from own_sshd import needs_sshd, new_key, path_with_ssh, running_sshd
+from refusals import raises
 from waiting import eventually, until
 
 from jupyter_tpu.cloud import (
@@ -160,9 +161,8 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
     check = await fleet.attached.check(request)
     (host,) = check.hosts
     assert (check.name, host.known, host.host_key) == ("box", False, fingerprint(box.key))
-    with pytest.raises(TPUError, match="not in your known hosts") as caught:
+    with raises(Reason.HOST_KEY, "not in your known hosts"):
         await fleet.attached.attach(request)
-    assert caught.value.reason is Reason.HOST_KEY
     before = box.authorized.read_text()
 
     request.host_keys = [host.host_key]
@@ -192,16 +192,14 @@ async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_withou
     box.config.write_text(config)
 
     for act in (fleet.start, fleet.stop, fleet.delete):
-        with pytest.raises(TPUError, match="is an attached machine") as caught:
+        with raises(Reason.CONFLICT, "is an attached machine") as caught:
             await act("box")
-        assert caught.value.reason is Reason.CONFLICT
         assert "jupyter tpu detach box" in caught.value.hint
 
     await fleet.jobs.start("box", StartJob(command=["sleep", "4321"], name="long"))
     await eventually(lambda: sleeps(box))
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.JOBS_RUNNING):
         await fleet.attached.detach("box")
-    assert caught.value.reason is Reason.JOBS_RUNNING
     operation = await fleet.attached.detach("box", DetachMachine(end_jobs=True))
     operation = await fleet.operations.wait(operation.id)
     assert operation.state == "done", operation.problem
@@ -263,18 +261,16 @@ async def test_the_users_known_hosts_decide_which_key_is_right(box, fleet, tmp_p
     box.trust(box.key)
     assert (await fleet.attached.check(request)).hosts[0].known
     request.host_keys = [fingerprint(new_key(tmp_path / "expected"))]
-    with pytest.raises(TPUError, match="not the expected SHA256:") as caught:
+    with raises(Reason.HOST_KEY, "not the expected SHA256:"):
         await fleet.attached.attach(request)
-    assert caught.value.reason is Reason.HOST_KEY
     request.name = "UPPER"
     with pytest.raises(TPUError, match="The name is not allowed: it must be 1"):
         await fleet.attached.check(request)
     request.name = None
     box.trust(new_key(tmp_path / "other"))
     request.host_keys = [fingerprint(box.key)]  # even if somebody would trust it
-    with pytest.raises(TPUError, match="has another key") as caught:
+    with raises(Reason.HOST_KEY, "has another key") as caught:
         await fleet.attached.attach(request)
-    assert caught.value.reason is Reason.HOST_KEY
     assert AttachedMachines().all() == []
     known = f"'[127.0.0.1]:{box.port}' -f '{box.known_hosts}'"
     assert f"with `ssh-keygen -R {known}`." in caught.value.hint
@@ -292,9 +288,8 @@ async def test_a_command_of_the_users_configuration_says_which_key_is_right(box,
         (f"@revoked {name} {box.key}", "is revoked there"),
     ):
         printed.write_text(f"{line}\n")
-        with pytest.raises(TPUError, match=why) as caught:
+        with raises(Reason.HOST_KEY, why) as caught:
             await user_host.shown_key(host)
-        assert caught.value.reason is Reason.HOST_KEY
         assert caught.value.message.startswith(f"Box.lab shows the host key {fingerprint(box.key)}")
         if "another" in why:
             assert "correct what your KnownHostsCommand prints." in caught.value.hint
@@ -304,9 +299,8 @@ async def test_a_command_of_the_users_configuration_says_which_key_is_right(box,
 async def test_a_machine_whose_login_shell_ends_is_not_attached(box, fleet):
     (box.home / ".bashrc").write_text("echo Welcome; exit 0")
     box.trust(box.key)
-    with pytest.raises(TPUError, match=r"login shell or ~/.bashrc of .* ended") as caught:
+    with raises(Reason.LOGIN_SHELL, r"login shell or ~/.bashrc of .* ended"):
         await fleet.attached.attach(AttachMachine(ssh=["Box.lab"]))
-    assert caught.value.reason is Reason.LOGIN_SHELL
 
 
 async def test_proxies_are_those_of_the_users_ssh(box):
@@ -316,9 +310,8 @@ async def test_proxies_are_those_of_the_users_ssh(box):
     user = getpass.getuser()
     assert command.proxy_command == ("sh", "-c", f"exec relay '100%' 10.0.0.9 22 {user}")
     for wrong in ("-oProxyCommand=x", "a b", "a;b", "$(x)", ""):
-        with pytest.raises(TPUError) as caught:
+        with raises(Reason.INVALID):
             await user_host.resolve(wrong)
-        assert caught.value.reason is Reason.INVALID
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from msgspec import structs
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.cloud import (
@@ -207,19 +208,16 @@ async def test_flex_start_waits_gets_capacity_or_vanishes_and_is_asked_for_at_on
     faults("no-capacity", zone=ZONE)
     begun = await cloud.begin_queue(name, structs.replace(asked, node_id=name.node))
     emulator.inject_fault("vanish", node=name.node)
-    with pytest.raises(TPUError) as error:
+    with raises(Reason.NO_CAPACITY):
         await ended(cloud, begun)
-    assert error.value.reason is Reason.NO_CAPACITY
-    with pytest.raises(TPUError) as error:
+    with raises(Reason.NOT_FOUND):
         await cloud.get_queued(name)
-    assert error.value.reason is Reason.NOT_FOUND
 
     # The quick look whether there is capacity: there is none, and nothing waits.
     at_once = spec(tier="flex-start", run_for=60.0, wait_for=0.0)
     begun = await cloud.begin_create(name, at_once)
-    with pytest.raises(TPUError) as error:
+    with raises(Reason.NO_CAPACITY):
         await ended(cloud, begun)
-    assert error.value.reason is Reason.NO_CAPACITY
     assert left(emulator) == []
 
 

@@ -21,6 +21,7 @@ import psutil
 import pytest
 import pytest_asyncio
 from fleet_world import others
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.cloud import CloudTPU, Target
@@ -147,9 +148,8 @@ async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted
     assert (await server.end(await server.create(first))).state == "done"
     filler = small_disk / "filler"
     fill(filler)
-    with pytest.raises(TPUError, match="disk is full") as caught:
+    with raises(Reason.DISK_FULL, "disk is full"):
         await server.create(second)
-    assert caught.value.reason is Reason.DISK_FULL
     assert not server.there(second)
     with pytest.raises(TPUError, match="disk is full"):  # the first one stands in no one's way
         await server.create(second)

@@ -21,11 +21,12 @@ from cli_shell import COMMAND, Shell, state_of
 from fleet_world import others
 from local_host import LocalHost
 from pod_fleet import open_pod
+from refusals import raises
 from waiting import eventually, until
 
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import EmulatorToken
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.models import Guard, GuardStop, SetGuard, StartJob
 from jupyter_tpu.on_host.agent.guard import restart
 from jupyter_tpu.on_host.agent.protocol import requests
@@ -262,9 +263,8 @@ async def test_another_host_of_a_pod_publishes_what_it_does_and_does_not_act(hos
 
 async def test_a_pod_whose_host_0_may_not_hear_the_others_has_no_idle_limit(host, node, faults):
     faults(kind="permission")
-    with pytest.raises(TPUError, match=r"tpu\.nodes\.getGuestAttributes") as refused:
+    with raises(Reason.PERMISSION, r"tpu\.nodes\.getGuestAttributes") as refused:
         await set_guard(host, node, action="delete", idle=600, hosts=2)
-    assert refused.value.reason is Reason.PERMISSION
     assert "roles/tpu.admin" in refused.value.hint
     assert not guards(host)
 

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from refusals import raises
 
 from jupyter_tpu.emulator.hosts import Runtime
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 
 UID = 61234
 REPOSITORY = Path(__file__).parents[2]
@@ -201,18 +202,16 @@ def test_the_best_mode_that_works_is_chosen_and_what_it_lacks_is_listed(open_fol
 
 
 async def test_a_mode_that_does_not_exist_is_refused_with_those_that_do(tmp_path):
-    with pytest.raises(TPUError) as problem:
+    with raises(Reason.INVALID) as problem:
         await Runtime.probe(tmp_path / "state", "docker")
-    assert problem.value.reason is Reason.INVALID
     assert "fallback" in problem.value.hint
 
 
 async def test_a_mode_that_does_not_work_here_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr("jupyter_tpu.emulator.hosts.etc.PATH", str(tmp_path))
     for mode in ("root", "subuid", "user"):
-        with pytest.raises(TPUError) as problem:
+        with raises(Reason.UNAVAILABLE) as problem:
             await Runtime.probe(tmp_path / "state", mode)
-        assert problem.value.reason is Reason.UNAVAILABLE
         assert "unshare" in problem.value.message
     runtime = await Runtime.probe(tmp_path / "state")
     assert (runtime.mode, runtime.max_hosts) == ("fallback", 1)

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from cli_shell import Shell
+from refusals import raises
 from test_tunnels_commands import JupyterServer
 from test_tunnels_emulator import LIMIT, Server, name_of
 from waiting import until
 
 from jupyter_tpu.cli import main
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import Change, Job, JobLogQuery, StartJob, StopJob, StopTPU
 
@@ -70,9 +71,8 @@ async def test_a_job_starts_again_with_its_tpu_on_all_hosts_and_a_stop_is_the_en
         plain = await fleet.jobs.start(name, StartJob(command=["sleep", "1000"], hosts="1"))
         await when(fleet, job, lambda job: job.state == "running")
         jobs = r"2 jobs run on jobs\S* \((sh, sleep|sleep, sh)\)"
-        with pytest.raises(TPUError, match=jobs) as caught:
+        with raises(Reason.JOBS_RUNNING, jobs):
             await fleet.stop(name, StopTPU(end_kernels=True))
-        assert caught.value.reason is Reason.JOBS_RUNNING
         stop = await fleet.stop(name, StopTPU(end_jobs=True))
         assert (await fleet.operations.wait(stop.id)).state == "done"
         unknown = await when(fleet, plain, lambda job: job.state == "unknown")

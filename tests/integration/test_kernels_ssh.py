@@ -29,6 +29,7 @@ from jupyter_client.manager import KernelManager
 from local_kernels import Notebook
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
+from refusals import raises
 from stormy_host import line_to
 from traitlets.config import Config
 from waiting import until
@@ -154,9 +155,8 @@ def test_kernels_of_single_chips_run_beside_each_other_and_no_chip_has_two(
         return register(emulator, kernels_tpu, chips)
 
     def refusal(spec: str) -> TPUError:
-        with pytest.raises(TPUError) as refused:
+        with raises(Reason.CHIPS_HELD) as refused:
             KernelManager(kernel_name=spec).start_kernel()
-        assert refused.value.reason is Reason.CHIPS_HELD
         return refused.value
 
     def kill(word: str) -> None:
@@ -188,9 +188,8 @@ def test_kernels_of_single_chips_run_beside_each_other_and_no_chip_has_two(
         refusal(spec(3))
     )
     assert f"The chips of {kernels_tpu} are in use by the kernel" in refusal(name).message
-    with pytest.raises(TPUError, match="The host has the chips 0 to 3") as wrong:
+    with raises(Reason.INVALID, "The host has the chips 0 to 3"):
         KernelManager(kernel_name=spec(4)).start_kernel()
-    assert wrong.value.reason is Reason.INVALID
 
     # A restart keeps the chips, and so does a kernel whose daemon was killed.
     first.restart_kernel()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
@@ -164,9 +165,8 @@ async def test_old_operations_are_deleted_and_published_as_gone(setting, monkeyp
         fleet._core.changes.flush()
     assert [change.id for change in told if change.gone] == ids[:2]
     assert [id for what, id in fleet._core.changes._published if what == "operation"] == ids[2:]
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.NOT_FOUND):
         await setting.fleet.operations.get(ids[0])
-    assert caught.value.reason is Reason.NOT_FOUND
 
 
 async def test_a_stopped_tpu_is_connected_again_when_it_is_started(setting, shared_tpu):

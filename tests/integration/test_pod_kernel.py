@@ -16,11 +16,12 @@ from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
 from pod_environment import pod_with_jax, register_pod_kernel
 from pod_kernels import error_of, in_step, pids, pod_kernel, restart, shown, stderr
+from refusals import raises
 from traitlets.config import Config
 from waiting import eventually, until
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 from jupyter_tpu.links import HostName, Links, core_thread, default_links
 from jupyter_tpu.on_host.agent.protocol import requests
 
@@ -358,9 +359,8 @@ def test_hosts_with_different_code_are_named_by_the_first_cell(kernelspec, emula
 
 def test_a_second_notebook_is_told_who_has_the_chips(notebook, kernelspec, pod):
     second = KernelManager(kernel_name=kernelspec)
-    with pytest.raises(TPUError) as refused:
+    with raises(Reason.CHIPS_HELD) as refused:
         second.start_kernel(env={**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "off"})
-    assert refused.value.reason is Reason.CHIPS_HELD
     kernel = notebook.manager.kernel_id
     assert refused.value.message.startswith(f"The chips of {pod} are in use by the kernel {kernel}")
 

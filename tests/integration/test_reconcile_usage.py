@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from fleet_world import LIMIT, NODES, ZONE, World
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
@@ -149,13 +150,11 @@ async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(world, faults,
     assert "Create a TPU VM instead" in tpu.problem.hint
     assert (tpu.state, tpu.hosts[0].external_address) == ("READY", "")
     for refused in (fleet.connect(name), fleet.files.on_host(name, "0"), fleet.doctor.check(name)):
-        with pytest.raises(TPUError, match="is a TPU Node") as caught:
+        with raises(Reason.CONFLICT, "is a TPU Node"):
             await refused
-        assert caught.value.reason is Reason.CONFLICT
     assert "Google has retired" in entry(await fleet.usage.show(), name).advice
-    with pytest.raises(TPUError, match="is the address of a TPU Node") as caught:
+    with raises(Reason.INVALID, "is the address of a TPU Node"):
         await fleet.connect("grpc://10.0.0.2:8470")
-    assert caught.value.reason is Reason.INVALID
 
 
 async def test_another_persons_tpu_is_adopted_stopped_or_deleted_by_its_name_only(
@@ -171,9 +170,8 @@ async def test_another_persons_tpu_is_adopted_stopped_or_deleted_by_its_name_onl
         fleet.usage.adopt(name, AdoptTPU(confirm_name=f"{ZONE}/{name}")),
         fleet.stop(name, StopTPU(end_kernels=True, end_jobs=True)),
     ):
-        with pytest.raises(TPUError, match=rf"{name} belongs to bob\.") as caught:
+        with raises(Reason.NOT_YOURS, rf"{name} belongs to bob\."):
             await refused
-        assert caught.value.reason is Reason.NOT_YOURS
     assert world.state(name) == "READY"
 
     adopted = await fleet.usage.adopt(name, AdoptTPU(confirm_name=name))
@@ -204,9 +202,8 @@ async def test_another_persons_queued_resource_is_reset_or_deleted_by_its_name_o
         queued.reset(name, ResetQueued(confirm_name="bob")),
         queued.delete(name),
     ):
-        with pytest.raises(TPUError, match=rf"{name} belongs to bob\.") as caught:
+        with raises(Reason.NOT_YOURS, rf"{name} belongs to bob\."):
             await refused
-        assert caught.value.reason is Reason.NOT_YOURS
     assert await failed(), "it was not reset"
     await queued.reset(name, ResetQueued(confirm_name=name))
     assert not await failed()

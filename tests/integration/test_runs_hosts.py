@@ -15,6 +15,7 @@ import pytest_asyncio
 from cli_shell import COMMAND, LIMIT, Terminal
 from fleet_world import others
 from pod_fleet import Pod, open_pod
+from refusals import raises
 from waiting import eventually, until
 
 from jupyter_tpu.cli.root import run as main
@@ -118,9 +119,8 @@ async def test_some_hosts_run_it_and_wrong_ones_are_refused(pod):
     with pytest.raises(TPUError, match="has no host 4") as caught:
         await pod.start("true", hosts="1-4")
     assert caught.value.hint == "It has the hosts 0 to 3."
-    with pytest.raises(TPUError, match="environment none does not exist") as caught:
+    with raises(Reason.NOT_FOUND, "environment none does not exist"):
         await pod.start("true", environment="none")
-    assert caught.value.reason is Reason.NOT_FOUND
 
 
 @in_pod

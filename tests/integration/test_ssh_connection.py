@@ -21,6 +21,7 @@ from fault_proxy import FaultProxy
 from fleet_world import others
 from own_sshd import needs_sshd, running_sshd
 from ports import free_port
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
@@ -172,9 +173,8 @@ async def test_a_connection_that_runs_a_command_anyway_runs_no_other(host, tmp_p
 
 
 async def test_a_command_that_takes_too_long_is_given_up_in_time(connection):
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.TIMEOUT):
         await connection.run(["sleep", "600"], timeout=0.3)
-    assert caught.value.reason is Reason.TIMEOUT
     assert (await connection.run(["echo", "on"])).stdout == "on\n"
 
 
@@ -292,9 +292,8 @@ async def test_unix_sockets_are_reached_where_sshd_forbids_forwarding(
         writer.close()
         if not ports:
             listening = web.sockets[0].getsockname()[1]
-            with pytest.raises(TPUError, match="does not forward ports") as error:
+            with raises(Reason.PERMISSION, "does not forward ports"):
                 await connection.open_port(asyncssh.SSHTCPSession, listening)
-            assert error.value.reason is Reason.PERMISSION
         await connection.close()
     server.close()
     web.close()
@@ -321,9 +320,8 @@ async def test_open_streams_do_not_take_the_places_of_commands(connection, tmp_p
 
 async def test_a_host_with_another_key_is_refused_with_both_fingerprints(host, tmp_path):
     other = public_key(ensure_key(tmp_path / "other"))
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.HOST_KEY) as caught:
         await connect(msgspec.structs.replace(host, host_keys=(other,)))
-    assert caught.value.reason is Reason.HOST_KEY
     assert fingerprint(host.host_keys[0]) in caught.value.message
     assert fingerprint(other) in caught.value.message
     assert f"ssh-keygen -R {host.alias}" in caught.value.hint
@@ -334,9 +332,8 @@ async def test_a_pinned_key_of_another_kind_does_not_let_the_host_in_either(host
 
     key = asyncssh.generate_private_key("ecdsa-sha2-nistp256")
     pinned = key.export_public_key().decode().strip()
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.HOST_KEY) as caught:
         await connect(msgspec.structs.replace(host, host_keys=(pinned,)))
-    assert caught.value.reason is Reason.HOST_KEY
     assert fingerprint(host.host_keys[0]) in caught.value.message
 
 
@@ -350,18 +347,16 @@ async def test_the_users_ssh_config_can_not_switch_host_key_checking_off(
     )
     monkeypatch.setenv("HOME", str(tmp_path))
     other = public_key(ensure_key(tmp_path / "other"))
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.HOST_KEY):
         await connect(msgspec.structs.replace(host, host_keys=(other,)))
-    assert caught.value.reason is Reason.HOST_KEY
     made = await connect(host)
     await made.close()
 
 
 async def test_a_key_the_host_does_not_know_is_refused_with_a_hint(host, tmp_path):
     stranger = ensure_key(tmp_path / "stranger")
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.PERMISSION) as caught:
         await connect(msgspec.structs.replace(host, identity_file=stranger))
-    assert caught.value.reason is Reason.PERMISSION
     assert "OS Login" in caught.value.hint
 
 
@@ -369,9 +364,8 @@ async def test_a_key_the_host_does_not_know_is_refused_with_a_hint(host, tmp_pat
 
 
 async def test_a_port_where_nothing_listens_is_reported_at_once(host):
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.UNREACHABLE) as caught:
         await connect(msgspec.structs.replace(host, port=free_port()))
-    assert caught.value.reason is Reason.UNREACHABLE
     assert "connection refused" in caught.value.message
 
 
@@ -473,9 +467,8 @@ async def test_a_command_in_the_ssh_config_that_does_not_end_is_ended(host, tmp_
     config.write_text(f'Match exec "echo $$ >{pid}; sleep 600; true"\n  ProxyCommand false\n')
     monkeypatch.setattr(proxies, "user_config", lambda: config)
     distant = msgspec.structs.replace(host, address="192.0.2.9")
-    with pytest.raises(TPUError, match="did not end within") as caught:
+    with raises(Reason.UNREACHABLE, "did not end within"):
         await asyncio.wait_for(connect(distant), 30)
-    assert caught.value.reason is Reason.UNREACHABLE
     await eventually(lambda: not Path("/proc", pid.read_text().strip()).exists())
     config.write_text('Match exec "true"\n  ProxyCommand nc %h\n')
     assert (await resolve_route(distant)).command == ("nc", "192.0.2.9")
@@ -559,9 +552,8 @@ async def test_a_packet_that_was_changed_on_its_way_ends_the_connection(host):
     with FaultProxy("127.0.0.1", host.port) as proxy:
         made = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=SLOW)
         proxy.garble = True
-        with pytest.raises(TPUError) as caught:
+        with raises(Reason.UNREACHABLE):
             await asyncio.wait_for(made.run(["cat"], input=b"x" * 100_000), 60)
-        assert caught.value.reason is Reason.UNREACHABLE
         await asyncio.wait_for(made.wait_lost(), 60)
         await made.close()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from own_sshd import needs_sshd, running_sshd
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
@@ -116,29 +117,25 @@ async def test_a_shell_that_does_not_run_commands_is_named(tmp_path, shell, rc, 
         begins = f"The login shell or ~/.bashrc of {getpass.getuser()} on my-tpu "
         run = connection.run
         for asking in (run(["true"]), ensure_agent(run, connection.open_unix)):
-            with pytest.raises(TPUError) as caught:
+            with raises(Reason.LOGIN_SHELL) as caught:
                 await asking
-            assert caught.value.reason is Reason.LOGIN_SHELL
             assert caught.value.message == f"{begins}ended or read the command{said}"
             assert "ry again" not in str(caught.value)
         # What has input gets no answer of a shell that waits for more of it.
         monkeypatch.setattr(login_shell, "START_LIMIT", 1.0)
-        with pytest.raises(TPUError) as caught:
+        with raises(Reason.LOGIN_SHELL):
             await connection.run(["cat"], input=b"touch /tmp/never\n")
-        assert caught.value.reason is Reason.LOGIN_SHELL
-        with pytest.raises(TPUError) as caught:
+        with raises(Reason.LOGIN_SHELL) as caught:
             async with connection.stream(["cat"]):
                 pass
-        assert caught.value.reason is Reason.LOGIN_SHELL
         assert caught.value.message.startswith(begins)
 
 
 async def test_a_shell_that_reads_gets_none_of_the_input(tmp_path, monkeypatch):
     monkeypatch.setattr(login_shell, "START_LIMIT", 1.0)
     async with connected(tmp_path, "bash", "exec sh") as connection:
-        with pytest.raises(TPUError, match=r"did not start a command within 1 s") as caught:
+        with raises(Reason.LOGIN_SHELL, r"did not start a command within 1 s"):
             await connection.run(["cat"], input=b"touch made\n", cwd=str(tmp_path))
-        assert caught.value.reason is Reason.LOGIN_SHELL
         assert not (tmp_path / "made").exists()
 
 
@@ -147,9 +144,8 @@ async def test_a_shell_that_prints_without_end_is_stopped_early(tmp_path, stream
     rc = f"echo $$ > {tmp_path}/pid; cat /dev/zero >&{stream}"
     async with connected(tmp_path, "bash", rc) as connection:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        with pytest.raises(TPUError, match="wrote more than 1 MB before the command") as caught:
+        with raises(Reason.LOGIN_SHELL, "wrote more than 1 MB before the command"):
             await connection.run(["true"])
-        assert caught.value.reason is Reason.LOGIN_SHELL
         with pytest.raises(TPUError, match="wrote more than 1 MB before the command"):
             async with connection.stream(["true"]):
                 pass
@@ -161,8 +157,7 @@ async def test_output_without_end_ends_the_command(tmp_path):
     async with connected(tmp_path, "bash") as connection:
         script = f"echo $$ > {tmp_path}/pid; exec cat /dev/zero"
         for on_line in (None, lambda line: None):
-            with pytest.raises(TPUError, match=r"wrote more than 1 MB.* and was stopped") as caught:
+            with raises(Reason.INTERNAL, r"wrote more than 1 MB.* and was stopped"):
                 await connection.run(["sh", "-c", script], max_output=1 << 20, on_line=on_line)
-            assert caught.value.reason is Reason.INTERNAL
             pid = (tmp_path / "pid").read_text().strip()
             await eventually(lambda pid=pid: not Path("/proc", pid).exists())

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from refusals import raises
 
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet.client import CHANGE_SCHEMA, FleetClient, RESTResponse, error_of
@@ -64,9 +65,8 @@ async def test_a_method_asks_its_route(call, arguments, answer, asked):
 async def test_a_query_is_sent_only_if_it_is_given():
     client = Recorder({"message": "No.", "reason": "QUOTA", "hint": "Wait."}, 429)
     for arguments in ((), (None,), ("us west4",)):
-        with pytest.raises(TPUError, match=r"No\. Wait\.") as error:
+        with raises(Reason.QUOTA, r"No\. Wait\."):
             await client.catalog(*arguments)
-        assert error.value.reason is Reason.QUOTA
     asked = [path.removeprefix("jupyter-tpu/v1/") for _, path, _ in client.asked]
     assert asked == ["catalog", "catalog", "catalog?zone=us+west4"]
 
@@ -168,6 +168,5 @@ async def test_a_request_over_a_unix_socket_is_answered_and_one_that_is_cancelle
             await asked.wait()
             waiting.cancel()
             await closed.wait()
-    with pytest.raises(TPUError, match="can't be reached") as error:
+    with raises(Reason.UNREACHABLE, "can't be reached"):
         await client.fetch("GET", "quick")
-    assert error.value.reason is Reason.UNREACHABLE

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import raises
 
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.servers import Server, running_servers, server_at
 
 NOBODY = 65534
@@ -114,9 +115,8 @@ def test_a_server_is_chosen_by_the_url_that_a_user_sees(tmp_path, port):
 
 def test_a_url_of_no_server_of_ours_gets_nothing(tmp_path, port):
     write(tmp_path, port)
-    with pytest.raises(TPUError, match=f"Running: http://127.0.0.1:{port}/") as caught:
+    with raises(Reason.NOT_FOUND, f"Running: http://127.0.0.1:{port}/"):
         server_at(f"http://127.0.0.1:{port - 1}", tmp_path)
-    assert caught.value.reason is Reason.NOT_FOUND
 
 
 def test_a_server_with_a_password_has_no_token_to_send(tmp_path, port):

@@ -13,6 +13,7 @@ import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import raises
 
 from jupyter_tpu.cli import main
 from jupyter_tpu.cli.root import COMMANDS, tpu
@@ -225,9 +226,8 @@ def test_progress_says_on_how_many_hosts_a_step_is_done():
 
 def test_where_nobody_can_be_asked_the_answer_is_no(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    with pytest.raises(TPUError, match=r"Really\? Add --yes\.") as caught:
+    with raises(Reason.CONFLICT, r"Really\? Add --yes\."):
         confirm("Really?", "Add --yes.")
-    assert caught.value.reason is Reason.CONFLICT
 
 
 def test_when_to_try_again_is_shown_and_when_it_is_tried_again(capsys):

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from refusals import raises
 
 from jupyter_tpu.cloud import (
     API,
@@ -158,9 +159,8 @@ async def test_each_call_goes_to_the_control_plane_that_has_the_tpu():
 async def test_a_name_is_unique_over_both():
     both = Both()
     name = both.tpu.add("mine", "1")
-    with pytest.raises(TPUError, match="already exists in us-east5-a") as caught:
+    with raises(Reason.EXISTS, "already exists in us-east5-a"):
         await both.cloud.begin_create(name, NodeSpec(type="v6e-8", version="", api="compute"))
-    assert caught.value.reason is Reason.EXISTS
     assert not both.compute.nodes
     other = structs.replace(name, node="other")
     await both.cloud.begin_create(other, NodeSpec(type="v6e-8", version="", api="compute"))
@@ -212,9 +212,8 @@ async def test_a_project_that_does_not_use_compute_engine_notices_nothing():
     both.compute.failure = APIDisabled("it is disabled", Reason.PERMISSION)
     nodes = await both.cloud.list_nodes()
     assert (names(nodes.nodes), nodes.not_listed) == (["old"], {})
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.NOT_FOUND):
         await both.cloud.get_node(NodeName("p", ZONE, "missing"))
-    assert caught.value.reason is Reason.NOT_FOUND
     assert await both.cloud.locations() == ("us-central2-b", ZONE)
 
 
@@ -242,18 +241,16 @@ async def test_a_tpu_is_not_said_to_be_gone_by_who_may_not_ask():
 async def test_a_tpu_is_missing_only_if_both_say_so(reason):
     both = Both()
     both.compute.failure = TPUError("no answer", reason)
-    with pytest.raises(TPUError) as caught:
+    with raises(reason):
         await both.cloud.get_node(NodeName("p", ZONE, "missing"))
-    assert caught.value.reason is reason
 
 
 async def test_a_zone_that_only_one_has_is_asked_there():
     both = Both()
     both.tpu.failure = TPUError("Location us-central1-ai1a is not found", Reason.PERMISSION)
     assert "tpu7x-8" in await both.cloud.accelerator_types("us-central1-ai1a")
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.NOT_FOUND):
         await both.cloud.get_node(NodeName("p", "us-central1-ai1a", "missing"))
-    assert caught.value.reason is Reason.NOT_FOUND
 
 
 async def test_types_and_zones_are_those_of_both_each_once():

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.cloud.models import NodeName
@@ -210,9 +211,8 @@ async def test_a_full_disk_is_reported_at_once_and_saved_when_there_is_room(open
     limit(store, 1)
     long = operation("long", log=["x" * 100_000])
     store.save_operation(OperationRecord(operation=long, project="p", owner="o"))
-    with pytest.raises(TPUError, match="disk is full") as caught:
+    with raises(Reason.DISK_FULL, "disk is full"):
         await store.flush()
-    assert caught.value.reason is Reason.DISK_FULL
     with pytest.raises(TPUError):
         await store.refresh()
     limit(store, 1 << 30)

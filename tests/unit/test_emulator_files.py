@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from ports import free_port
+from refusals import raises
 
 from jupyter_tpu.catalog import accelerator_type
 from jupyter_tpu.emulator import EmulatorState, environment_lines, state_file
@@ -32,9 +33,8 @@ def state(folder: Path) -> EmulatorState:
 
 def test_a_second_emulator_is_refused_with_the_pid_of_the_first(tmp_path):
     first = StateFolder(tmp_path / "state")
-    with pytest.raises(TPUError, match=rf"already runs in .*state \(process {os.getpid()}\)") as it:
+    with raises(Reason.CONFLICT, rf"already runs in .*state \(process {os.getpid()}\)"):
         StateFolder(tmp_path / "state")
-    assert it.value.reason is Reason.CONFLICT
     first.close()
     StateFolder(tmp_path / "state").close()
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from refusals import raises
 
 from jupyter_tpu.environment import EnvironmentSpec
 from jupyter_tpu.environment.pythons import DOWNLOADED, choose, missing
@@ -40,9 +41,8 @@ def test_what_is_asked_for_is_found_by_minor_or_full_version():
 
 def test_an_environment_that_is_there_keeps_its_python():
     assert chosen(None, HOST, existing="3.12.4") == "3.12"
-    with pytest.raises(TPUError, match=r"default has Python 3\.12\.4, not 3\.13") as error:
+    with raises(Reason.CONFLICT, r"default has Python 3\.12\.4, not 3\.13"):
         chosen("3.13", HOST, existing="3.12.4")
-    assert error.value.reason is Reason.CONFLICT
 
 
 def test_a_linked_python_is_not_mixed_with_the_systems_of_the_same_version(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from refusals import raises
 
 from jupyter_tpu.environment.models import ExpectedHardware
 from jupyter_tpu.environment.verification import HostCheck, require_usable
@@ -57,9 +58,8 @@ def add_chip(root: Path, address: str, device: str, subsystem: str = "0x0000") -
 
 
 def refusal(check: HostCheck) -> TPUError:
-    with pytest.raises(TPUError) as error:
+    with raises(Reason.CPU_FALLBACK) as error:
         require_usable([check], ExpectedHardware(emulated=False, devices_per_host=4), print)
-    assert error.value.reason is Reason.CPU_FALLBACK
     assert error.value.message.startswith("JAX on host 0 does not use the TPU: ")
     assert error.value.hint
     return error.value

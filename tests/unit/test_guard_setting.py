@@ -9,6 +9,7 @@ from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 from core_parts import core_of
+from refusals import raises
 
 from jupyter_tpu.cloud import Node, NodeName, NodeState, attached_name
 from jupyter_tpu.cloud.models import Endpoint
@@ -173,9 +174,8 @@ async def test_the_other_hosts_of_a_pod_say_whether_they_are_idle_and_never_act(
 
 async def test_a_host_that_can_not_say_whether_it_is_idle_is_named_and_nothing_is_set():
     host = Host(unreachable=2)
-    with pytest.raises(TPUError, match="because of host 2: The link is down") as failed:
+    with raises(Reason.UNREACHABLE, "because of host 2: The link is down"):
         await guards(host, hosts=3).set("my-tpu", SetGuard(action="delete", idle=600.0))
-    assert failed.value.reason is Reason.UNREACHABLE
     assert host.rule == {}
 
 
@@ -223,9 +223,8 @@ async def test_the_guard_of_another_persons_tpu_is_changed_only_by_the_tpus_name
     ]
     for change in changes:
         for name in ("", "other-tpu"):
-            with pytest.raises(TPUError, match="my-tpu belongs to bob") as refused:
+            with raises(Reason.NOT_YOURS, "my-tpu belongs to bob") as refused:
                 await change(name)
-            assert refused.value.reason is Reason.NOT_YOURS
             assert "To continue, confirm its name" in refused.value.hint
         assert host.asked == [], "no host is asked"
         await change("my-tpu")

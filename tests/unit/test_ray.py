@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from refusals import raises
 from waiting import until
 
 from jupyter_tpu.apps.mounts import Origin
@@ -189,9 +190,8 @@ def test_what_ray_can_not_start_with(versions, message, hint):
 
 
 def test_ray_is_not_installed_on_a_disk_that_is_full():
-    with pytest.raises(TPUError, match="200 MiB of the disk of host 1 are free") as caught:
+    with raises(Reason.DISK_FULL, "200 MiB of the disk of host 1 are free"):
         ray.require_space([on_host(""), on_host("", 200 << 20)])
-    assert caught.value.reason is Reason.DISK_FULL
     ray.require_space([on_host("2.60.0", 0)])  # nothing is to be installed
 
 

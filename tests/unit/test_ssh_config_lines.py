@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import raises
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.ssh.openssh_config import (
@@ -123,11 +124,8 @@ def test_a_folder_in_the_files_place_is_reported_as_one(tmp_path):
     path = tmp_path / "config"
     path.mkdir()
     for add in (True, False):
-        with pytest.raises(
-            TPUError, match="config is a folder, but OpenSSH needs a file"
-        ) as caught:
+        with raises(Reason.PERMISSION, "config is a folder, but OpenSSH needs a file"):
             change_user_config(path, TARGET, add=add)
-        assert caught.value.reason is Reason.PERMISSION
     path.rmdir()
     path.symlink_to(path)
     with pytest.raises(TPUError, match="could not be read"):
@@ -144,9 +142,8 @@ def test_a_file_or_folder_of_another_user_stays_theirs(tmp_path):
     path.write_bytes(b"User a\n")
     os.chown(path, 65534, -1)
     line = 'this line at its top yourself: Include "/data/jupyter tpu/config"'
-    with pytest.raises(TPUError, match=r"belongs to another user \(nobody\)") as caught:
+    with raises(Reason.PERMISSION, r"belongs to another user \(nobody\)") as caught:
         change_user_config(path, TARGET, add=True)
-    assert caught.value.reason is Reason.PERMISSION
     assert line in caught.value.hint
     assert not change_user_config(path, TARGET, add=False)  # there is nothing to change
     assert (path.read_bytes(), path.stat().st_uid) == (b"User a\n", 65534)
