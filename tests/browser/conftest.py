@@ -67,7 +67,7 @@ def tpu(connected_tpu: dict[str, Any], lab_server: LabServer) -> Iterator[dict[s
     """The shared TPU; what a test leaves there is removed after it."""
     yield connected_tpu
     lab_server.end_kernels()
-    for app in lab_server.call("GET", "apps"):  # type: ignore[attr-defined]
+    for app in lab_server.call("GET", "apps"):
         lab_server.call("DELETE", f"apps/{app['id']}")
 
 

@@ -155,17 +155,14 @@ def test_an_unknown_price_a_name_of_63_letters_and_a_long_past_have_room(another
     expect(row).not_to_contain_text("$0")
     another.resize(250)
     edge = another.panel.bounding_box()
-    assert edge is not None
     for button in row.get_by_role("button").all():
         box = button.bounding_box()
-        assert box is not None
         assert box["width"] > 15
         assert box["x"] + box["width"] <= edge["x"] + edge["width"] + 1, box
     body_width = "() => document.querySelector('.jp-tpu-Body').scrollWidth"
     assert another.page.evaluate(body_width) <= edge["width"] + 1
     page = another.open_page(long)
     box = page.bounding_box()
-    assert box is not None
     assert page.evaluate("node => node.scrollWidth") <= box["width"] + 1
     failed = another.panel.locator(".jp-tpu-Operation.jp-mod-failed")
     expect(failed).to_have_count(5)

@@ -127,7 +127,7 @@ def test_enter_in_a_field_adds_a_grant_and_removes_none(lab):
     last_day.fill("2099-12-31")
     chips.press("Enter")
     expect(remove).to_have_count(2)
-    assert len(lab.server.call("GET", "grants")) == 2  # type: ignore[arg-type]
+    assert len(lab.server.call("GET", "grants")) == 2
     for name in ("first", "second"):
         lab.server.call("DELETE", f"grants/{name}")
 

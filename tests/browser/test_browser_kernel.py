@@ -191,8 +191,6 @@ def test_a_breakpoint_set_by_clicking_is_hit_and_shows_the_variable(spec, lab):
     expect(gutter).not_to_have_count(0, timeout=LONG)
     line = cell(lab, 0).locator(".cm-lineNumbers .cm-gutterElement", has_text=re.compile("^2$"))
     box, left = line.bounding_box(), gutter.last.bounding_box()
-    assert box is not None
-    assert left is not None
     page.mouse.click(left["x"] + left["width"] / 2, box["y"] + box["height"] / 2)
     mark = cell(lab, 0).locator(".cm-breakpoint-icon").locator("visible=true")
     expect(mark).to_have_count(1, timeout=LONG)

@@ -62,7 +62,7 @@ def lines_of(page: Page) -> list[str]:
 
 
 def state_of_kernel(server: LabServer) -> str:
-    [kernel] = server.request("GET", "api/kernels")  # type: ignore[misc]
+    [kernel] = server.request("GET", "api/kernels")
     return kernel["execution_state"]
 
 

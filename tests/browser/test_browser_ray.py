@@ -75,5 +75,5 @@ def test_ray_is_started_its_dashboard_opens_in_a_tab_and_it_is_stopped(own_lab, 
     running.get_by_role("button", name="Stop Ray").click()
     expect(page.get_by_text(f"Ray on {pod} is stopping.")).to_be_visible(timeout=CONNECT * 1000)
     path = f"tpus/{pod}/ray"
-    until(lambda: lab.server.call("GET", path)["state"] == "stopped", LIMIT)  # type: ignore[index]
+    until(lambda: lab.server.call("GET", path)["state"] == "stopped", LIMIT)
     assert lab.server.call("GET", "apps") == []

@@ -100,7 +100,6 @@ def line(number: int) -> Any:
 
 def stop_by_request(server: Server) -> None:
     server.request("POST", "/api/shutdown")
-    assert server.process is not None
     server.process.wait(60)
     server.process = None
 
@@ -366,7 +365,6 @@ def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(
         numbers: list[int] = []
         while len(numbers) < 50:
             message = client.read()
-            assert message is not None
             if message["msg_type"] == "stream":
                 numbers += map(int, message["content"]["text"].split())
         assert numbers == list(range(numbers[0], numbers[-1] + 1))
@@ -378,7 +376,7 @@ class NamingClient(Client):
     """Names the last messages that it has when it connects again: docs/notebooks/kernels.md."""
 
     @property
-    def counting(self) -> str:  # type: ignore[override]
+    def counting(self) -> str:
         ids = [message["header"]["msg_id"] for message in self.messages[-8:]]
         return f"&jupyter_tpu_last={','.join(ids)}"
 
@@ -447,7 +445,6 @@ def test_output_that_a_page_has_is_not_sent_again(server, session):
     assert last["replayed"]
     page.close()
     page.connect()
-    assert page.socket is not None
     page.socket.send(json.dumps({"jupyter_tpu": {"repeat": {request: last["number"]}}}))
     page.until_done(request)
     assert page.printed(request) == "".join(f"line {number}\n" for number in range(300))
@@ -875,7 +872,6 @@ def test_what_is_kept_is_private(server, session):
 )
 def test_a_server_stays_small_while_a_page_that_was_away_gets_much(server, page, home, code, count):
     (home / "read").unlink(missing_ok=True)
-    assert server.process is not None
     pid = server.process.pid
     before = peak = resident(pid)
     request = page.execute(
@@ -895,7 +891,6 @@ def test_a_server_stays_small_while_a_page_that_was_away_gets_much(server, page,
     seen, is_idle = 0, False
     while not is_idle:
         message = page.read(60)
-        assert message is not None
         peak = max(peak, resident(pid))
         kind, content = message["msg_type"], message["content"]
         if message["parent_header"].get("msg_id") == request:
@@ -915,7 +910,6 @@ def test_a_large_display_comes_whole_and_takes_twice_its_size_of_the_server(
     client = client_class(server, session["kernel"]["id"])
     client.connect()
     client.until_done(client.execute("from IPython.display import display"))
-    assert server.process is not None
     process = Path(f"/proc/{server.process.pid}")
 
     def peak() -> int:

@@ -366,7 +366,7 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(host, tmp_path):
     store = await Store.open(tmp_path / "fleet.sqlite", "google")
     records, answers = JobRecords(store, lambda _id: None), Answers(host)
     desired = DesiredState(store, lambda _name: None)
-    follower = JobFollower(records, answers, desired, ObservedState())  # type: ignore[arg-type]
+    follower = JobFollower(records, answers, desired, ObservedState())
 
     async def started(id: str, code: str, **more: Any) -> HostJob:
         request = StartJob(command=[sys.executable, "-c", code], **more)
@@ -379,7 +379,6 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(host, tmp_path):
 
     async def asked(id: str) -> HostJob:
         record = records.get(id)
-        assert record is not None
         await follower.ask_hosts([record])
         return record.attempts[-1].hosts[0]
 
@@ -401,11 +400,9 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(host, tmp_path):
         assert starts.read_text() == "x"
         failed = await started("failed", "", cwd="nowhere")
         assert failed.state == "failed"
-        assert failed.problem is not None
         assert failed.problem.reason is Reason.NO_FOLDER
         too_large = await started("too-large", "x" * (17 << 20))
         assert too_large.state == "failed"
-        assert too_large.problem is not None
         assert "17 MiB" in too_large.problem.message
         # Of a host that can't be asked nothing is known; one that has not got the job, has lost it.
         place, report = HostName(NodeName("p", "us-west4-a", "my-tpu"), 0), follower.report

@@ -117,8 +117,6 @@ def job(user: User, argv: list[str], may_kill: bool = True) -> Iterator[subproce
     )
     spec = {"id": "1", "folder": str(user.jobs / "j-1"), "argv": argv, "cwd": "/", "limit": None,
             "env": dict(os.environ)}  # fmt: skip
-    assert keeper.stdin is not None
-    assert keeper.stdout is not None
     keeper.stdin.write(json.dumps(spec).encode() + b"\n")
     keeper.stdin.close()
     assert json.loads(keeper.stdout.readline())["keeper"] == keeper.pid

@@ -42,7 +42,6 @@ def stranger(work: str) -> Iterator[tuple[int, str]]:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
         yield process.pid, process.stdout.readline().strip()
 
 

@@ -48,7 +48,6 @@ def visit(url: str) -> str:
     """What a browser sees that opens *url*."""
     parts = urlsplit(url)
     assert parts.port is not None
-    assert parts.hostname is not None
     assert parts.hostname.endswith(".localhost")
     connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=LIMIT)
     headers = {"Host": parts.netloc, "Sec-Fetch-Site": "none"}
@@ -121,7 +120,6 @@ def test_without_a_server_an_app_lasts_as_long_as_the_command(shell, tpu, port):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
     line = process.stdout.readline()
     url = line.partition(": ")[2].strip()
     assert visit(url) == "hello from the host"

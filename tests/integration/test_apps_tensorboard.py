@@ -57,7 +57,7 @@ class Browser:
         headers = {"Host": self.host, "Sec-Fetch-Site": "none", "Cookie": self.cookie}
 
         class Stay(urllib.request.HTTPRedirectHandler):
-            def http_error_303(self, request, answer, *_):  # type: ignore[no-untyped-def]
+            def http_error_303(self, request, answer, *_):
                 return answer
 
         opener = urllib.request.build_opener(Stay, urllib.request.ProxyHandler({}))

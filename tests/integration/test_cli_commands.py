@@ -611,8 +611,6 @@ def test_a_signal_without_a_terminal_says_what_goes_on_and_a_second_one_cancels(
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    assert process.stderr is not None
     while "Create the TPU" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
@@ -774,7 +772,6 @@ def test_the_emulator_says_where_it_is_and_ends_with_ctrl_c(tmp_path):
         start_new_session=True,
     )
     try:
-        assert process.stdout is not None
         lines = [process.stdout.readline().strip() for _ in range(3)]
         said = dict(line.split(": ", 1) for line in lines)
         assert list(said) == ["emulator ready", "token file", "state file"]

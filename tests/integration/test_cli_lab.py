@@ -62,8 +62,6 @@ def test_a_notebook_the_user_changed_is_not_renewed(tmp_path, monkeypatch):
     import importlib.util
 
     spec = importlib.util.spec_from_file_location("lab", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
     lab = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(lab)
     examples = tmp_path / "examples"

@@ -86,7 +86,7 @@ def test_what_is_sent_has_googles_fields_types_and_words(spec):
 
 def test_a_slices_parts_have_googles_fields_types_and_words():
     spec = NodeSpec(type="v6e-16", version="", labels={"a": "b"}, options=OPTIONS)
-    parts = slices.Slices(None)  # type: ignore[arg-type]  # no call is made
+    parts = slices.Slices(None)  # no call is made
     check(parts.template_body(NAME, spec), of("InstanceTemplate"))
     check(parts.policy_body(NAME, spec, "label"), of("ResourcePolicy"))
     group = parts.group_body(NAME, spec)

@@ -137,7 +137,6 @@ async def test_a_host_that_fails_is_named_and_the_others_have_the_files(links, n
         ended=lambda copy: ended.append(copy.host),
     )
     assert [copy.state for copy in copies] == ["done", "done", "failed", "done"]
-    assert copies[2].problem is not None
     assert copies[2].problem.reason is Reason.EXISTS
     assert "host 2" in copies[2].problem.message
     assert sorted(ended) == list(range(HOSTS))
@@ -191,7 +190,6 @@ async def test_an_emulated_pod_says_what_sharing_would_do_and_that_it_can_not(fl
     assert [host.problem is not None for host in plan.hosts] == [True] * HOSTS
 
     refused, _ = await share(fleet, pod)
-    assert refused.problem is not None
     assert (refused.state, refused.problem.reason) == ("failed", Reason.CONFLICT)
     for host in range(HOSTS):
         assert f"ost {host} of {pod.node}: It has no systemd" in refused.problem.message
@@ -208,7 +206,6 @@ async def test_a_folder_is_shared_and_taken_back(fleet, links, node, pod):
     try:
         failed, result = await share(fleet, pod)
         assert [host.state for host in result.hosts] == ["done", *["failed"] * (HOSTS - 1)]
-        assert failed.problem is not None
         for host in range(1, HOSTS):
             assert f"ost {host} of {pod.node}: /home/" in failed.problem.message
         assert "TCP port 2049" in failed.problem.hint
@@ -227,7 +224,6 @@ async def test_a_folder_is_shared_and_taken_back(fleet, links, node, pod):
             assert "systemctl enable --now " in client
 
         known = (await fleet.tpu(pod.node)).shares
-        assert known is not None
         (folder,) = known.folders
         assert [host.mounted for host in folder.hosts] == [True, *[False] * (HOSTS - 1)]
         assert {host.problem for host in folder.hosts[1:]} == {
@@ -242,14 +238,12 @@ async def test_a_folder_is_shared_and_taken_back(fleet, links, node, pod):
         removed, result = await share(fleet, pod, remove=True)
         assert removed.state == "done", removed.problem
         known = (await fleet.tpu(pod.node)).shares
-        assert known is not None
         assert not known.folders
         left = await on_hosts(
             links, pod, "ls -d 'my shared'/*; ls /etc/exports.d/jup* /etc/systemd/system/*my*; true"
         )
         assert left == ["my shared/kept\n", *[""] * (HOSTS - 1)]
         again, _ = await share(fleet, pod, remove=True)
-        assert again.problem is not None
         assert again.problem.reason is Reason.NOT_FOUND
     finally:
         await on_hosts(links, pod, REMOVE_STAND_INS)

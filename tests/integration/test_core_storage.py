@@ -116,7 +116,6 @@ async def test_a_locked_file_makes_creations_and_deletions_wait_and_nothing_else
         deleting = asyncio.create_task(server.delete(first))
         await eventually(lambda: server.fleet._core.store.problem is not None)
         storage = (await server.fleet.status()).storage
-        assert storage is not None
         assert "has locked" in storage.message
         for _ in range(20):  # the loop, lists and Google's answers go on
             assert first in {tpu.name for tpu in (await server.fleet.tpus()).tpus}
@@ -157,7 +156,6 @@ async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted
     assert (deleted.state, server.there(first)) == ("done", False)
     assert any("This continues" in line for line in deleted.log)
     storage = (await server.fleet.status()).storage
-    assert storage is not None
     assert storage.reason is Reason.DISK_FULL
     filler.unlink()
     await eventually(lambda: server.fleet._core.store.problem is None)
@@ -204,7 +202,6 @@ async def test_what_another_server_creates_is_shown_and_cancelled_whatever_becom
         sys.executable, "-c", SERVER, *arguments, stdout=subprocess.PIPE
     )
     try:
-        assert other.stdout is not None
         id = (await other.stdout.readline()).decode().strip()
         await eventually(lambda: server.there(name))
         shown = await server.fleet.operations.get(id)

@@ -186,7 +186,7 @@ def test_v2alpha1_speaks_of_itself_in_its_own_words(emulator, create_tpu):
 def test_json_that_the_service_does_not_know_is_refused_in_its_words(emulator, path, body, says):
     with pytest.raises(Exception, match=r"^400 ") as it:
         emulator.request("POST", path.format(PARENT), body)
-    error = it.value.error  # type: ignore[attr-defined]
+    error = it.value.error
     assert (error["status"], error["message"]) == ("INVALID_ARGUMENT", says)
     (detail,) = error["details"]
     assert len(detail["fieldViolations"]) == says.count("\n") + 1

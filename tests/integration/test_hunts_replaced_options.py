@@ -125,8 +125,6 @@ async def test_the_new_tpu_has_every_option_of_the_old_one(world, name, kind):
 def by_short_names(request: CreateTPU) -> CreateTPU:
     """As people type it."""
     options, disks = request.options, request.options.data_disks
-    assert request.network is not None
-    assert request.subnetwork is not None
     short = structs.replace(
         options,
         scopes=[

@@ -86,7 +86,6 @@ async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(world, 
     await eventually(done.exists, LIMIT)
     rule = json.loads((home(world, name) / ".jupyter-tpu" / "guard" / "rule.json").read_text())
     node = world.node(name)
-    assert node is not None
     assert (rule["node_id"], rule["idle"], rule["host"]) == (node["id"], 3600.0, True)
 
     def job_has_ended() -> bool:

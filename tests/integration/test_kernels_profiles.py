@@ -48,7 +48,7 @@ def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(world):
     )
     port = free_port()
 
-    def trace(*kernels: TracedKernel, port: tuple[int, str] | None = None):  # type: ignore[no-untyped-def]
+    def trace(*kernels: TracedKernel, port: tuple[int, str] | None = None):
         called = profiles.trace(
             host,
             kernels,

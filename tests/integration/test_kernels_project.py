@@ -181,7 +181,7 @@ def test_cells_that_wait_for_the_project_end_when_the_kernel_is_interrupted_rest
     def held(codes: tuple[str, ...]) -> list[str]:
         (project / "notebooks/new.py").write_text(codes[0])
         requests = [client.execute(code) for code in codes]
-        waiting = notebook.manager.provisioner._relay._project._held  # type: ignore[union-attr]
+        waiting = notebook.manager.provisioner._relay._project._held
         until(lambda: len(waiting) == len(codes))
         return requests
 

@@ -229,7 +229,6 @@ def test_chips_that_no_kernel_holds_are_named_with_who_has_them(
         stdout=subprocess.PIPE,
         env=variables,
     )
-    assert holder.stdout is not None
     pid = int(holder.stdout.readline())
     manager = KernelManager(kernel_name=name)
     with pytest.raises(TPUError) as refused:
@@ -582,7 +581,6 @@ def test_the_command_ends_with_whoever_started_it(name, processes, tmp_path):
         stdout=subprocess.PIPE,
         env=environment,
     )
-    assert starter.stdout is not None
     pid = int(starter.stdout.readline())
     starter.kill()
     starter.wait(60)

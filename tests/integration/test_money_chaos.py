@@ -170,7 +170,7 @@ class Lane:
     def send(self, method: str, path: str, body: Any = None) -> threading.Thread:
         """A request that the server may not live to answer; ``answer`` is what it said."""
         thread = threading.Thread(target=self._send, args=(method, path, body), daemon=True)
-        thread.answer = None  # type: ignore[attr-defined]
+        thread.answer = None
         thread.start()
         return thread
 
@@ -179,7 +179,7 @@ class Lane:
             answer = self.ask(method, path, body)
         except (OSError, ValueError):
             return
-        threading.current_thread().answer = answer  # type: ignore[attr-defined]
+        threading.current_thread().answer = answer
 
     # ---- a life ----
 
@@ -193,7 +193,7 @@ class Lane:
         creating = self.send("POST", "tpus", body)
         self.perhaps_kill(self.random.choice([0, 1, 1, 2, 3]))
         creating.join()
-        accepted = creating.answer  # type: ignore[attr-defined]
+        accepted = creating.answer
 
         plan = self.random.choice(["cancel", "delete", "wait", "wait"])
         if plan == "cancel" and self._cancel():
@@ -228,7 +228,7 @@ class Lane:
         deleting = self.send("DELETE", f"tpus/{name}")
         self.perhaps_kill(min(self.random.choice([0, 1, 1, 2]), kills))
         deleting.join()
-        answer = deleting.answer  # type: ignore[attr-defined]
+        answer = deleting.answer
         self.behave()
         self.rest()
         if answer and answer.get("kind") == "delete":

@@ -44,7 +44,6 @@ async def test_a_part_that_is_refused_takes_the_others_back_and_says_why(
     world.fault("error", method="regionInstanceTemplates.delete", code="UNAVAILABLE", count=1)
     ended = await server.end(await world.make(server, name))
     assert outcome(ended) == ("failed", reason)
-    assert ended.problem is not None
     assert message.split()[0] in ended.problem.message
     assert world.names() == []
 
@@ -96,7 +95,6 @@ async def test_somebody_elses_template_of_the_name_stays(world, name):
     server = await world.server()
     ended = await server.end(await world.make(server, name))
     assert outcome(ended) == ("failed", Reason.INVALID)
-    assert ended.problem is not None
     assert f"A template called {name}-a exists" in ended.problem.message
     assert world.names() == [f"{name}-a"]
 

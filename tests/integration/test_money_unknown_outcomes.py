@@ -75,7 +75,6 @@ async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_th
         return next(tpu.problem for tpu in (await server.fleet.tpus()).tpus if tpu.name == name)
 
     shown = await problem(first)
-    assert shown is not None
     assert shown.message == f"{name} was not deleted. You may not."
     assert shown.reason is Reason.PERMISSION
     await world.stop(first)
@@ -192,7 +191,6 @@ async def test_what_google_never_deletes_is_reported_and_tried_until_somebody_en
         shown_operation = await eventually(lambda server=server: refused(server))
         assert shown_operation.state == "running"
         problem = shown_operation.problem
-        assert problem is not None
         assert "It has disks." in problem.message
         assert problem.message.startswith(f"{name} is not deleted yet.")
         assert (await shown(server)).problem == problem
@@ -202,12 +200,10 @@ async def test_what_google_never_deletes_is_reported_and_tried_until_somebody_en
     await second.fleet.operations.stop_trying(operation.id, StopTrying(keep_tpu=True))
     ended = await second.ended(operation.id)
     assert (ended.state, ended.undeleted) == ("failed", "kept")
-    assert ended.problem is not None
     assert "Trying to delete it was stopped. It has disks." in ended.problem.message
     assert world.state(name) in ended.problem.message
     for server in (first, second):
         problem = (await shown(server)).problem
-        assert problem is not None
         assert problem.message.startswith(f"{name} was not deleted.")
     world.emulator.request("DELETE", "/emulator/v1/faults")
     assert (await first.end(await first.fleet.delete(name))).state == "done"
@@ -225,7 +221,6 @@ async def test_the_next_server_goes_on_only_with_the_tpu_that_was_meant(world, f
     world.emulator.create(name, "v5litepod-1", ZONE)
     second = await world.server()
     ended = await second.ended(operation.id)
-    assert ended.problem is not None
     assert (ended.state, world.state(name)) == ("failed", "READY")
     assert "A new TPU has the same name" in ended.problem.message
 

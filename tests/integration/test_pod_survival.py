@@ -244,7 +244,6 @@ def kill(server: Server) -> None:
 
 def sleep(server: Server) -> None:
     """The laptop is asleep: its process stands still."""
-    assert server.process is not None
     server.process.send_signal(signal.SIGSTOP)
     time.sleep(70)
     server.process.send_signal(signal.SIGCONT)

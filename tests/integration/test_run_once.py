@@ -109,7 +109,6 @@ def test_a_script_runs_and_its_output_and_exit_code_come_back(project):
 def test_a_command_that_is_interrupted_deletes_its_tpu(project, number):
     script = project.script("import time; print('begun', flush=True); time.sleep(600)")
     process = project.start(*ONCE, *TYPE, str(script))
-    assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     process.send_signal(number)
     _, errors = process.communicate(timeout=LIMIT)
@@ -121,7 +120,6 @@ def test_a_command_that_is_interrupted_deletes_its_tpu(project, number):
 def test_a_command_that_is_killed_leaves_a_guard_that_deletes_the_tpu(project):
     script = project.script("import time; print('begun', flush=True); time.sleep(600)")
     process = project.start(*ONCE, *TYPE, "--timeout", "10m", str(script))
-    assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     process.kill()
     process.communicate(timeout=LIMIT)
@@ -201,7 +199,6 @@ def test_a_tpu_that_google_takes_back_is_replaced(project):
         """
     )
     process = project.start(*ONCE, *TYPE, "--spot", "--retries", "1", str(script))
-    assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     (node,) = project.nodes()
     project.emulator.inject_fault("preempt", node=node["name"])

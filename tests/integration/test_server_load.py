@@ -82,7 +82,6 @@ async def ask(session: aiohttp.ClientSession, name: str, body: Any) -> tuple[int
 
 @pytest.mark.long
 async def test_unread_answers_are_bounded_and_other_requests_continue(server):
-    assert server.process is not None
     text = json.dumps(LARGE)
     head = (
         f"POST /jupyter-tpu/v1/jax/prng/sample HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -115,7 +114,6 @@ async def test_unread_answers_are_bounded_and_other_requests_continue(server):
 
 async def test_a_server_that_is_killed_takes_the_compiler_along(server):
     pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
-    assert server.process is not None
     body = {"function": "fn", "arguments": [], "type": "v6e-1", "code": ENDLESS}
     async with client(server) as session:
         assert (await ask(session, "compile", body))[0] == 202

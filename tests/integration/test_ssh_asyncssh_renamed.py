@@ -70,7 +70,6 @@ def test_connections_work_without_each_private_part(tmp_path):
                 "folders": share,
                 "config": str(tmp_path / "user_config"),
             }
-            assert program.stdin is not None
             program.stdin.write(json.dumps(given, default=str))
             program.stdin.close()
             programs.append(program)

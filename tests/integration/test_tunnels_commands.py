@@ -132,7 +132,6 @@ def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(shell, tpu, behi
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
     line = process.stdout.readline()
     expected = f"forwards to port {behind} of {name_of(tpu)}. An emulated host shares this machine"
     assert expected in line, line

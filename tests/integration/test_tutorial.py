@@ -175,7 +175,6 @@ class Notebook:
         self.lab.request("DELETE", f"/api/kernels/{self.kernel}")
 
     def close(self) -> None:
-        assert self.client.socket is not None
         self.client.socket.close()
 
 

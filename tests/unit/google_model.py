@@ -63,7 +63,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
-        super().__init__(_Instant(self))  # type: ignore[arg-type]
+        super().__init__(_Instant(self))
 
     def time(self) -> float:
         return self.now

@@ -169,7 +169,6 @@ def test_the_content_of_a_large_message_is_read_when_it_is_needed_and_while_it_i
     _, large, other, _ = records
     at = messages.find_delimiter(parts) + messages.CONTENT
     assert large.parts == [*parts[:at], b""]
-    assert large.stored is not None
     pieces = journal.read_content(large.stored)
     assert len(pieces) > 2
     assert split(pieces, large.stored.sizes) == parts[at:]
@@ -325,7 +324,6 @@ def test_a_request_is_known_until_a_while_after_its_end_was_read(monkeypatch):
     kernel.connect("tab", None, lambda: None)
     kernel.record_request(asked(request, b'{"cellId": "c"}'))
     again = kernel.record_request(asked(header("execute_request", "r", "another")))
-    assert again is not None
     assert again.cell == "c"
     host.runs(request)
     host.ends(request)
@@ -491,7 +489,6 @@ def test_a_kernel_whose_record_is_damaged_is_kept_with_its_journal_and_others_ar
     kept().release()
     [(damaged, nothing), (intact, another)] = KernelFolder.find_unowned("/")
     assert (damaged.path, nothing) == (path, None)
-    assert another is not None
     assert another.id == "k"
     assert "record of kernel damaged" in caplog.text
     assert KernelFolder.find_unowned("/") == [], "both are locked"
@@ -523,7 +520,6 @@ def test_one_damaged_file_of_a_record_loses_nothing(name, damage):
     if damage in damages:
         file.write_bytes(damages[damage])
     [(folder, record)] = KernelFolder.find_unowned("/")
-    assert record is not None
     assert (record.key, [row.id for row in record.sessions]) == ("the key", ["session"])
     folder.release()
 

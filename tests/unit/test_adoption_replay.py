@@ -52,8 +52,6 @@ class Pages:
         self.process = subprocess.Popen(["node", script], stdin=pipe, stdout=pipe, text=True)
 
     def do(self, act: str, page: str = "", argument: Any = None) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps({"do": act, "page": page, "argument": argument}) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())

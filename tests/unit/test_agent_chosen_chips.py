@@ -174,7 +174,6 @@ class KeeperProcess:
         print(repr(chips), file=self._process.stdin, flush=True)
 
     def answer(self) -> str:
-        assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
     def kill(self) -> None:

@@ -251,7 +251,7 @@ def test_what_must_not_go_or_is_not_understood_stays_where_it_is(between):
 
 
 def test_half_of_a_surrogate_pair_is_kept_as_it_is():
-    broken = kernel_message("stream", b'{"name": "stdout", "text": "\\ud800"}')  # type: ignore[arg-type]
+    broken = kernel_message("stream", b'{"name": "stdout", "text": "\\ud800"}')
     (left,) = coalesce([stream("a"), broken])
     assert json.loads(left[-1])["text"] == "a\ud800"
 

@@ -69,7 +69,6 @@ def test_the_number_in_a_name_agrees_with_chips_and_topology():
 def test_compute_engines_names_of_a_type_are_understood(name, type, hosts, machine, topology):
     kind = catalog.accelerator_type(catalog.official_name(name))
     assert (kind.name, kind.hosts) == (type, hosts)
-    assert kind.machine is not None
     assert (kind.machine.machine_type, kind.machine.topology) == (machine, topology)
     assert catalog.type_of_machine(machine, topology) == kind
 
@@ -162,7 +161,6 @@ def test_an_unknown_type_suggests_near_ones():
 )
 def test_a_price_is_of_all_chips_in_the_region_of_the_zone(name, zone, on_demand, spot):
     price = catalog.price_in(catalog.accelerator_type(name), zone)
-    assert price is not None
     assert (price.on_demand, price.spot) == (on_demand, spot)
     assert price.region == zone[:-2]
     assert price.date
@@ -175,10 +173,8 @@ def test_a_price_that_is_not_known_is_not_made_up():
 
 def test_flex_start_has_a_price_of_its_own_where_one_is_known():
     price = catalog.price_in(catalog.accelerator_type("v6e-8"), "us-east5-a")
-    assert price is not None
     assert (price.on_demand, price.spot, price.flex_start) == (21.6, 11.2264, 10.8)
     assert price.date == "2026-08"
     older = catalog.price_in(catalog.accelerator_type("v6e-8"), "us-central1-b")
-    assert older is not None
     assert older.flex_start is None
     assert catalog.accelerator_type("tpu7x-8").prices == ()

@@ -28,8 +28,8 @@ def printed() -> bytes:
     below = io.BytesIO()
     stream = CleanStream(io.TextIOWrapper(below, encoding="utf-8", write_through=True))
     stream.write("log: hf_verysecret\n")
-    write_plain(stream, "cell: hf_verysecret\n")  # type: ignore[arg-type]
-    write_plain(stream, b"run: \xff hf_verysecret\n")  # type: ignore[arg-type]
+    write_plain(stream, "cell: hf_verysecret\n")
+    write_plain(stream, b"run: \xff hf_verysecret\n")
     return below.getvalue()
 
 

@@ -14,7 +14,7 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import TPU, Guard, Operation
 from jupyter_tpu.terminal.session import Session
 
-MADE = TPU(name="once-run", zone="us-west4-a", project="p", id="7", state="READY")  # type: ignore[arg-type]
+MADE = TPU(name="once-run", zone="us-west4-a", project="p", id="7", state="READY")
 OPERATION = Operation(id="op", kind="create", tpu="once-run", zone="us-west4-a", state="done")
 
 

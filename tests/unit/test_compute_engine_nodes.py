@@ -149,7 +149,6 @@ def test_what_does_not_run_says_what_it_was():
 
 def test_why_a_group_is_not_made_is_a_problem_unless_it_waits_for_that():
     node = parse_group(group(**no_capacity()), [], ZONE)
-    assert node.problem is not None
     assert (node.problem.reason, node.problem.scope) == (Reason.NO_CAPACITY, "zone")
     tier = {"allInstancesConfig": {"properties": {"labels": {"jupyter-tpu-tier": "flex-start"}}}}
     waits = parse_group({**group(**no_capacity()), **tier}, [], ZONE)
@@ -160,7 +159,6 @@ def test_why_a_group_is_not_made_is_a_problem_unless_it_waits_for_that():
         message="Constraint constraints/compute.vmExternalIpAccess violated for project p.",
     )
     refused = parse_group({**group(**forbidden), **tier}, [], ZONE)
-    assert refused.problem is not None
     assert "--internal-ips" in refused.problem.hint
     assert parse_queued(refused).state is QueuedState.FAILED
 
@@ -174,7 +172,6 @@ def test_three_of_four_hosts_are_waited_for_for_an_hour():
     # By Google's own clock: this computer's does not matter.
     late = group("INCOMPLETE", size=4, **no_capacity("2026-08-10T18:00:00.000+00:00"))
     problem = parse_group(late, three, ZONE).problem
-    assert problem is not None
     assert problem.message == "Only 3 of 4 hosts of pod were created within 60 minutes. No room."
 
 
@@ -223,6 +220,5 @@ def test_a_calls_error(text, reason):
 )
 def test_an_operations_error(code, text, reason, scope):
     failure = errors.operation_error({"error": {"errors": [{"code": code, "message": text}]}})
-    assert failure is not None
     assert (failure.reason, failure.scope) == (reason, scope)
     assert errors.operation_error({"status": "DONE"}) is None

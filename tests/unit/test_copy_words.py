@@ -33,7 +33,6 @@ def test_a_copy_says_how_many_hosts_have_it_and_no_speed_that_is_none():
 
 def test_hosts_that_have_no_copy_are_named_in_sentences():
     failure = copy_requests.failure_of("pod", [done(0), failed(1), failed(2)])
-    assert failure is not None
     assert failure.message == (
         "Not copied to 2 of 3 hosts of pod: host 1: The connection was lost. "
         "host 2: The connection was lost."
@@ -45,7 +44,6 @@ def test_a_sync_says_how_the_other_hosts_are(hosts, rest):
     outcomes = [HostOutcome(host=number) for number in range(hosts)]
     outcomes[-1].problem = LOST
     failure = sync.failure_of(SyncOutcome(hosts=outcomes))
-    assert failure is not None
     assert failure.message.endswith(rest or "The connection was lost.")
 
 

@@ -136,7 +136,6 @@ async def test_a_change_of_another_process_is_seen_once_and_never_skipped(open_s
     await other.flush()
     store.save_environment(NAME, record())  # of both, none is lost
     news = await store.refresh()
-    assert news is not None
     assert (news.connected, list(news.environments)) == ({}, [NAME])
     assert await store.refresh() is None
 
@@ -193,7 +192,6 @@ async def test_who_needs_something_on_disk_waits_for_another_ones_lock_and_the_l
     store.set_connected(NAME, "7")
     waiting = asyncio.create_task(store.flush())
     await eventually(lambda: store.problem is not None)
-    assert store.problem is not None
     assert store.problem.reason is Reason.UNAVAILABLE
     with pytest.raises(TPUError, match="has locked"):
         await store.flush(0.0)
@@ -224,7 +222,6 @@ async def test_a_full_disk_is_reported_at_once_and_saved_when_there_is_room(open
 def limit(store: Store, pages: int) -> None:
     """SQLite's own limit gives the same error as a full disk."""
     connection = store._database._connected
-    assert connection is not None
     connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
@@ -361,7 +358,6 @@ async def test_what_an_operation_of_version_9_was_about_is_read(
     [read] = store.snapshot.operations
     assert read.content == content
     taken = await store.take_over_operation(read, "me")
-    assert taken is not None
     assert taken.content == content
     [saved] = (await open_store()).snapshot.operations
     assert (saved.content, saved.owner) == (content, "me")
@@ -526,7 +522,6 @@ async def test_operations_of_a_dead_process_are_resumed_or_reported_as_interrupt
     assert resumed == expected
     started = runner.known.get("old start")
     assert started.state == "failed"
-    assert started.problem is not None
     assert started.problem.reason == "INTERRUPTED"
     assert started.problem.hint == "If the TPU stays STOPPED, start it again."
     assert runner.known.get("profile").state == "failed"
@@ -551,7 +546,6 @@ async def test_of_two_processes_one_takes_an_operation_over(open_store, tmp_path
     store.save_operation(lately)
     await store.flush()
     taken = await runners[0].take_over(mine)
-    assert taken is not None
     assert (taken.of(StateChange).node_id, taken.owner) == ("7", runners[0]._lease.id)
     assert await runners[1].take_over(theirs) is None
 
@@ -571,7 +565,6 @@ async def test_a_command_beside_no_server_continues_what_ends_costs_only(open_st
     runner, resumed = await take_over(await open_store(), lease, supervise=False)
     assert resumed == ["cancelled", "stop"]
     problem = runner.known.get("connect").problem
-    assert problem is not None
     assert problem.hint == "Connect again. It continues where it stopped."
     assert runner.known.get("create").state == "running"
     server = ProcessLease(tmp_path / "owners")

@@ -31,8 +31,6 @@ INTERNAL = {
 
 def reference(script: Path = SCRIPT) -> Any:
     spec = importlib.util.spec_from_file_location(script.stem, script)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -42,7 +42,7 @@ class CutHost:
 async def reach(host: CutHost, attempts: int) -> tuple[Any, list[str]]:
     lines: list[str] = []
     answer = await ENVIRONMENTS.call(
-        host,  # type: ignore[arg-type]
+        host,
         "reach",
         log=lines.append,
         timeout=60,
@@ -87,5 +87,5 @@ class DownloadingHost(CutHost):
 
 async def test_the_download_of_uv_is_in_the_log():
     lines: list[str] = []
-    assert await uv_path(DownloadingHost(cuts=0), lines.append) == "/bin/uv"  # type: ignore[arg-type]
+    assert await uv_path(DownloadingHost(cuts=0), lines.append) == "/bin/uv"
     assert lines == ["host 1: Downloading uv-0.9-py3-none-any.whl"]

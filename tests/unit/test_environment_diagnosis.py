@@ -312,7 +312,7 @@ def test_the_scopes_are_asked_of_the_metadata_server(monkeypatch):
         def do_GET(self) -> None:
             assert self.headers["Metadata-Flavor"] == "Google"
             assert "/service-accounts/default/" in self.path
-            self.send_response(self.server.status)  # type: ignore[attr-defined]
+            self.send_response(self.server.status)
             self.end_headers()
             self.wfile.write(b'{"email": "vm@project", "scopes": ["cloud-platform"]}')
 
@@ -321,11 +321,11 @@ def test_the_scopes_are_asked_of_the_metadata_server(monkeypatch):
     with ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{server.server_port}")
-        server.status = 200  # type: ignore[attr-defined]
+        server.status = 200
         assert service_account() == {"email": "vm@project", "scopes": ["cloud-platform"]}
-        server.status = 404  # type: ignore[attr-defined]
+        server.status = 404
         assert service_account() == {"email": "", "scopes": []}
-        server.status = 500  # type: ignore[attr-defined]
+        server.status = 500
         assert service_account() is None
         server.shutdown()
     assert service_account() is None, "nobody answers"

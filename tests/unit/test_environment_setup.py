@@ -54,7 +54,6 @@ class Host:
         process = await asyncio.create_subprocess_exec(
             *argv, stdin=-1, stdout=-1, stderr=-1, env={**os.environ, "HOME": str(self.home)}
         )
-        assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdin.write(input)
@@ -66,7 +65,7 @@ class Host:
             errors = (await process.stderr.read()).decode()
             return CompletedCommand(returncode=await process.wait(), stdout="", stderr=errors)
         finally:
-            output = process._transport.get_pipe_transport(1)  # type: ignore[attr-defined]
+            output = process._transport.get_pipe_transport(1)
             output.close()  # as when the link is lost
 
     def state(self, script: str) -> str:
@@ -146,7 +145,6 @@ async def test_what_an_environment_can_do_without_fails_with_a_warning_and_the_r
             await take(work, step)
         return
     await take(work, step)
-    assert work.warning is not None
     assert "Set the time zone: Hosts 0, 1, 2, 3, 4, 5, 6, 7 failed." in work.warning.message
     assert "The time zone Mars/Olympus does not exist on this host." in work.warning.message
     assert f"Warning: {work.warning}" in operation.log

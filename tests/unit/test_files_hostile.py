@@ -68,7 +68,7 @@ MODEL = {
 )
 async def test_an_answer_of_the_file_browser_that_is_none_is_one_clear_error(tmp_path, output):
     with pytest.raises(TPUError) as failed:
-        await HostContents(SayingHost(tmp_path / "h", output)).get("a")  # type: ignore[arg-type]
+        await HostContents(SayingHost(tmp_path / "h", output)).get("a")
     assert failed.value.reason in (Reason.INTERNAL, Reason.UNAVAILABLE)
 
 
@@ -76,14 +76,14 @@ async def test_a_folder_has_no_more_files_than_are_listed(tmp_path):
     data = json.dumps([MODEL] * 5001).encode()
     output = line(model={**MODEL, "kind": "directory"}, size=len(data)) + data
     with pytest.raises(TPUError, match="Expected `array` of length <= 5000"):
-        await HostContents(SayingHost(tmp_path / "h", output)).get("a")  # type: ignore[arg-type]
+        await HostContents(SayingHost(tmp_path / "h", output)).get("a")
 
 
 async def test_a_notebook_that_is_nested_too_deeply_is_not_a_notebook(tmp_path):
     data = b"[" * 100_000
     output = line(model={**MODEL, "path": "a.ipynb"}, size=len(data)) + data
     with pytest.raises(TPUError, match="is not a notebook"):
-        await HostContents(SayingHost(tmp_path / "h", output)).get("a")  # type: ignore[arg-type]
+        await HostContents(SayingHost(tmp_path / "h", output)).get("a")
 
 
 async def test_a_download_ends_at_the_size_of_the_file(tmp_path):
@@ -96,7 +96,7 @@ async def test_a_download_ends_at_the_size_of_the_file(tmp_path):
 @pytest.mark.parametrize("answer", [{"size": -1}, {"size": "1"}, {"error": {}}, {"size": 1e300}])
 async def test_a_size_that_is_none_is_one_clear_error(tmp_path, answer):
     with pytest.raises(TPUError) as failed:
-        await HostFiles(SayingHost(tmp_path / "h", line(**answer))).describe("a")  # type: ignore[arg-type]
+        await HostFiles(SayingHost(tmp_path / "h", line(**answer))).describe("a")
     assert "sent an invalid answer" in failed.value.message
 
 

@@ -89,7 +89,7 @@ class Process:
         self.acted: list[str] = []
         cloud = SimpleNamespace(get_node=self._get)
         core = core_of(cloud=cloud, observed=self.observed, runner=self.runner)
-        self.service = GuardService(core, Guards())  # type: ignore[arg-type]
+        self.service = GuardService(core, Guards())
         self.guards = Guards()
 
     @property
@@ -98,7 +98,7 @@ class Process:
 
     @guards.setter
     def guards(self, guards: Guards) -> None:
-        self._guards = self.service._guards = guards  # type: ignore[assignment]
+        self._guards = self.service._guards = guards
         guards.act = self._act
 
     async def _get(self, name: NodeName) -> Node:
@@ -158,7 +158,6 @@ async def test_a_guard_that_can_not_be_set_now_is_retried_and_shown_on_the_tpu(p
     process.follow(SetGuard(idle=7200.0))
     await eventually(lambda: len(process.guards.asked) > 5)
     problem = process.shown()
-    assert problem is not None
     assert problem.message == "The guard of my-tpu is not set yet: It is repaired."
     assert problem.hint == "Wait. Will be retried."
     process.guards.wrong = None
@@ -237,7 +236,6 @@ async def test_a_command_that_has_ended_before_the_guard_was_set_is_named_on_the
     assert "has ended" not in str(process.shown())
     ended.lease.close()
     problem = process.shown()
-    assert problem is not None
     assert problem.message.startswith("my-tpu has no guard yet. The command that should set it")
     assert "jupyter tpu guard set my-tpu" in problem.hint
     await process.service.supersede(NAME)

@@ -89,7 +89,7 @@ def guards(
     stops: Any = SimpleNamespace(heard=lambda *_: None)
     ends = GoogleEnds(AsyncMock(), MagicMock())  # asked of Compute Engine's only
     part = Guards(core, TPUOwners(), stops, ends, ledger or MagicMock())
-    part.act = act or AsyncMock()  # type: ignore[assignment]
+    part.act = act or AsyncMock()
     return part
 
 

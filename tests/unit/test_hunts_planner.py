@@ -301,7 +301,6 @@ def test_compute_engines_words_for_no_quota_are_understood():
             }
         ]
     )
-    assert error is not None
     assert (error.reason, error.scope) == (Reason.QUOTA, "region")
     record = both("us-east5-a", "us-east5-b", "us-central1-b")
     record.candidates = [candidate for candidate in record.candidates if candidate.api == "compute"]

@@ -264,7 +264,6 @@ def test_a_queued_resource_that_google_does_not_let_go_is_named_when_its_tpu_is_
     world.google.fates["delete"] = ["CONFLICT", "PERMISSION"]
     world.loop.pass_time(200.0)
     problem = ended(world, began.id).problem
-    assert problem is not None
     assert problem.message == "tpu-a is deleted, and its queued resource tpu-a is not: Refused."
     assert "jupyter tpu queued delete tpu-a" in problem.hint
     assert (world.google.nodes, list(world.google.queued)) == ({}, [NAME])

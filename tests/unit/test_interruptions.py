@@ -62,14 +62,12 @@ def test_hosts_that_say_the_same_are_one_announcement_and_another_tpu_has_none()
     interruptions.update(HostName(NAME, 0), report("maintenance", "10:01"))
     assert len(changed) == 2
     known = interruptions.last_known(node("7"))
-    assert known is not None
     assert (known.kind, known.hosts, known.noticed) == ("maintenance", [0, 2], "10:01")
     saved = {"what": "save()", "notebook": "n.ipynb", "state": "running"}
     interruptions.update(
         HostName(NAME, 3), {**report("preemption", "10:03"), "checkpoints": [saved]}
     )
     known = interruptions.last_known(node("7"))
-    assert known is not None
     assert (known.kind, known.hosts) == ("preemption", [3])
     assert [(run.host, run.what, run.state) for run in known.checkpoints] == [
         (3, "save()", "running")

@@ -66,7 +66,6 @@ async def test_a_stop_and_two_reports_of_three_moments_are_all_kept(two):
     first.jobs.update("j", 1, 1, state="ended", exit_code=0, started="then")
     for process in (first, second):
         record = await process.reload()
-        assert record is not None
         states = [(host.state, host.exit_code) for host in record.attempts[-1].hosts]
         assert (record.stopped, states) == (True, [("running", None), ("ended", 0)])
 
@@ -77,7 +76,6 @@ async def test_an_end_that_one_has_heard_of_is_not_undone_by_an_older_report(two
     await first.jobs.flush()
     assert second.jobs.update("j", 1, 0, state="unknown", cause="The link is down.")
     record = await second.reload()
-    assert record is not None
     ended = record.attempts[-1].hosts[0]
     assert (ended.state, ended.exit_code, ended.cause) == ("ended", 3, "")
     assert not second.jobs.update("j", 1, 0, state="running")
@@ -89,7 +87,6 @@ async def test_a_restart_that_both_begin_is_one_attempt(two):
         await process.jobs.flush()
     two[0].jobs.update("j", 1, 0, state="lost")  # of the attempt before
     record = await two[0].reload()
-    assert record is not None
     assert [attempt.number for attempt in record.attempts] == [1, 2]
     assert {host.state for host in record.attempts[-1].hosts} == {"starting"}
 
@@ -105,7 +102,6 @@ async def test_a_job_that_one_removes_does_not_come_back_with_the_others_report(
 async def test_variables_are_kept_until_no_host_can_need_them_and_are_never_shown(two):
     jobs = two[0].jobs
     record = jobs.get("j")
-    assert record is not None
     jobs.update("j", 1, 0, state="running", started="then")
     # Nobody knows whether host 1 has it: it may have to be started there.
     jobs.update("j", 1, 1, state="unknown", cause="my-tpu is restarting.")

@@ -83,23 +83,19 @@ def refused(ended: str) -> Operation:
 def test_a_tpu_that_could_not_be_deleted_says_so_and_what_it_costs():
     later = refused("2027-01-16T08:00:00Z")
     problem = view(undeleted=later).problem
-    assert problem is not None
     assert problem.message == (
         "my-tpu was not deleted. Google bills it about $9.60 an hour. You may not."
     )
     assert (problem.reason, problem.hint) == (Reason.PERMISSION, "Ask.")
     for free in ({"emulated": True}, {"state": NodeState.STOPPED}):
         problem = view(undeleted=later, **free).problem
-        assert problem is not None
         assert problem.message == "my-tpu was not deleted. You may not."
 
 
 def test_maintenance_and_repair_are_shown_while_they_go_on():
     maintenance = view(health="UNHEALTHY_MAINTENANCE").problem
-    assert maintenance is not None
     assert maintenance.message.startswith("Maintenance of my-tpu is in progress.")
     repair = view(state=NodeState.REPAIRING, health_description="A chip failed.").problem
-    assert repair is not None
     assert (repair.message, repair.hint) == ("A chip failed.", "Wait until it is repaired.")
     assert view(state=NodeState.STOPPED, health="UNHEALTHY_MAINTENANCE").problem is None
     assert view(health="HEALTHY").problem is None

@@ -61,7 +61,7 @@ def node(state: str = "READY", external: str = "203.0.113.7", **fields) -> Node:
 
 def lookup(tmp_path, node: Node, *attributes: dict, emulated: bool = False):
     cloud = OneNode(node, list(attributes), emulated=emulated)
-    return cloud, Lookup(cloud, KnownHosts(tmp_path / "known"))  # type: ignore[arg-type]
+    return cloud, Lookup(cloud, KnownHosts(tmp_path / "known"))
 
 
 def test_host_keys_are_read_with_and_without_their_kind_the_preferred_one_first():
@@ -139,7 +139,7 @@ async def test_a_pinned_key_stays_whatever_is_published_later(tmp_path):
     cloud, addresses = lookup(tmp_path, node(), PUBLISHED, emulated=True)
     first = (await addresses.find(HostName(NAME, 0))).address.host_keys
     cloud.attributes = [{("hostkeys", "ssh-ed25519"): "AAAAother"}]
-    fresh = Lookup(cloud, KnownHosts(tmp_path / "known"))  # type: ignore[arg-type]
+    fresh = Lookup(cloud, KnownHosts(tmp_path / "known"))
     assert (await fresh.find(HostName(NAME, 0))).address.host_keys == first
 
 
@@ -168,7 +168,7 @@ async def test_while_google_can_not_be_asked_the_last_answers_serve(tmp_path):
     cloud, addresses = lookup(tmp_path, node(), PUBLISHED, emulated=True)
     before = await addresses.find(HostName(NAME, 0))
     cloud.error = TPUError("away", Reason.UNAVAILABLE)
-    other = Lookup(cloud, KnownHosts(tmp_path / "known"))  # type: ignore[arg-type]
+    other = Lookup(cloud, KnownHosts(tmp_path / "known"))
     addresses.forget(NAME)
     assert (await addresses.find(HostName(NAME, 0))).address == before.address
     with pytest.raises(TPUError, match="away"):

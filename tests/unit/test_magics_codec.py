@@ -359,7 +359,7 @@ def test_only_the_variables_that_were_asked_for_arrive():
 def test_the_class_of_a_named_tuple_is_looked_up_without_running_code_of_a_module():
     asked: list[str] = []
     module = types.ModuleType("lazy_module")
-    module.__getattr__ = asked.append  # type: ignore[method-assign]
+    module.__getattr__ = asked.append
     sys.modules["lazy_module"] = module
     coded = ["namedtuple", "lazy_module", "Evil", ["x"], 1]
     header = {"values": {"v": coded}, "sizes": [], "python": [3, 11]}

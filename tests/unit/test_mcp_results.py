@@ -30,7 +30,7 @@ def call(monkeypatch: pytest.MonkeyPatch, answer: Any) -> Any:
             raise answer
         return answer
 
-    return asyncio.run(results.tool("read-only")(tpu_test)())  # type: ignore[arg-type]
+    return asyncio.run(results.tool("read-only")(tpu_test)())
 
 
 def test_tokens_are_masked_in_output_in_results_and_in_errors(token, monkeypatch):

@@ -30,7 +30,7 @@ def line(id: str, most: float = 1.0, **fields: object) -> SpendRecord:
         "ends": NOON + 1000,
         **fields,
     }
-    return SpendRecord(id=id, **values)  # type: ignore[arg-type]
+    return SpendRecord(id=id, **values)
 
 
 class Model:
@@ -217,7 +217,7 @@ def test_what_a_person_has_agreed_to_counts_for_no_budget():
 
 def test_what_could_not_be_created_no_longer_counts():
     def record(state: str, label: str) -> OperationRecord:
-        operation = Operation(id="0abc", kind="hunt", state=state)  # type: ignore[arg-type]
+        operation = Operation(id="0abc", kind="hunt", state=state)
         claim = NodeClaim(want="present", since=0, label=label)
         creation = Creation(request=CreateTPU(name="a", type="v4-8"), claim=claim)
         return OperationRecord(operation=operation, project="p", owner="", content=creation)

@@ -142,7 +142,6 @@ def test_a_stop_that_google_refuses_ends_with_its_words(world, server, reason, a
     world.loop.pass_time(60.0)
     failed = ended(world, "stop")
     assert failed.state == "failed"
-    assert failed.problem is not None
     assert (failed.problem.reason, failed.problem.message) == (reason, "Refused.")
 
 
@@ -174,7 +173,6 @@ def test_what_was_stopped_and_started_again_meanwhile_is_not_stopped_once_more(w
     assert world.google.nodes[NAME].state == "READY"
     assert world.google.stopped == 1
     problem = ended(world, "stop").problem
-    assert problem is not None
     assert problem.message == f"Google has stopped {NAME.node}, and it is READY again."
 
 
@@ -214,10 +212,10 @@ class FullDisk:
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
 
-        self._database.write = full  # type: ignore[method-assign]
+        self._database.write = full
 
     def __exit__(self, *_: object) -> None:
-        self._database.write = self._write  # type: ignore[method-assign]
+        self._database.write = self._write
 
 
 @pytest.mark.parametrize("hunted", [False, True])
@@ -230,7 +228,6 @@ def test_a_disk_that_is_full_for_a_moment_ends_no_creation(world, server, hunted
         world.loop.pass_time(20.0)
         assert world.google.created == {}, "what is not written down is not asked for"
         (operation,) = server.runner.known.all()
-        assert operation.problem is not None
         assert operation.problem.reason is Reason.DISK_FULL
     world.loop.pass_time(120.0)
     assert ended(world, "hunt" if hunted else "create").state == "done"

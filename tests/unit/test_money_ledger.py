@@ -52,7 +52,7 @@ def spending(who: str = "agent", **fields: object) -> SpendRecord:
         **{"node_id": "7", "since": now - 600},
         **fields,
     }
-    return SpendRecord(id="0abc", who=who, **values)  # type: ignore[arg-type]
+    return SpendRecord(id="0abc", who=who, **values)
 
 
 @pytest_asyncio.fixture
@@ -222,7 +222,7 @@ async def test_a_guard_is_asked_before_a_server_deletes_its_tpu(store, guard, en
     answer = AsyncMock(side_effect=[guard])
     power: Any = AsyncMock()
     core = core_of(observed=part._observed, loops=SimpleNamespace(register=ignore))
-    part_ends = BudgetEnds(core, part, SimpleNamespace(get=answer), power)  # type: ignore[arg-type]
+    part_ends = BudgetEnds(core, part, SimpleNamespace(get=answer), power)
     [line] = part.overdue(now)
     await part_ends._end(line)
     assert power.act_for_guard.await_count == int(deleted)

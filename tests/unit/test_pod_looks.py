@@ -12,7 +12,7 @@ class Hosts:
     def __init__(self, answering: set[int]) -> None:
         self.asked: list[int] = []
         self.answering = answering
-        self.looks = Looks(self)  # type: ignore[arg-type]
+        self.looks = Looks(self)
 
     def ask(self, asked: Asked, *_: object) -> None:
         self.asked.append(asked.host)

@@ -84,7 +84,7 @@ def node(tmp_path: Path) -> Any:
         started.append(process)
         return process
 
-    start.address = address  # type: ignore[attr-defined]
+    start.address = address
     yield start
     for process in started:
         process.terminate()  # it ends its Ray, too
@@ -237,7 +237,7 @@ async def test_a_start_right_after_a_stop_waits_until_ray_has_ended(monkeypatch)
             return states.pop(0)
 
     service = fleet_ray.RayService.__new__(fleet_ray.RayService)
-    service._jobs = Jobs()  # type: ignore[assignment]
+    service._jobs = Jobs()
     monkeypatch.setattr(stopping, "variables", [ray.PROGRAM])
     monkeypatch.setattr(fleet_ray, "PAUSE", 0.0)
     log: list[str] = []

@@ -46,7 +46,6 @@ def test_pauses_grow_up_to_a_bound_and_end_with_success():
     assert (shown.tpu, shown.what, shown.failures) == ("bad", "Tunnels", 8)
     assert shown.since < shown.retry_at
     problem = failures.problem(BAD)
-    assert problem is not None
     assert problem.message == "bad can't be kept up to date (Tunnels): OSError: [Errno 28] full."
     failures.clear(BAD, "Tunnels")
     assert failures.problem(BAD) is None
@@ -58,7 +57,6 @@ def test_a_reason_that_google_gave_is_kept():
     failures = TPUFailures(Clock(), lambda _: None)
     failures.record(BAD, "Tunnels", TPUError("No.", Reason.PERMISSION, "Ask."))
     problem = failures.problem(BAD)
-    assert problem is not None
     assert (problem.message, problem.reason, problem.hint) == ("No.", Reason.PERMISSION, "Ask.")
     failures.retain("Tunnels", [GOOD])
     assert failures.all() == []
@@ -143,7 +141,7 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
         pass
 
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
-    polled = PolledHosts(hosts)  # type: ignore[arg-type]
+    polled = PolledHosts(hosts)
     core = core_of(connections=hosts, polled=polled, failures=failures)
     monitor: Any = monitors
     poller = HostPoller(core, *4 * [monitor], ignore, *2 * [lambda name, report: None])

@@ -46,12 +46,10 @@ class Program(subprocess.Popen[bytes]):
         self.say(encoded_order(order, again=again))
 
     def say(self, data: bytes) -> None:
-        assert self.stdin is not None
         self.stdin.write(data)
         self.stdin.flush()
 
     def line(self) -> list[bytes]:
-        assert self.stdout is not None
         return self.stdout.readline().split()
 
     def begin(self) -> int:
@@ -203,7 +201,7 @@ async def test_the_client_goes_on_at_its_socket_with_output_input_and_end(home, 
         program.begin()
         assert program.output() == b"one\n"
         keeper = await agent.keeper()
-        program.stdin.close()  # type: ignore[union-attr]
+        program.stdin.close()
         assert await keeper.read(0) == ([(1, b"one\n")], 4, None)
         assert await keeper.write(0, b"x\n", False)
         assert not await keeper.write(2, b"rest", True)
@@ -215,7 +213,7 @@ async def test_the_client_goes_on_at_its_socket_with_output_input_and_end(home, 
 async def test_an_end_that_the_client_did_not_hear_of_is_not_lost(home, agent):
     with Program("sh", "-c", "echo one; exit 5") as program:
         program.end()
-        program.stdin.close()  # type: ignore[union-attr]
+        program.stdin.close()
         output, ended = await rest(await agent.keeper(), 0)
     assert (output, ended["code"]) == ([(1, b"one\n")], 5)
 
@@ -242,7 +240,7 @@ async def test_it_is_started_once_whoever_comes_first(home, agent):
         with Program("sh", "-c", "echo x >> count") as other:
             assert other.line()[:2] == [b"refused", b"run"]
         program.say(b"forget\n")
-        program.stdout.close()  # type: ignore[union-attr]
+        program.stdout.close()
         late = await asyncio.to_thread(Program, "sh", "-c", "echo x >> count")
         with late:
             assert late.line()[:2] == [b"refused", b"run"]
@@ -272,7 +270,7 @@ async def test_without_a_client_it_is_ended(home):
     impatient = changed_program(b"ABANDONED = 300.0", b"ABANDONED = 0.1")
     with Program("sh", "-c", "exec sleep 1000", program=impatient) as started:
         pid = started.begin()
-        started.stdin.close()  # type: ignore[union-attr]
+        started.stdin.close()
         with contextlib.suppress(BrokenPipeError):
             await eventually(lambda: not start_time(pid))
 

@@ -121,8 +121,6 @@ def test_every_failed_answer_has_an_error_status_that_no_login_page_follows():
 
 def test_the_frontends_types_are_those_of_the_models(capsys):
     spec = importlib.util.spec_from_file_location("typescript_types", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     assert script.main(["--check"]) == 0, "run `make types`"

@@ -56,7 +56,6 @@ def test_a_login_reads_the_login_files_and_is_clean_after_them(login, tmp_path):
         stderr=subprocess.DEVNULL,
     ) as shell:
         os.write(there, f"{SHOW}; exit 4\n".encode())
-        assert shell.stdout is not None
         assert shell.stdout.read() == b"preload= cache=gs://mine mine=1\n"
     os.close(there)
     os.close(here)

@@ -104,7 +104,6 @@ async def test_a_host_sends_contents_of_the_files_that_were_asked_for_and_nothin
     outcome = await syncs.pull()
     assert everything(syncs.here) == {".git/hooks/sample", ".gitignore"}
     assert (outcome.written, outcome.deleted) == ([], [])
-    assert outcome.problem is not None
     assert "invalid answer" in outcome.problem.message
 
 
@@ -163,7 +162,6 @@ async def test_a_file_has_no_more_bytes_than_the_host_has_said(syncs, monkeypatc
         "for _ in range(3000): peer.send(bytes(1 << 16), data=1 << 16)",
     )
     outcome = await syncs.pull()
-    assert outcome.problem is not None
     assert "more than was asked for" in outcome.problem.message
     assert "result" not in everything(syncs.here)
     assert not [*syncs.here.glob(".jupyter-tpu-*")]
@@ -179,7 +177,6 @@ async def test_a_file_has_no_more_bytes_than_the_host_has_said(syncs, monkeypatc
 async def test_parts_that_no_sender_makes_end_the_sync(syncs, monkeypatch, part):
     lie_in_stream(monkeypatch, f"for _ in range(3000): peer.send({part})")
     outcome = await syncs.pull()
-    assert outcome.problem is not None
     assert outcome.problem.reason is Reason.UNAVAILABLE
     assert everything(syncs.here) == {".git/hooks/sample", ".gitignore"}
 
@@ -190,7 +187,6 @@ async def test_old_parts_of_a_file_are_bounded_by_its_size_and_do_not_follow_lin
     """A part copies from the file that is here: it may be asked for again and again."""
     lie_in_stream(monkeypatch, "for _ in range(3000): peer.send(old=[0, 1 << 40])")
     outcome = await syncs.pull()
-    assert outcome.problem is not None
     assert "more than was asked for" in outcome.problem.message
 
 
@@ -215,7 +211,6 @@ async def test_old_parts_of_a_file_are_bounded_by_its_size_and_do_not_follow_lin
 async def test_a_malformed_answer_is_one_clear_error(syncs, monkeypatch, answer):
     lie(monkeypatch, f"project.Project.walk = lambda *_, **__: {answer}")
     outcome = await syncs.pull()
-    assert outcome.problem is not None
     assert outcome.problem.reason is Reason.UNAVAILABLE
     assert "invalid answer (The sync on host 0:" in outcome.problem.message
     assert everything(syncs.here) == {".git/hooks/sample", ".gitignore"}
@@ -225,7 +220,6 @@ async def test_any_time_of_a_file_can_be_shown(syncs, monkeypatch):
     tree = {".gitignore": ["file " + "0" * 32, 1, 1e308]}
     lie(monkeypatch, f"project.Project.walk = lambda *_, **__: {{'tree': {tree!r}}}")
     ((_, _, there),) = (await syncs.pull()).conflicts
-    assert there is not None
     assert there.time < 1 << 40
 
 
@@ -256,7 +250,6 @@ async def test_little_that_is_unpacked_to_much_costs_no_memory(syncs, monkeypatc
     outcome: HostOutcome = await syncs.pull()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert outcome.problem is not None
     assert "invalid answer" in outcome.problem.message
     if bomb in ("answer", "head"):
         assert "more than 33.6 MB" in outcome.problem.message
@@ -276,7 +269,6 @@ async def test_a_host_that_got_files_says_nothing_about_others(syncs, monkeypatc
         "project.Project.receive = lying",
     )
     outcome = (await syncs.push()).hosts[0]
-    assert outcome.problem is not None
     assert "results of other changes" in outcome.problem.message
     assert outcome.written == []
 
@@ -303,7 +295,6 @@ async def test_a_signature_that_can_not_be_is_refused(syncs, monkeypatch):
     one = {"size": 5, "head": [], "tail": ["0" * 32] * 40}
     lie(monkeypatch, f"project.Project.signatures = lambda self, sizes: {{'large': {one!r}}}")
     outcome = (await syncs.push()).hosts[0]
-    assert outcome.problem is not None
     assert "a signature with other blocks" in outcome.problem.message
 
 

@@ -41,7 +41,6 @@ async def cut(syncs: Syncs, after: int) -> None:
     """A push whose line breaks."""
     syncs.hosts[0].breaks_after = after
     problem = (await syncs.push()).hosts[0].problem
-    assert problem is not None
     assert problem.reason is Reason.UNREACHABLE
     syncs.hosts[0].breaks_after = None
 
@@ -95,7 +94,6 @@ async def test_a_fetched_file_goes_on_where_the_line_was_cut_if_it_is_the_same(
 
     monkeypatch.setattr(RemoteProject, "read", breaking)
     problem = (await syncs.pull(limits=limits)).problem
-    assert problem is not None
     assert problem.reason is Reason.INTERRUPTED
     assert len(parts(syncs.here)) == 1
     monkeypatch.undo()

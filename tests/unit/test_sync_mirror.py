@@ -183,7 +183,6 @@ async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path):
     await settled(mirror)
     folder.rmdir()
     await eventually(lambda: mirror.problem, 120)
-    assert mirror.problem is not None
     assert mirror.problem.reason is Reason.NO_FOLDER
     await settled(mirror)
     await mirrors.release(mirror)
@@ -231,7 +230,6 @@ async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_fo
     (folder / "a.py").write_text("333")
     await arrives(pod[2], "333")
     await outcomes({0: True, 2: True})
-    assert beside.overall is not None
     assert [host.host for host in beside.overall.hosts] == [1]
     await mirrors.release(mirror)
     mirror = beside
