@@ -37,7 +37,6 @@ def fill(lab: LabPage, name: str) -> None:
 
 def names(server: LabServer) -> list[str]:
     tpus = server.call("GET", "tpus")
-    assert isinstance(tpus, dict)
     return [tpu["name"] for tpu in tpus["tpus"]]
 
 

@@ -20,14 +20,8 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def pod(lab_server: LabServer) -> Iterator[str]:
-    """The name of a connected pod of two hosts."""
-    body = {"name": "pair", "type": "v4-16", "zone": "us-central2-b"}
-    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
-    done = lab_server.finish(lab_server.call("POST", "tpus/pair/connect", {}))
-    assert done["state"] == "done", done
-    yield "pair"
-    ends = {"end_kernels": True, "end_jobs": True}
-    lab_server.finish(lab_server.call("DELETE", "tpus/pair", ends))
+    with lab_server.pod("pair") as name:
+        yield name
 
 
 @pytest.fixture

@@ -20,14 +20,9 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 
 @pytest.fixture(scope="module")
 def pod(lab_server: LabServer) -> Iterator[str]:
-    """The name of a connected pod of two hosts, without Ray."""
-    body = {"name": NAME, "type": "v4-16", "zone": "us-central2-b"}
-    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
-    done = lab_server.finish(lab_server.call("POST", f"tpus/{NAME}/connect", {}))
-    assert done["state"] == "done", done
-    yield NAME
-    ends = {"end_kernels": True, "end_jobs": True}
-    lab_server.finish(lab_server.call("DELETE", f"tpus/{NAME}", ends))
+    """Without Ray."""
+    with lab_server.pod(NAME) as name:
+        yield name
 
 
 @pytest.fixture

@@ -124,9 +124,7 @@ def visit(
     def visit(port: int, path: str = "/") -> Page:
         body = {"port": port, "path": path}
         opened = lab_server.call("POST", f"tpus/{tpu['name']}/apps", body)
-        assert isinstance(opened, dict)
         visit = lab_server.call("POST", f"apps/{opened['id']}/visits", {})
-        assert isinstance(visit, dict)
         page = context.new_page()
         page.goto(visit["url"])
         return page

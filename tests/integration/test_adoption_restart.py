@@ -222,12 +222,7 @@ def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(serve
         client = Client(server, session["kernel"]["id"])
         client.connect()
 
-        def printed(code: str) -> str:
-            request = client.execute(code)
-            client.until_done(request)
-            return client.printed(request)
-
-        assert printed("import os; print(os.getcwd())") == "/home/tpu/thesis\n"
+        assert client.run("import os; print(os.getcwd())") == "/home/tpu/thesis\n"
         server.kill()
         while client.read() is not None:
             pass
@@ -236,7 +231,7 @@ def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(serve
         client.connect()
         for text in ("22", "333"):
             (project / "x.txt").write_text(text)
-            assert printed("print(open('x.txt').read())") == f"{text}\n"
+            assert client.run("print(open('x.txt').read())") == f"{text}\n"
 
         def shown() -> Any:
             [synced] = server.tpu("GET", "tpus/kept")["projects"]

@@ -3,15 +3,11 @@
 import asyncio
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from fleet_world import others
 from local_host import LocalHost
 from waiting import eventually
@@ -45,18 +41,6 @@ daemon.ENDING = 1.0
 daemon.WarmKernels.run = daemon.Runs.close = hold_on
 sys.exit(start.run_daemon())
 """
-
-
-@pytest_asyncio.fixture
-async def host() -> AsyncIterator[LocalHost]:
-    """Below /tmp itself: the paths of sockets must be short."""
-    home = Path(tempfile.mkdtemp(prefix="e-"))
-    local = LocalHost(home)
-    yield local
-    await (await local.agent()).request(requests.PrepareDelete())
-    await local.close()
-    await eventually(lambda: not local.processes())
-    shutil.rmtree(home)
 
 
 def sources(host: LocalHost) -> str:

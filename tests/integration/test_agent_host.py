@@ -8,12 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from fleet_world import others
 from local_host import LocalHost, fill_disk, umask_of
 from other_pythons import python_of
@@ -37,20 +34,6 @@ from jupyter_tpu.on_host.agent.protocol.pump import JournalDisconnected, Pump
 from jupyter_tpu.on_host.packing import agent_bundle
 
 ORDER = {"key": "a key", "secret": "a secret", "environment": "default"}
-
-
-@pytest_asyncio.fixture
-async def host() -> AsyncIterator[LocalHost]:
-    """Below /tmp itself: the paths of sockets must be short."""
-    home = Path(tempfile.mkdtemp(prefix="h-"))
-    local = LocalHost(home)
-    yield local
-    local.mend()
-    agent = await local.agent()
-    await agent.request(requests.PrepareDelete())
-    await local.close()
-    await eventually(lambda: not local.processes())
-    shutil.rmtree(home)
 
 
 async def start(host: LocalHost, kernel_id: str = "k", **order) -> dict:

@@ -1,49 +1,24 @@
 """Warm kernels: what a host keeps ready, what it is worth, and when it is gone. No SSH here."""
 
 import asyncio
-import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from fleet_world import others
 from local_host import LocalHost
 from local_kernels import Notebook, local_host
 from waiting import eventually, until
 
-from jupyter_tpu.errors import TPUError
 from jupyter_tpu.links import core_thread
 from jupyter_tpu.on_host.agent.protocol import requests
 
 ENVIRONMENT = {"python": sys.executable, "imports": ["wave"], "env": {"A_VARIABLE": "1"}}
-
-
-@pytest_asyncio.fixture
-async def host() -> AsyncIterator[LocalHost]:
-    home = Path(tempfile.mkdtemp(prefix="h-"))
-    local = LocalHost(home)
-    yield local
-    local.mend()
-    # A connection that a test has broken may not have noticed yet.
-    await eventually(lambda: cleared(local))
-    await local.close()
-    await eventually(lambda: not local.processes())
-    shutil.rmtree(home)
-
-
-async def cleared(host: LocalHost) -> bool:
-    with contextlib.suppress(TPUError):
-        await (await host.agent()).request(requests.PrepareDelete())
-        return True
-    return False
 
 
 async def keep(host: LocalHost, *environments: dict[str, Any]) -> list[dict[str, Any]]:

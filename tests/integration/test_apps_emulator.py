@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from apps_host import BLOCK, LAB, Visitor, fleet_on, opened, serving
+from apps_host import BLOCK, LAB, Visitor, echo, fleet_on, opened, serving, take
 from refusals import raises
 from waiting import eventually
 
@@ -62,18 +62,6 @@ def application(**handlers: Any) -> web.Application:
     for name, handler in handlers.items():
         app.router.add_route("*", "/" if name == "index" else f"/{name}", handler)
     return app
-
-
-async def echo(request: web.Request) -> web.Response:
-    """What the host was asked."""
-    return web.json_response(
-        {
-            "method": request.method,
-            "path": request.raw_path,
-            "headers": {name.lower(): value for name, value in request.headers.items()},
-            "body": (await request.read()).decode("latin-1"),
-        }
-    )
 
 
 async def test_a_page_of_a_host_opens_at_an_origin_of_its_own(fleet, tpu, address):
@@ -321,15 +309,6 @@ async def stream(request: web.Request) -> web.StreamResponse:
     for _ in range(blocks):
         await answer.write(BLOCK)
     return answer
-
-
-async def take(request: web.Request) -> web.Response:
-    """How much came, and what it was."""
-    digest, count = hashlib.sha256(), 0
-    async for piece in request.content.iter_chunked(1 << 18):
-        digest.update(piece)
-        count += len(piece)
-    return web.json_response([count, digest.hexdigest()])
 
 
 async def download(visitor: Visitor, path: str) -> tuple[int, str]:

@@ -3,11 +3,11 @@
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from cloud_operations import Tomorrow
 from msgspec import structs
 from refusals import raises
 from waiting import eventually
@@ -29,14 +29,6 @@ from jupyter_tpu.errors import Reason, TPUError
 
 ZONE = "us-east5-a"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHC2yl1hW7YPL3mTLmlS1VJmJWVm2S7x0wdnqMyQ2c2U"
-
-
-class Tomorrow(datetime):
-    """A clock that is a day ahead."""
-
-    @classmethod
-    def now(cls, tz: tzinfo | None = None) -> datetime:
-        return datetime.now(tz) + timedelta(days=1)
 
 
 @pytest_asyncio.fixture

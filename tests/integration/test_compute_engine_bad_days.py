@@ -4,10 +4,11 @@ zones that refuse what they list, rules of the organization, and clocks.
 
 import asyncio
 from collections.abc import Iterator
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from cloud_operations import Tomorrow
 from compute_world import ZONE, ComputeWorld
 from waiting import eventually
 
@@ -114,14 +115,6 @@ async def test_a_zone_that_refuses_what_it_lists_says_so_and_a_hunt_tries_the_ne
     hunt = await server.fleet.hunts.start(StartHunt(tpu=tpu, zones=[ZONE, "us-central1-b"]))
     ended = await server.end(await server.fleet.operations.get(hunt.id))
     assert (ended.state, ended.zone) == ("done", "us-central1-b")
-
-
-class Tomorrow(datetime):
-    """A clock that is a day ahead."""
-
-    @classmethod
-    def now(cls, tz: tzinfo | None = None) -> datetime:
-        return datetime.now(tz) + timedelta(days=1)
 
 
 async def test_how_long_a_request_waits_follows_googles_clock(world, name, monkeypatch):

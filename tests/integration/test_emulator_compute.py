@@ -9,26 +9,15 @@ from typing import Any
 
 import google_compute
 import pytest
+from cloud_operations import OneToken
 from emulator_error import EmulatorError
 from google.api_core import exceptions
-from google.auth.credentials import Credentials
 from waiting import until
 
 from jupyter_tpu.emulator.api.compute_fields import FIELDS
 
 P, ZONE, REGION = "emulated", "us-east5-a", "us-east5"
 IMAGES, FAMILY = "ubuntu-os-accelerator-images", "ubuntu-accel-2204-amd64-tpu-v5e-v5p-v6e"
-
-
-class Fixed(Credentials):
-    """Credentials that are one token, which does not change."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__()
-        self.token = token
-
-    def refresh(self, request: Any) -> None:
-        """Asked for after a 401; there is no other token."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +28,7 @@ def client(emulator: Any) -> Callable[[str], Any]:
         kind = getattr(google_compute, f"{name}Client")
         transport = kind.get_transport_class("rest")(
             host=emulator.state.rest.removeprefix("http://"),
-            credentials=Fixed(Path(emulator.state.token_file).read_text()),
+            credentials=OneToken(Path(emulator.state.token_file).read_text()),
             url_scheme="http",
         )
         return kind(transport=transport)

@@ -10,8 +10,8 @@ from typing import Any
 
 import grpc
 import pytest
+from cloud_operations import OneToken
 from google.api_core import exceptions
-from google.auth.credentials import Credentials
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
 from google.cloud.tpu_v2.services.tpu.transports.rest import TpuRestTransport
@@ -21,19 +21,8 @@ PARENT = f"projects/emulated/locations/{ZONE}"
 NODE = tpu_v2.Node(accelerator_type="v5litepod-4", runtime_version="v2-alpha-tpuv5-lite")
 
 
-class Fixed(Credentials):
-    """Credentials that are one token for ever."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__()
-        self.token = token
-
-    def refresh(self, request: Any) -> None:
-        """Asked for after a 401; there is no other token."""
-
-
 def over_rest(emulator: Any, token: str | None = None) -> tpu_v2.TpuClient:
-    credentials = Fixed(token or Path(emulator.state.token_file).read_text())
+    credentials = OneToken(token or Path(emulator.state.token_file).read_text())
     host = emulator.state.rest.removeprefix("http://")
     transport = TpuRestTransport(host=host, credentials=credentials, url_scheme="http")
     return tpu_v2.TpuClient(transport=transport)

@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 from cli_shell import COMMAND, Shell, state_of
 from fleet_world import others
-from local_host import LocalHost
+from local_host import LocalHost, host_of_its_own
 from pod_fleet import open_pod
 from refusals import raises
 from waiting import eventually, until
@@ -47,13 +47,8 @@ def variables(emulator: Any, node: dict[str, Any]) -> dict[str, str]:
 
 @pytest_asyncio.fixture
 async def host(variables: dict[str, str]) -> AsyncIterator[LocalHost]:
-    home = Path(tempfile.mkdtemp(prefix="g-"))  # the paths of sockets must be short
-    local = LocalHost(home, variables)
-    yield local
-    await (await local.agent()).request(requests.PrepareDelete())
-    await local.close()
-    await eventually(lambda: not local.processes())
-    shutil.rmtree(home)
+    async with host_of_its_own(variables) as host:
+        yield host
 
 
 async def set_guard(host: LocalHost, node: dict[str, Any], **rule: Any) -> dict[str, Any]:

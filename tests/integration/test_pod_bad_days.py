@@ -86,16 +86,6 @@ def dead(line: FaultProxy) -> None:
     line.dead()
 
 
-def say(notebook: Notebook, request: str) -> str:
-    """The error of a cell, once it has ended: SSH notices silence after 30 seconds."""
-    seen: list[dict[str, Any]] = []
-    while not (seen and seen[-1]["content"].get("execution_state") == "idle"):
-        message = notebook.client.get_iopub_msg(timeout=NOTICED)
-        if message["parent_header"].get("msg_id") == request:
-            seen.append(message)
-    return error_of(seen)
-
-
 @pytest.mark.parametrize("trouble", [cut, dead])
 def test_a_line_that_fails_during_a_cell_names_its_host_and_a_restart_has_it_again(
     notebook, line, emulator, pod, trouble
@@ -104,7 +94,7 @@ def test_a_line_that_fails_during_a_cell_names_its_host_and_a_restart_has_it_aga
     request = notebook.client.execute(COLLECTIVE)
     notebook.until_output(request, "begun")
     trouble(line)
-    text = say(notebook, request)
+    text = error_of(notebook.until_idle(request))
     assert "\nKernelDied: The connection to host 3 has ended" in text
     assert "The hosts are out of step. The connection to host 3 has ended" in text
     content, _ = notebook.run("print('never')")
@@ -130,7 +120,9 @@ def test_a_line_that_fails_between_two_cells_is_said_and_the_others_can_save_wha
 
 def test_a_cell_that_begins_on_a_silent_line_names_the_host_and_ends(notebook, line):
     line.dead()
-    assert "connection to host 3 has ended" in say(notebook, notebook.client.execute("1 + 1"))
+    assert "connection to host 3 has ended" in error_of(
+        notebook.until_idle(notebook.client.execute("1 + 1"))
+    )
 
 
 def test_a_start_over_a_silent_line_says_which_host_it_waits_for(notebook, line):
@@ -206,6 +198,6 @@ def test_an_interrupt_while_hosts_join_ends_the_wait_and_a_restart_starts_them_a
             seen.append(notebook.client.get_iopub_msg(timeout=60))
         assert stderr(seen) == "", "it is progress, and no error"
         notebook.manager.interrupt_kernel()
-        assert "The start of the hosts was interrupted." in say(notebook, request)
+        assert "The start of the hosts was interrupted." in error_of(notebook.until_idle(request))
     restart(notebook)
     assert notebook.text("import jax; print(jax.device_count())") == "16\n"

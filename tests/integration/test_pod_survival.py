@@ -60,16 +60,6 @@ def notebook(kernel: Notebook, line: FaultProxy) -> Notebook:
     return in_step(kernel)
 
 
-def read(notebook: Notebook, request: str) -> list[dict[str, Any]]:
-    """The messages of a cell up to its end."""
-    seen: list[dict[str, Any]] = []
-    while not (seen and seen[-1]["content"].get("execution_state") == "idle"):
-        message = notebook.client.get_iopub_msg(timeout=120)
-        if message["parent_header"].get("msg_id") == request:
-            seen.append(message)
-    return seen
-
-
 def host_0(emulator: Any, pod: str) -> HostName:
     return HostName(NodeName(emulator.state.project, ZONE, pod), 0)
 
@@ -107,7 +97,7 @@ def test_every_line_of_a_pods_cell_arrives_once_and_in_order(notebook, line, sto
     rate = line.rate
     weather = threading.Thread(target=storm, args=(line,))
     weather.start()
-    seen = read(notebook, request)
+    seen = notebook.until_idle(request)
     weather.join()
     line.rate = rate
     numbers = [int(number) for number in re.findall(r"line (\d+)\n", printed(seen))]
@@ -144,7 +134,7 @@ def test_a_cell_goes_on_while_a_newer_agent_comes_to_host_0(notebook, emulator, 
         packing.agent_bundle.cache_clear()
     assert version != before
     assert [kernel["id"] for kernel in kernels] == [notebook.manager.kernel_id]
-    numbers = re.findall(r"line (\d+)\n", printed(read(notebook, request)))
+    numbers = re.findall(r"line (\d+)\n", printed(notebook.until_idle(request)))
     assert list(map(int, numbers)) == list(range(int(numbers[0]), 100))
 
 
@@ -153,7 +143,7 @@ def test_a_rebooted_host_is_named_and_a_restart_has_it_again(notebook, emulator,
     until(lambda: notebook.client.get_iopub_msg(timeout=60)["msg_type"] == "execute_input")
     before = emulator.hosts(pod)[3]["init_pid"]
     os.kill(before, signal.SIGKILL)
-    text = error_of(read(notebook, request))
+    text = error_of(notebook.until_idle(request))
     assert re.search(r"(connection to|kernel of) host 3", text), text
     content, _ = notebook.run("1")
     assert content["ename"] == "OutOfStep"
@@ -197,7 +187,7 @@ def test_a_host_that_starts_slowly_is_named_and_waited_for(notebook, emulator, p
             seen.append(notebook.client.get_iopub_msg(timeout=60))
     finally:
         os.kill(slow, signal.SIGCONT)
-    assert printed(read(notebook, request)) == "all\n"
+    assert printed(notebook.until_idle(request)) == "all\n"
 
 
 def test_hosts_with_different_packages_and_pythons_are_said_before_the_first_cell(notebook):

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 from aiohttp import web
-from apps_host import BLOCK
+from apps_host import BLOCK, echo, take
 from traitlets import TraitError
 from waiting import eventually
 from yarl import URL
@@ -69,28 +69,15 @@ class Host:
         self.go = asyncio.Event()
         self.left = asyncio.Event()
         self.app = web.Application(client_max_size=0)
-        for name in ("echo", "take", "stream", "events", "away", "cookies", "half", "talk",
+        for name in ("echo", "stream", "events", "away", "cookies", "half", "talk",
                      "forever"):  # fmt: skip
             self.app.router.add_route("*", f"/{name}", getattr(self, name))
+        self.app.router.add_route("*", "/take", take)
         self.app.router.add_route("*", "/", self.echo)
 
     async def echo(self, request: web.Request) -> web.Response:
         self.seen.append(request)
-        return web.json_response(
-            {
-                "method": request.method,
-                "path": request.raw_path,
-                "headers": {name.lower(): value for name, value in request.headers.items()},
-                "body": (await request.read()).decode(),
-            }
-        )
-
-    async def take(self, request: web.Request) -> web.Response:
-        digest, count = hashlib.sha256(), 0
-        async for piece in request.content.iter_any():
-            digest.update(piece)
-            count += len(piece)
-        return web.json_response([count, digest.hexdigest()])
+        return await echo(request)
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": "text/plain"})

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from ports import free_port
 
 from jupyter_tpu.on_host.agent.daemon import load
 from jupyter_tpu.on_host.agent.metrics import libtpu
@@ -147,14 +148,8 @@ def served(service: Service) -> Iterator[int]:
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     service = Service()
     with served(service) as port:
-        monkeypatch.setenv(libtpu.METRICS_PORTS, f"{closed_port()},{port}")
+        monkeypatch.setenv(libtpu.METRICS_PORTS, f"{free_port()},{port}")
         yield service
-
-
-def closed_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return int(trial.getsockname()[1])
 
 
 async def test_each_chip_has_the_memory_of_its_devices_and_its_duty_cycle(service):
@@ -217,7 +212,7 @@ async def test_kernels_with_a_chip_each_report_on_ports_of_their_own(monkeypatch
     other.metrics = {libtpu.USED: [of_device(n, as_int=9 * GIB) for n in range(4)]}
     with served(first) as one, served(second) as two, served(other) as three:
         ports = {(0,): one, (2,): two, (3,): three}
-        monkeypatch.setenv(libtpu.METRICS_PORTS, str(closed_port()))
+        monkeypatch.setenv(libtpu.METRICS_PORTS, str(free_port()))
         monkeypatch.setattr(libtpu, "metrics_port", lambda chosen: ports[tuple(chosen)])
         figures, _ = await libtpu.read(4, [[0], [2]])
         unused = [None, None, None]
@@ -268,7 +263,7 @@ async def test_what_listens_on_the_port_without_speaking_grpc_is_named(monkeypat
 async def test_a_host_without_chips_and_one_whose_chips_nobody_uses_are_told_apart(
     monkeypatch, chips
 ):
-    monkeypatch.setenv(libtpu.METRICS_PORTS, str(closed_port()))
+    monkeypatch.setenv(libtpu.METRICS_PORTS, str(free_port()))
     assert await load.read_sample([]) == {"state": "idle", "of": 2}
     monkeypatch.setattr(load, "chip_devices", list)
     assert await load.read_sample([]) == {"state": "no_device"}
@@ -282,7 +277,7 @@ async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(monkey
         ]
 
     monkeypatch.setattr(socket, "getaddrinfo", both)
-    monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(closed_port()))
+    monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(free_port()))
     assert await load.read_sample([]) == {"state": "idle", "of": 2}
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from google_model import VirtualLoop
+from google_model import in_virtual_time
 from msgspec import structs
 from test_cloud_google import Both
 
@@ -94,15 +93,6 @@ class Setting:
         before = self.cloud.calls
         await asyncio.sleep(seconds)
         return self.cloud.calls - before
-
-
-def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @functools.wraps(test)
-    def run(**fixtures: Any) -> None:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            runner.run(test(**fixtures))
-
-    return run
 
 
 @in_virtual_time

@@ -283,7 +283,6 @@ def test_an_emulated_tpu_says_so():
 
 def test_without_an_environment_jax_is_unknown():
     empty = host()
-    assert isinstance(empty.facts, HostFacts)
     empty.facts = structs.replace(empty.facts, environments={})
     unknown = finding(empty)
     assert (unknown.check, unknown.state) == ("jax", "unknown")
@@ -293,7 +292,6 @@ def test_without_an_environment_jax_is_unknown():
 def test_a_service_account_without_the_scope_for_buckets_is_a_warning():
     def account(email: str, *scopes: str) -> ExaminedHost:
         examined = host()
-        assert isinstance(examined.facts, HostFacts)
         full = [f"https://www.googleapis.com/auth/{scope}" for scope in scopes]
         examined.facts = structs.replace(
             examined.facts, account=ServiceAccount(email=email, scopes=full)

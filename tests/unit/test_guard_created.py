@@ -1,13 +1,12 @@
 """The guard that a TPU is created with: it is set, however bad the moment, or shown as missing."""
 
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from core_parts import core_of
 from waiting import eventually
 
@@ -135,13 +134,6 @@ class Process:
                 unguarded=self.service.problem(NAME),
             )
         ).problem
-
-
-@pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = await Store.open(tmp_path / "fleet.sqlite", "google")
-    yield store
-    await store.close()
 
 
 @pytest.fixture

@@ -1,11 +1,8 @@
 """Who has stopped a TPU: its guard, or someone else."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from core_parts import core_of
 from msgspec import structs
 
@@ -43,13 +40,6 @@ class World:
         self.observed.nodes = {NAME: node}
         self.stops.observe([node], now)
         return self.stops.of(node)
-
-
-@pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = await Store.open(tmp_path / "fleet.sqlite", "google")
-    yield store
-    await store.close()
 
 
 @pytest.fixture

@@ -58,7 +58,6 @@ def test_without_capacity_each_place_is_tried_before_any_is_tried_again():
         ("europe-west4-b", "on-demand"),
     ]
     step = next_step(record, 1004.0)
-    assert isinstance(step, Wait)
     assert tried(record, step.until, NO_CAPACITY) is first[0]
 
 
@@ -67,7 +66,6 @@ def test_pauses_double_up_to_five_minutes_and_differ_by_chance():
     for _ in range(8):
         tried(record, now, NO_CAPACITY)
         step = next_step(record, now)
-        assert isinstance(step, Wait)
         pauses.append(step.until - now)
         now = step.until
     assert pauses == [20, 40, 80, 160, 300, 300, 300, 300]
@@ -123,7 +121,6 @@ def test_it_is_over_with_every_reason_when_nothing_is_left():
     tried(record, 0.0, TPUError("Permission denied.", Reason.PERMISSION))
     tried(record, 0.0, TPUError("Not offered.", Reason.INVALID))
     step = next_step(record, 0.0)
-    assert isinstance(step, Exhausted)
     assert step.error.message == (
         "my-tpu can't be created anywhere. v5litepod-8 (on-demand) in us-east5-a: Permission "
         "denied. v5litepod-8 (on-demand) in us-west4-a: Not offered."
@@ -142,7 +139,6 @@ def test_nothing_begins_after_the_deadline():
     tried(record, 20.0, NO_CAPACITY)
     assert next_step(record, 20.0) == Wait(30.0)
     step = next_step(record, 30.0)
-    assert isinstance(step, Exhausted)
     assert step.error.reason is Reason.TIMEOUT
 
 
@@ -162,7 +158,6 @@ def test_a_clock_that_is_set_back_keeps_nobody_waiting_for_a_day():
     record = hunt("us-east5-a")
     tried(record, DAY, NO_CAPACITY)
     step = next_step(record, 0.0)
-    assert isinstance(step, Wait)
     assert step.until <= 3600
 
 

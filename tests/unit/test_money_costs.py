@@ -1,10 +1,6 @@
 """What TPUs cost: how long they ran, the price of that, and how both are said."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-import pytest_asyncio
 
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.commands.approval import approve_start
@@ -23,13 +19,6 @@ def node(state: str, id: str = "7") -> Node:
     return Node(
         name=NAME, id=id, type="v4-8", state=NodeState(state), created="2027-01-15T08:00:00Z"
     )
-
-
-@pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = await Store.open(tmp_path / "fleet.sqlite", "google")
-    yield store
-    await store.close()
 
 
 def hours(runs: RunTimes, seen: Node, now: float) -> float | None:

@@ -1,12 +1,9 @@
 """Grants: what is inside one, what is left of it, and that nothing outside is created unasked."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from core_parts import core_of, nothing
 from refusals import raises
 
@@ -145,13 +142,6 @@ class World:
         )  # fmt: skip
         self.observed.nodes[node.name] = node
         return node
-
-
-@pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = await Store.open(tmp_path / "fleet.sqlite", "google")
-    yield store
-    await store.close()
 
 
 async def test_a_grant_counts_what_has_chips_and_is_shown_for_each_tpu(store):

@@ -1,15 +1,13 @@
 """The ledger follows what a person decides of the end of a TPU, and no further than its budget."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-import pytest_asyncio
 from core_parts import core_of, ignore
 from msgspec import structs
 from refusals import raises
@@ -53,13 +51,6 @@ def spending(who: str = "agent", **fields: object) -> SpendRecord:
         **fields,
     }
     return SpendRecord(id="0abc", who=who, **values)
-
-
-@pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = await Store.open(tmp_path / "fleet.sqlite", "google")
-    yield store
-    await store.close()
 
 
 async def ledger(store: Store, line: SpendRecord, budget: Budget | None) -> Ledger:

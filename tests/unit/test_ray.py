@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from ports import free_port
 from refusals import raises
 from waiting import until
 
@@ -89,12 +90,6 @@ def node(tmp_path: Path) -> Any:
     for process in started:
         process.terminate()  # it ends its Ray, too
         process.wait(60)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_the_head_starts_with_a_token_that_only_its_user_can_read_and_leaves_no_address(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from collections.abc import Iterable
 
-from google_model import VirtualLoop
+from google_model import in_virtual_time
 from msgspec import structs
 
 from jupyter_tpu.cloud import CloudTPU, Maintenance, Node, NodeName, NodeState
@@ -69,15 +67,6 @@ class Setting:
             await asyncio.sleep(30)
             self.watch.polled()
         return self.cloud.calls - before
-
-
-def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @functools.wraps(test)
-    def run() -> None:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            runner.run(test())
-
-    return run
 
 
 @in_virtual_time

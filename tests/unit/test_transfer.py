@@ -132,8 +132,7 @@ def transfer(source: Path, target: Path, *, delta: bool = False) -> int:
                 Folder.opened(os.fsencode(target.parent)) as top,
                 contents.received(peer, top, name, "new", size, lambda _: None) as arrived,
             ):
-                folder, name, file = arrived
-                assert isinstance(folder, Folder)
+                _, name, file = arrived
                 file.place(name, 0o640, mtime)
     finally:
         thread.join()
