@@ -176,7 +176,11 @@ def survives() -> str:
 def _colour(cell: str) -> str:
     if cell in ("lost", "ends"):
         return "lost"
-    return "back-again" if cell == "comes back" or "again" in cell else "good"
+    return (
+        "back-again"
+        if cell == "comes back" or "again" in cell or "can come back" in cell
+        else "good"
+    )
 
 
 PICTURES = {"links.svg": links, "journal.svg": journal, "what-survives.svg": survives}

@@ -25,6 +25,7 @@ from ..agent_token import require_person
 from ..cloud import Target
 from ..errors import TPUError
 from ..links import HostName, core_thread, default_links
+from ..session_key import session_variables
 from ..tokens import passed_variables
 from .config import KernelConfig
 from .relay import Relay
@@ -106,7 +107,8 @@ async def _run(
 def _start_request(config: KernelConfig, variables: Sequence[str]) -> dict[str, Any]:
     """variables: each as NAME=VALUE."""
     own = dict(variable.split("=", 1) for variable in variables)
-    passed = passed_variables(agents=config.of_agent)
+    agents = config.of_agent
+    passed = {**session_variables(agents=agents), **passed_variables(agents=agents)}
     return config.start_request({**passed, **own}, os.environ.get("JPY_SESSION_NAME", ""))
 
 

@@ -16,6 +16,7 @@ from ..agent_token import acts_as_agent, permitted_kernelspecs, refusal
 from ..cloud import Target
 from ..errors import TPUError
 from ..links import HostName, Link, core_thread, default_links
+from ..session_key import session_variables
 from ..tokens import changed_variables, passed_variables
 from . import persistence
 from .config import KernelConfig
@@ -177,8 +178,10 @@ class TPUProvisioner(LocalProvisioner):
         # This machine's environment does not fit the host. What is passed: the tokens that the user
         # chose, what the client has added or changed, and the kernelspec's variables.
         names = [*getattr(self.kernel_spec, "env", {}), "JPY_SESSION_NAME"]
+        agents = self.chosen.of_agent or acts_as_agent(environment)
         variables = {
-            **passed_variables(agents=self.chosen.of_agent or acts_as_agent(environment)),
+            **session_variables(agents=agents),
+            **passed_variables(agents=agents),
             **changed_variables(environment),
             **{name: environment[name] for name in names if name in environment},
             **(_NO_CHIPS if self._without_chips else {}),

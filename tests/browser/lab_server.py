@@ -264,7 +264,6 @@ class LabPage:
         handle = self.page.locator("#jp-main-split-panel > .lm-SplitPanel-handle")
         handle = handle.locator("visible=true").first
         grip = handle.bounding_box()
-        assert box is not None
         x, y = grip["x"] + grip["width"] / 2, grip["y"] + grip["height"] / 2
         self.page.mouse.move(x, y)
         self.page.mouse.down()

@@ -107,7 +107,7 @@ def test_a_python_that_can_not_be_had_names_those_that_are_there():
 def test_real_hosts_get_jax_for_tpus_and_emulated_ones_the_plain_one():
     spec = EnvironmentSpec(environment="default", packages=["flax"], requirements="optax>=0.2\n")
     assert requirements(spec, emulated=False).splitlines() == [
-        "jax[tpu]", "ipykernel", "pyzmq", "ipywidgets", "cloudpickle", "matplotlib", "tqdm",
-        "msgspec", "numpy", "flax", "optax>=0.2",
+        "jax[tpu]", "ipykernel", "pyzmq", "ipywidgets", "cloudpickle", "matplotlib", "tensorstore",
+        "tqdm", "msgspec", "numpy", "flax", "optax>=0.2",
     ]  # fmt: skip
     assert requirements(spec, emulated=True).splitlines()[0] == "jax"

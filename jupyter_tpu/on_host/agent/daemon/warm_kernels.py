@@ -31,7 +31,13 @@ AFTER_FAILURE = 300.0
 #: Variables that only have an effect when a process starts.
 _AT_START = ("LD_", "PYTHON", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ")
 #: They are for one start, and no imported module reads them.
-_PER_START = {"JPY_SESSION_NAME", "JUPYTER_TPU_NAME", "JUPYTER_TPU_ZONE", "JUPYTER_TPU_WORKER"}
+_PER_START = {
+    "JPY_SESSION_NAME",
+    "JUPYTER_TPU_NAME",
+    "JUPYTER_TPU_SESSION_KEY",
+    "JUPYTER_TPU_WORKER",
+    "JUPYTER_TPU_ZONE",
+}
 _DEVICES = ("/dev/accel", "/dev/vfio/")
 #: The Python, and whether it is a pod kernel.
 _Key = Tuple[str, bool]
