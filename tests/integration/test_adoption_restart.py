@@ -482,32 +482,6 @@ def test_a_question_asked_while_there_was_no_server_is_answered_by_the_next(serv
     assert client.printed(request) == "soon\nhere\n"
 
 
-@pytest.mark.long
-def test_two_servers_of_one_user_do_not_take_each_others_kernels(server, client):
-    other = server.another()
-    other.start()
-    try:
-        assert other.request("GET", "/api/kernels") == []
-        server.kill()
-        assert other.request("GET", "/api/kernels") == []
-    finally:
-        other.stop()
-    other.start()  # of the same folder, after the first one's end
-    try:
-        assert [kernel["id"] for kernel in other.request("GET", "/api/kernels")] == [
-            client.kernel_id
-        ]
-        server.start()
-        assert server.request("GET", "/api/kernels") == []
-    finally:
-        other.stop()
-        server.stop()
-    server.start()
-    assert [kernel["id"] for kernel in server.request("GET", "/api/kernels")] == [client.kernel_id]
-    client.connect()
-    assert client.run("print('one master')") == "one master\n"
-
-
 @pytest.mark.parametrize(
     "damaged", [["record.json", "record.copy.json"], *others((["record.json"],))]
 )

@@ -171,7 +171,9 @@ async def test_cron_starts_a_guard_again_that_was_killed_or_hangs(
 @pytest.mark.parametrize(
     ("action", "due"), [("stop", False), ("delete", True), *others(("delete", False))]
 )
-async def test_what_was_refused_is_due_again_after_a_restart_of_the_host(host, node, action, due):
+async def test_what_was_refused_is_due_again_after_a_restart_of_the_host(
+    host, node, emulator, action, due
+):
     """due: the host was restarted before Google's answer was noted."""
     await set_guard(host, {**node, "id": "7"}, until=time.time(), action=action)
     await report(host, lambda guard: guard["problem"] is not None)
@@ -186,6 +188,7 @@ async def test_what_was_refused_is_due_again_after_a_restart_of_the_host(host, n
     host.mend()
     again = await report(host, lambda guard: guard["problem"] is not None)
     assert (again["phase"], again["problem"]["reason"]) == ("due", "CONFLICT")
+    assert emulator.request("GET", f"/v2/{node['name']}")["state"] == "READY", "it is another TPU"
 
 
 async def test_a_guard_survives_whatever_answers_in_googles_place(node):
@@ -218,14 +221,6 @@ async def test_a_guard_survives_whatever_answers_in_googles_place(node):
     await eventually(lambda: not host.processes())
     server.close()
     shutil.rmtree(home)
-
-
-async def test_another_tpu_of_the_same_name_is_never_stopped(host, node, emulator):
-    await set_guard(host, {**node, "id": "7"}, until=time.time())
-    refused = await report(host, lambda guard: guard["problem"] is not None)
-    assert refused["problem"]["reason"] == "CONFLICT"
-    assert refused["phase"] == "due"
-    assert emulator.request("GET", f"/v2/{node['name']}")["state"] == "READY"
 
 
 async def test_the_token_of_a_host_is_for_its_own_tpu(host, node, emulator):

@@ -280,28 +280,3 @@ async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_
     over = await ended(server, hunt)
     assert (over.state, over.waiting) == ("stopped", False)
     assert nodes(world, name) == []
-
-
-@pytest.mark.long
-async def test_the_next_tpu_is_connected_as_the_one_before_with_the_same_packages(
-    world, faults, name
-):
-    server = await world.server()
-    fleet = server.fleet
-    await server.end(await server.create(name))
-    connect = ConnectTPU(environment="mine", packages=["einops"], then_run="true")
-    connected = await server.end(await fleet.connect(name, connect))
-    assert connected.state == "done", connected.problem
-    before = await fleet.environments.get_lock(name, "mine")
-    await fleet.hunts.start(request(name, ZONES[1], when_preempted=True))
-    faults(kind="preempt", node=nodes(world, name)[0])
-
-    async def again() -> str | None:
-        next_tpu = next((tpu for tpu in (await fleet.tpus()).tpus if tpu.name == name), None)
-        there = next_tpu is not None and next_tpu.zone == ZONES[1]
-        return next_tpu.zone if there and next_tpu.connection == "connected" else None
-
-    await eventually(again, 2 * LIMIT)
-    after = await fleet.environments.get_lock(name, "mine")
-    assert after.text == before.text
-    assert after.packages == before.packages

@@ -124,26 +124,6 @@ async def test_a_hundred_clients_that_poll_cost_what_one_costs():
 
 
 @in_virtual_time
-async def test_panels_that_are_open_cost_nothing_whenever_they_ask():
-    async with Setting() as setting:
-        setting.needed = True
-        await setting.observer.ensure_recent()
-        alone = await setting.calls_within(3600)
-
-        async def panel(phase: float) -> None:
-            await asyncio.sleep(phase)
-            while True:
-                await setting.observer.ensure_recent()
-                await asyncio.sleep(120)
-
-        async with asyncio.TaskGroup() as group:
-            panels = [group.create_task(panel(1.2 * number)) for number in range(100)]
-            assert await setting.calls_within(3600) == pytest.approx(alone, abs=1)
-            for task in panels:
-                task.cancel()
-
-
-@in_virtual_time
 async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago():
     async with Setting() as setting:
         await asyncio.gather(*(setting.observer.ensure_fresh() for _ in range(100)))

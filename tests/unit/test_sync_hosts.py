@@ -136,18 +136,11 @@ async def test_only_what_changed_crosses_the_line_and_of_a_large_file_only_the_c
     idle = (await syncs.push()).hosts[0]
     assert (idle.written, idle.transferred < 40_000) == ([], True)
     write(syncs.here, small="2")
-    for edit in (
-        lambda old: b"inserted" + old,
-        lambda old: old + b"appended",
-        lambda old: old[:MIB] + b"replaced" + old[MIB + 8 :],
-        lambda old: old[:MIB] + old[2 * MIB :],
-    ):
-        large = edit(large)
-        (syncs.here / "large").write_bytes(large)
-        outcome = (await syncs.push()).hosts[0]
-        assert "large" in outcome.written
-        assert (syncs.there() / "large").read_bytes() == large
-        assert outcome.transferred < 300_000
+    (syncs.here / "large").write_bytes(b"inserted" + large)
+    outcome = (await syncs.push()).hosts[0]
+    assert "large" in outcome.written
+    assert (syncs.there() / "large").read_bytes() == b"inserted" + large
+    assert outcome.transferred < 300_000
     assert (syncs.there() / "small").read_text() == "2"
 
 
