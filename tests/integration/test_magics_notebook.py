@@ -38,13 +38,13 @@ def connected_tpu(shell: Shell, emulator: Any) -> Iterator[list[str]]:
 class Notebook:
     """A local kernel, used as a notebook's page does."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, environment: dict[str, str]) -> None:
         self.manager = KernelManager(kernel_name="python3")
-        self.manager.start_kernel(env={**shell.environment, "JPY_SESSION_NAME": "my.ipynb"})
+        self.manager.start_kernel(env=environment)
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=LIMIT)
-        self.run("%load_ext jupyter_tpu")
+        assert self.run("%load_ext jupyter_tpu") == []
 
     def run(self, code: str, *, answer: str | None = None, at: Any = None) -> list[dict[str, Any]]:
         """The outputs of a cell; *answer* to its input(), *at* is called at each output."""
@@ -98,7 +98,7 @@ class Notebook:
 
 @pytest.fixture(scope="module")
 def notebook(shell: Shell, connected_tpu: list[str]) -> Iterator[Notebook]:
-    notebook = Notebook(shell)
+    notebook = Notebook({**shell.environment, "JPY_SESSION_NAME": "my.ipynb"})
     yield notebook
     notebook.close()
 
@@ -603,7 +603,7 @@ def test_describe_and_delete_name_the_notebook_whose_kernel_would_end(shell, not
 
 def test_another_kernel_keeps_the_tpu_connected(shell, notebook):
     notebook.run("%%tpu\n1")
-    other = Notebook(shell)
+    other = Notebook({**shell.environment, "JPY_SESSION_NAME": "my.ipynb"})
     other.run("%%tpu\n1")
     assert len(running(shell)) == 2
     assert "stays connected" in other.text("%tpu disconnect")
@@ -615,7 +615,7 @@ def test_another_kernel_keeps_the_tpu_connected(shell, notebook):
 
 def test_the_kernel_there_ends_with_the_one_here(shell, connected_tpu):
     before = {kernel["id"] for kernel in running(shell)}
-    other = Notebook(shell)
+    other = Notebook({**shell.environment, "JPY_SESSION_NAME": "my.ipynb"})
     other.run(f"%%tpu {NAME}\n1")
     (mine,) = {kernel["id"] for kernel in running(shell)} - before
     other.close()

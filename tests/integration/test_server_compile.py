@@ -146,15 +146,6 @@ async def test_cancelling_ends_the_compiler_and_the_next_program_gets_its_turn(c
     assert compilers() == []
 
 
-@pytest.mark.long  # without REST: test_jaxkit_compile.py
-async def test_code_that_never_returns_is_ended_at_its_time(call):
-    _, operation = await call("POST", "jax/compile", {**ENDLESS, "limits": {"seconds": 2}})
-    failed = await ended(call, operation)
-    assert failed["problem"]["reason"] == "TIMEOUT"
-    assert "on and on" in failed["log"]
-    assert compilers() == []
-
-
 async def test_types_are_compared_over_rest(call):
     plain = [{"shape": [512, 512]}, {"shape": [64, 512]}]
     request = {**COMPILE, "arguments": plain, "types": ["v5litepod-4"], "axes": ["data", "fsdp"]}
@@ -184,28 +175,6 @@ async def test_types_are_compared_over_rest(call):
         status, problem = await call("POST", "jax/plan", {**request, **change})
         assert (status, problem["reason"]) == (400, "INVALID"), problem
         assert says in problem["message"] + problem["hint"]
-
-
-@pytest.mark.long  # without REST: test_jaxkit_plan_compiled.py; cancelling: the test of it above
-async def test_a_program_without_an_end_leaves_a_partial_table_when_the_time_is_over(call):
-    request = {**ENDLESS, "types": ["v6e-1", "v5litepod-1"], "seconds": 4}
-    del request["type"]
-    _, operation = await call("POST", "jax/plan", request)
-    done = await ended(call, operation)
-    assert done["state"] == "done", done["problem"]
-    assert "on and on" in done["log"]
-    assert done["result"]["partial"]
-    reasons = {row["type"]: row["reason"] for row in done["result"]["rows"]}
-    assert "4 s" in reasons["v6e-1"] or "limit" in reasons["v6e-1"], reasons
-    assert reasons["v5litepod-1"] == "Not compiled: the plan's 4 s were over."
-    assert [step["state"] for step in done["steps"]] == ["done", "skipped"]
-    assert compilers() == []
-    # One that is cancelled ends its compiler, too.
-    _, operation = await call("POST", "jax/plan", {**request, "seconds": 600})
-    await eventually(lambda: compilers() != [])
-    await call("DELETE", f"operations/{operation['id']}")
-    assert (await ended(call, operation))["state"] == "cancelled"
-    await eventually(lambda: compilers() == [])
 
 
 BAD = [
