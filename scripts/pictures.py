@@ -90,7 +90,7 @@ def links() -> str:
     for host in range(3):
         y = 50 + host * 112
         picture.box(575, y, 295, 98, "box", f"host {host}")
-        picture.box(640, y + 12, 100, 36, "ours", "agent")
+        picture.box(640, y + 12, 100, 36, "ours", "daemon")
         picture.box(640, y + 54, 100, 36, "ours", "keeper")
         picture.box(765, y + 54, 95, 36, "box", "kernel")
         picture.arrow(740, y + 72, 765)

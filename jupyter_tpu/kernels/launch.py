@@ -28,7 +28,7 @@ from ..links import HostName, core_thread, default_links
 from ..session_key import session_variables
 from ..tokens import passed_variables
 from .config import KernelConfig
-from .relay import Relay
+from .relay import KernelRelay
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,11 +79,11 @@ def _wait(running: concurrent.futures.Future[int], parent: int) -> int:
                 running.cancel()
 
 
-async def _relay(config: KernelConfig, connection_file: str) -> Relay:
+async def _relay(config: KernelConfig, connection_file: str) -> KernelRelay:
     target = Target(emulator=config.emulator, project=config.project, zone=config.zone)
     host = default_links(target).get(HostName(config.node, config.worker))
     name = os.path.basename(connection_file)
-    return Relay(
+    return KernelRelay(
         host,
         os.path.splitext(name)[0].removeprefix("kernel-"),
         owned=True,
@@ -93,7 +93,7 @@ async def _relay(config: KernelConfig, connection_file: str) -> Relay:
 
 
 async def _run(
-    relay: Relay, connection: dict[str, Any], request: dict[str, Any], timeout: float
+    relay: KernelRelay, connection: dict[str, Any], request: dict[str, Any], timeout: float
 ) -> int:
     await relay.launch(connection, request, timeout)
     code = await relay.wait_ended()

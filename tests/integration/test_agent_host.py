@@ -20,7 +20,7 @@ from waiting import eventually
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.on_host.agent.daemon import keepers as daemon_keepers
 from jupyter_tpu.on_host.agent.protocol import frames, requests
-from jupyter_tpu.on_host.agent.protocol.declarations import Request
+from jupyter_tpu.on_host.agent.protocol.declarations import ProtocolRequest
 from jupyter_tpu.on_host.agent.protocol.events import (
     KEEPER,
     Message,
@@ -39,7 +39,7 @@ ORDER = {"key": "a key", "secret": "a secret", "environment": "default"}
 async def start(host: LocalHost, kernel_id: str = "k", **order) -> dict:
     agent = await host.agent()
     order = {"launch": "1", "python": sys.executable, **ORDER, **order}
-    return await agent.request(requests.StartKernel(id=kernel_id, **order))
+    return await agent.request(requests.StartKernelRequest(id=kernel_id, **order))
 
 
 async def kernel(host: LocalHost, state: str) -> dict:
@@ -47,7 +47,7 @@ async def kernel(host: LocalHost, state: str) -> dict:
 
     async def in_state() -> dict | None:
         agent = await host.agent()
-        (it,) = (await agent.request(requests.ListKernels()))["kernels"]
+        (it,) = (await agent.request(requests.ListKernelsRequest()))["kernels"]
         return it if it["state"] == state else None
 
     return await eventually(in_state)
@@ -112,7 +112,7 @@ async def test_a_start_on_a_full_disk_says_that_it_is_full(host, warm):
 
             async def ready() -> bool:
                 environments_kept = (
-                    await agent.request(requests.KeepWarm(environments=environments))
+                    await agent.request(requests.KeepWarmRequest(environments=environments))
                 )["warm"]
                 return [environment["state"] for environment in environments_kept] == ["ready"]
 
@@ -122,7 +122,7 @@ async def test_a_start_on_a_full_disk_says_that_it_is_full(host, warm):
             await start(host)
         (run / "filler").unlink()
         await start(host)
-        await agent.request(requests.PrepareDelete())
+        await agent.request(requests.PrepareDeleteRequest())
         await eventually(lambda: agent.closed and not host.processes())
     finally:
         subprocess.run(["umount", "-l", str(run)], check=True)
@@ -173,7 +173,7 @@ async def test_it_runs_on_the_hosts_own_python(host, version):
     # The keeper runs in the environment's Python, the daemon in this one.
     await start(host)
     await kernel(host, "idle")
-    assert (await agent.request(requests.EndKernel(id="k", now=True))) == {"ended": True}
+    assert (await agent.request(requests.EndKernelRequest(id="k", now=True))) == {"ended": True}
 
 
 # ---- the daemon ---------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ async def test_an_agent_that_cannot_be_run_any_more_is_installed_again(host, dam
         (host.home / "python").chmod(0o755)
         (folder / "python").write_text(str(host.home / "python"))
     commands = host.commands
-    assert await (await host.agent()).request(requests.ListKernels()) == {"kernels": []}
+    assert await (await host.agent()).request(requests.ListKernelsRequest()) == {"kernels": []}
     assert host.commands == commands + 2
     assert Path((folder / "python").read_text()).is_file()
     assert (folder / "python").read_text() != str(host.home / "python")
@@ -244,35 +244,35 @@ async def test_it_answers_questions_it_does_not_understand(host):
         ("end_kernel", {}),
     ):
 
-        class Wrong(Request[requests.Ended], op=op): ...
+        class Wrong(ProtocolRequest[requests.Ended], op=op): ...
 
         with raises(Reason.INVALID):
             await agent.request(Wrong(**params))
     for kind in (b"{]\n", b"[]\n", b'{"op": 7}\n', b"7\n"):
         agent._stream.write(kind)
-    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
+    assert (await agent.request(requests.ListKernelsRequest())) == {"kernels": []}
 
 
 async def test_a_line_without_end_only_loses_its_connection(host):
     agent = await host.agent()
     agent._stream.write(b"x" * (2 * frames.LONGEST_REQUEST + 1))
     with raises(Reason.UNREACHABLE):
-        await agent.request(requests.GetTime())
-    assert (await (await host.agent()).request(requests.ListKernels())) == {"kernels": []}
+        await agent.request(requests.GetTimeRequest())
+    assert (await (await host.agent()).request(requests.ListKernelsRequest())) == {"kernels": []}
 
 
 async def test_a_request_that_is_too_large_is_not_sent_and_the_largest_one_is_answered(host):
     agent = await host.agent()
     with raises(Reason.INVALID, r"has 16 MiB; 16 MiB are possible"):
-        await agent.request(requests.GetKernelFate(id="x" * frames.LONGEST_REQUEST))
-    long = requests.GetKernelFate(id="x" * (frames.LONGEST_REQUEST - 100))
+        await agent.request(requests.GetKernelFateRequest(id="x" * frames.LONGEST_REQUEST))
+    long = requests.GetKernelFateRequest(id="x" * (frames.LONGEST_REQUEST - 100))
     assert await agent.request(long) == {"known": False, "ending": None}
 
 
 async def test_any_failure_in_the_daemon_answers_its_request(host):
     with raises(Reason.INTERNAL, "OverflowError"):
         await (await host.agent()).request(
-            requests.GetStatus(environments=[], load={"every": 10**400})
+            requests.GetStatusRequest(environments=[], load={"every": 10**400})
         )
 
 
@@ -342,9 +342,9 @@ async def test_a_kernel_is_listed_from_its_start_to_its_end(host):
     assert running["attached"] is False
     assert running["started"] <= running["last_activity"]
     agent = await host.agent()
-    assert await agent.request(requests.EndKernel(id="k")) == {"ended": True}
-    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
-    assert await agent.request(requests.EndKernel(id="k")) == {"ended": False}
+    assert await agent.request(requests.EndKernelRequest(id="k")) == {"ended": True}
+    assert (await agent.request(requests.ListKernelsRequest())) == {"kernels": []}
+    assert await agent.request(requests.EndKernelRequest(id="k")) == {"ended": False}
     assert [line for line in host.processes() if not line.endswith(" daemon ")] == []
     assert not list(Path(agent.hello["run"]).glob("k-*"))
 
@@ -383,7 +383,7 @@ async def test_an_environment_that_cannot_run_kernels_is_reported(host, python, 
     with raises(Reason.ENVIRONMENT, message):
         await start(host, python=python)
     agent = await host.agent()
-    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
+    assert (await agent.request(requests.ListKernelsRequest())) == {"kernels": []}
     assert not list(Path(agent.hello["run"]).glob("k-*"))
 
 
@@ -399,10 +399,10 @@ async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host, daemon):
     await eventually(lambda: not start_time(started["keeper"]))
     agent = await host.agent()
     if daemon == "the next daemon":  # a daemon cleans up after its own children without a request
-        assert (await agent.request(requests.ListKernels())) == {"kernels": []}
+        assert (await agent.request(requests.ListKernelsRequest())) == {"kernels": []}
     await eventually(lambda: not start_time(started["pid"]))
     await eventually(lambda: not list(Path(agent.hello["run"]).glob("k-*")))
-    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
+    assert (await agent.request(requests.ListKernelsRequest())) == {"kernels": []}
 
 
 async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_and_this_is_reported(
@@ -421,15 +421,15 @@ async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_a
         await eventually(lambda pid=started["pid"]: not Path(f"/proc/{pid}").exists())
     agent = await host.agent()
     await start(host, "third")
-    kernels = (await agent.request(requests.ListKernels()))["kernels"]
+    kernels = (await agent.request(requests.ListKernelsRequest()))["kernels"]
     assert sorted(kernel["id"] for kernel in kernels) == ["second", "third"]
-    first = await agent.request(requests.GetKernelFate(id="first"))
+    first = await agent.request(requests.GetKernelFateRequest(id="first"))
     assert first["known"] is False
     assert first["ending"]["end"] == "room"
     assert first["ending"]["cause"] == "The kernel was ended by signal 9 (SIGKILL)."
-    second = await agent.request(requests.GetKernelFate(id="second"))
+    second = await agent.request(requests.GetKernelFateRequest(id="second"))
     assert second == {"known": True, "ending": None}
-    assert (await agent.request(requests.GetKernelFate(id="none"))) == {
+    assert (await agent.request(requests.GetKernelFateRequest(id="none"))) == {
         "known": False,
         "ending": None,
     }
@@ -438,8 +438,10 @@ async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_a
 async def test_an_agent_with_kernels_does_not_end_when_asked_to(host):
     await start(host)
     agent = await host.agent()
-    assert await agent.request(requests.EndAgent()) == {"ended": False}
-    assert [it["id"] for it in (await agent.request(requests.ListKernels()))["kernels"]] == ["k"]
+    assert await agent.request(requests.EndDaemonRequest()) == {"ended": False}
+    assert [it["id"] for it in (await agent.request(requests.ListKernelsRequest()))["kernels"]] == [
+        "k"
+    ]
 
 
 # ---- the keeper's clients -----------------------------------------------------------------------
@@ -506,7 +508,7 @@ async def test_a_keeper_that_does_not_answer_is_not_taken_for_dead(host, monkeyp
     files = set(folder.iterdir())
     os.kill(before["keeper"], signal.SIGSTOP)
     try:
-        monkeypatch.setattr(daemon_keepers, "ANSWER", 0.2)
+        monkeypatch.setattr(daemon_keepers, "ANSWER_SECONDS", 0.2)
         assert await keepers.statuses() == [before]
         assert await keepers.fate("k") == {"known": True, "ending": None}
         with pytest.raises(daemon_keepers.KeeperSilent):
@@ -525,7 +527,7 @@ async def test_a_keeper_that_hangs_is_ended_by_force(host, monkeypatch):
     keepers = daemon_keepers.Keepers(str(folder.parent), "")
     [before] = await keepers.statuses()
     os.kill(before["keeper"], signal.SIGSTOP)
-    monkeypatch.setattr(daemon_keepers, "ANSWER", 0.2)
+    monkeypatch.setattr(daemon_keepers, "ANSWER_SECONDS", 0.2)
     for polite in ({"now": False}, {"now": True, "secret": "a secret"}):
         with pytest.raises(daemon_keepers.KeeperSilent):
             await keepers.end("k", **polite)

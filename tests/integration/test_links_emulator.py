@@ -214,14 +214,14 @@ async def test_the_agent_is_put_there_once_per_connection_and_answers(links, sha
     link.acquire()
     agents = await asyncio.gather(*(link.agent() for _ in range(5)))
     assert len({id(agent) for agent in agents}) == 1
-    assert (await agents[0].request(requests.GetTime()))["time"]
+    assert (await agents[0].request(requests.GetTimeRequest()))["time"]
     lost = asyncio.ensure_future(states(link, LinkState.CONNECTING, LinkState.WAITING))
     await asyncio.sleep(0)  # it is listening
     await asyncio.to_thread(emulator.inject_fault, "cut-links", node=node_path(shared))
     await lost
     again = await link.agent()
     assert again is not agents[0]
-    assert (await again.request(requests.GetTime()))["time"]
+    assert (await again.request(requests.GetTimeRequest()))["time"]
     link.release()
 
 

@@ -29,7 +29,7 @@ from jupyter_tpu.fleet.models import (
     StopTrying,
 )
 from jupyter_tpu.fleet.models.core import seconds_of
-from jupyter_tpu.fleet.money.ledger import NOTICE
+from jupyter_tpu.fleet.money.ledger import NOTICE_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ async def test_a_list_that_lacks_a_tpu_once_gives_no_money_of_the_budget_away(wo
 async def test_a_guard_that_is_put_off_on_another_computer_is_asked_before_a_server_deletes(
     world, name, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(budgets, "LOOK", 0.5)
+    monkeypatch.setattr(budgets, "LOOK_SECONDS", 0.5)
     other = tmp_path / "elsewhere"
     other.mkdir()
     here, elsewhere = await world.server(), await world.server(other)
@@ -153,9 +153,9 @@ async def test_a_guard_that_is_put_off_on_another_computer_is_asked_before_a_ser
     await eventually(lambda: keep(10.0))
     line = await end_now()
     assert line.shortened
-    assert seconds_of(line.ends, "ends") == pytest.approx(time.time() + NOTICE, abs=20)
+    assert seconds_of(line.ends, "ends") == pytest.approx(time.time() + NOTICE_SECONDS, abs=20)
     guard = await eventually(lambda: _guard_until(here, name, line.ends))
-    assert seconds_of(guard.ends, "ends") < time.time() + NOTICE + 60
+    assert seconds_of(guard.ends, "ends") < time.time() + NOTICE_SECONDS + 60
     assert world.state(name) == "READY"
 
 

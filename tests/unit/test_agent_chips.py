@@ -13,7 +13,7 @@ from jupyter_tpu.on_host.agent.protocol import requests
 async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(tmp_path, monkeypatch):
     monkeypatch.setattr(chip_checks, "chips", lambda: ["v5e"])
     monkeypatch.setattr(chip_checks, "chip_devices", list)
-    request = requests.StartKernel(
+    request = requests.StartKernelRequest(
         id="1",
         launch="1",
         python="/bin/sh",

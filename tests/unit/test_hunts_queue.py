@@ -120,7 +120,7 @@ def sleep(world: World) -> None:
     ids=["before it was asked for", "during its creation", "during a call", "between", "queued"],
 )
 def test_a_hunt_goes_on_when_the_computer_has_slept(world, monkeypatch, fates, seconds, attempts):
-    monkeypatch.setattr(hunt_run, "SLICE", 10.0)
+    monkeypatch.setattr(hunt_run, "WAIT_SLICE_SECONDS", 10.0)
     world.google.fates |= fates
     start(world, types=TYPES[:1], queued="no room" in fates.get("create", ()))
     world.loop.pass_time(seconds)

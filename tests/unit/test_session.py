@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.on_host.agent.session import command, placement
 from jupyter_tpu.on_host.agent.session.arrays import chunk_shape
-from jupyter_tpu.on_host.agent.session.session import KernelSession, Report
+from jupyter_tpu.on_host.agent.session.session import KernelSession, SessionReport
 from jupyter_tpu.on_host.agent.session.storage import SessionError, Storage
 
 KEY = b"k" * 32
@@ -181,10 +181,10 @@ class Kernel:
         self.storage = Storage(str(folder), key)
         self.session = KernelSession(self.shell, {"tpu": "my-tpu"})
 
-    def save(self, name: str = "s", **options: bool) -> Report:
+    def save(self, name: str = "s", **options: bool) -> SessionReport:
         return self.session.save(self.storage, name, **options)
 
-    def restore(self, name: str = "s", **options: bool) -> Report:
+    def restore(self, name: str = "s", **options: bool) -> SessionReport:
         return self.session.restore(self.storage, name, **options)
 
 

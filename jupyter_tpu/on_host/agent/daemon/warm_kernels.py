@@ -20,7 +20,7 @@ from ..keeper.ipython_kernel import installed
 from ..protocol import umask
 from ..protocol.process_env import process_environment
 from ..protocol.processes import signal_process, start_time
-from ..protocol.records import WarmKernel
+from ..protocol.records import WarmKernelReport
 from ..protocol.timeouts import cancel_all, is_set_within
 
 #: Seconds between two checks, and after a start before the next warm kernel may replace it: the
@@ -155,7 +155,7 @@ class WarmKernels:
         if self._requests.pop(who, None):
             self._changed.set()
 
-    def statuses(self) -> List[WarmKernel]:
+    def statuses(self) -> List[WarmKernelReport]:
         return [
             {
                 "python": python,

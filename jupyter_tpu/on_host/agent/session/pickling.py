@@ -30,7 +30,7 @@ _PUBLIC = ("jax.nn", "jax.numpy", "jax.lax", "jax.random", "jax.scipy.special", 
 _NAMESPACE = ("namespace",)
 
 
-class Group:
+class PickledGroup:
     """Variables that share objects.
 
     names: in the order of the notebook. data: their pickle. arrays: the keys of those in it.
@@ -70,7 +70,7 @@ def dump(variables, namespace, array_set):
         if len(names) > 1:
             pickler = _dump({name: variables[name] for name in names}, namespace, array_set)
         groups.append(
-            Group(names, pickler.file.getvalue(), sorted(pickler.arrays), pickler.has_code)
+            PickledGroup(names, pickler.file.getvalue(), sorted(pickler.arrays), pickler.has_code)
         )
     return groups, reasons
 

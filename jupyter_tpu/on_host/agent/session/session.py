@@ -19,7 +19,7 @@ class Cancelled(Exception):
     """A save was given up; the one before it stays."""
 
 
-class Report:
+class SessionReport:
     """What was saved or restored.
 
     names: of the variables. reasons: why others were not, by name. notes: sentences about what is
@@ -44,7 +44,7 @@ class KernelSession:
         self._known = {}  # by storage and name: the last save of this kernel, or what it restored
 
     def save(self, storage, name, *, overwrite=False):
-        """Saves all variables; returns a `Report`.
+        """Saves all variables; returns a `SessionReport`.
 
         overwrite: also in place of a session that this kernel has neither saved nor restored.
         """
@@ -73,7 +73,7 @@ class KernelSession:
         return Save(self, storage, name)
 
     def restore(self, storage, name, *, overwrite=False):
-        """Puts the variables of a session into the namespace; returns a `Report`."""
+        """Puts the variables of a session into the namespace; returns a `SessionReport`."""
         manifest, _ = storage.manifest(name)
         if manifest is None:
             names = ", ".join(storage.list()) or "none"
@@ -120,7 +120,7 @@ class KernelSession:
         }
         notes += devices.notes if devices is not None else ()
         restored = [variable for variable in manifest["order"] if variable in values]
-        return Report(
+        return SessionReport(
             restored, {**manifest["reasons"], **reasons}, notes,
             saved=manifest["saved"], source=manifest["about"],
         )  # fmt: skip
@@ -236,7 +236,7 @@ class Save:
         size = sum(record["bytes"] for record in manifest["arrays"].values())
         size += sum(len(group.data) for group in self._groups)
         names = [name for name in self._order if name not in self._reasons]
-        return Report(names, self._reasons, size=size, new=new, saved=manifest["saved"])
+        return SessionReport(names, self._reasons, size=size, new=new, saved=manifest["saved"])
 
     def _write_arrays(self, keys, there):
         """Writes arrays, of which only so many bytes are on their way; returns the bytes."""
