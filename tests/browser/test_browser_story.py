@@ -1,10 +1,7 @@
 """The main job by clicking: create, connect, run a notebook, delete; and the first example."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import Any
 
 import pytest
 from lab_server import CONNECT, LabPage
@@ -14,7 +11,7 @@ NAME = "story"
 KERNEL = re.compile(rf"Python 3\.\d+ · {NAME}\b")
 
 
-def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPage) -> None:
+def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab):
     page, panel = lab.page, lab.panel
     # Created: what the type means and costs is said before, and what it means after.
     lab.open_form()
@@ -108,9 +105,7 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
 
 
 @pytest.mark.long
-def test_an_example_that_is_opened_in_the_panel_runs_on_the_tpu(
-    tpu: dict[str, Any], lab: LabPage
-) -> None:
+def test_an_example_that_is_opened_in_the_panel_runs_on_the_tpu(tpu, lab):
     page, name = lab.page, tpu["name"]
     lab.tpu(name).get_by_role("button", name="Notebook").click()
     lab.run_cell("import jax; jax.devices()")

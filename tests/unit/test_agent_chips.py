@@ -1,9 +1,6 @@
 """What is said of chips before a kernel starts."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +10,7 @@ from jupyter_tpu.on_host.agent.daemon.daemon import Daemon, OperationError
 from jupyter_tpu.on_host.agent.protocol import requests
 
 
-@pytest.mark.asyncio
-async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(tmp_path, monkeypatch):
     monkeypatch.setattr(chip_checks, "chips", lambda: ["v5e"])
     monkeypatch.setattr(chip_checks, "chip_devices", list)
     request = requests.StartKernelRequest(
@@ -66,8 +60,8 @@ def test_all_chips_named_one_by_one_are_booked_as_all_where_each_core_has_a_devi
     ],
 )
 def test_a_start_that_finds_chips_in_use_says_what_has_them_and_how_to_end_it(
-    owner: dict[str, str], who: str, what_to_do: str
-) -> None:
+    owner, who, what_to_do
+):
     nobody = {"kernel": "", "notebook": "", "job": "", "run": ""}
     process = {"pid": os.getpid(), "user": "me", "command": "train", "devices": []}
     answer = held_by({**process, **nobody, **owner}, "my-tpu").answer

@@ -1,7 +1,5 @@
 """Chips of a host for one kernel each: which can be chosen, what libtpu is told, and the book."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -184,7 +182,6 @@ class KeeperProcess:
         print(repr(chips), file=self._process.stdin, flush=True)
 
     def answer(self) -> str:
-        assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
     def kill(self) -> None:

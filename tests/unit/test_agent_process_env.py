@@ -1,7 +1,5 @@
 """The environment that kernels start in, the folders and sockets, and signed messages."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """What is said before a TPU is stopped, deleted or disconnected."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import structs
@@ -27,7 +25,7 @@ def after(act: Act, tpu: TPU, *running: list[Kernel] | list[Job], **how: Any) ->
     return consequences(ConsequencesQuery(act=act, **how), tpu, *running)
 
 
-def test_what_runs_there_and_what_else_goes_is_said_in_sentences() -> None:
+def test_what_runs_there_and_what_else_goes_is_said_in_sentences():
     other = structs.replace(KERNEL, id="k2", notebook="")
     deletion = after("delete", ONE, [KERNEL, other], [JOB])
     rest = [
@@ -66,6 +64,6 @@ def test_what_is_only_remembered_is_said_to_be() -> None:
     assert remembered.lost[0].startswith("Its hosts did not answer: this is what was last known")
 
 
-def test_another_persons_queued_resource_stays() -> None:
+def test_another_persons_queued_resource_stays():
     theirs = structs.replace(ONE, not_yours=True)
     assert not any("queued" in said for said in after("delete", theirs, [], []).lost)

@@ -1,7 +1,5 @@
 """The start of a pod kernel, in any order in which its hosts answer."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from types import SimpleNamespace
