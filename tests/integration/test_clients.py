@@ -223,9 +223,7 @@ def test_a_job_of_jupyter_scheduler_has_the_files_of_its_input_folder(
         server.request("DELETE", f"/api/kernels/{own['id']}")
 
 
-def test_nbmake_runs_a_notebook_on_the_kernel_that_it_names(
-    emulator: Any, kernels_tpu: str, tmp_path: Path
-) -> None:
+def test_nbmake_runs_a_notebook_on_the_kernel_that_it_names(emulator, kernels_tpu, tmp_path):
     commands = client_environment(tmp_path / "environment", "nbmake==1.5.5", "ipykernel")
     server = Server(tmp_path, emulator.environment)
     name = register(emulator, kernels_tpu)
