@@ -254,6 +254,29 @@ def test_collectives_in_a_loop_count_as_often_as_it_runs_on_several_hosts() -> N
     assert not any("unknown length" in note for note in report.notes)
 
 
+def test_a_cube_of_chips_is_compiled_for_with_its_wrap_around_links() -> None:
+    """Without them the compiler reduces whole arrays: 96.5 GiB, of which 95.73 are there."""
+    size = 131072
+    report = jaxkit.compile_for(
+        "v5p-128",
+        lambda w, x: w - jax.grad(lambda w: jnp.mean((x @ w).astype(jnp.float32) ** 2))(w),
+        ((size, size), "bfloat16"),
+        ((512, size), "bfloat16"),
+        mesh={"data": -1},
+        in_shardings=P("data"),
+        donate_argnums=0,
+        limits=LIMITS,
+    )
+    assert report.fits
+    assert report.needed_bytes is not None
+    assert report.needed_bytes < 34 * 2**30
+    tori = {kind.name for kind in catalog.types() if topology(kind.name).is_torus}
+    assert tori >= {"v4-128", "v5p-128", "v5p-12288", "v5litepod-256", "v6e-256"}
+    assert tori.isdisjoint({"v4-64", "v5p-8", "v5p-64", "v5litepod-64", "v6e-8", "v3-512"})
+    assert topology("tpu7x-4x4x8").is_torus
+    assert not topology("tpu7x-2x4x4").is_torus
+
+
 def test_the_cheapest_type_that_fits_is_found_and_every_attempt_is_shown() -> None:
     tried: list[tuple[str, bool]] = []
     report = jaxkit.cheapest_type(

@@ -338,7 +338,7 @@ def row_of(report: CompileReport, on_demand: float | None, spot: float | None) -
             sent_bytes=sent,
             sent_on_all_ports=(
                 float(sum(row.sent_by_all for row in report.collectives))
-                if _is_full_torus(where.shape)
+                if where.is_torus
                 else 0.0
             ),
             incomplete=report.unknown_loops or report.custom_kernels > 0,
@@ -347,12 +347,6 @@ def row_of(report: CompileReport, on_demand: float | None, spot: float | None) -
         devices_per_chip=2 if where.generation == "tpu7x" else 1,
     )
     return PlanRow(**fixed, time=timed, notes=tuple(notes))
-
-
-def _is_full_torus(shape: str) -> bool:
-    """Whether each dimension wraps around: one of 16 in two, a multiple of 4 in three."""
-    sizes = [int(size) for size in shape.split("x")]
-    return all(size == 16 if len(sizes) == 2 else size % 4 == 0 for size in sizes)
 
 
 def _is_count(number: float | None) -> bool:
