@@ -28,6 +28,16 @@ _USABLE_GIB = {
 }
 
 
+#: What a device is called, and its TensorCores.
+_DEVICES = {
+    "v2": ("TPU v2", 1),
+    "v3": ("TPU v3", 1),
+    "v4": ("TPU v4", 2),
+    "v5e": ("TPU v5 lite", 1),
+    "v5p": ("TPU v5", 2),
+    "v6e": ("TPU v6 lite", 1),
+    "tpu7x": ("TPU7x", 1),
+}
 #: From the oldest on.
 GENERATIONS = tuple(_USABLE_GIB)
 
@@ -47,6 +57,16 @@ class Topology(Struct, kw_only=True, frozen=True):
     def shape(self) -> str:
         """Its chips: "2x4"."""
         return self.name.partition(":")[2]
+
+    @property
+    def device_kind(self) -> str:
+        """What JAX calls its devices."""
+        return _DEVICES[self.generation][0]
+
+    @property
+    def cores(self) -> int:
+        """TensorCores of a device."""
+        return _DEVICES[self.generation][1]
 
     @property
     def is_torus(self) -> bool:

@@ -35,6 +35,7 @@ pytest.importorskip("flatbuffers", reason="pip install 'jupyter-tpu[compile]'")
 jax.config.update("jax_platforms", "cpu")
 
 FILE = __file__
+V5E = topology("v5litepod-8")
 LIMITS = CompileLimits(seconds=150)
 
 
@@ -139,7 +140,7 @@ def test_a_step_of_flax_is_exported_with_the_names_of_its_fields() -> None:
     from jupyter_tpu.jaxkit.compile.export import export_program
 
     train, model, optimizer = flax_step()
-    exported = export_program(train, [model, optimizer, (64, 512)], devices=8, mesh={"data": 8})
+    exported = export_program(train, [model, optimizer, (64, 512)], topology=V5E, mesh={"data": 8})
     donated = {exported.names[index] for index in exported.donated}
     assert "argument 0/linear/kernel/value" in donated
     assert {name.partition("/")[0] for name in donated} == {"argument 0"}
@@ -375,7 +376,7 @@ def test_a_function_jitted_already_keeps_what_it_donates() -> None:
     from jupyter_tpu.jaxkit.compile.export import export_program
 
     jitted = jax.jit(step, donate_argnums=0)
-    exported = export_program(jitted, [PARAMS, (8, 512)], devices=8, mesh={"data": 8})
+    exported = export_program(jitted, [PARAMS, (8, 512)], topology=V5E, mesh={"data": 8})
     assert exported.donated == [0, 1]
     assert exported.names == ["argument 0/down", "argument 0/up", "argument 1"]
 
@@ -446,7 +447,7 @@ def another(code: str, says: str) -> Any:
         another("def fn(x):\n    return fn(x)", "does not trace: RecursionError in line 2"),
         (
             "import jax\ndef fn(x):\n    return x\n"
-            "jax.stages.Lowered.compile = lambda self: {}['the cause']",
+            "jax.stages.Lowered.compile = lambda *_: {}['the cause']",
             "Compiling for v6e-1 failed: KeyError: 'the cause'",
         ),
         another(

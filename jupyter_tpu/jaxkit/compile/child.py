@@ -34,12 +34,21 @@ class CompileJob(msgspec.Struct, kw_only=True):
 
     topology: Topology
     mesh: dict[str, int] = {}
+    axis_types: list[str] = []
     names: list[str] = []
     donated: list[int] = []
+    compiler_options: dict[str, Any] = {}
+    notes: list[str] = []
     #: Instead of an exported program: the code that defines the function.
     code: CompileRequest | None = None
     dump: str  # a folder for the compiler's own notes
     buffers: int = 12
+
+    def describe(self, exported: Any) -> None:
+        """Takes all that is known of an exported program but itself."""
+        self.mesh, self.axis_types = exported.mesh, exported.axis_types
+        self.names, self.donated = exported.names, exported.donated
+        self.compiler_options, self.notes = exported.compiler_options, exported.notes
 
 
 class CompileAnswer(msgspec.Struct, kw_only=True):
@@ -94,8 +103,8 @@ def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> Co
     started = time.perf_counter()
     if job.code is not None:
         tell("Running the code and tracing its function")
-        exported = _from_code(job.code, job.topology.devices)
-        job.mesh, job.names, job.donated = exported.mesh, exported.names, exported.donated
+        exported = _from_code(job.code, job.topology)
+        job.describe(exported)
         blob = exported.blob
     import jax
 
@@ -111,6 +120,7 @@ def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> Co
         hbm_bytes=job.topology.hbm_bytes,
         jax_version=jax.__version__,
         libtpu_version=libtpu_version(),
+        notes=job.notes,
     )
     if used < job.topology.devices:
         report.notes.append(
@@ -119,7 +129,7 @@ def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> Co
     tell(f"Compiling for {job.topology.type}")
     lowered = _lower(job, program)
     try:
-        compiled = lowered.compile()
+        compiled = lowered.compile(job.compiler_options or None)
     except jax.errors.JaxRuntimeError as error:
         text = str(error)
         if "RESOURCE_EXHAUSTED" not in text:
@@ -135,22 +145,26 @@ def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> Co
 
 def _lower(job: CompileJob, program: Any) -> Any:
     import jax
-    from jax.sharding import AxisType
 
     # The program has its dtypes by now. Without this, jax would call it with 32 bits for 64.
     jax.config.update("jax_enable_x64", True)
-    mesh = _mesh(job, program.nr_devices, AxisType.Auto)
+    mesh = _mesh(job, program.nr_devices)
     shardings = program.in_shardings_jax(mesh)
     whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     flat = [
         jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding or whole)
         for aval, sharding in zip(program.in_avals, shardings, strict=True)
     ]
-    jitted = jax.jit(program.call, donate_argnums=tuple(job.donated), keep_unused=True)
+    jitted = jax.jit(
+        program.call,
+        donate_argnums=tuple(job.donated),
+        keep_unused=True,
+        out_shardings=list(program.out_shardings_jax(mesh)),
+    )
     return jitted.lower(*flat)
 
 
-def _mesh(job: CompileJob, used: int, kind: Any) -> Any:
+def _mesh(job: CompileJob, used: int) -> Any:
     import jax
     import numpy as np
     from jax.experimental import topologies
@@ -167,7 +181,7 @@ def _mesh(job: CompileJob, used: int, kind: Any) -> Any:
             "Update it: pip install --upgrade 'jupyter-tpu[compile]'.",
         ) from error
     devices = list(topology_desc.devices)
-    kinds = (kind,) * len(job.mesh)
+    kinds = tuple(jax.sharding.AxisType[name] for name in job.axis_types)
     shape = tuple(job.mesh.values())
     if used == len(devices):
         # Ordered so that neighbours in the mesh are neighbours on the TPU.
@@ -189,6 +203,12 @@ def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
     report.aliased_bytes = stats.alias_size_in_bytes
     report.temporary_bytes = max(temporary, stats.temp_size_in_bytes)
     report.code_bytes = stats.generated_code_size_in_bytes
+    report.host_bytes = (
+        stats.host_argument_size_in_bytes
+        + stats.host_output_size_in_bytes
+        - stats.host_alias_size_in_bytes
+        + stats.host_temp_size_in_bytes
+    )
     report.jax_temporary_bytes = stats.temp_size_in_bytes
     report.jax_peak_bytes = getattr(stats, "peak_memory_in_bytes", 0) or None  # jax 0.8 has none
     report.on_chip_bytes = hlo.on_chip_bytes(assignment)
@@ -283,7 +303,7 @@ def libtpu_version() -> str:
         return ""
 
 
-def _from_code(request: CompileRequest, devices: int) -> Any:
+def _from_code(request: CompileRequest, topology: Topology) -> Any:
     names: dict[str, Any] = {"__name__": "__program__"}
     try:
         exec(compile(request.code, "<program>", "exec"), names)
@@ -302,7 +322,7 @@ def _from_code(request: CompileRequest, devices: int) -> Any:
     return export_program(
         function,
         [_argument(argument) for argument in request.arguments],
-        devices=devices,
+        topology=topology,
         mesh=request.mesh,
         in_shardings=tuple(_argument_specs(argument) for argument in request.arguments),
         donate_argnums=request.donate or None,
@@ -325,7 +345,15 @@ def _argument(argument: ArrayRequest) -> Any:
         return {name: _argument(branch) for name, branch in argument.tree.items()}
     if argument.shape is None:
         raise InvalidInput("An argument needs a shape or a tree.")
-    return (tuple(argument.shape), argument.dtype)
+    if argument.memory == "device":
+        return (tuple(argument.shape), argument.dtype)
+    import jax
+
+    on_host = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind=argument.memory)
+    from .export import shape_specs
+
+    spec = shape_specs((tuple(argument.shape), argument.dtype))
+    return jax.ShapeDtypeStruct(spec.shape, spec.dtype, sharding=on_host)
 
 
 def _argument_specs(argument: ArrayRequest) -> Any:

@@ -63,12 +63,15 @@ def compile_for(
     """Compiles *fn* for a TPU of *type*: does it fit, and what is its memory made of?
 
     *type*: a type of the catalog ("v5litepod-8"), or "tpu7x-2x2x1". *fn*: a function as for
-    ``jit`` (jitted or not). *shapes*: its arguments: arrays (only their shapes are used),
-    ``ShapeDtypeStruct``, ``(1024, 512)`` or ``((1024, 512), "bfloat16")``, and trees of them.
-    *mesh*: axis -> size, one may be -1; or a jax mesh; None: one device. *in_shardings*,
-    *out_shardings*: partition specs, one for all or a tree, as ``jit`` takes them. *donate_argnums*
-    as for ``jit``; by default those of *fn* if it is jitted. What *fn* changes in its arguments,
-    such as modules and optimizers of Flax, counts as an output.
+    ``jit`` (jitted or not, also by Flax and Equinox); what ``jax.jit`` was told is kept: shardings,
+    donated and static arguments, compiler options. *shapes*: its arguments: arrays (only their
+    shapes, shardings and memory are used), ``ShapeDtypeStruct``, ``(1024, 512)`` or ``((1024, 512),
+    "bfloat16")``, and trees of them. *mesh*: axis -> size, one may be -1 (automatic axes); or a jax
+    mesh, with the types of its axes; None: that of the arguments, of jax.set_mesh or of jit, or
+    else one device. *in_shardings*, *out_shardings*: partition specs or shardings, one for all or a
+    tree; arrays without one are whole on each device. *donate_argnums* as for ``jit``; by default
+    those of *fn* if it is jitted. What *fn* changes in its arguments, such as modules and
+    optimizers of Flax, counts as an output.
 
     A program that does not fit gives a report, too. Raises `InvalidInput` for errors in the program
     and beyond the memory limit; `TPUError` with TIMEOUT beyond the time limit, with ENVIRONMENT
@@ -224,19 +227,14 @@ def _prepared(
         exported = export_program(
             fn,
             shapes,
-            devices=where.devices,
+            topology=where,
             mesh=mesh,
             in_shardings=in_shardings,
             out_shardings=out_shardings,
             donate_argnums=donate_argnums,
         )
-    job = CompileJob(
-        topology=where,
-        mesh=exported.mesh,
-        names=exported.names,
-        donated=exported.donated,
-        dump="",
-    )
+    job = CompileJob(topology=where, dump="")
+    job.describe(exported)
     return where, job, exported.blob
 
 

@@ -424,6 +424,6 @@ def _number(text: str, field: str) -> int:
 
 def _short(name: str) -> str:
     """The operation without the wrappers that exporting added."""
-    for wrapper in ("jit(call)/", "call_exported/", "jit(program)/"):
+    for wrapper in ("jit(call)/", "call_exported/", "jit(flat_program)/"):
         name = name.replace(wrapper, "")
     return name

@@ -337,9 +337,7 @@ def row_of(report: CompileReport, on_demand: float | None, spot: float | None) -
             hbm_bytes=traffic,
             sent_bytes=sent,
             sent_on_all_ports=(
-                float(sum(row.sent_by_all for row in report.collectives))
-                if where.is_torus
-                else 0.0
+                float(sum(row.sent_by_all for row in report.collectives)) if where.is_torus else 0.0
             ),
             incomplete=report.unknown_loops or report.custom_kernels > 0,
         ),

@@ -66,8 +66,12 @@ class CompileReport(Struct, kw_only=True):
     code_bytes: int | None = None
     #: Temporaries in the chip's own memory (VMEM), which take no HBM.
     on_chip_bytes: int | None = None
+    #: In the memory of the device's host (pinned_host), which takes no HBM: arguments, outputs and
+    #: temporaries.
+    host_bytes: int | None = None
     #: From jax's ``memory_analysis()``: its temporaries in HBM and its peak. The peak leaves out
-    #: the code and counts what is in VMEM: it can be larger or smaller than `needed_bytes`.
+    #: the code and counts what is in VMEM and in the host's memory: it can be larger or smaller
+    #: than `needed_bytes`.
     jax_temporary_bytes: int | None = None
     jax_peak_bytes: int | None = None
     padding_bytes: int | None = None
@@ -136,6 +140,7 @@ class CompileReport(Struct, kw_only=True):
             ("  of which in the memory of donated arguments", self.aliased_bytes),
             ("temporaries", self.temporary_bytes),
             ("code", self.code_bytes),
+            ("in the memory of the host, not in HBM", self.host_bytes or None),
             ("padding of arguments and outputs", self.padding_bytes),
         ]
         cells = [(name, binary_size(size)) for name, size in rows if size is not None]
@@ -151,7 +156,8 @@ class CompileReport(Struct, kw_only=True):
             f"jax's memory_analysis() has temporaries of {binary_size(self.jax_temporary_bytes)} "
             f"and a peak of {binary_size(self.jax_peak_bytes)}. The peak leaves out the code "
             f"({binary_size(self.code_bytes)}) and counts values in the chip's own memory "
-            f"({binary_size(self.on_chip_bytes)} here), which take no HBM."
+            f"({binary_size(self.on_chip_bytes)} here) and in the host's "
+            f"({binary_size(self.host_bytes)}), which take no HBM."
         )
 
     def _buffer_rows(self) -> list[tuple[str, ...]]:
