@@ -157,7 +157,7 @@ def figures(case: Case) -> dict[str, Any]:
             - stats.host_alias_size_in_bytes,
         },
         "needed": report.needed_bytes,
-        "temporary": report.temporary_bytes,
+        "total": getattr(stats, "total_allocation_bytes", None),  # of jax 0.12
     }
 
 

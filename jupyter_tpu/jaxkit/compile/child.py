@@ -168,7 +168,9 @@ def _mesh(job: CompileJob, used: int) -> Any:
     import jax
     import numpy as np
     from jax.experimental import topologies
+    from jax.experimental.mesh_utils import create_device_mesh
 
+    chosen: Any
     try:
         topology_desc = topologies.get_topology_desc(
             topology_name=job.topology.name, platform="tpu", **job.topology.options
@@ -185,23 +187,37 @@ def _mesh(job: CompileJob, used: int) -> Any:
     shape = tuple(job.mesh.values())
     if used == len(devices):
         # Ordered so that neighbours in the mesh are neighbours on the TPU.
-        return jax.make_mesh(shape, tuple(job.mesh), devices=devices, axis_types=kinds)
-    chosen: Any = np.array(devices[:used]).reshape(shape)
+        try:
+            return jax.make_mesh(shape, tuple(job.mesh), devices=devices, axis_types=kinds)
+        except NotImplementedError:  # an axis is a part of one of the TPU's
+            chosen = create_device_mesh(shape, devices, allow_split_physical_axes=True)
+            job.notes.append(
+                f"An axis of the mesh is a part of a dimension of {job.topology.shape} chips. "
+                "On the TPU, jax.make_mesh refuses this mesh: make its devices with "
+                "jax.experimental.mesh_utils.create_device_mesh(…, allow_split_physical_axes=True)."
+            )
+    else:
+        chosen = np.array(devices[:used]).reshape(shape)
     return jax.sharding.Mesh(chosen, tuple(job.mesh), axis_types=kinds)
 
 
 def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
-    from . import hlo
+    from .buffers import on_chip_bytes, read_allocations
+    from .collectives import read_collectives
     from .costs import program_costs
+    from .hlo import Program
 
     stats = compiled.memory_analysis()
     assignment = _dumped(job, "after_optimizations-buffer-assignment.txt")
-    allocations = hlo.read_allocations(assignment)
+    allocations = read_allocations(assignment)
     temporary = sum(item.bytes for item in allocations if item.kind == "temporary")
+    # Newer versions of jax say it themselves; it is the sum of the assignment's allocations. Their
+    # temporaries count some of that twice.
+    total = getattr(stats, "total_allocation_bytes", 0) or sum(item.bytes for item in allocations)
     report.argument_bytes = stats.argument_size_in_bytes
     report.output_bytes = stats.output_size_in_bytes
     report.aliased_bytes = stats.alias_size_in_bytes
-    report.temporary_bytes = max(temporary, stats.temp_size_in_bytes)
+    report.temporary_bytes = temporary if allocations else stats.temp_size_in_bytes
     report.code_bytes = stats.generated_code_size_in_bytes
     report.host_bytes = (
         stats.host_argument_size_in_bytes
@@ -211,20 +227,15 @@ def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
     )
     report.jax_temporary_bytes = stats.temp_size_in_bytes
     report.jax_peak_bytes = getattr(stats, "peak_memory_in_bytes", 0) or None  # jax 0.8 has none
-    report.on_chip_bytes = hlo.on_chip_bytes(assignment)
-    report.needed_bytes = (
-        report.argument_bytes
-        + report.output_bytes
-        - report.aliased_bytes
-        + report.temporary_bytes
-        + report.code_bytes
-    )
+    report.on_chip_bytes = on_chip_bytes(assignment)
+    whole = report.argument_bytes + report.output_bytes - report.aliased_bytes
+    report.needed_bytes = (total or whole + report.temporary_bytes) + report.code_bytes
     if report.needed_bytes > report.hbm_bytes:
         report.fits = False
         report.message = "It compiles, but code and data together are too large."
-    program = hlo.Program(compiled.as_text(), _is_own)
+    program = Program(compiled.as_text(), _is_own)
     _describe(report, allocations, program, job)
-    report.collectives, uncertain = program.collectives(report.devices_used)
+    report.collectives, uncertain = read_collectives(program, report.devices_used)
     if uncertain:
         report.notes.append("Collectives in a loop of unknown length are counted once.")
     costs = compiled.cost_analysis() or {}
@@ -232,6 +243,7 @@ def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
     report.bytes_accessed = costs.get("bytes accessed")
     more = program_costs(program)
     report.loop_flops, report.hbm_traffic_bytes = more.loop_flops, more.hbm_traffic_bytes
+    report.host_traffic_bytes = more.host_traffic_bytes
     report.unknown_loops, report.custom_kernels = more.unknown_loops, more.custom_kernels
     report.flops_caveat = (
         "FLOPs are per device; the compiler counts the body of a loop (scan, fori_loop) once "
@@ -240,11 +252,12 @@ def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
 
 
 def _does_not_fit(report: CompileReport, text: str, job: CompileJob) -> None:
-    from . import hlo
+    from .buffers import read_allocations
+    from .hlo import Program
 
     report.fits = False
     report.message = text.split("\n")[0].removeprefix("RESOURCE_EXHAUSTED: ")[:400]
-    allocations = hlo.read_allocations(_dumped(job, "after_optimizations-buffer-assignment.txt"))
+    allocations = read_allocations(_dumped(job, "after_optimizations-buffer-assignment.txt"))
     if allocations:
         report.needed_bytes = sum(item.bytes for item in allocations)
         report.argument_bytes = _total(allocations, "argument")
@@ -258,14 +271,14 @@ def _does_not_fit(report: CompileReport, text: str, job: CompileJob) -> None:
         if not report.needed_bytes or report.needed_bytes <= report.hbm_bytes:
             report.needed_bytes = needed
     before = _dumped(job, "after_optimizations_before_buffer_assignment.txt")
-    program = hlo.Program(before, _is_own) if before else None
+    program = Program(before, _is_own) if before else None
     _describe(report, allocations, program, job)
 
 
 def _describe(report: CompileReport, allocations: Any, program: Any, job: CompileJob) -> None:
-    from . import hlo
+    from .buffers import largest_buffers
 
-    everything = hlo.largest_buffers(allocations, program, job.names, 1 << 20)
+    everything = largest_buffers(allocations, program, job.names, 1 << 20)
     report.buffers = everything[: job.buffers]
     report.padding_bytes = sum(
         buffer.bytes - buffer.unpadded_bytes

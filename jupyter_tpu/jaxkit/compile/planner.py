@@ -26,6 +26,7 @@ from ...catalog import (
 )
 from ...errors import InvalidInput, Reason, TPUError
 from ..arrays import MeshAxes
+from ..tables import binary_size
 from ..topology import GENERATIONS, topology
 from .compiler import StepWatch, compile_for, compile_trial, need_libtpu
 from .layouts import batch_spec, checked_axes, layouts, split_arguments, weight_spec
@@ -329,6 +330,11 @@ def row_of(report: CompileReport, on_demand: float | None, spot: float | None) -
         notes.append(f"uses {report.devices_used} of {report.devices} devices")
     if report.unknown_loops:
         notes.append("a loop of unknown length is counted once; the step may take longer")
+    if report.host_traffic_bytes:
+        notes.append(
+            f"{binary_size(report.host_traffic_bytes)} go from and to the host's memory in a step, "
+            "for which no time is counted"
+        )
     if report.custom_kernels:
         notes.append("custom kernels (Pallas) are not counted; the step takes longer")
     timed = step_time(
@@ -339,7 +345,9 @@ def row_of(report: CompileReport, on_demand: float | None, spot: float | None) -
             sent_on_all_ports=(
                 float(sum(row.sent_by_all for row in report.collectives)) if where.is_torus else 0.0
             ),
-            incomplete=report.unknown_loops or report.custom_kernels > 0,
+            incomplete=report.unknown_loops
+            or report.custom_kernels > 0
+            or report.host_traffic_bytes > 0,
         ),
         peak,
         devices_per_chip=2 if where.generation == "tpu7x" else 1,

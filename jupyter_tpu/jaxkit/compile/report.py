@@ -84,6 +84,8 @@ class CompileReport(Struct, kw_only=True):
     #: Read from and written to HBM in one run, loops included; `bytes_accessed`, the compiler's own
     #: figure, counts a loop once, and what is in the chip's own memory, too.
     hbm_traffic_bytes: float | None = None
+    #: From the memory of the host to HBM and back in one run.
+    host_traffic_bytes: float = 0.0
     #: A loop of unknown length was counted once.
     unknown_loops: bool = False
     #: Custom kernels (Pallas), in whose FLOPs and bytes nobody can look.
@@ -154,8 +156,8 @@ class CompileReport(Struct, kw_only=True):
             return ""
         return (
             f"jax's memory_analysis() has temporaries of {binary_size(self.jax_temporary_bytes)} "
-            f"and a peak of {binary_size(self.jax_peak_bytes)}. The peak leaves out the code "
-            f"({binary_size(self.code_bytes)}) and counts values in the chip's own memory "
+            f"(some counted twice) and a peak of {binary_size(self.jax_peak_bytes)}. "
+            f"The peak leaves out the code ({binary_size(self.code_bytes)}) and counts values in the chip's own memory "
             f"({binary_size(self.on_chip_bytes)} here) and in the host's "
             f"({binary_size(self.host_bytes)}), which take no HBM."
         )
