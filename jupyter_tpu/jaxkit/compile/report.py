@@ -157,8 +157,8 @@ class CompileReport(Struct, kw_only=True):
         return (
             f"jax's memory_analysis() has temporaries of {binary_size(self.jax_temporary_bytes)} "
             f"(some counted twice) and a peak of {binary_size(self.jax_peak_bytes)}. "
-            f"The peak leaves out the code ({binary_size(self.code_bytes)}) and counts values in the chip's own memory "
-            f"({binary_size(self.on_chip_bytes)} here) and in the host's "
+            f"The peak leaves out the code ({binary_size(self.code_bytes)}) and counts values in "
+            f"the chip's own memory ({binary_size(self.on_chip_bytes)} here) and in the host's "
             f"({binary_size(self.host_bytes)}), which take no HBM."
         )
 
