@@ -26,6 +26,7 @@ from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.jaxkit.arrays import ArrayRequest
 from jupyter_tpu.jaxkit.compile.compiler import ENVIRONMENT, compile_code
 from jupyter_tpu.jaxkit.compile.models import CompileLimits, CompileRequest
+from jupyter_tpu.jaxkit.compile.planner import row_of
 from jupyter_tpu.jaxkit.topology import topology
 
 pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
@@ -370,6 +371,47 @@ def test_only_what_jax_eval_shape_refuses_too_is_said_to_be() -> None:
         jaxkit.compile_for("v6e-1", odd_blocks, (24, 128))
     assert "eval_shape" not in caught.value.hint
     assert jax.eval_shape(odd_blocks, jax.ShapeDtypeStruct((24, 128), "float32")).shape == (24, 128)
+
+
+def kernel(x: Any, **options: Any) -> Any:
+    """A Pallas kernel that has all of its array in the chip's own memory."""
+    from jax.experimental import pallas
+
+    def double(source: Any, result: Any) -> None:
+        result[...] = source[...] * 2
+
+    return pallas.pallas_call(double, jax.ShapeDtypeStruct(x.shape, x.dtype), **options)(x)
+
+
+def test_a_kernel_that_wants_too_much_vmem_is_not_too_little_hbm() -> None:
+    with pytest.raises(InvalidInput, match=r"\(VMEM\) on v5litepod-1: .*This is not HBM") as caught:
+        jaxkit.cheapest_type(kernel, (8192, 8192), types=["v5e-1", "v5e-4"], limits=LIMITS)
+    assert "BlockSpecs" in caught.value.hint
+
+
+def test_kernels_count_as_their_authors_say_and_may_ask_for_the_chip() -> None:
+    from jax.experimental import pallas
+    from jax.experimental.pallas import tpu
+
+    estimate = pallas.CostEstimate(flops=10_000_000, bytes_accessed=9, transcendentals=0)
+
+    def step(x: Any) -> Any:
+        assert tpu.get_tpu_info().generation == 5
+        if jax.default_backend() == "tpu":
+            return x
+        said = jax.lax.scan(lambda x, _: (kernel(x, cost_estimate=estimate), None), x, length=5)[0]
+        return kernel(said)
+
+    report = jaxkit.compile_for("v5litepod-1", step, (256, 256), limits=LIMITS)
+    assert (report.custom_kernels, report.estimated_kernels) == (2, 1)
+    assert report.flops is not None
+    assert report.loop_flops is not None
+    assert report.flops + report.loop_flops == pytest.approx(50_000_000, rel=1e-3)
+    (note,) = report.notes
+    assert "jax.default_backend()" in note
+    row = row_of(report, None, None)
+    assert {text.split()[0] for text in row.notes} == {"custom", "FLOPs"}
+    assert jaxkit.compile_for("v5litepod-1", kernel, (256, 256), limits=LIMITS).flops == 0
 
 
 def test_a_function_jitted_already_keeps_what_it_donates() -> None:

@@ -25,6 +25,7 @@ from ..arrays import ArrayRequest
 from ..processes.frames import read_frame, write_frame
 from ..processes.watched import end_with
 from ..sharding.axes import DoesNotDivide
+from ..tables import binary_size
 from ..topology import Topology
 from .models import CompileReport, CompileRequest
 
@@ -132,6 +133,7 @@ def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> Co
         compiled = lowered.compile(job.compiler_options or None)
     except jax.errors.JaxRuntimeError as error:
         text = str(error)
+        _check_vmem(text, job)
         if "RESOURCE_EXHAUSTED" not in text:
             raise InvalidInput(
                 f"The TPU's compiler rejects the program: {text.splitlines()[0][:400]}",
@@ -239,15 +241,36 @@ def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
     if uncertain:
         report.notes.append("Collectives in a loop of unknown length are counted once.")
     costs = compiled.cost_analysis() or {}
-    report.flops = costs.get("flops")
     report.bytes_accessed = costs.get("bytes accessed")
     more = program_costs(program)
     report.loop_flops, report.hbm_traffic_bytes = more.loop_flops, more.hbm_traffic_bytes
     report.host_traffic_bytes = more.host_traffic_bytes
     report.unknown_loops, report.custom_kernels = more.unknown_loops, more.custom_kernels
+    report.estimated_kernels = more.estimated_kernels
+    # A program of nothing but a kernel has no figure, if its author gives none.
+    report.flops = costs.get("flops", 0.0 if more.custom_kernels else None)
     report.flops_caveat = (
-        "FLOPs are per device; the compiler counts the body of a loop (scan, fori_loop) once "
-        "and custom kernels not at all."
+        "FLOPs are per device; the compiler counts the body of a loop (scan, fori_loop) once, "
+        "and custom kernels as their pl.CostEstimate says, without one not at all."
+    )
+
+
+def _check_vmem(text: str, job: CompileJob) -> None:
+    """Raises `InvalidInput` for a kernel that wants too much of the chip's own memory."""
+    if "space vmem" not in text and "space=vmem" not in text:
+        return
+    sizes = re.search(r"size ([\d.]+[KMG]) and limit ([\d.]+[KMG])", text) or re.search(
+        r"\(size=(\d+)\) would exceed memory \(size=(\d+)\)", text
+    )
+    wanted = ""
+    if sizes:
+        needed, limit = (binary_size(_bytes(size)) for size in sizes.groups())
+        wanted = f": {needed}, and may use {limit}"
+    raise InvalidInput(
+        f"A kernel needs too much of the chip's own memory (VMEM) on {job.topology.type}{wanted}. "
+        "This is not HBM.",
+        "Use smaller blocks in its BlockSpecs, or raise vmem_limit_bytes in its "
+        "pltpu.CompilerParams.",
     )
 
 

@@ -26,6 +26,7 @@ _FREE = re.compile(
     r"async-update|iota|partition-id|replica-id|.*-start"
 )
 _CALLERS = ("while", "conditional", "call", "async-start")
+_ESTIMATE = re.compile(r'"cost_estimate":\{"flops":"(\d+)"')
 _LABELS = re.compile(r"dim_labels=(\w+)_(\w+)->(\w+)")
 _PARTS = re.compile(r"dynamic-slice|slice|gather")
 #: In place -> the position of the update among the operands.
@@ -40,24 +41,28 @@ class ProgramCosts(Struct, frozen=True):
     host_traffic_bytes: float  # from and to the memory of the host
     unknown_loops: bool
     custom_kernels: int
+    estimated_kernels: int  # of these, as their authors say
 
 
 def program_costs(program: Program) -> ProgramCosts:
     """The costs of one run of the program, on one device."""
     inner = _inner(program)
     flops = moved = host = 0.0
-    unknown, kernels = False, 0
+    unknown, kernels, estimated = False, 0, 0
     for name, times, certain in program.runs():
         unknown = unknown or not certain
         for instruction in program.computations[name]:
             if instruction.operation == "custom-call" and "tpu_custom_call" in instruction.rest:
                 kernels += 1
+                estimate = _ESTIMATE.search(instruction.rest)
+                estimated += estimate is not None
+                flops += (times - 1) * int(estimate[1]) if estimate else 0
             if times > 1:
                 flops += (times - 1) * matmul_flops(program, instruction)
             if name not in inner:
                 moved += times * _moved_bytes(program, instruction)
                 host += times * _host_bytes(program, instruction)
-    return ProgramCosts(flops, moved, host, unknown, kernels)
+    return ProgramCosts(flops, moved, host, unknown, kernels, estimated)
 
 
 def matmul_flops(program: Program, instruction: Instruction) -> float:

@@ -8,6 +8,7 @@ compiler options) is kept.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from inspect import signature, unwrap
@@ -103,10 +104,12 @@ def export_program(
     if mesh is None:
         told = _jit_options(function, structure, flat, leaves, nullcontext())
         mesh = _mesh_of([*told.in_shardings, *told.out_shardings])
+    asked: set[str] = set()
     axes = _axes(mesh, topology.devices)
     where = _mesh(mesh, axes, topology)
     shardings = _shardings(specs, leaves, in_shardings, where, axes, names)
-    told = _jit_options(function, structure, flat, _sharded(leaves, shardings), _on(where))
+    with _noticing(asked):
+        told = _jit_options(function, structure, flat, _sharded(leaves, shardings), _on(where))
     donated = _donated(function, specs, donate_argnums, told)
     own = told.in_shardings or [None] * len(leaves)
     inputs = _sharded(
@@ -132,7 +135,7 @@ def export_program(
         return jax.tree.leaves(program(*values))
 
     options: dict[str, Any] = {}
-    with _on(where), _traces(function, _filled(structure, flat, inputs)):
+    with _on(where), _noticing(asked), _traces(function, _filled(structure, flat, inputs)):
         if out_shardings is not None or told.out_shardings:
             result, changed = jax.eval_shape(program, *inputs)
             placed = (
@@ -159,7 +162,14 @@ def export_program(
         raise InvalidInput(
             f"jax can't export this program: {_first_line(error)}",
         ) from error
-    layouts = "The layouts (Format) that jax.jit was told are left out: the compiler's are used."
+    notes = []
+    if told.has_layouts:
+        notes.append("The layouts (Format) that jax.jit was told are left out.")
+    notes += [
+        f"The function calls {name}(), which says what this machine has: on the TPU it may be "
+        "another program."
+        for name in sorted(asked)
+    ]
     return Exported(
         blob=blob,
         mesh=axes,
@@ -167,8 +177,31 @@ def export_program(
         names=names,
         donated=donated,
         compiler_options=told.compiler_options,
-        notes=[layouts] if told.has_layouts else [],
+        notes=notes,
     )
+
+
+@contextmanager
+def _noticing(asked: set[str]) -> Iterator[None]:
+    """Adds to *asked* what the function asks about this machine's devices while it is traced."""
+    own = {name: getattr(jax, name) for name in ("default_backend", "devices", "local_devices")}
+
+    def watched(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            caller = sys._getframe(1).f_globals.get("__name__", "")
+            if not caller.startswith(("jax.", "jaxlib.")):
+                asked.add(f"jax.{name}")
+            return own[name](*arguments, **options)
+
+        return call
+
+    try:
+        for name in own:
+            setattr(jax, name, watched(name))
+        yield
+    finally:
+        for name, function in own.items():
+            setattr(jax, name, function)
 
 
 def _check_wrapper(function: Any) -> None:

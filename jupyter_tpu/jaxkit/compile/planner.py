@@ -335,8 +335,11 @@ def row_of(report: CompileReport, on_demand: float | None, spot: float | None) -
             f"{binary_size(report.host_traffic_bytes)} go from and to the host's memory in a step, "
             "for which no time is counted"
         )
-    if report.custom_kernels:
+    uncounted = report.custom_kernels - report.estimated_kernels
+    if uncounted:
         notes.append("custom kernels (Pallas) are not counted; the step takes longer")
+    if report.estimated_kernels:
+        notes.append("FLOPs of custom kernels (Pallas) are those that pl.CostEstimate says")
     timed = step_time(
         StepWork(
             flops=flops,
@@ -345,9 +348,7 @@ def row_of(report: CompileReport, on_demand: float | None, spot: float | None) -
             sent_on_all_ports=(
                 float(sum(row.sent_by_all for row in report.collectives)) if where.is_torus else 0.0
             ),
-            incomplete=report.unknown_loops
-            or report.custom_kernels > 0
-            or report.host_traffic_bytes > 0,
+            incomplete=report.unknown_loops or uncounted > 0 or report.host_traffic_bytes > 0,
         ),
         peak,
         devices_per_chip=2 if where.generation == "tpu7x" else 1,

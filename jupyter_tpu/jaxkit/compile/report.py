@@ -88,8 +88,10 @@ class CompileReport(Struct, kw_only=True):
     host_traffic_bytes: float = 0.0
     #: A loop of unknown length was counted once.
     unknown_loops: bool = False
-    #: Custom kernels (Pallas), in whose FLOPs and bytes nobody can look.
+    #: Custom kernels (Pallas), into which the compiler can't look, and how many of them have a
+    #: ``pl.CostEstimate``: their FLOPs are counted as it says.
     custom_kernels: int = 0
+    estimated_kernels: int = 0
     flops_caveat: str = ""
     #: The compiler's sentence, if the program does not fit.
     message: str = ""
