@@ -28,6 +28,7 @@ from ..sharding.axes import DoesNotDivide
 from ..tables import binary_size
 from ..topology import Topology
 from .models import CompileReport, CompileRequest
+from .report_cache import keep_report, kept_report, report_key
 
 
 class CompileJob(msgspec.Struct, kw_only=True):
@@ -50,6 +51,10 @@ class CompileJob(msgspec.Struct, kw_only=True):
         self.mesh, self.axis_types = exported.mesh, exported.axis_types
         self.names, self.donated = exported.names, exported.donated
         self.compiler_options, self.notes = exported.compiler_options, exported.notes
+
+    def key(self, program: bytes) -> str:
+        """What the report on it is kept as."""
+        return report_key(msgspec.structs.replace(self, code=None, dump=""), program)
 
 
 class CompileAnswer(msgspec.Struct, kw_only=True):
@@ -107,6 +112,9 @@ def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> Co
         exported = _from_code(job.code, job.topology)
         job.describe(exported)
         blob = exported.blob
+        if report := kept_report(job.key(blob)):
+            return report
+    key = job.key(blob)  # before notes are added
     import jax
 
     program = jax.export.deserialize(bytearray(blob))
@@ -142,6 +150,7 @@ def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> Co
     else:
         _measure(report, compiled, job)
     report.seconds = round(time.perf_counter() - started, 3)
+    keep_report(key, report)
     return report
 
 

@@ -26,6 +26,7 @@ from ..sharding.axes import DoesNotDivide
 from ..topology import Topology, topology
 from .child import CompileAnswer, CompileJob
 from .models import CompileLimits, CompileOutcome, CompileReport, CompileRequest, CompileTrial
+from .report_cache import kept_report
 from .search import Search, by_price
 
 _DEFAULT_LIMITS = CompileLimits()
@@ -73,6 +74,9 @@ def compile_for(
     those of *fn* if it is jitted. What *fn* changes in its arguments, such as modules and
     optimizers of Flax, counts as an output.
 
+    The report of a program that was compiled before comes from a folder on this machine, also in
+    another process.
+
     A program that does not fit gives a report, too. Raises `InvalidInput` for errors in the program
     and beyond the memory limit; `TPUError` with TIMEOUT beyond the time limit, with ENVIRONMENT
     where libtpu is missing. Interrupting it stops the compiler.
@@ -80,6 +84,8 @@ def compile_for(
     where, job, blob = _prepared(
         type, fn, shapes, mesh, in_shardings, out_shardings, donate_argnums
     )
+    if report := kept_report(job.key(blob)):
+        return _with_cells(report)
     return _run(where, job, blob, limits, None)
 
 
@@ -327,9 +333,13 @@ def _run(
         raise DoesNotDivide(answer.message, answer.hint)
     if answer.report is None:
         raise error_for(answer.message, answer.reason, answer.hint)
-    for buffer in answer.report.buffers:
+    return _with_cells(answer.report)
+
+
+def _with_cells(report: CompileReport) -> CompileReport:
+    for buffer in report.buffers:
         buffer.source = _cell(buffer.source)
-    return answer.report
+    return report
 
 
 def _cell(source: str) -> str:

@@ -97,7 +97,10 @@ class CompileReport(Struct, kw_only=True):
     message: str = ""
     jax_version: str = ""
     libtpu_version: str = ""
+    #: To compile it.
     seconds: float = 0.0
+    #: It was compiled before: the report was kept on this machine.
+    cached: bool = False
     notes: list[str] = []
 
     def __repr__(self) -> str:
@@ -181,9 +184,10 @@ class CompileReport(Struct, kw_only=True):
         return [(row.kind, f"{row.count:,}", binary_size(row.bytes)) for row in self.collectives]
 
     def _compiler(self) -> str:
+        before = " when it was compiled before" if self.cached else ""
         caveat = f" {self.flops_caveat}" if self.flops_caveat else ""
         return (
             f"jax {self.jax_version}, libtpu {self.libtpu_version}, topology {self.topology}, "
-            f"{self.seconds:.1f} s. Versions of libtpu differ in the temporary memory they need."
-            f"{caveat}"
+            f"{self.seconds:.1f} s{before}. Versions of libtpu differ in the temporary memory they "
+            f"need.{caveat}"
         )
