@@ -3,9 +3,10 @@
 A TPU stores an array in tiles of rows of 128 elements. The dimension that varies fastest is padded
 to a multiple of 128, the next one to a multiple of the tile's rows. A tile has as many rows as the
 dimension, rounded up to a power of two, at most 8, and at least as many as fill the smallest tile
-(1024 bytes on v2 and v3, 512 later). From v4 on, tiles have 32 rows of 8-bit elements and 64 of
-4-bit ones where that divides the dimension. The compiler chooses the two fastest dimensions: the
-pair with the least padding. One-dimensional arrays have tiles of up to 1024 elements.
+(1024 bytes on v2 and v3, 512 later; 16 for 2-bit elements). From v4 on, tiles have 32 rows of 8-bit
+elements, 64 of 4-bit and 128 of 2-bit ones where that divides the dimension. The compiler chooses
+the two fastest dimensions: the pair with the least padding. One-dimensional arrays have tiles of up
+to 1024 elements, 2048 of 2 bits.
 
 Read from the layouts that the compiler of libtpu 0.0.42 gives to the arguments of programs; the
 tests compare with them. Inside a program the compiler may choose other layouts.
@@ -160,7 +161,7 @@ def layout(sizes: tuple[int, ...], dtype: Any, generation: str) -> Layout:
     granule = _GRANULE[generation]
     bits = bits_of(dtype)
     bits = min(bits, 32)  # complex64 and the 64-bit types are planes of 32 bits
-    old = granule == 1024
+    old, two = granule == 1024, bits == 2
     if bits < 8 and old:
         bits = 8  # v2 and v3 do not pack
     packing = granule * 8 // (_LANES * bits)  # rows of the smallest tile
@@ -170,14 +171,17 @@ def layout(sizes: tuple[int, ...], dtype: Any, generation: str) -> Layout:
     if not sizes:
         return Layout((), (_LANES * packing,), bits, 1, _LANES * packing)
     if len(sizes) == 1:
-        lanes = min(1024, max(_LANES * packing, _LANES * _power(-(-sizes[0] // _LANES))))
+        lanes = min(
+            2048 if two else 1024, max(_LANES * packing, _LANES * _power(-(-sizes[0] // _LANES)))
+        )
         return Layout((0,), (lanes,), bits, shared, _up(sizes[0], lanes))
-    tall = 0 if old else {8: 32, 4: 64}.get(bits, 0)
+    tall = 0 if old else {8: 32, 4: 64, 2: 128}.get(bits, 0)
+    least = 16 if two else packing
 
     def rows(size: int) -> int:
         if tall and size % tall == 0:
             return tall
-        return max(packing, min(8, _power(size)))
+        return max(least, min(8, _power(size)))
 
     padded, _, lane, row = min(_candidates(sizes, rows))
     rest = (axis for axis in reversed(range(len(sizes))) if axis not in (lane, row))
