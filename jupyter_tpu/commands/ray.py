@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 #: In which a host reports the end of a job whose output is complete; seconds.
-REPORT = 30.0
+REPORT_SECONDS = 30.0
 
 
 @click.group("ray", cls=Group, aliases={"up": "start", "down": "stop"})
@@ -69,7 +69,7 @@ def start(name: str, fields: dict[str, Any], as_json: bool) -> None:
             missing = error.reason is Reason.ENVIRONMENT and "--install" in error.hint
             if request.install or not missing or not can_ask():
                 raise
-            question = f"{error.message} Install ray[default] on all hosts (about 400 MB each)?"
+            question = f"{error.message} Install Ray on all hosts (about 600 MB each)?"
             confirm(question, error.hint)
             request.install = True
             _start(session, name, request)
@@ -214,7 +214,7 @@ async def _ended_job(fleet: FleetAPI, name: str, id: str) -> Job:
 
     job = await fleet.jobs.get(name, id)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(REPORT):
+        async with asyncio.timeout(REPORT_SECONDS):
             while not job.over:
                 await asyncio.sleep(0.2)
                 job = await fleet.jobs.get(name, id)

@@ -1,19 +1,13 @@
 """A daemon that hangs, alive or at its end, never keeps the next one from starting."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from fleet_world import others
 from local_host import LocalHost
 from waiting import eventually
@@ -22,14 +16,12 @@ from jupyter_tpu.errors import TPUError
 from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.on_host.packing import PACKAGE, agent_bundle
 
-pytestmark = pytest.mark.asyncio
-
 #: The agent's start with short limits.
 UP = f"""
 import sys
 sys.path.insert(0, sys.argv[1])
 from {PACKAGE}.agent.daemon import start
-start.HELLO, start.SILENT = 0.5, 1.0
+start.HELLO_SECONDS, start.SILENT_SECONDS = 0.5, 1.0
 sys.exit(start.start_daemon())
 """
 #: A daemon one of whose tasks can't be cancelled.
@@ -45,22 +37,10 @@ async def hold_on(*_):
         except asyncio.CancelledError:
             pass
 
-daemon.ENDING = 1.0
+daemon.DAEMON_END_SECONDS = 1.0
 daemon.WarmKernels.run = daemon.Runs.close = hold_on
 sys.exit(start.run_daemon())
 """
-
-
-@pytest_asyncio.fixture
-async def host() -> AsyncIterator[LocalHost]:
-    """Below /tmp itself: the paths of sockets must be short."""
-    home = Path(tempfile.mkdtemp(prefix="e-"))
-    local = LocalHost(home)
-    yield local
-    await (await local.agent()).request(requests.PrepareDelete())
-    await local.close()
-    await eventually(lambda: not local.processes())
-    shutil.rmtree(home)
 
 
 def sources(host: LocalHost) -> str:
@@ -78,7 +58,7 @@ async def up(host: LocalHost) -> dict:
 async def test_one_that_is_told_to_end_while_something_changes_ends(host):
     for _ in range(4):
         agent = await host.agent()
-        warm = requests.KeepWarm(environments=[])
+        warm = requests.KeepWarmRequest(environments=[])
         asked = [agent.request(warm) for _ in range(4)]
         await asked.pop()
         os.kill(agent.hello["pid"], signal.SIGTERM)

@@ -1,7 +1,5 @@
 """What happens when Google announces to a host that it is about to stop it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +17,7 @@ from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.fleet.models import TPU, StartJob
 from jupyter_tpu.links import core_thread
 from jupyter_tpu.on_host.agent.protocol import requests
-from jupyter_tpu.on_host.agent.protocol.declarations import Request
+from jupyter_tpu.on_host.agent.protocol.declarations import ProtocolRequest
 
 Remote = tuple[LocalHost, Callable[..., KernelManager]]
 
@@ -41,7 +39,9 @@ def remote(emulator: Any, node: dict[str, Any]) -> Iterator[Remote]:
 
 def status(host: LocalHost, **params: Any) -> dict[str, Any]:
     async def ask() -> dict[str, Any]:
-        return await (await host.agent()).request(requests.GetStatus(environments=[], **params))
+        return await (await host.agent()).request(
+            requests.GetStatusRequest(environments=[], **params)
+        )
 
     return core_thread().wait(ask())
 
@@ -66,8 +66,8 @@ input()
 
 
 def test_the_running_cell_hears_of_it_at_once_and_the_chosen_function_runs_beside_it(
-    remote: Remote, node: dict[str, Any], faults: Any
-) -> None:
+    remote, node, faults
+):
     host, make = remote
     manager = make()
     manager.start_kernel()
@@ -112,15 +112,13 @@ def test_the_running_cell_hears_of_it_at_once_and_the_chosen_function_runs_besid
 
 
 @pytest.mark.long
-def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
-    remote: Remote, node: dict[str, Any]
-) -> None:
+def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(remote, node):
     host, make = remote
     manager = make()
     manager.start_kernel()
     notebook = Notebook(manager)
 
-    def ask(request: Request[Any]) -> None:
+    def ask(request: ProtocolRequest[Any]) -> None:
         async def asked() -> None:
             await (await host.agent()).request(request)
 
@@ -128,7 +126,7 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
 
     def set_guard(seconds: float) -> None:
         rule = {"action": "stop", "node": node["name"], "node_id": node["id"], "notice": 3600}
-        ask(requests.SetGuard(until=time.time() + seconds, **rule))
+        ask(requests.SetGuardRequest(until=time.time() + seconds, **rule))
 
     try:
         notebook.run(SETUP)
@@ -143,16 +141,15 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
         assert "jupyter tpu guard keep interrupted" in shown
         notebook.client.input("")
     finally:
-        ask(requests.RemoveGuard())
+        ask(requests.RemoveGuardRequest())
         notebook.close()
         manager.shutdown_kernel(now=True)
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_tpu_shows_what_its_hosts_are_told_until_it_is_over(
-    emulator: Any, create_tpu: Any, faults: Any, tmp_path: Path
-) -> None:
+    emulator, create_tpu, faults, tmp_path
+):
     node = create_tpu(type="v5litepod-16", zone="us-west4-a")
     tpu = node["name"].rpartition("/")[2]
     async with open_pod(emulator, tpu, tmp_path) as pod:
@@ -168,14 +165,12 @@ async def test_a_tpu_shows_what_its_hosts_are_told_until_it_is_over(
 
         faults(kind="announce-maintenance", node=node["name"], seconds=20)
         told = (await shown(lambda seen: seen.interruption is not None)).interruption
-        assert told is not None
         assert told.kind == "maintenance"
         everywhere = await shown(lambda s: s.interruption is None or len(s.interruption.hosts) == 4)
         assert everywhere.interruption is not None
         await shown(lambda seen: seen.interruption is None)
         faults(kind="preempt", node=node["name"], seconds=10)
         told = (await shown(lambda seen: seen.interruption is not None)).interruption
-        assert told is not None
         assert told.kind == "preemption"
         gone = await shown(lambda seen: seen.state == "PREEMPTED")
         assert gone.interruption is None

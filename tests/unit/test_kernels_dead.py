@@ -1,13 +1,10 @@
 """What is remembered of kernels that are dead."""
 
-from __future__ import annotations
-
-import pytest
 from msgspec import structs
 
 from jupyter_tpu.cloud.models import NodeName
 from jupyter_tpu.fleet.core.changes import ChangeFeed
-from jupyter_tpu.fleet.kernels.kernels import LOST, KernelMonitor
+from jupyter_tpu.fleet.kernels.kernels import MOST_DEAD_KERNELS, KernelMonitor
 from jupyter_tpu.fleet.models import Change, Kernel
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
@@ -17,32 +14,30 @@ def lost(id: str) -> Kernel:
     return Kernel(id=id, tpu=NAME.node, zone=NAME.zone, environment="default", state="dead")
 
 
-@pytest.mark.asyncio
-async def test_of_lost_kernels_that_nobody_looks_at_the_last_ones_are_remembered() -> None:
+async def test_of_lost_kernels_that_nobody_looks_at_the_last_ones_are_remembered():
     changes = ChangeFeed()
     monitor = KernelMonitor(changes)
     changes.register("kernel", monitor.find)
     changes.register_tpus(lambda name: Change(what="tpu", id=name.node))
     published: list[tuple[str, bool]] = []
     changes.subscribe(lambda change: published.append((change.id, change.gone)))
-    for number in range(LOST + 2):
+    for number in range(MOST_DEAD_KERNELS + 2):
         monitor.record_lost(NAME, lost(f"k{number:03}"))
         changes.flush()
     assert [kernel.id for kernel in monitor.last_known(NAME)] == [
-        f"k{n:03}" for n in range(2, LOST + 2)
+        f"k{n:03}" for n in range(2, MOST_DEAD_KERNELS + 2)
     ]
     assert [id for id, gone in published if gone] == ["k000", "k001"]
     assert monitor.dismiss_lost(NAME, "k002")
     assert not monitor.dismiss_lost(NAME, "k002")
     monitor.clear(NAME)
-    assert len(monitor.last_known(NAME)) == LOST - 1
+    assert len(monitor.last_known(NAME)) == MOST_DEAD_KERNELS - 1
     monitor.clear(NAME, lost=True)
     assert monitor.last_known(NAME) == []
     changes.close()
 
 
-@pytest.mark.asyncio
-async def test_a_report_replaces_the_last_one_and_ends_the_notebooks_lost_kernel() -> None:
+async def test_a_report_replaces_the_last_one_and_ends_the_notebooks_lost_kernel():
     changes = ChangeFeed()
     changes.register_tpus(lambda name: Change(what="tpu", id=name.node))
     monitor = KernelMonitor(changes)
@@ -60,10 +55,7 @@ async def test_a_report_replaces_the_last_one_and_ends_the_notebooks_lost_kernel
     changes.close()
 
 
-@pytest.mark.asyncio
-async def test_kernels_of_other_hosts_are_known_and_a_report_of_one_host_leaves_the_others() -> (
-    None
-):
+async def test_kernels_of_other_hosts_are_known_and_a_report_of_one_host_leaves_the_others():
     changes = ChangeFeed()
     monitor = KernelMonitor(changes)
     monitor.update(NAME, [{"id": "one"}], 0)
@@ -75,10 +67,7 @@ async def test_kernels_of_other_hosts_are_known_and_a_report_of_one_host_leaves_
     changes.close()
 
 
-@pytest.mark.asyncio
-async def test_a_lost_kernel_is_published_although_its_tpu_is_forgotten_in_the_next_moment() -> (
-    None
-):
+async def test_a_lost_kernel_is_published_although_its_tpu_is_forgotten_in_the_next_moment():
     changes = ChangeFeed()
     changes.register_tpus(lambda name: Change(what="tpu", id=name.node))
     monitor = KernelMonitor(changes)

@@ -138,7 +138,7 @@ class Server:
         self.runner = OperationRunner(self.store, self.lease)
         self.runner.ended.add(self._look)
         observer = Observer(
-            self.google,  # type: ignore[arg-type]
+            self.google,
             ObservedState(),
             busy=bool,
         )
@@ -182,7 +182,7 @@ class Server:
             self.create,
             grants,
             PreemptedTPUs(idle, self.power, jobs),
-            SimpleNamespace(restore=nothing),  # type: ignore[arg-type]  # no TPU is replaced here
+            SimpleNamespace(restore=nothing),  # no TPU is replaced here
         )
         self.queued = QueuedService(core, self.create, owners)
         self.runner.register_resume("connect", self.runner.keep_until_seen)
@@ -324,7 +324,6 @@ class World:
     def records(self) -> list[OperationRecord]:
         """As the next process would read them."""
         snapshot = self.file.read()
-        assert snapshot is not None
         return snapshot.operations
 
     def node(self, id: str) -> Any:
@@ -365,7 +364,6 @@ class World:
                 deleted = claim.want == "present" and claim.node_id in self.google.deletions
                 assert recently or ready or deleted
                 assert operation.id not in self.cancelled
-                assert record.creation is not None
                 asked = record.creation.request.connect is not None
                 follow = [connect for connect in self.connects if connect.node_id == claim.node_id]
                 assert len(follow) == asked, "the connect that was asked for follows, once"
@@ -396,7 +394,6 @@ class World:
     def _judge_kept(self, record: OperationRecord) -> None:
         assert record.operation.undeleted == "kept"
         assert record.operation.id in self.given_up
-        assert record.claim is not None
         if self.node(record.claim.node_id) is not None and self._is_alone(record):
             assert not self.google.may_go(record.name), "kept, and a deletion is on its way"
 
@@ -473,11 +470,11 @@ def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
     ids = SimpleNamespace(uuid4=lambda: uuid.UUID(int=chance.getrandbits(128), version=4))
     for module in (operation_runner, state_folder):
         patch.setattr(module, "uuid", ids)
-    patch.setattr(hunt_run, "SLICE", 600.0)
+    patch.setattr(hunt_run, "WAIT_SLICE_SECONDS", 600.0)
 
 
 def _id(label: str) -> str:
-    """Of the operation whose label it is: those of a hunt's attempts are numbered."""
+    """The ID of the operation with this label: those of a hunt's attempts are numbered."""
     return label.partition("-")[0]
 
 
@@ -515,7 +512,7 @@ class Interleavings(RuleBasedStateMachine):
             self.patch.setitem(planner.MENDED_BY_TIME, reason, Backoff(20.0, 80.0))
         # The first turn ends about when the usual queued resource gets room.
         self.patch.setattr(planner, "TURN", Backoff(6.0, 60.0))
-        self.patch.setattr(operations, "EVERY", 15.0)  # most of them find nothing to do
+        self.patch.setattr(operations, "CHECK_SECONDS", 15.0)  # most of them find nothing to do
         world.start()
 
     @property

@@ -29,6 +29,7 @@ from ..lifecycle.power import PowerService
 from ..models import (
     ConnectTPU,
     Consequences,
+    ConsequencesQuery,
     CreateTPU,
     DeleteTPU,
     Guard,
@@ -40,7 +41,7 @@ from ..models.core import seconds_of
 from ..money.owners import ONCE
 
 #: Seconds between two looks at what the observer knows.
-LOOK = 5.0
+LOOK_SECONDS = 5.0
 
 
 class PreemptedTPUs:
@@ -91,7 +92,7 @@ class PreemptedTPUs:
                     progress.set_message(f"{name.node} is being deleted")
                     await _wait(stopped)
                     continue
-                if node is None and awaited.taken:
+                if node is None and awaited.preempted:
                     return True
                 if node is None or node.id != awaited.node_id:
                     progress.log(
@@ -141,14 +142,14 @@ class PreemptedTPUs:
         user deletes is not hunted for again.
         """
         name = node.name
-        if not awaited.taken:
+        if not awaited.preempted:
             if not awaited.replace:
                 progress.log(f"Google ended {name.node} ({node.state})")
                 self._jobs.await_successor(name)
             if hunt.request.tpu.connect is None and name in self._desired.connected:
                 tpu = structs.replace(hunt.request.tpu, connect=self._connection(name))
                 hunt.request = structs.replace(hunt.request, tpu=tpu)
-            awaited.taken = True
+            awaited.preempted = True
             await self._runner.save(record)
         progress.set_message(f"Deleting {'' if awaited.replace else 'what is left of '}{name.node}")
         options = DeleteTPU(end_kernels=True, end_jobs=True)
@@ -166,7 +167,7 @@ class PreemptedTPUs:
 
 async def _wait(stopped: asyncio.Event) -> None:
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(LOOK):
+        async with asyncio.timeout(LOOK_SECONDS):
             await stopped.wait()
 
 
@@ -224,7 +225,7 @@ class ReplacedTPUs:
 
     async def consequences(self, node: Node, known: KnownGuard) -> Consequences:
         """What it ends, and what does not come back."""
-        consequences = await self._work.consequences("replace", node.name)
+        consequences = await self._work.consequences(ConsequencesQuery(act="replace"), node.name)
         return structs.replace(consequences, lost=[*consequences.lost, *_not_restored(node, known)])
 
     async def require_confirmation(self, node: Node, options: ReplaceTPU) -> None:

@@ -34,7 +34,7 @@ _UPDATES = {"dynamic-update-slice": 1, "scatter": 2}
 
 
 class ProgramCosts(Struct, frozen=True):
-    """Of one device, in one run of the program."""
+    """The costs of one device, in one run of the program."""
 
     loop_flops: float  # beyond the first run of each loop's body
     hbm_traffic_bytes: float
@@ -226,7 +226,7 @@ def _updated(program: Program, body: list[Instruction], name: str) -> tuple[str,
 
 
 def _read_by(program: Program, body: list[Instruction], position: int, whole: int) -> int:
-    """Of a fusion's operand: all of it, or the parts that slices take and updates replace."""
+    """The bytes of a fusion's operand: all, or the parts that slices take and updates replace."""
     parameter = next((i.name for i in body if i.rest.startswith(f"parameter({position})")), "")
     users = [item for item in body if parameter and parameter in operands_of(item)]
     if not users:

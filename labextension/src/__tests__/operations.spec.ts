@@ -5,7 +5,15 @@ import { describe, expect, it, vi } from 'vitest';
 import { submit } from '../lifecycle/formPage';
 import { IOperation } from '../rest/api';
 import { answerDialog, button, hides, openPanel, shows } from './opened';
-import { aCost, anOperation, aProblem, aStatus, aTPU, listOf } from './server';
+import {
+  aCost,
+  aLoss,
+  anOperation,
+  aProblem,
+  aStatus,
+  aTPU,
+  listOf
+} from './server';
 
 describe('an operation', () => {
   const running = anOperation({
@@ -42,7 +50,11 @@ describe('an operation', () => {
   });
 
   it('that failed says why and what to do, and can be tried again', async () => {
-    const problem = aProblem('The disk is full.', 'DISK_FULL', 'Make room.');
+    const problem = aProblem(
+      'The disk is full.',
+      'DISK_FULL',
+      'Free disk space.'
+    );
     const { node, changes, server } = await openPanel({
       ...listOf(aTPU()),
       'POST tpus/us-central1-a~my-tpu/connect': [202, anOperation({ id: 'o2' })]
@@ -52,7 +64,7 @@ describe('an operation', () => {
       node,
       'my-tpu could not be connected',
       'The disk is full.',
-      'Make room.'
+      'Free disk space.'
     );
     button(node, 'Try Again').click();
     await shows(node, 'Connecting my-tpu');
@@ -116,6 +128,9 @@ describe('what goes on without the user', () => {
     const cost = aCost();
     const { node, changes, server } = await openPanel({
       ...listOf(aTPU({ emulated: false, cost, problem, queued: 'asked-for' })),
+      'GET tpus/us-central1-a~my-tpu/consequences': aLoss({
+        lost: ['Its queued resource asked-for is deleted, too.']
+      }),
       'POST operations/o1/stop-trying': [202, creating]
     });
     expect(() => button(node, 'Stop Trying…')).toThrow();

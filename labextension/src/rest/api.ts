@@ -122,8 +122,8 @@ export interface IBudget {
   /** Only this zone. By default all. */
   zones?: string[];
   /**
-   * The folder of the Jupyter server's computer whose files agents may copy. By
-   * default that in which Jupyter runs, if it is not your home folder.
+   * The folder of the Jupyter server's computer whose files coding agents may
+   * copy. By default that in which Jupyter runs, if it is not your home folder.
    */
   folder?: string;
 }
@@ -347,6 +347,8 @@ export type ConnectionState =
 export interface IConsequences {
   kernels: IKernel[];
   jobs: IJob[];
+  kernels_text: string;
+  jobs_text: string;
   lost: string[];
 }
 
@@ -621,6 +623,7 @@ export interface IFinding {
     | 'key'
     | 'lock'
     | 'login'
+    | 'mcp'
     | 'numbers'
     | 'os-login'
     | 'permission'
@@ -1620,6 +1623,8 @@ export interface IReplaceTPU {
 export interface IReplacement {
   kernels: IKernel[];
   jobs: IJob[];
+  kernels_text: string;
+  jobs_text: string;
   lost: string[];
   request: ICreateTPU;
   cost: ICost;

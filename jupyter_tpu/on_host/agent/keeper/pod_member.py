@@ -14,27 +14,28 @@ import socket
 import sys
 import threading
 import time
+import types
 
 #: The type of requests and of answers.
 KIND = "jupyter_tpu_pod"
 #: Packages whose versions have to be the same on all hosts.
 PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax", "orbax-checkpoint", "torch")
-#: Of the working folder, at most so many Python files of at most so many bytes are compared.
-FILES, FILE_SIZE = 500, 1 << 20
+#: At most so many Python files of the working folder, of at most so many bytes, are compared.
+MOST_FILES, FILE_SIZE = 500, 1 << 20
 #: Files of all kinds up to which a folder is looked at.
-NAMES = 20_000
+MOST_NAMES = 20_000
 #: Folders whose files are no code of the user.
 _SKIPPED = {"node_modules", "__pycache__", "site-packages"}
 #: Seconds in which JAX's coordinator on host 0 starts to listen.
-LISTENER = 150.0
+LISTENER_SECONDS = 150.0
 #: Seconds of silence of one host after which JAX ends the processes of all others (100 by default).
 #: The conductor notices a lost host itself, and the others have what the user wants to save.
-HEARTBEATS = 30 * 24 * 3600
+HEARTBEAT_SECONDS = 30 * 24 * 3600
 #: Frames that are told, the innermost ones.
-FRAMES = 12
+MOST_FRAMES = 12
 #: On other hosts than 0, how many cells IPython's history has before they are written to its file.
 #: The file takes more time than a short cell, and the notebook's history is that of host 0.
-CELLS = 100
+HISTORY_CELLS = 100
 
 
 def load(shell):
@@ -43,7 +44,7 @@ def load(shell):
     shell.kernel.shell_handlers[KIND] = member.requested
     shell.kernel.control_handlers[KIND] = member.requested
     if os.environ["JUPYTER_TPU_POD"] != "0":
-        shell.history_manager.db_cache_size = CELLS
+        shell.history_manager.db_cache_size = HISTORY_CELLS
 
 
 class PodMember:
@@ -86,7 +87,7 @@ class PodMember:
         before = jax.distributed.initialize
         options = {"coordinator_bind_address": bind} if bind else {}
         if "heartbeat_timeout_seconds" in inspect.signature(before).parameters:  # JAX 0.6
-            options["heartbeat_timeout_seconds"] = HEARTBEATS
+            options["heartbeat_timeout_seconds"] = HEARTBEAT_SECONDS
         before(
             coordinator_address=coordinator,
             num_processes=processes,
@@ -94,6 +95,8 @@ class PodMember:
             **options,
         )
         jax.distributed.initialize = joined_already
+        if process:
+            write_compiled_programs(jax)
         devices, local = jax.devices(), jax.local_devices()
         return {
             "jax": jax.__version__,
@@ -140,14 +143,14 @@ class PodMember:
         else:
             frames = []  # it runs no cell
         users = [entry for entry in frames if entry["user"]]
-        return {"frames": [*users[:FRAMES], *frames[:1]]}
+        return {"frames": [*users[:MOST_FRAMES], *frames[:1]]}
 
 
 def wait_for_listener(address):
     """Returns when something listens there: JAX itself tries again after a second only. Raises
     OSError."""
     host, _, port = address.rpartition(":")
-    deadline = time.monotonic() + LISTENER
+    deadline = time.monotonic() + LISTENER_SECONDS
     while True:
         try:
             socket.create_connection((host, int(port)), 5.0).close()
@@ -156,6 +159,38 @@ def wait_for_listener(address):
             if time.monotonic() > deadline:
                 raise OSError("it does not reach %s: %s" % (address, error)) from error
             time.sleep(0.02)
+
+
+def write_compiled_programs(jax):
+    """Lets JAX write what this host compiles into our cache, which is a folder of this host.
+
+    JAX writes in process 0 alone, since hosts often share a folder. So the others would compile
+    again after each restart. A program of one host has another key on each, and on CPUs every
+    program has. Does nothing with a JAX that is built in another way (seen: 0.9.0 to 0.12.0.1).
+    """
+    try:
+        from jax._src import compiler, distributed
+
+        write = compiler._cache_write
+        if "distributed" not in write.__code__.co_names or write.__closure__:
+            return
+        state = types.SimpleNamespace(**{**vars(distributed.global_state), "process_id": 0})
+        seen = {**vars(compiler), "distributed": types.SimpleNamespace(global_state=state)}
+    except (ImportError, AttributeError, TypeError):
+        return
+    write_as_first = types.FunctionType(write.__code__, seen, write.__name__)
+
+    def write_if_ours(*arguments, **options):
+        ours = is_ours(jax.config.jax_compilation_cache_dir)
+        return (write_as_first if ours else write)(*arguments, **options)
+
+    compiler._cache_write = write_if_ours
+
+
+def is_ours(folder):
+    """Whether JAX's cache is where we put it, and not in a bucket or on a disk of several hosts."""
+    places = os.path.join("~", ".jupyter-tpu", ""), os.path.join("~", ".cache", "jupyter-tpu", "")
+    return str(folder or "").startswith(tuple(map(os.path.expanduser, places)))
 
 
 def is_user_code(path):
@@ -177,7 +212,7 @@ def code_files(folder):
     files: "dict[str, str]" = {}
     if os.path.realpath(folder) == os.path.realpath(os.path.expanduser("~")):
         return files
-    names_left = NAMES
+    names_left = MOST_NAMES
     for top, folders, names in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name not in _SKIPPED
@@ -189,7 +224,7 @@ def code_files(folder):
             path = os.path.join(top, name)
             if not name.endswith(".py"):
                 continue
-            if len(files) >= FILES:
+            if len(files) >= MOST_FILES:
                 return files
             try:
                 if os.path.getsize(path) <= FILE_SIZE:
