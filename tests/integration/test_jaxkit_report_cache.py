@@ -17,26 +17,25 @@ from jupyter_tpu.jaxkit.compile.report import CompileReport
 jax.config.update("jax_platforms", "cpu")
 
 PROGRAM = """
-import json, sys, time
+import json, sys
 from jupyter_tpu import jaxkit
 
 def step(x):
     return x @ x.T
 
-begun = time.perf_counter()
 report = jaxkit.compile_for(sys.argv[1], step, (256, 512))
-print(json.dumps([report.cached, report.needed_bytes, time.perf_counter() - begun]))
+print(json.dumps([report.cached, report.needed_bytes]))
 """
 
 
-def run(type: str, folder: Path) -> tuple[bool, int, float]:
+def run(type: str, folder: Path) -> tuple[bool, int]:
     file = folder / "program.py"
     file.write_text(PROGRAM)
     process = subprocess.run(
         [sys.executable, str(file), type], capture_output=True, text=True, timeout=120, check=True
     )
-    cached, needed, seconds = json.loads(process.stdout)
-    return cached, needed, seconds
+    cached, needed = json.loads(process.stdout)
+    return cached, needed
 
 
 def test_another_process_has_the_report_at_once(own_data: Path, tmp_path: Path) -> None:
@@ -44,9 +43,8 @@ def test_another_process_has_the_report_at_once(own_data: Path, tmp_path: Path) 
     pytest.importorskip("flatbuffers", reason="pip install 'jupyter-tpu[compile]'")
     first = run("v5litepod-1", tmp_path)
     second = run("v5litepod-1", tmp_path)
-    assert [first[0], second[0]] == [False, True]
+    assert [first[0], second[0]] == [False, True]  # how fast: benchmarks/jaxkit.py
     assert first[1] == second[1]
-    assert second[2] < first[2] / 2  # benchmarks/jaxkit.py has the figure
     assert not run("v6e-1", tmp_path)[0]  # another topology is another program
     (kept, _) = (own_data / "compiled").glob("*.json")
     assert kept.stat().st_mode & 0o077 == 0
