@@ -173,6 +173,7 @@ $(NEWEST_INSTALLED): pyproject.toml .venv/bin/uv
 # What `make test` leaves out, one after the other; 3.12 is between the oldest and the newest Python.
 release: setup
 	$(BIN)/python scripts/catalogue.py --check --complete
+	$(BIN)/python scripts/versions.py --check
 	for target in dist test-long test-oldest test-newest "test-newest NEWEST=$(call find_python,3.12)"; do \
 		$(MAKE) --no-print-directory $$target || exit 1; \
 	done
