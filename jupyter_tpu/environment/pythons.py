@@ -19,7 +19,7 @@ TODAY = (3, 12)
 DOWNLOADED = "3.12"
 
 
-class Choice(Struct, frozen=True):
+class PythonChoice(Struct, frozen=True):
     """*version* is "3.12" or "3.12.4"; *otherwise* what is taken where no host has it and uv can't
     download it, "" for nothing.
     """
@@ -62,7 +62,7 @@ def choose(
     locked: str = "",
     *,
     resolve_again: bool = False,
-) -> Choice:
+) -> PythonChoice:
     """The Python for all hosts.
 
     Parameters
@@ -94,12 +94,12 @@ def choose(
                 Reason.CONFLICT,
                 "Use another environment name for this lock.",
             )
-        return Choice(".".join(current.split(".")[:2]))
+        return PythonChoice(".".join(current.split(".")[:2]))
     if locked:
         own = choose(requested, installed, existing, environment) if resolve_again else None
-        return Choice(locked, own.version if own is not None else "")
+        return PythonChoice(locked, own.version if own is not None else "")
     if requested is not None and not _is_range(requested):
-        return Choice(requested)
+        return PythonChoice(requested)
     minors = [
         {_minor(version) for version in of_host if requested is None or fits(version, requested)}
         for of_host in installed
@@ -109,9 +109,13 @@ def choose(
     allowed = [DOWNLOADED] if requested is None else _in_range(requested)
     download = DOWNLOADED if DOWNLOADED in allowed else allowed[-1]
     if newest is None:
-        return Choice(download)
+        return PythonChoice(download)
     here = "{}.{}".format(*newest)
-    return Choice(here) if newest >= TODAY or _minor(download) <= newest else Choice(download, here)
+    return (
+        PythonChoice(here)
+        if newest >= TODAY or _minor(download) <= newest
+        else PythonChoice(download, here)
+    )
 
 
 def missing(version: str, installed: Sequence[Mapping[str, str]], locked: str = "") -> TPUError:

@@ -280,7 +280,7 @@ class Tabs(RuleBasedStateMachine):
         for page in self.tabs:
             self.pages.do("handle", page)
         if self.shared and not (saved and not self.closed_in_haste):
-            # Of a shared document the next server has what was saved of it.
+            # The next server has what was saved of a shared document.
             self.pages.do("save", argument=lines)
             os.utime(self.document, (0, 0))
         else:
@@ -331,9 +331,9 @@ def test_every_tab_ends_with_every_line_once_and_in_order(
 ) -> None:
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", tempfile.mkdtemp())
     # Whoever has gone is replaced at once.
-    monkeypatch.setattr(fillers, "CLOSED", 0.0)
-    monkeypatch.setattr(fillers, "BROKEN", 0.0)
-    monkeypatch.setattr(persisted_kernel, "WRITTEN", 0.0)
+    monkeypatch.setattr(fillers, "CLOSED_SECONDS", 0.0)
+    monkeypatch.setattr(fillers, "BROKEN_SECONDS", 0.0)
+    monkeypatch.setattr(persisted_kernel, "WRITTEN_SECONDS", 0.0)
     Tabs.pages = pages
     run_state_machine_as_test(
         Tabs,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.environment.locks import check, heading, made_for
-from jupyter_tpu.environment.pythons import Choice, choose, missing, usual
+from jupyter_tpu.environment.pythons import PythonChoice, choose, missing, usual
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.checks import check_environment
 from jupyter_tpu.fleet.environments.environment import add_request, locked_request
@@ -53,8 +53,8 @@ def test_a_lock_and_another_python_are_refused_before_a_host_is_asked() -> None:
 
 
 def test_a_lock_decides_the_python_and_an_environment_with_another_one_is_refused() -> None:
-    assert choose(None, [HOST], [""], "default", "3.11") == Choice("3.11")
-    assert choose(None, [HOST], [""], "default", "3.11", resolve_again=True) == Choice(
+    assert choose(None, [HOST], [""], "default", "3.11") == PythonChoice("3.11")
+    assert choose(None, [HOST], [""], "default", "3.11", resolve_again=True) == PythonChoice(
         "3.11", "3.13"
     )
     with pytest.raises(TPUError, match=r"has Python 3\.12\.4, and the lock was made") as error:
