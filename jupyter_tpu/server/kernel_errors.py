@@ -15,8 +15,10 @@ from typing import Any
 
 from ..errors import TPUError
 from ..kernels.specs import PROVISIONER, without_chips
+from ..language import accepted
 from .events import KERNEL_REFUSED
 from .handlers import STATUS
+from .languages import encoded, load
 
 #: A request header, "1": the kernel that the request starts uses no chips.
 WITHOUT_CHIPS = "X-Jupyter-TPU-Without-Chips"
@@ -42,6 +44,8 @@ def _explaining(base: Any) -> type:
 
         async def prepare(self) -> None:
             await super().prepare()
+            self.language = accepted(self.request.headers.get("Accept-Language", ""))
+            await load(self.language)
             without_chips.set(self.request.headers.get(WITHOUT_CHIPS) == "1")
 
         def write_error(self, status_code: int, **kwargs: Any) -> None:
@@ -71,7 +75,7 @@ def _explaining(base: Any) -> type:
             self.event_logger.emit(
                 schema_id=KERNEL_REFUSED, data={**fields, "message": problem.message}
             )
-            return super().finish(json.dumps(fields))
+            return super().finish(encoded(fields, self.language))
 
         def log_exception(self, kind: Any, error: Any, traceback: Any) -> None:
             problem = _problem(error)

@@ -1,7 +1,5 @@
 """Environments on the hosts of new TPUs, made without a fleet; see the fixture `on_new_tpu`."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

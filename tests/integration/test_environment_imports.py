@@ -1,12 +1,8 @@
 """Packages that do not fit together, and locks for another Python: what is said and done."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from new_environments import Making
 
 from jupyter_tpu.environment import packages
 from jupyter_tpu.errors import Reason, TPUError
@@ -19,10 +15,7 @@ def minor(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")[:2]))
 
 
-@pytest.mark.asyncio
-async def test_an_old_flax_beside_todays_jax_is_named_with_what_fits_and_that_is_taken(
-    on_new_tpu: Callable[..., Making],
-) -> None:
+async def test_an_old_flax_beside_todays_jax_is_named_with_what_fits_and_that_is_taken(on_new_tpu):
     making = on_new_tpu()
     made = await making.make(packages=["flax==0.12.8"])
     if minor(made.python) < (3, 12):
@@ -46,10 +39,7 @@ async def test_an_old_flax_beside_todays_jax_is_named_with_what_fits_and_that_is
     assert await making.run(f"{made.path}/bin/python", "-c", nnx) == "flax.nnx"
 
 
-@pytest.mark.asyncio
-async def test_a_lock_for_a_python_that_cant_be_had_is_refused_or_resolved_again(
-    on_new_tpu: Callable[..., Making],
-) -> None:
+async def test_a_lock_for_a_python_that_cant_be_had_is_refused_or_resolved_again(on_new_tpu):
     making = on_new_tpu()
     lock = LOCKED + "einops==0.7.0\n"
     with pytest.raises(TPUError, match=r"^The lock was made for Python 3\.99, which is") as error:
@@ -70,11 +60,8 @@ async def test_a_lock_for_a_python_that_cant_be_had_is_refused_or_resolved_again
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 @pytest.mark.skipif(not Path("/usr/bin/python3.11").exists(), reason="hosts have another Python")
-async def test_a_host_with_an_old_python_gets_a_newer_one_or_a_word(
-    on_new_tpu: Callable[..., Making],
-) -> None:
+async def test_a_host_with_an_old_python_gets_a_newer_one_or_a_word(on_new_tpu):
     made = await on_new_tpu(without_python_tools="true").make()
     if minor(made.python) >= (3, 12):
         assert made.warning is None

@@ -1,7 +1,5 @@
 """What was asked for is imported in the environment's own Python, and what fails is explained."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -70,9 +68,8 @@ def failed(environment: Path) -> Callable[..., list[dict[str, Any]]]:
 
 
 def test_a_part_that_misses_something_in_another_package_is_named_with_both_versions(
-    failed: Callable[..., list[dict[str, Any]]],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    failed, capsys
+):
     by_module = {each["module"]: each for each in failed("Builder[all]>=0.9", "name.space")}
     assert by_module.keys() == {"builder.nnx", "builder.gone"}
     assert by_module["builder.nnx"] == {
@@ -89,15 +86,11 @@ def test_a_part_that_misses_something_in_another_package_is_named_with_both_vers
     assert "loud" not in printed
 
 
-def test_parts_are_imported_of_packages_only_that_build_on_jax(
-    failed: Callable[..., list[dict[str, Any]]],
-) -> None:
+def test_parts_are_imported_of_packages_only_that_build_on_jax(failed):
     assert failed("plain", "name-space", "not-there", "https://example.org/x.whl") == []
 
 
-def test_what_ends_python_is_named_and_the_rest_is_imported_all_the_same(
-    failed: Callable[..., list[dict[str, Any]]],
-) -> None:
+def test_what_ends_python_is_named_and_the_rest_is_imported_all_the_same(failed):
     found = failed("exits", "ends", "needy", "user")
     assert [(each["module"], each["error"]) for each in found] == [
         ("exits", "SystemExit: not here"),
@@ -109,17 +102,13 @@ def test_what_ends_python_is_named_and_the_rest_is_imported_all_the_same(
     assert (found[3]["by"], found[3]["of"]) == (["builder", "1.0"], ["newlib", "1.0"])
 
 
-def test_an_import_that_never_ends_is_named_after_its_time(
-    failed: Callable[..., list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_import_that_never_ends_is_named_after_its_time(failed, monkeypatch):
     monkeypatch.setattr(imports, "LONGEST", 2)
     [found] = failed("slow", "needy")
     assert (found["package"], found["error"]) == ("slow", "the import takes longer than 2 s")
 
 
-def test_of_a_lock_only_what_nothing_else_needs_is_imported(
-    failed: Callable[..., list[dict[str, Any]]],
-) -> None:
+def test_of_a_lock_only_what_nothing_else_needs_is_imported(failed):
     locked = ("newlib==1.0", "builder==1.0", "user==1.0", "name-space==1.0")
     assert [each["package"] for each in failed(locked=locked)] == ["user"]
 
@@ -146,9 +135,7 @@ def test_of_a_lock_only_what_nothing_else_needs_is_imported(
         ),
     ],
 )
-def test_each_failure_is_a_sentence_with_what_to_do(
-    found: dict[str, Any], message: str, hint: str
-) -> None:
+def test_each_failure_is_a_sentence_with_what_to_do(found, message, hint):
     known = {"package": "a", "version": "1.0", "module": "a.b", **found}
     asked = asked_for(["Flax == 0.12.8"], "--index-url https://x\n# no package\nanother\n")
     assert asked == ["Flax == 0.12.8", "another"]

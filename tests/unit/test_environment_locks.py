@@ -1,12 +1,9 @@
 """A lock says for which Python it was made, and is not used for another one without a word."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -31,11 +28,11 @@ HOST = {"3.12.4": "/opt/12", "3.13.1": "/opt/13"}
         (None, ""),
     ],
 )
-def test_the_python_of_a_lock_is_read_from_its_first_lines(lock: str | None, version: str) -> None:
+def test_the_python_of_a_lock_is_read_from_its_first_lines(lock, version):
     assert made_for(lock) == version
 
 
-def test_the_python_that_uv_was_told_is_read(tmp_path: Path) -> None:
+def test_the_python_that_uv_was_told_is_read(tmp_path):
     uv = shutil.which("uv", path=os.path.dirname(sys.executable)) or "uv"
     (tmp_path / "empty.txt").touch()
     command = [uv, "pip", "compile", "--offline", "empty.txt", "--python-version", "3.12"]
@@ -43,7 +40,7 @@ def test_the_python_that_uv_was_told_is_read(tmp_path: Path) -> None:
     assert made_for(compiled.stdout) == "3.12", compiled.stdout
 
 
-def test_a_lock_and_another_python_are_refused_before_a_host_is_asked() -> None:
+def test_a_lock_and_another_python_are_refused_before_a_host_is_asked():
     with pytest.raises(TPUError, match=r"made for Python 3\.11, and not for 3\.12\.") as error:
         check_environment(ConnectTPU(lock=OURS, python="3.12"))
     assert "versions for 3.12 are chosen" in error.value.hint
@@ -52,7 +49,7 @@ def test_a_lock_and_another_python_are_refused_before_a_host_is_asked() -> None:
     check("six==1.17", "3.12")
 
 
-def test_a_lock_decides_the_python_and_an_environment_with_another_one_is_refused() -> None:
+def test_a_lock_decides_the_python_and_an_environment_with_another_one_is_refused():
     assert choose(None, [HOST], [""], "default", "3.11") == PythonChoice("3.11")
     assert choose(None, [HOST], [""], "default", "3.11", resolve_again=True) == PythonChoice(
         "3.11", "3.13"
@@ -67,7 +64,7 @@ def test_a_lock_decides_the_python_and_an_environment_with_another_one_is_refuse
     assert error_text.endswith("The host has 3.12.4, 3.13.1.")
 
 
-def test_what_another_tpu_had_is_resolved_again_where_its_python_is_missing() -> None:
+def test_what_another_tpu_had_is_resolved_again_where_its_python_is_missing():
     lock = EnvironmentLock(
         environment="e", text="six==1.17\n", packages=["six"], python="3.11.7", tpu="old",
         type="v4-8", time="2026-11-29T08:00:00Z",

@@ -1,7 +1,5 @@
 """What a change of packages that was cut off leaves in an environment."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
@@ -45,9 +43,7 @@ def install(site: Path, name: str, *missing: str) -> Path:
     return info
 
 
-def test_packages_that_were_installed_by_half_since_the_last_change_are_forgotten(
-    tmp_path: Path,
-) -> None:
+def test_packages_that_were_installed_by_half_since_the_last_change_are_forgotten(tmp_path):
     site = tmp_path / "lib" / "python3.12" / "site-packages"
     before = install(site, "changed_by_hand", "changed_by_hand.py")
     (tmp_path / REQUESTED).write_text("{}")
@@ -81,7 +77,6 @@ def write_certificate(key_file: Path, certificate_file: Path, starts: timedelta)
     key_file.write_bytes(key.private_bytes(pem, form, serialization.NoEncryption()))
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("kind", "cause"),
     [
@@ -91,8 +86,8 @@ def write_certificate(key_file: Path, certificate_file: Path, starts: timedelta)
     ],
 )
 async def test_an_index_that_a_host_does_not_reach_is_not_a_wrong_package_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, cause: str
-) -> None:
+    tmp_path, monkeypatch, kind, cause
+):
     uv = shutil.which("uv", path=os.path.dirname(sys.executable)) or shutil.which("uv")
     assert uv is not None
     subprocess.run([uv, "venv", "--quiet", tmp_path / "env"], check=True)
@@ -172,15 +167,13 @@ async def test_an_index_that_a_host_does_not_reach_is_not_a_wrong_package_name(
         ),
     ],
 )
-def test_versions_that_exclude_each_other_are_named_and_no_names_are_blamed(
-    said: str, message: str
-) -> None:
+def test_versions_that_exclude_each_other_are_named_and_no_names_are_blamed(said, message):
     error = uv_error("Installing packages", said.splitlines())
     assert error.payload[:2] == ["PACKAGE", message]
     assert "names" not in error.payload[2]
 
 
-def test_a_python_that_uv_cant_download_is_no_matter_of_packages() -> None:
+def test_a_python_that_uv_cant_download_is_no_matter_of_packages():
     said = (
         "error: Request failed after 3 retries in 7.8s\n  cause: Failed to download `https://github."
         "com/astral-sh/python-build-standalone/releases/download/20261110/cpython-3.14.10.tar.gz`"

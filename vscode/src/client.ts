@@ -3,6 +3,7 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
 
+import { language } from '../../labextension/src/language/translation';
 import { addressOf } from '../../labextension/src/rest/address';
 import { answerOf } from '../../labextension/src/rest/failure';
 import {
@@ -59,6 +60,7 @@ function exchange(
 ): Promise<{ status: number; text: string }> {
   const data = body && JSON.stringify(body);
   const headers: http.OutgoingHttpHeaders = {
+    'Accept-Language': language,
     ...(token ? { Authorization: `token ${token}` } : {}),
     ...(data
       ? {

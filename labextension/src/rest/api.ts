@@ -348,6 +348,8 @@ export type ConnectionState =
 export interface IConsequences {
   kernels: IKernel[];
   jobs: IJob[];
+  kernels_text: string;
+  jobs_text: string;
   lost: string[];
 }
 
@@ -623,6 +625,7 @@ export interface IFinding {
     | 'key'
     | 'lock'
     | 'login'
+    | 'mcp'
     | 'numbers'
     | 'os-login'
     | 'permission'
@@ -1622,6 +1625,8 @@ export interface IReplaceTPU {
 export interface IReplacement {
   kernels: IKernel[];
   jobs: IJob[];
+  kernels_text: string;
+  jobs_text: string;
   lost: string[];
   request: ICreateTPU;
   cost: ICost;
