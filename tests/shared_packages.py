@@ -16,9 +16,13 @@ from jupyter_tpu.emulator.hosts.host_files import CACHE, open_for_all
 #: Nobody else of this machine can get into it: what is below is open for the users of hosts.
 PRIVATE = Path(sys.prefix, "emulated-hosts")
 
-#: What a host runs to have an environment for kernels. The first one installs uv for all.
+#: What a host runs to have an environment for kernels, with its newest Python. The first one
+#: installs uv for all.
 MAKE_ENVIRONMENT = """
-python="$(readlink -f "$(command -v python3.11 || command -v python3)")"
+for name in python3 python3.12 python3.13 python3.14; do
+    python="$(command -v $name || echo "$python")"
+done
+python="$(readlink -f "$python")"
 uv="$UV_CACHE_DIR/for-tests"
 if ! [ -x "$uv/bin/uv" ]; then
     new="$(mktemp -d "$uv.XXXXXX")"

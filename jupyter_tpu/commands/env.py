@@ -29,7 +29,7 @@ from ..terminal.tables import problem_text, table
 from ..terminal.waiting import finish, no_wait_option, progress_stream, verbose_option
 
 if TYPE_CHECKING:
-    from ..fleet.models import Environment, FoundPythons, InstalledPackage
+    from ..fleet.models import Environment, FoundPythons, InstalledPackage, Problem
 
 _packages_argument = argument(
     "packages", nargs=-1, required=True, metavar="PACKAGE...", help="Such as einops or numpy==2.1."
@@ -124,12 +124,16 @@ def create_environment(
 @json_option
 def lock_environment(name: str, environment: str, output: str | None, as_json: bool) -> None:
     """Print the exact versions of an environment, as a requirements file."""
+    from ..environment.locks import heading
+
     lock = fleet_call(lambda fleet: fleet.environments.get_lock(name, environment))
+    _warn(lock.problem)
     if as_json:
         print_json(lock)
         return
+    of = f"{lock.environment} on {lock.tpu} ({lock.type})"
     text = (
-        f"# {lock.environment} on {lock.tpu} ({lock.type}): Python {lock.python}, {lock.time}\n"
+        f"{heading(of, lock.python, lock.time)}"
         f"# Use it: jupyter tpu env create NAME {lock.environment} --lock FILE\n{lock.text}"
     )
     if output is None:
@@ -268,8 +272,9 @@ def _package_table(packages: Sequence[InstalledPackage]) -> str:
 @verbose_option
 def add_packages(name: str, packages: tuple[str, ...], environment: str) -> None:
     """Add packages to an environment, on all hosts."""
-    _change(name, environment, add=packages)
+    problem = _change(name, environment, add=packages)
     print(f"Added {', '.join(packages)} to {environment} on {name}.")
+    _warn(problem)
 
 
 @env.command("remove", epilog=examples("jupyter tpu env remove my-tpu einops"))
@@ -284,7 +289,7 @@ def remove_packages(name: str, packages: tuple[str, ...], environment: str) -> N
 
 def _change(
     name: str, environment: str, add: Sequence[str] = (), remove: Sequence[str] = ()
-) -> None:
+) -> Problem | None:
     from ..fleet.models import ChangePackages
 
     request = ChangePackages(add=list(add), remove=list(remove))
@@ -293,6 +298,13 @@ def _change(
             session.fleet.environments.change_packages(name, environment, request)
         )
         finish(session, operation, sys.stdout)
+        environments = session.call(session.fleet.environments.list(name))
+    return next((entry.problem for entry in environments if entry.name == environment), None)
+
+
+def _warn(problem: Problem | None) -> None:
+    if problem is not None:
+        note(f"Warning: {problem_text(problem)}")
 
 
 @env.command("delete", epilog=examples("jupyter tpu env delete my-tpu experiments"))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy_names
 
 if TYPE_CHECKING:
-    from . import existing_pythons, packages
+    from . import existing_pythons, locks, packages
     from .creation import create, plan
     from .diagnosis import (
         ExaminedHost,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_names(
     __name__,
     {
-        "": "existing_pythons packages",
+        "": "existing_pythons locks packages",
         "creation": "create plan",
         "diagnosis": (
             "ExaminedHost ExpectedTPU Finding HostFacts Report diagnose differences healthy"

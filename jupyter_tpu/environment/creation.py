@@ -7,6 +7,7 @@ that says "verified" is written last.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 from msgspec import UNSET
@@ -18,7 +19,10 @@ from ..wording import hosts_text
 from . import pythons
 from .host_answers import Probe
 from .host_work import HostWork
+from .imports import asked_for, failure
+from .locks import made_for
 from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware
+from .requirements import OLDEST_JAX
 from .steps import SetupStep, steps_of
 from .verification import chips_in_use
 
@@ -58,6 +62,8 @@ async def create(
         [probe.pythons for probe in work.probes],
         [probe.environment for probe in work.probes],
         spec.environment,
+        made_for(spec.lock),
+        resolve_again=spec.resolve_again,
     )
     for step in steps_of(spec):
         await take(work, step)
@@ -66,7 +72,7 @@ async def create(
     # Where the chips were in use, JAX was not checked.
     unknown = not expected.emulated and any(map(chips_in_use, work.checks))
     created = _created(work, unknown)
-    if not unknown:
+    if not unknown and not any(check.failed_imports for check in work.checks):
         await _write_markers(work, created)
     return created
 
@@ -160,8 +166,43 @@ def _created(work: HostWork, unknown: bool) -> CreatedEnvironment:
         jax=check.jax,
         platform="tpu" if unknown or check.platform is UNSET else check.platform,
         devices=expected if unknown or check.devices is UNSET else check.devices,
-        warning=work.warning,
+        warning=_warning(work),
     )
+
+
+def _warning(work: HostWork) -> TPUError | None:
+    """What is to be said of an environment that can be used; the most important of it."""
+    check, spec = work.checks[0], work.spec
+    for host, its_check in enumerate(work.checks):
+        asked = asked_for(spec.packages, f"{spec.requirements or ''}\n{work.asked_lock}")
+        if error := failure(its_check.failed_imports, host, asked):
+            return error
+    if work.warning is not None:
+        return work.warning
+    if spec.lock and not work.asked_lock:
+        return TPUError(
+            f"The hosts don't have Python {made_for(spec.lock)}, for which the earlier versions of "
+            f"{work.name} were, so its packages got new versions, for Python {check.python}.",
+            Reason.ENVIRONMENT,
+            f"Run your notebooks again. To keep these: jupyter tpu env lock TPU {work.name}",
+        )
+    if check.jax and tuple(map(int, re.findall(r"\d+", check.jax)[:2])) < OLDEST_JAX:
+        return TPUError(
+            f"JAX {check.jax} is older than {'.'.join(map(str, OLDEST_JAX))}, the oldest that "
+            "jupyter-tpu is tested with.",
+            Reason.ENVIRONMENT,
+            "One of your packages, the package index or the age of the host's system allows no "
+            "newer one.",
+        )
+    if work.unavailable:
+        return TPUError(
+            f"JAX {check.jax} is old: it is the newest for Python {check.python}. Python "
+            f"{work.unavailable} is not on the hosts, and uv could not download it.",
+            Reason.ENVIRONMENT,
+            f"Install Python {work.unavailable} or newer on the hosts, and create an environment "
+            "with another name.",
+        )
+    return None
 
 
 async def _write_markers(work: HostWork, created: CreatedEnvironment) -> None:

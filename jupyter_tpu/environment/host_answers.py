@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from ..links.host_calls import HostProgram, Nothing, Port
 from ..ssh.host_values import Address, Count, HostPath, Lines, Text, Word
 from .diagnosis.facts import HostFacts
+from .imports import FailedImport
 from .models import FoundPython, InstalledPackage, Locked, Requested
 from .verification import HoldingProcess, HostCheck, LockFile
 
@@ -102,6 +103,7 @@ ENVIRONMENTS = HostProgram(
         "sync_packages": Nothing,
         "apply_setup": Nothing,
         "verify": HostCheck,
+        "try_imports": list[FailedImport],
         "join_pod": Joined,
         "examine": HostFacts,
         "listen": Nothing,

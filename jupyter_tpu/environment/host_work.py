@@ -15,8 +15,9 @@ from ..links.host_calls import MOST_ATTEMPTS
 from ..links.remote_host import RemoteHost
 from ..progress import ProgressReporter
 from .host_answers import ENVIRONMENTS, Probe
+from .locks import made_for
 from .models import EnvironmentSpec, ExpectedHardware, Requested
-from .pythons import PythonChoice
+from .pythons import PythonChoice, fits
 from .requirements import jaxkit_sources, requirements
 from .verification import HostCheck
 
@@ -26,6 +27,7 @@ class HostWork:
 
     probes: of each host, before anything was done.
     python: for new environments.
+    unavailable: a Python that would have been chosen, but could not be downloaded; "" if none.
     uvs: the path of uv on each host.
     lock: the exact versions on host 0; "" while they are not known.
     requested: the packages that host 0 has recorded.
@@ -47,12 +49,19 @@ class HostWork:
         self.requirements = requirements(spec, emulated=expected.emulated)
         self.probes: list[Probe] = []
         self.python = PythonChoice("")
+        self.unavailable = ""
         self.uvs: list[str] = []
         self.lock = ""
         self.requested = Requested()
         self.checks: list[HostCheck] = []
         self.changed = False
         self.warning: TPUError | None = None  # of an optional step that failed
+
+    @property
+    def asked_lock(self) -> str:
+        """The lock that was asked for; "" if there is none, or none for this Python."""
+        version = made_for(self.spec.lock)
+        return "" if version and not fits(self.python.version, version) else self.spec.lock or ""
 
     def is_verified(self, probe: Probe) -> bool:
         """Whether a host has the environment, complete and verified."""

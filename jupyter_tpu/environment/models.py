@@ -106,6 +106,9 @@ class EnvironmentSpec(EnvironmentContent, kw_only=True):
             typed="requirements",
         ),
     ] = None
+    #: Whether versions are chosen again where the hosts can't have the Python that `lock` was made
+    #: for. Otherwise that is an error.
+    resolve_again: bool = False
 
 
 class ExpectedHardware(Struct, frozen=True, kw_only=True):
@@ -144,6 +147,7 @@ class SyncedPackages(Struct, frozen=True, kw_only=True):
 
     requested: Requested
     lock: str  # their exact versions, as a requirements file
+    warning: TPUError | None = None  # what was added and can't be imported
 
 
 class InstalledPackage(Struct, frozen=True, kw_only=True):

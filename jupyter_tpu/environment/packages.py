@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec import structs
+
 from ..concurrency import finish_on_hosts
+from ..errors import TPUError
 from ..links.remote_host import RemoteHost
 from ..on_host.environments.packages import REQUIRED, merge, name_of
 from ..progress import ProgressReporter, StepPlan
 from .host_answers import ENVIRONMENTS
+from .imports import FailedImport, failure
 from .models import InstalledPackage, Locked, SyncedPackages
 
 CHANGE = StepPlan("change", "Install and remove packages", 10, all_hosts=False)
@@ -17,6 +21,7 @@ REMOVE = StepPlan("remove", "Remove the environment", 5)
 __all__ = [
     "REQUIRED",
     "change",
+    "import_failure",
     "installed",
     "lock",
     "merge",
@@ -47,6 +52,22 @@ async def lock(host: RemoteHost, name: str) -> str:
     return answer.lock
 
 
+async def import_failure(
+    host: RemoteHost,
+    name: str,
+    packages: Sequence[str] | None = None,
+    log: Callable[[str], None] = lambda line: None,
+) -> TPUError | None:
+    """Why one of *packages* can't be imported (None: of all that were asked for); None if
+    all can.
+    """
+    asked = [*packages] if packages is not None else None
+    failed: list[FailedImport] = await ENVIRONMENTS.call(
+        host, "try_imports", log=log, timeout=400, name=name, asked=asked
+    )
+    return failure(failed, host.host.number, packages or ())
+
+
 async def change(
     hosts: Sequence[RemoteHost],
     name: str,
@@ -65,8 +86,9 @@ async def change(
         hosts[0], "change_packages", log=reporter.log, timeout=_LONGEST_CHANGE_SECONDS,
         uv=uv, name=name, add=add, remove=remove,
     )  # fmt: skip
+    warning = await import_failure(hosts[0], name, add, reporter.log) if add else None
     reporter.done("change")
-    return await sync(hosts, name, reporter)
+    return structs.replace(await sync(hosts, name, reporter), warning=warning)
 
 
 async def sync(

@@ -13,14 +13,19 @@ from ..errors import InvalidInput, Reason, TPUError
 #: What JAX supports (its "Requires-Python", and the wheels of jaxlib); newer ones only on request.
 OLDEST = (3, 11)
 NEWEST = (3, 14)
-#: What uv downloads where no host has a version that JAX supports.
+#: The oldest that today's JAX supports: older ones get an old JAX (docs/reference/versions.md).
+TODAY = (3, 12)
+#: What uv downloads where the hosts have none that today's JAX supports.
 DOWNLOADED = "3.12"
 
 
 class PythonChoice(Struct, frozen=True):
-    """*version* is "3.12" or "3.12.4"."""
+    """*version* is "3.12" or "3.12.4"; *otherwise* what is taken where no host has it and uv can't
+    download it, "" for nothing.
+    """
 
     version: str
+    otherwise: str = ""
 
     def path_in(self, installed: Mapping[str, str]) -> str:
         """An interpreter of that version on a host; the version for uv to download if none."""
@@ -54,6 +59,9 @@ def choose(
     installed: Sequence[Mapping[str, str]],
     existing: Sequence[str],
     environment: str,
+    locked: str = "",
+    *,
+    resolve_again: bool = False,
 ) -> PythonChoice:
     """The Python for all hosts.
 
@@ -64,6 +72,8 @@ def choose(
     installed: {version: path} of each host.
     existing: the version of each host's environment of that name; "" where there is none.
     environment: its name, for messages.
+    locked: the version that its lock was made for; "" if that is not known.
+    resolve_again: whether another version may be taken where there is none of *locked*.
 
     Raises INVALID if *requested* is not a version or too old, CONFLICT where the environment exists
     with another one.
@@ -77,7 +87,17 @@ def choose(
                 Reason.CONFLICT,
                 "Use another environment name for another Python.",
             )
+        if locked and not fits(current, locked) and not resolve_again:
+            raise TPUError(
+                f"The environment {environment} has Python {current}, and the lock was made for "
+                f"{locked}.",
+                Reason.CONFLICT,
+                "Use another environment name for this lock.",
+            )
         return PythonChoice(".".join(current.split(".")[:2]))
+    if locked:
+        own = choose(requested, installed, existing, environment) if resolve_again else None
+        return PythonChoice(locked, own.version if own is not None else "")
     if requested is not None and not _is_range(requested):
         return PythonChoice(requested)
     minors = [
@@ -85,21 +105,36 @@ def choose(
         for of_host in installed
     ]
     common = set.intersection(*minors) if minors else set()
-    usable = [minor for minor in common if OLDEST <= minor <= NEWEST]
-    if usable:
-        return PythonChoice("{}.{}".format(*max(usable)))
-    downloaded = [DOWNLOADED] if requested is None else _in_range(requested)
-    return PythonChoice(DOWNLOADED if DOWNLOADED in downloaded else downloaded[-1])
+    newest = max((minor for minor in common if OLDEST <= minor <= NEWEST), default=None)
+    allowed = [DOWNLOADED] if requested is None else _in_range(requested)
+    download = DOWNLOADED if DOWNLOADED in allowed else allowed[-1]
+    if newest is None:
+        return PythonChoice(download)
+    here = "{}.{}".format(*newest)
+    return (
+        PythonChoice(here)
+        if newest >= TODAY or _minor(download) <= newest
+        else PythonChoice(download, here)
+    )
 
 
-def missing(version: str, installed: Sequence[Mapping[str, str]]) -> TPUError:
-    """The error for a chosen Python that is not there and can't be downloaded."""
+def missing(version: str, installed: Sequence[Mapping[str, str]], locked: str = "") -> TPUError:
+    """The error for a chosen Python that is not there and can't be downloaded. *locked*: the one
+    that the lock was made for; "" if that is not known.
+    """
     everywhere = sorted(
         {installed_version for of_host in installed for installed_version in of_host}, key=_key
     )
     usable = [
         installed_version for installed_version in everywhere if _minor(installed_version) >= OLDEST
     ]
+    if locked:
+        return TPUError(
+            f"The lock was made for Python {locked}, which is not on the host, and uv could not "
+            f"download it. The host has {', '.join(everywhere) or 'no other'}.",
+            Reason.ENVIRONMENT,
+            "Give packages instead of the lock, so that versions for another Python are chosen.",
+        )
     return TPUError(
         f"Python {version} is not on the host, and uv could not download it. The host has "
         f"{', '.join(everywhere) or 'no other'}.",
@@ -132,10 +167,14 @@ def bounds(requires: str) -> str | None:
     return requires if requires and excludes else None
 
 
-def usual(requested: str | None) -> tuple[str, list[Any]]:
+def usual(requested: str | None, locked: str = "") -> tuple[str, list[Any]]:
     """How a host chooses by itself: a version that it must be, or ""; then the oldest and the
-    newest minor version, and what is downloaded if none of them is there.
+    newest minor version, and what is downloaded if none of them is there, or only older ones.
+
+    locked: the one that its lock was made for; "" if that is not known.
     """
+    if locked:
+        return locked, usual(requested)[1]
     if requested is None:
         return "", [OLDEST, NEWEST, DOWNLOADED]
     if not _is_range(requested):

@@ -13,6 +13,9 @@ from ..on_host.environments.indexes import OPTIONS
 from ..on_host.packing import Bundle
 from .models import EnvironmentSpec
 
+#: The oldest JAX that jupyter-tpu is tested with: pyproject.toml.
+OLDEST_JAX = (0, 9)
+
 
 def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
     """A requirements file: what every environment has, and what the user wants.

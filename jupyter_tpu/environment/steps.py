@@ -16,6 +16,8 @@ from ..progress import StepPlan
 from . import pythons
 from .host_answers import Probe
 from .host_work import HostWork
+from .imports import asked_for
+from .locks import made_for
 from .models import EnvironmentSpec
 from .pod import require_pod
 from .requirements import index_options, jaxkit_sources, without_libtpu
@@ -48,24 +50,35 @@ async def _get_uv(work: HostWork, missing: Sequence[int]) -> None:
 
 async def _create_venv(work: HostWork, missing: Sequence[int]) -> None:
     try:
-        await work.on_all(
-            "venv",
-            "create_venv",
-            timeout=1200,
-            per_host=[
-                {"uv": uv, "python": work.python.path_in(probe.pythons)}
-                for uv, probe in zip(work.uvs, work.probes, strict=True)
-            ],
-            name=work.name,
-        )
+        await _create_with_python(work)
     except NoSuchPython:
-        installed = [probe.pythons for probe in work.probes]
-        raise pythons.missing(work.python.version, installed) from None
+        wanted, otherwise = work.python.version, work.python.otherwise
+        if not otherwise:
+            installed = [probe.pythons for probe in work.probes]
+            raise pythons.missing(wanted, installed, made_for(work.spec.lock)) from None
+        work.reporter.log(f"uv could not download Python {wanted}. So Python {otherwise} is used")
+        # A host that could download it has an environment now.
+        await work.on_all("venv", "remove", timeout=300, name=work.name)
+        work.unavailable, work.python = wanted, pythons.PythonChoice(otherwise)
+        await _create_venv(work, missing)
+
+
+async def _create_with_python(work: HostWork) -> None:
+    await work.on_all(
+        "venv",
+        "create_venv",
+        timeout=1200,
+        per_host=[
+            {"uv": uv, "python": work.python.path_in(probe.pythons)}
+            for uv, probe in zip(work.uvs, work.probes, strict=True)
+        ],
+        name=work.name,
+    )
 
 
 async def _resolve(work: HostWork, missing: Sequence[int]) -> None:
     """Host 0 chooses the versions for all hosts."""
-    lock = work.spec.lock or ""
+    lock = work.asked_lock
     answer = await work.call(
         0, "resolve", timeout=1200, uv=work.uvs[0], name=work.name,
         requirements=work.requirements,
@@ -100,7 +113,13 @@ async def _verify(work: HostWork, missing: Sequence[int]) -> None:
 async def _check_hosts(work: HostWork) -> None:
     variables = single_host_variables(len(work.hosts))
     answers = await work.on_all(
-        "verify", "verify", timeout=400, name=work.name, variables=variables
+        "verify",
+        "verify",
+        timeout=400,
+        name=work.name,
+        variables=variables,
+        asked=asked_for(work.spec.packages, work.spec.requirements),
+        locked=asked_for([], work.asked_lock),
     )
     work.checks = answers
 

@@ -21,6 +21,7 @@ from ..errors import InvalidInput
 from ..on_host.packing import Bundle, agent_bundle, program, startup_boot
 from ..ssh.host_program import SHELL
 from . import pythons
+from .locks import made_for
 from .models import EnvironmentSpec
 from .requirements import index_options, jaxkit_bundle, requirements, without_libtpu
 
@@ -115,7 +116,7 @@ def _packed(files: Bundle) -> dict[str, Any]:
 def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
     """The arguments of ``on_host.unattended.main.prepare``."""
     required = requirements(spec, emulated=emulated)
-    python, usual = pythons.usual(spec.python)
+    python, usual = pythons.usual(spec.python, made_for(spec.lock))
     return {
         "name": spec.environment,
         "python": python,
@@ -123,6 +124,7 @@ def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
         "requirements": required,
         "index": index_options(required),
         "lock": without_libtpu(spec.lock or "") if emulated else spec.lock or "",
+        "resolve_again": spec.resolve_again,
         "packages": spec.packages,
         "jaxkit": _packed(jaxkit_bundle()),
         "setup": spec.setup.requested,

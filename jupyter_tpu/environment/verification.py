@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ..errors import Reason, TPUError
 from ..wording import age_text, container_text, count, phrase
+from .imports import FailedImport
 from .models import ExpectedHardware
 
 #: Which chips a program uses, and the x, y, z bounds of them; in their new and old names.
@@ -95,6 +96,7 @@ class HostCheck(Struct, frozen=True, kw_only=True):
     libtpu_wanted: str = ""  # the version that JAX asks for, such as "==0.0.42.*"
     libtpu_fits: bool = True
     hardware: Hardware = Hardware()
+    failed_imports: list[FailedImport] = []
 
     @property
     def libtpu(self) -> str:

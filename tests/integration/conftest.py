@@ -15,9 +15,13 @@ from cli_shell import Shell
 from fault_proxy import FaultProxy
 from fleet_world import World
 from local_host import LocalHost, host_of_its_own
+from new_environments import Making
 from stormy_host import line_to
 
 from jupyter_tpu.agent_token import agent_token
+from jupyter_tpu.cloud import CloudTPU, Target
+from jupyter_tpu.cloud.tpu.nodes import parse_node_path
+from jupyter_tpu.links import Links
 
 
 @pytest_asyncio.fixture
@@ -80,3 +84,17 @@ def new_name(name: str) -> Callable[[], str]:
     """``new_name()``: names of TPUs, which are gone after the test."""
     numbers = itertools.count()
     return lambda: f"{name}-{next(numbers)}"
+
+
+@pytest_asyncio.fixture
+async def on_new_tpu(emulator: Any, create_tpu: Any) -> AsyncIterator[Callable[..., Making]]:
+    """``on_new_tpu(**metadata)`` makes a TPU whose host lacks what the metadata says."""
+    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
+
+    def new(**metadata: str) -> Making:
+        said = {f"emulator-{key.replace('_', '-')}": value for key, value in metadata.items()}
+        return Making(links, parse_node_path(create_tpu(metadata=said)["name"]))
+
+    yield new
+    await links.close()
+    await links.cloud.close()

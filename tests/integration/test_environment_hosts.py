@@ -1,67 +1,23 @@
 """Environments on hosts that lack something: Python, its tools, disk; and what is said then."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import pytest
-import pytest_asyncio
+from new_environments import LIMIT
 from refusals import raises
 
 from jupyter_tpu import environment
-from jupyter_tpu.cloud import CloudTPU, NodeName, Target
+from jupyter_tpu.cloud import CloudTPU, Target
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.environment import (
-    CreatedEnvironment,
-    EnvironmentSpec,
-    ExpectedHardware,
     HostSetup,
 )
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import EnvironmentDefaults, Fleet
 from jupyter_tpu.fleet.client import wait_for_end
-from jupyter_tpu.fleet.core.known_operations import OperationProgress
-from jupyter_tpu.fleet.models import ConnectTPU, Operation
+from jupyter_tpu.fleet.models import ConnectTPU
 from jupyter_tpu.kernels import KernelSpecs
-from jupyter_tpu.links import HostName, Link, Links
-
-LIMIT = 400.0  # seconds
-
-
-class Making:
-    """Makes environments on a TPU's host 0, and keeps what was said."""
-
-    def __init__(self, links: Links, name: NodeName) -> None:
-        self.link: Link = links.get(HostName(name, 0))
-        self.log: list[str] = []
-
-    async def make(self, **spec: Any) -> CreatedEnvironment:
-        operation = Operation(id="1", kind="connect", tpu=self.link.host.node.node)
-        progress = OperationProgress(operation, lambda: None)
-        request = EnvironmentSpec(**{"environment": "default", **spec})
-        progress.plan(environment.plan(request), hosts=1)
-        self.log = operation.log
-        expected = ExpectedHardware(emulated=True, devices_per_host=4)
-        return await asyncio.wait_for(
-            environment.create([self.link], request, expected, progress), LIMIT
-        )
-
-    async def run(self, *argv: str) -> str:
-        return (await self.link.run(argv)).stdout.strip()
-
-
-@pytest_asyncio.fixture
-async def on_new_tpu(emulator: Any, create_tpu: Any) -> AsyncIterator[Callable[..., Making]]:
-    """``on_new_tpu(**metadata)`` makes a TPU whose host lacks what the metadata says."""
-    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
-
-    def new(**metadata: str) -> Making:
-        said = {f"emulator-{key.replace('_', '-')}": value for key, value in metadata.items()}
-        return Making(links, parse_node_path(create_tpu(metadata=said)["name"]))
-
-    yield new
-    await links.close()
-    await links.cloud.close()
+from jupyter_tpu.links import Links
 
 
 async def test_a_host_without_python_is_refused_with_what_to_do(on_new_tpu):

@@ -13,7 +13,7 @@ from jupyter_tpu.environment.pythons import DOWNLOADED, choose, missing
 from jupyter_tpu.environment.requirements import requirements
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.on_host.calls import paths
-from jupyter_tpu.on_host.environments.probe import pythons
+from jupyter_tpu.on_host.environments.probe import python_version, pythons
 from jupyter_tpu.on_host.environments.virtualenv import create_venv
 
 HOST = {"3.10.12": "/usr/bin/python3", "3.12.4": "/opt/12", "3.13.1": "/opt/13"}
@@ -31,6 +31,27 @@ def test_the_newest_that_all_hosts_have_is_taken():
 def test_one_that_jax_does_not_support_is_not_taken():
     assert chosen(None, {"3.10.12": "/usr/bin/python3"}) == DOWNLOADED
     assert chosen(None, {"3.12.1": "/a", "3.99.0": "/b"}) == "3.12"
+
+
+@pytest.mark.parametrize("requested", [None, ">=3.11", ">=3.11,<3.14"])
+def test_where_only_an_old_one_is_uv_is_asked_for_one_that_todays_jax_supports(requested):
+    host = {"3.10.12": "/usr/bin/python3", "3.11.2": "/usr/bin/python3.11"}
+    choice = choose(requested, [host], [""], "default")
+    assert (choice.version, choice.otherwise) == (DOWNLOADED, "3.11")
+    assert choose("3.11", [host], [""], "default").version == "3.11"
+    assert choose("<3.12", [host], [""], "default").version == "3.11"
+
+
+@pytest.mark.parametrize(
+    "change", ["sys.abiflags = 't'", "sys.version_info = (*sys.version_info[:3], 'alpha', 1)"]
+)
+def test_a_free_threaded_python_and_a_pre_release_are_not_taken(tmp_path, change):
+    for name, line in (("python3.13", "pass"), ("python3.14", change)):
+        code = f"import sys; sys.prefix = sys.base_prefix; {line}; exec(sys.argv[-1])"
+        (tmp_path / name).write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    assert python_version(str(tmp_path / "python3.13")) == "{}.{}.{}".format(*sys.version_info)
+    assert python_version(str(tmp_path / "python3.14")) == ""
 
 
 def test_what_is_asked_for_is_found_by_minor_or_full_version():

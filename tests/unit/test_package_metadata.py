@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_tpu.environment.pythons import NEWEST, OLDEST
+from jupyter_tpu.environment.requirements import OLDEST_JAX
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
@@ -106,3 +109,13 @@ def test_the_readmes_links_to_files_of_the_project_lead_to_files():
     paths = re.findall(r"jupyter-tpu/jupyter-tpu/(?:blob/)?main/([^)\s]+)", text)
     assert len(paths) > 5
     assert [path for path in paths if not (ROOT / path).is_file()] == []
+
+
+def test_the_oldest_jax_and_the_pythons_are_those_that_are_declared():
+    oldest = ".".join(map(str, OLDEST_JAX))
+    assert f"jax>={oldest}" in EXTRAS["jax"]
+    assert PROJECT["requires-python"] == f">=3.{OLDEST[1]}"
+    declared = [re.findall(r"Python :: 3\.(\d+)", line) for line in PROJECT["classifiers"]]
+    minors = [int(minor) for found in declared for minor in found]
+    assert minors == [*range(OLDEST[1], max(minors) + 1)]
+    assert max(minors) <= NEWEST[1], "hosts get them, too"

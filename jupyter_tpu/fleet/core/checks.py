@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from zoneinfo import available_timezones
 
 from ...cloud import OWN_LABELS, Node, Tier
-from ...environment import HostSetup, pythons
+from ...environment import HostSetup, locks, pythons
 from ...environment.requirement_lines import check_requirement_lines
 from ...errors import InvalidInput, Reason, TPUError
 from ..models import ConnectTPU, CreateTPU
@@ -136,6 +136,7 @@ def check_environment(request: ConnectTPU) -> None:
     for what, text in (("requirements", request.requirements), ("lock", request.lock)):
         _check_text(f"{what} file", text)
         check_requirement_lines(text or "", f"The {what} file")
+    locks.check(request.lock, request.python)
     check_setup(request.setup)
     path = request.python_path
     if path is None:

@@ -128,12 +128,14 @@ def add_request(earlier: ConnectTPU, request: ConnectTPU) -> ConnectTPU:
     setup = request.setup
     if not request.replace_setup:
         setup = _merge_setup(earlier.setup, setup)
+    locked = request if request.lock else earlier
     return ConnectTPU(
         environment=request.environment,
         python=request.python or earlier.python,
         packages=environment.packages.merge(earlier.packages, request.packages),
         requirements=request.requirements or earlier.requirements,
-        lock=request.lock or earlier.lock,
+        lock=locked.lock,
+        resolve_again=locked.resolve_again,
         python_path=request.python_path or earlier.python_path,
         install_ipykernel=request.install_ipykernel or earlier.install_ipykernel,
         setup=setup,
@@ -167,11 +169,9 @@ async def earlier_lock(
 
 def locked_request(request: ConnectTPU, lock: EnvironmentLock) -> ConnectTPU:
     """A new environment with what another TPU's has."""
+    first = environment.locks.heading(f"{lock.environment} on {lock.tpu}", lock.python, lock.time)
     return msgspec.structs.replace(
-        request,
-        python=".".join(lock.python.split(".")[:2]),
-        lock=lock.text,
-        **lock.content,
+        request, lock=first + lock.text, resolve_again=True, **lock.content
     )
 
 

@@ -91,7 +91,11 @@ class EnvironmentService:
 
     async def get_lock(self, ref: str, environment: str) -> EnvironmentLock:
         """Raises as :meth:`list_packages`."""
-        return await self._lock(await self._finder.find(ref), environment)
+        name = await self._finder.find(ref)
+        lock = await self._lock(name, environment)
+        # Cells may have changed what was verified when it was created.
+        error = await self._on_host_0(name, lambda link: packages.import_failure(link, environment))
+        return msgspec.structs.replace(lock, problem=Problem.of(error) if error else None)
 
     async def _lock(self, name: NodeName, environment: str) -> EnvironmentLock:
         record = self._require(name, environment, changeable=True)
@@ -300,7 +304,7 @@ class EnvironmentService:
         record = self._require(name, environment)
         if record.hosts > 1:
             record.environment.versions = HostVersions(time=timestamp())
-        self._save(name, record, synced.requested)
+        self._save(name, record, synced.requested, synced.warning)
         await self._keep_lock(name, record, synced.lock)
 
     async def _keep_lock(
@@ -312,10 +316,17 @@ class EnvironmentService:
         await self._locks.save(lock)
         return lock
 
-    def _save(self, name: NodeName, record: EnvironmentRecord, requested: Requested) -> None:
+    def _save(
+        self,
+        name: NodeName,
+        record: EnvironmentRecord,
+        requested: Requested,
+        warning: TPUError | None = None,
+    ) -> None:
         record.request = msgspec.structs.replace(record.request, packages=requested.packages)
         record.environment.packages = requested.packages
-        record.environment.problem = record.environment.asked = None
+        record.environment.problem = Problem.of(warning) if warning else None
+        record.environment.asked = None
         record.revision = requested.revision
         self._desired.save(name, record)
 

@@ -254,7 +254,7 @@ class ConnectService:
                     self._connections.release(name)
         progress.begin("kernelspec")
         # The lock has done its work: what is changed from now on may have other versions.
-        request = structs.replace(request, lock=None)
+        request = structs.replace(request, lock=None, resolve_again=False)
         finished = record_of(node, request, environment, before, created.requested)
         self._desired.save(name, finished)
         restored = connection.belongings.environments[:1] if connection.belongings else []

@@ -52,6 +52,8 @@ class EnvironmentLock(EnvironmentContent, kw_only=True):
     type: str
     time: str
     emulated: bool = False
+    #: What was asked for and can't be imported there.
+    problem: Problem | None = None
 
 
 class ChangePackages(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ from .packages import change_packages, list_packages, lock_packages, resolve, sy
 from .pod import join_pod
 from .probe import probe
 from .uv import get_uv
-from .virtualenv import create_venv, install_packages, remove, verify, write_marker
+from .virtualenv import create_venv, install_packages, remove, try_imports, verify, write_marker
 
 CALLS: dict = {
     **chip_holders.CALLS,  # root is asked by the same program
@@ -24,6 +24,7 @@ CALLS: dict = {
     "sync_packages": sync_packages,
     "apply_setup": apply_setup,
     "verify": verify,
+    "try_imports": try_imports,
     "join_pod": join_pod,
     "examine": examine,
     "listen": listen,

@@ -21,8 +21,15 @@ _CONDAS = ("~/mini*", "~/anaconda3", "~/mambaforge", "/opt/conda")
 
 
 def python_version(path):
-    """ "3.12.4" of an interpreter that is not in a virtual environment, or ""."""
-    code = "import sys;print(sys.prefix==sys.base_prefix,*sys.version_info[:3],sep=chr(32))"
+    """ "3.12.4" of an interpreter that environments can be created with, or "".
+
+    That is none in a virtual environment, no pre-release, and none without the global lock: not
+    all packages have wheels for these.
+    """
+    code = (
+        "import sys;print(sys.prefix==sys.base_prefix and sys.version_info[3]=='final'"
+        " and 't' not in sys.abiflags,*sys.version_info[:3],sep=chr(32))"
+    )
     try:
         out = subprocess.run(
             [path, "-I", "-S", "-c", code],

@@ -98,12 +98,22 @@ def certificates():
 
 #: What uv says of a package, and what a person reads.
 _CAUSES = (
+    (r"current Python version \(([\d.]+)\) does not satisfy (Python\S+) and (\S+) depends on",
+     "{2} needs {1}, but this environment has Python {0}."),
+    (r"(\S+) has no wheels with a matching Python (?:ABI|version) tag \(e\.g\., `(\w+)`\)",
+     "{} has no wheel for this environment's Python ({})."),
     (r"Because ([\w.-]+) was not found in the package registry", "Package {} was not found."),
     (r"no version of ([^,]+?) and you require", "No available version matches {}."),
     (r"only ([^,]+?) (?:is|are) available and you require ([^,]+?),",
      "Only {} is available, but you asked for {}."),
     (r"Couldn't parse requirement.*?:\s*(.+)", "A package can't be read: {}"),
 )  # fmt: skip
+#: What it says of packages that exclude each other: each sentence of its proof.
+_PROOF = re.compile(r"\bbecause (.+?), we can conclude", re.IGNORECASE)
+#: A certificate whose time has not come, or is over: for uv and for OpenSSL.
+_CERTIFICATE = re.compile(r"certificate (is |has )?(not valid yet|not yet valid|expired)")
+#: What it says where a Python can't be downloaded: its name is in the address.
+_NO_PYTHON = r"No interpreter found|No download found|Failed to \w+[^\n]*/cpython-3"
 #: What uv says where a host can't download; the address behind it.
 _DOWNLOAD = r"(?:[Ff]ailed to (?:fetch|download)|error sending request).*?(https?://[^\s`/]+)"
 
@@ -113,16 +123,23 @@ def uv_error(action, lines):
     text = "\n".join(lines)
     if re.search(r"[Nn]o space left on device|os error 28|[Dd]isk quota exceeded", text):
         return disk_full("%s needs more" % action.lower())
-    if re.search(
-        r"No interpreter found|No download found|python.*(could not|failed).*download", text
-    ):
+    if re.search(_NO_PYTHON, text):
         return HostError("NO_SUCH_PYTHON", "")
     for pattern, sentence in _CAUSES:
         match = re.search(pattern, text)
         if match:
-            return HostError(
-                "PACKAGE", sentence.format(*match.groups()), "Correct the package names."
-            )
+            hint = "Correct the package names."
+            if "this environment" in sentence:
+                hint = "Ask for another version of it, or create an environment of another Python."
+            return HostError("PACKAGE", sentence.format(*match.groups()), hint)
+    proof = _PROOF.findall(" ".join(line.strip(" ×├╰─▶│") for line in lines))  # lines are folded
+    if proof:
+        clauses = proof[:1] if len(proof) == 1 else [proof[0], proof[-1]]
+        return HostError(
+            "PACKAGE",
+            "No versions of the packages fit together: %s." % "; ".join(clauses),
+            "Change the version of one of them, or leave one out.",
+        )
     reasons = [line.strip(" ×├╰─▶│") for line in lines if line.strip()]
     reasons = [line for line in reasons if not line.startswith(("hint:", "warning:", "Using "))]
     match = re.search(_DOWNLOAD, text)
@@ -130,6 +147,8 @@ def uv_error(action, lines):
         return HostError(
             "PACKAGE", "%s does not have it." % match.group(1), "Correct the package names."
         )
+    if match and _CERTIFICATE.search(text):
+        return wrong_clock(match.group(1))
     if match:
         cause = re.sub(r"^cause: |\.$", "", reasons[-1])
         return unreachable("The host can't download from %s: %s." % (match.group(1), cause))
@@ -140,6 +159,19 @@ def uv_error(action, lines):
         "ENVIRONMENT",
         "%s failed: %s" % (action, reason if len(reason) < 300 else reason[:300] + "…"),
         "The log has uv's full output.",
+    )
+
+
+def wrong_clock(address):
+    """The error for a certificate that is not valid at the time which this host has."""
+    import time
+
+    return HostError(
+        "ENVIRONMENT",
+        "The host's clock says %s, when the certificate of %s is not valid."
+        % (time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), address),
+        "Set the clock on the host: sudo timedatectl set-ntp true. If it is right, the certificate "
+        "is too old or too new.",
     )
 
 
@@ -286,6 +318,8 @@ def download_uv():
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         if getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
             raise
+        if _CERTIFICATE.search(str(error)):
+            raise wrong_clock(shown) from None
         raise HostError(
             "ENVIRONMENT",
             "uv could not be downloaded from %s: %s." % (shown, getattr(error, "reason", error)),

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 from ..agent.protocol.process_env import process_environment
 from ..calls.archive import unpack
@@ -14,7 +15,8 @@ from ..calls.protocol import HostError, emit
 from ..chips.holders import hardware
 from ..in_environment import verify as verification
 from .commands import install_commands
-from .packages import drop_incomplete, own_indexes, record, site_packages, uv_pip
+from .imports import failed_imports
+from .packages import drop_incomplete, own_indexes, record, requested, site_packages, uv_pip
 from .probe import environment_python
 from .uv import uv_environment, uv_error
 
@@ -80,12 +82,32 @@ class Counter:
             emit(part=1)
 
 
-def verify(name, variables, python=""):
-    """What JAX sees in the environment's Python, and what there is to see; see `check_python`."""
+def verify(name, variables, python="", asked=None, locked=()):
+    """What JAX sees in the environment's Python, and what there is to see; see `check_python`.
+
+    asked, locked: requirements whose packages are imported meanwhile, in addition to what the
+    environment has recorded, see `failed_imports`; None: nothing is.
+    """
     # No job that waits for the environment takes the chips meanwhile.
-    with exclusive_lock(name) if name else contextlib.nullcontext():
+    with exclusive_lock(name) if name else contextlib.nullcontext(), ThreadPoolExecutor(1) as pool:
         before = hardware()
-        return dict(check_python(name, variables, python=python), hardware=before)
+        imports = (
+            None
+            if asked is None
+            else pool.submit(
+                try_imports, name, [*asked, *requested(environment_dir(name))["packages"]], locked
+            )
+        )
+        found = check_python(name, variables, python=python)
+        failures = imports.result() if imports else []
+        return dict(found, hardware=before, failed_imports=failures)
+
+
+def try_imports(name, asked=None, locked=()):
+    """See `failed_imports`. asked: None: what the environment has recorded."""
+    path = environment_dir(name)
+    asked = requested(path)["packages"] if asked is None else asked
+    return failed_imports(path, _python(name), asked, locked)
 
 
 def check_python(name, variables, start_jax=True, python=""):
@@ -95,15 +117,10 @@ def check_python(name, variables, start_jax=True, python=""):
     environment which was found on the host: nothing is written there, and what is in ~/.local
     belongs to it.
     """
-    options = ["-B"]
-    if not python:
-        python = os.path.join(environment_dir(name), "bin", "python")
-        # What is compiled here goes where the kernels look for it; -I ignores the variable.
-        bytecode = os.environ.get("PYTHONPYCACHEPREFIX")
-        options = ["-I", *(["-X", "pycache_prefix=" + bytecode] if bytecode else [])]
-    env = process_environment(python, variables)
+    command, env = _python(name, variables) if not python else (
+        [python, "-B"], process_environment(python, variables))  # fmt: skip
     status, lines = run(
-        [python, *options, "-c", text_of(verification), "start" if start_jax else "look"],
+        [*command, "-c", text_of(verification), "start" if start_jax else "look"],
         env=env,
         timeout=300,
         on_line=lambda line: None if line.startswith("verified ") else emit(log=line),
@@ -118,6 +135,15 @@ def check_python(name, variables, start_jax=True, python=""):
         "The environment's Python ended with status %d during the check: %s" % (status, last),
         "The log has details.",
     )
+
+
+def _python(name, variables=None):
+    """(The environment's Python with options, the variables of its processes)."""
+    python = os.path.join(environment_dir(name), "bin", "python")
+    # What is compiled here goes where the kernels look for it; -I ignores the variable.
+    bytecode = os.environ.get("PYTHONPYCACHEPREFIX")
+    options = ["-I", *(["-X", "pycache_prefix=" + bytecode] if bytecode else [])]
+    return [python, *options], process_environment(python, variables)
 
 
 def write_marker(name, content):

@@ -87,16 +87,24 @@ def set_guard(request, agent):
         agent.request(requests.SetGuardRequest(**rule, worker=number))
 
 
-def prepare(name, python, usual, requirements, index, lock, packages, jaxkit, setup):
+def prepare(name, python, usual, requirements, index, lock, resolve_again, packages, jaxkit, setup):
     """Creates an environment as `environment.create` does, without its check; the path of its
     Python. *python*: a version, "" for the newest in *usual* (the oldest and the newest that JAX
-    supports, and the one that is downloaded where there is none).
+    supports, and the one that is downloaded where there is none, or only older ones).
+    *resolve_again*: whether another version may be taken, without the *lock* that is for *python*.
     """
     path = environment_dir(name)
     apply(setup, ("apt", "timezone"), name)
     uv = get_uv()["uv"]
     if not environment_python(path):
-        create_venv(uv, name, choose(python, usual))
+        try:
+            create(uv, name, choose(python, usual))
+        except HostError as error:
+            if not (python and resolve_again) or error.payload[0] != "NO_SUCH_PYTHON":
+                raise
+            emit(log="Python %s can't be had, so new versions are chosen" % python)
+            lock = ""
+            create(uv, name, choose("", usual))
     exact = resolve(uv, name, requirements, lock)["lock"]
     archive = base64.b64encode(zipped(jaxkit["files"], 1)).decode()
     install_packages(uv, name, "\n".join([*index, exact]), packages, (jaxkit["hash"], archive))
@@ -117,8 +125,21 @@ def apply(setup, keys, name):
                 emit(log="Warning: %s" % error)
 
 
+def create(uv, name, pythons):
+    """Creates the environment with the first of *pythons* that can be had."""
+    for python in pythons[:-1]:
+        try:
+            create_venv(uv, name, python)
+            return
+        except HostError as error:
+            if error.payload[0] != "NO_SUCH_PYTHON":
+                raise
+            emit(log="uv could not download Python %s" % python)
+    create_venv(uv, name, pythons[-1])
+
+
 def choose(requested, usual):
-    """The path of a Python that is here, or the version for uv to download."""
+    """The paths of Pythons that are here, and the version for uv to download: the best first."""
     installed = pythons()
     oldest, newest, downloaded = usual
 
@@ -128,7 +149,11 @@ def choose(requested, usual):
         return oldest <= numbers(version)[:2] <= newest
 
     fitting = [version for version in installed if fits(version)]
-    return installed[max(fitting, key=numbers)] if fitting else requested or downloaded
+    if not fitting:
+        return [requested or downloaded]
+    best = max(fitting, key=numbers)
+    old = not requested and numbers(best)[:2] < numbers(downloaded)[:2]
+    return [*([downloaded] if old else []), installed[best]]
 
 
 def numbers(version):

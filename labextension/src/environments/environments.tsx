@@ -135,7 +135,7 @@ export function Environment(props: ITPUProps & { environment: IEnvironment }) {
   );
 }
 
-/** Why an environment could not be created or changed. It is shown here only, until it works. */
+/** Why an environment could not be created or changed, or what to know of it. It is shown here only, until it works. */
 export function EnvironmentAlert(
   props: ITPUProps & { environment: IEnvironment }
 ) {
@@ -148,12 +148,14 @@ export function EnvironmentAlert(
   const operation = actions.model.failedOperation(environment);
   const { message, hint } = problemText(problem);
   const wrong = WRONG_REQUEST.includes(problem.reason);
+  // It can be used all the same: a package that was asked for can't be imported, say.
+  const usable = state === 'ready' && !asked;
   const remove = () => void actions.kernels.destroy('environment', tpu, name);
   return (
     <Alert
       message={trans.__('Environment %1: %2', name, message)}
       hint={hint}
-      kind={problem.reason === 'CANCELLED' ? 'warning' : 'error'}
+      kind={usable || problem.reason === 'CANCELLED' ? 'warning' : 'error'}
     >
       {!(wrong && asked) && (
         <TextButton

@@ -321,6 +321,7 @@ export interface IConnectTPU {
    * Exact versions to install, from `env lock`, `uv export` or `pip freeze`.
    */
   lock?: string | null;
+  resolve_again?: boolean;
   python_path?: string | null;
   install_ipykernel?: boolean;
   /**
@@ -584,6 +585,7 @@ export interface IEnvironmentLock {
   type: string;
   time: string;
   emulated: boolean;
+  problem: IProblem | null;
 }
 
 /** Something that could not be done for one TPU, and is retried. */
