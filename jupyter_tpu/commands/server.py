@@ -46,9 +46,13 @@ def server(start: bool, as_json: bool) -> None:
         with _only_one():
             running = _find() or _start()
     if as_json:
-        print(
-            json.dumps(running and {"url": running.url, "token": running.token, "pid": running.pid})
-        )
+        fields = running and {
+            "url": running.url,
+            "token": running.token,
+            "pid": running.pid,
+            "root": running.root_dir,
+        }
+        print(json.dumps(fields))
     elif running is not None:
         print(f"{running.url} (pid {running.pid})")
     else:

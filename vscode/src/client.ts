@@ -18,6 +18,8 @@ export interface IServer {
   token: string;
   /** 0: not known, because it is on another machine. */
   pid: number;
+  /** The folder of its files, if that is known. */
+  root?: string;
 }
 
 /** Milliseconds: some answers wait 20 seconds for news, and hosts are asked for others. */
@@ -34,9 +36,14 @@ export class NodeClient extends FleetRequests {
 
   /** Ends the Jupyter server. */
   async shutDown(): Promise<void> {
+    await this.jupyter('POST', 'shutdown');
+  }
+
+  /** Calls the Jupyter server's own interface: kernels, sessions. */
+  jupyter<T>(method: string, path: string, body?: object): Promise<T> {
     const { token, url } = this.server;
-    const shutdown = new URL('api/shutdown', url).href;
-    await answerOf(exchange('POST', shutdown, token));
+    const address = new URL(`api/${path}`, url).href;
+    return answerOf(exchange(method, address, token, body));
   }
 
   protected send<T>(

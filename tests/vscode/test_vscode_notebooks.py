@@ -1,0 +1,110 @@
+"""Notebooks on our own controller: each line of a cell once and in order, in what VS Code shows and
+in the file, whatever happens to window, server and notebook.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable
+
+from code_server import (
+    CodeServer,
+    Notebook,
+    Window,
+    jupyter_servers,
+    notebook,
+    printed,
+    server_of,
+)
+from playwright.sync_api import expect
+from waiting import until
+
+LINES = [f"line {number}" for number in range(300)]
+LONG = """import time
+for number in range(300):
+    print("line", number, flush=True)
+    time.sleep(0.1)"""
+Open = Callable[..., Window]
+
+
+def test_a_reload_in_the_middle_of_a_cell_loses_no_line_and_keeps_the_queue(
+    vscode: CodeServer, open_window: Open, tpu: str
+) -> None:
+    path = notebook(vscode.workspace / "reload.ipynb", LONG, "print('then', number)", "1 + 1")
+    window = open_window(vscode, vscode.workspace)
+    book = Notebook(window, path, tpu)
+    book.run_all()
+    book.wait_line(150)
+    window.reload()
+    book.shown()
+    book.wait_line(299)
+    book.wait_idle()
+    first, second, third = book.save()
+    assert printed(first) == LINES
+    assert printed(second) == ["then 299"]
+    assert third["outputs"][0]["data"] == {"text/plain": ["2"]}
+    count = first["execution_count"]
+    assert [second["execution_count"], third["execution_count"]] == [count + 1, count + 2]
+    duration = window.page.locator(".cell-statusbar-container").first
+    expect(duration).to_contain_text("3")  # from its start, not from the reload
+    assert float(duration.inner_text().split("s")[0]) >= 30
+
+
+def test_a_server_that_is_killed_and_comes_back_at_another_port_is_found_without_a_reload(
+    vscode: CodeServer, open_window: Open, tpu: str, variables: dict[str, str]
+) -> None:
+    path = notebook(vscode.workspace / "killed.ipynb", LONG, "print('then')")
+    book = Notebook(open_window(vscode, vscode.workspace), path, tpu)
+    book.run_all()
+    book.wait_line(50)
+    [server] = jupyter_servers(variables)
+    os.kill(server.pid, signal.SIGKILL)
+    until(lambda: not jupyter_servers(variables))
+    with socket.create_server(("127.0.0.1", int(server.url.split(":")[2].strip("/")))):
+        assert server_of(variables)[0] != server.url
+    book.wait_line(299)
+    book.wait_idle()
+    first, second = book.save()
+    assert printed(first) == LINES
+    assert printed(second) == ["then"]
+
+
+def test_a_notebook_that_was_closed_without_saving_shows_what_ran_meanwhile(
+    vscode: CodeServer, open_window: Open, tpu: str
+) -> None:
+    """One cell is changed meanwhile, another one deleted."""
+    path = notebook(
+        vscode.workspace / "closed.ipynb",
+        "print('kept')",
+        "print('of the old text')",
+        "import time; time.sleep(5); print('has no cell')",
+        "6 * 7",
+    )
+    window = open_window(vscode, vscode.workspace)
+    book = Notebook(window, path, tpu)
+    book.save()  # it names its kernel now
+    book.run_all()
+    until(lambda: "of the old text" in book.text(), 60, book.text)
+    window.command("View: Close Editor")
+    window.dialog.get_by_role("button", name="Don't Save").click()
+    content = json.loads(path.read_text())
+    assert [cell["outputs"] for cell in content["cells"]] == [[], [], [], []]
+    content["cells"][1]["source"] = "print('of the new text')"
+    del content["cells"][2]
+    path.write_text(json.dumps(content))
+    book = Notebook(window, path, tpu)
+    gone = window.toasts.filter(has_text="A cell that is not in closed.ipynb any more")
+    expect(gone).to_be_visible()
+    until(lambda: "42" in book.text(), 60, book.text)
+    book.wait_idle()
+    expect(window.page.get_by_text("Output of an earlier text")).to_have_count(1)
+    kept, changed, last = book.save()
+    assert [printed(kept), printed(changed)] == [["kept"], ["of the old text"]]
+    assert last["execution_count"] == kept["execution_count"] + 3
+    gone.get_by_role("button", name="Show Output").click()
+    output = window.page.locator(".part.panel .view-lines")
+    expect(output).to_contain_text("has no cell")
+    window.page.keyboard.press("Control+j")
