@@ -108,3 +108,59 @@ def test_a_notebook_that_was_closed_without_saving_shows_what_ran_meanwhile(
     output = window.page.locator(".part.panel .view-lines")
     expect(output).to_contain_text("has no cell")
     window.page.keyboard.press("Control+j")
+
+
+def test_a_notebook_does_what_a_person_expects(
+    vscode: CodeServer, open_window: Open, tpu: str
+) -> None:
+    path = notebook(
+        vscode.workspace / "expected.ipynb",
+        "import time\nname = input('Name? ')\nprint('Hello', name)",
+        "for part in range(101): print(f'\\r{part} %', end=''); time.sleep(0.002)",
+        "from IPython.display import *\nshown = display(HTML('<b>old</b>'), display_id=True)\n"
+        "display(Markdown('# Title')); print('a'); clear_output(wait=True); print('b')",
+        "shown = display(HTML('<b>before</b>'), display_id=True)",
+        "shown.update(HTML('<b>after</b>'))\nimport sys\nprint('!', file=sys.stderr)\n{'x': 1}",
+        "def fail():\n    raise ValueError('why')\nfail()",
+        "print('never')",
+    )
+    window = open_window(vscode, vscode.workspace)
+    book = Notebook(window, path, tpu)
+    book.run_all()
+    window.enter("expected.ipynb", "Ada")
+    book.wait_idle()
+    hello, progress, cleared, display, update, error, never = book.save()
+    assert printed(hello) == ["Hello Ada"]
+    assert printed(progress) == ["100 %"]
+    assert printed(cleared) == ["b"]
+    assert display["outputs"][0]["data"]["text/html"] == ["<b>after</b>"]
+    assert [output["output_type"] for output in update["outputs"]] == ["stream", "execute_result"]
+    assert update["outputs"][0]["name"] == "stderr"
+    assert update["outputs"][1]["execution_count"] == update["execution_count"]
+    assert error["outputs"][0]["ename"] == "ValueError"
+    assert "why" in error["outputs"][0]["traceback"][-1]
+    assert (never["outputs"], never["execution_count"]) == ([], None)
+
+    # A cell that is interrupted, and those behind it.
+    path = notebook(
+        vscode.workspace / "interrupted.ipynb", "x = 5\nprint('on')\ntime.sleep(600)", "x"
+    )
+    path.write_text(path.read_text().replace("time.sleep", "__import__('time').sleep"))
+    window.command("View: Close Editor")
+    book = Notebook(window, path, tpu)
+    book.run_all()
+    until(lambda: "on" in book.text(), 60, book.text)
+    window.page.locator(".codicon-notebook-stop:visible").first.click()
+    book.wait_idle()
+    stopped, behind = book.save()
+    assert stopped["outputs"][-1]["ename"] == "KeyboardInterrupt"
+    assert behind["outputs"] == []
+
+    # Completions of what the kernel has.
+    window.page.locator(".cell .view-lines:visible").last.click()
+    window.page.keyboard.press("Control+End")
+    window.page.keyboard.type(".bit_l")
+    expect(window.page.locator(".suggest-widget.visible")).to_contain_text("bit_length")
+    window.page.keyboard.press("Escape")
+    window.page.keyboard.press("Escape")
+    window.page.keyboard.press("Control+z")
