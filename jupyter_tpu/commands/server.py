@@ -51,6 +51,7 @@ def server(start: bool, as_json: bool) -> None:
             "token": running.token,
             "pid": running.pid,
             "root": running.root_dir,
+            "file": running.file,
         }
         print(json.dumps(fields))
     elif running is not None:

@@ -20,6 +20,8 @@ export interface IServer {
   pid: number;
   /** The folder of its files, if that is known. */
   root?: string;
+  /** Jupyter's own file about it, which only this user can read. */
+  file?: string;
 }
 
 /** Milliseconds: some answers wait 20 seconds for news, and hosts are asked for others. */

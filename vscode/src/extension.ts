@@ -15,6 +15,7 @@ import * as lifecycle from './commands/lifecycle';
 import { runFile, runOnNewTPU } from './commands/runFile';
 import * as servers from './commands/servers';
 import { explanation } from './explanation';
+import { KnownServer } from './knownServer';
 import { loadLanguage } from './language';
 import { INode, nameOf, remedyNodes, summary } from './nodes';
 import { Notebooks } from './notebook/notebooks';
@@ -31,7 +32,8 @@ export async function activate(
   const log = vscode.window.createOutputChannel('Jupyter TPU', { log: true });
   const session = new Session(
     () => sources.source(),
-    line => log.info(line)
+    line => log.info(line),
+    new KnownServer(context.workspaceState)
   );
   const commands = new Commands(session, sources);
   const tree = new Tree(session, context.workspaceState);
@@ -47,7 +49,9 @@ export async function activate(
   item.name = 'Cloud TPU';
   item.command = 'jupyterTpu.focus';
   const collection = new Collection(session);
-  const notebooks = new Notebooks(session, context.workspaceState);
+  const notebooks = new Notebooks(session, context.workspaceState, line =>
+    log.info(line)
+  );
   context.subscriptions.push(log, notebooks, session, view, item, collection);
 
   const show = () => {

@@ -22,6 +22,8 @@ export interface INotebookServices {
   session: Session;
   store: RunStore;
   gone: GoneCells;
+  /** Takes what happens, a line each. */
+  log: (line: string) => void;
   /** A cell shows output of an earlier text, or not any more. */
   setEarlier: (cell: vscode.NotebookCell, isEarlier: boolean) => void;
 }
@@ -40,8 +42,9 @@ export class NotebookKernel implements vscode.Disposable {
     private _controller: vscode.NotebookController,
     private _services: INotebookServices
   ) {
-    const name = notebook.uri.path.split('/').at(-1)!;
-    this._inputs = new InputBoxes(name, (...answer) => this._answer(...answer));
+    this._inputs = new InputBoxes(this._name, (...answer) =>
+      this._answer(...answer)
+    );
     const kernel = _services.store.kernel(notebook.uri);
     if (kernel) {
       this._open(kernel);
@@ -63,6 +66,10 @@ export class NotebookKernel implements vscode.Disposable {
     this._socket = undefined;
     this._inputs.dispose();
     this._changed.dispose();
+  }
+
+  private get _name(): string {
+    return this.notebook.uri.path.split('/').at(-1)!;
   }
 
   get stateChanged(): vscode.Event<void> {
@@ -244,6 +251,8 @@ export class NotebookKernel implements vscode.Disposable {
         onUnknown: (request, hadIt) => this._handleUnknown(request, hadIt),
         onAnswered: input => this._endInput(input),
         onConnection: () => {
+          const state = this._socket?.isConnected ? 'connected' : 'lost';
+          this._services.log(`${this._name}: ${state}, kernel ${kernel}`);
           if (this._socket?.isConnected) {
             this._answers.forEach(answer => this._socket!.send(answer));
             void this._noteLanguage();
@@ -384,6 +393,9 @@ export class NotebookKernel implements vscode.Disposable {
         this._show(request.id, request.code);
       }
     }
+    this._services.log(
+      `${this._name}: ${requests.length} requests are offered, of ${cells.size} cells`
+    );
     for (const [cell, { code, count, id }] of cells) {
       const stored = runs[id];
       const isShown =

@@ -20,7 +20,8 @@ const KNOWN = 'jupyterTpu.kernelspecs';
 export class Notebooks implements vscode.Disposable {
   constructor(
     private _session: Session,
-    private _state: vscode.Memento
+    private _state: vscode.Memento,
+    private _log: (line: string) => void
   ) {
     this._store = new RunStore(_state);
     const { workspace } = vscode;
@@ -196,6 +197,7 @@ export class Notebooks implements vscode.Disposable {
       session: this._session,
       store: this._store,
       gone: this._gone,
+      log: this._log,
       setEarlier: (cell, isEarlier) => this._earlier.set(cell, isEarlier)
     });
     this._kernels.set(notebook, kernel);
