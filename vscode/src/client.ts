@@ -42,10 +42,15 @@ export class NodeClient extends FleetRequests {
   }
 
   /** Calls the Jupyter server's own interface: kernels, sessions. */
-  jupyter<T>(method: string, path: string, body?: object): Promise<T> {
+  jupyter<T>(
+    method: string,
+    path: string,
+    body?: object,
+    headers?: http.OutgoingHttpHeaders
+  ): Promise<T> {
     const { token, url } = this.server;
     const address = new URL(`api/${path}`, url).href;
-    return answerOf(exchange(method, address, token, body));
+    return answerOf(exchange(method, address, token, body, undefined, headers));
   }
 
   protected send<T>(
@@ -64,10 +69,12 @@ function exchange(
   url: string,
   token: string,
   body?: object,
-  signal?: AbortSignal
+  signal?: AbortSignal,
+  more: http.OutgoingHttpHeaders = {}
 ): Promise<{ status: number; text: string }> {
   const data = body && JSON.stringify(body);
   const headers: http.OutgoingHttpHeaders = {
+    ...more,
     ...(token ? { Authorization: `token ${token}` } : {}),
     ...(data
       ? {

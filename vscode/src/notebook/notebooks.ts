@@ -11,9 +11,11 @@ import { provideLanguageFeatures } from './languageFeatures';
 import { NotebookKernel, KernelState } from './notebookKernel';
 import { kernelspecOf, useKernelspec } from './notebookMetadata';
 import { RunStore } from './runStore';
-import { IKernelspec, kernelspecs } from './sessions';
+import { IKernelspec, kernelspecs, runningKernel } from './sessions';
+import { Ways } from './ways';
 
 const TYPE = 'jupyter-notebook';
+const EXTENSION = 'jupyter-tpu.jupyter-tpu';
 /** The kernelspecs of last time: a notebook has its kernel before the server is found. */
 const KNOWN = 'jupyterTpu.kernelspecs';
 
@@ -28,6 +30,7 @@ export class Notebooks implements vscode.Disposable {
     this._disposables.push(
       this._gone,
       this._item,
+      this._ways,
       vscode.notebooks.registerNotebookCellStatusBarItemProvider(
         TYPE,
         this._earlier
@@ -44,7 +47,8 @@ export class Notebooks implements vscode.Disposable {
       workspace.onDidRenameFiles(({ files }) =>
         files.forEach(one => this._store.rename(one.oldUri, one.newUri))
       ),
-      vscode.window.onDidChangeActiveNotebookEditor(() => this._showState())
+      vscode.window.onDidChangeActiveNotebookEditor(() => this._showState()),
+      vscode.window.onDidChangeVisibleNotebookEditors(() => this._joinAll())
     );
     this._item.name = trans.__('Kernel');
     if (vscode.workspace.isTrusted) {
@@ -124,6 +128,7 @@ export class Notebooks implements vscode.Disposable {
     const found = await kernelspecs(client).catch(() => null);
     if (found && this._connection?.client === client) {
       this._offer(found);
+      this._joinAll();
       await this._state.update(KNOWN, found);
     }
   }
@@ -146,6 +151,25 @@ export class Notebooks implements vscode.Disposable {
       }
     }
     vscode.workspace.notebookDocuments.forEach(one => this._prefer(one));
+    if (specs.length > 0) {
+      for (const editor of vscode.window.visibleNotebookEditors) {
+        if (this._ways.waiting.delete(editor.notebook)) {
+          void this._select(editor, specs.at(-1)!.name);
+        }
+      }
+    }
+    this._ways.offer(specs.length === 0);
+  }
+
+  private async _select(
+    notebookEditor: vscode.NotebookEditor,
+    id: string
+  ): Promise<void> {
+    await vscode.commands.executeCommand('notebook.selectKernel', {
+      notebookEditor,
+      id,
+      extension: EXTENSION
+    });
   }
 
   private _create(name: string, label: string): vscode.NotebookController {
@@ -182,6 +206,27 @@ export class Notebooks implements vscode.Disposable {
         notebook,
         vscode.NotebookControllerAffinity.Preferred
       );
+    }
+  }
+
+  private _joinAll(): void {
+    vscode.window.visibleNotebookEditors.forEach(one => void this._join(one));
+  }
+
+  /** Selects the kernel that a notebook names, if it runs already, of another window or in JupyterLab. */
+  private async _join(editor: vscode.NotebookEditor): Promise<void> {
+    const { notebook } = editor;
+    const client = this._connection?.client;
+    const name = kernelspecOf(notebook) ?? '';
+    if (!client || !this._controllers.has(name) || this._joined.has(notebook)) {
+      return;
+    }
+    this._joined.add(notebook);
+    const kernel = await runningKernel(client, notebook.uri, name).catch(
+      () => null
+    );
+    if (kernel && !this._kernels.has(notebook)) {
+      await this._select(editor, name);
     }
   }
 
@@ -243,7 +288,10 @@ export class Notebooks implements vscode.Disposable {
     'jupyterTpu.kernel',
     vscode.StatusBarAlignment.Right
   );
+  /** Those whose kernel was looked for. */
+  private _joined = new WeakSet<vscode.NotebookDocument>();
   private _kernels = new Map<vscode.NotebookDocument, NotebookKernel>();
   private _listed = '';
   private _store: RunStore;
+  private _ways = new Ways(TYPE);
 }

@@ -2,7 +2,7 @@
 // that JupyterLab and other windows use the same kernel.
 
 import { createHash } from 'node:crypto';
-import { basename, isAbsolute, relative, sep } from 'node:path';
+import { basename, dirname, isAbsolute, relative, sep } from 'node:path';
 import * as vscode from 'vscode';
 
 import { NodeClient } from '../client';
@@ -12,6 +12,9 @@ interface ISession {
   path: string;
   kernel: { id: string; name: string } | null;
 }
+
+/** A header: the notebook's folder. As in server/kernel_errors.py. */
+const FOLDER = 'X-Jupyter-TPU-Folder';
 
 /** Kernels that run where this extension is needed: on TPUs. */
 const PROVISIONER = 'jupyter-tpu';
@@ -61,18 +64,39 @@ export async function startKernel(
   name: string
 ): Promise<string> {
   const path = pathOf(notebook, client);
-  let session = await client.jupyter<ISession>('POST', 'sessions', {
-    path,
-    name: basename(path),
-    type: 'notebook',
-    kernel: { name }
-  });
+  const folder = folderOf(notebook, client);
+  const headers = folder ? { [FOLDER]: encodeURIComponent(folder) } : {};
+  const kernel = { name };
+  const wanted = { path, name: basename(path), type: 'notebook', kernel };
+  let session = await client.jupyter<ISession>(
+    'POST',
+    'sessions',
+    wanted,
+    headers
+  );
   if (session.kernel?.name !== name) {
-    session = await client.jupyter('PATCH', `sessions/${session.id}`, {
-      kernel: { name }
-    });
+    const { id } = session;
+    session = await client.jupyter(
+      'PATCH',
+      `sessions/${id}`,
+      { kernel },
+      headers
+    );
   }
   return session.kernel!.id;
+}
+
+/** The folder of a notebook on the server's computer; undefined: it is on another one. */
+function folderOf(
+  notebook: vscode.Uri,
+  { server }: NodeClient
+): string | undefined {
+  if (!server.pid) {
+    return undefined;
+  }
+  return notebook.scheme === 'file'
+    ? dirname(notebook.fsPath)
+    : vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
 }
 
 /**
