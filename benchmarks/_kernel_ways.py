@@ -198,14 +198,14 @@ async def keep_warm(emulator: Emulator, on: bool) -> None:
 
     from jupyter_tpu.cloud import CloudTPU, NodeName, Target
     from jupyter_tpu.links import HostName, default_links
-    from jupyter_tpu.on_host.agent.protocol.requests import KeepWarm, WarmEnvironment
+    from jupyter_tpu.on_host.agent.protocol.requests import KeepWarmRequest, WarmEnvironment
 
     target = Target(emulator=emulator.state_file)
     node = NodeName(CloudTPU(target).project, ZONE, TPU)
     agent = await default_links(target).get(HostName(node, 0)).agent()
     environments: list[WarmEnvironment] = [{"python": PYTHON}] if on else []
     while True:
-        kernels = (await agent.request(KeepWarm(environments=environments)))["warm"]
+        kernels = (await agent.request(KeepWarmRequest(environments=environments)))["warm"]
         if [warm["state"] for warm in kernels] == ["ready"] * on:
             return
         await asyncio.sleep(0.1)

@@ -39,7 +39,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
     @property
     def model_flops(self) -> float:
-        """Of a step and device, as MaxText counts them: without what is computed again."""
+        """FLOPs of a step and device, as MaxText counts them: without what is computed again."""
         weights = 4 * self.width * self.heads * self.head
         weights += (3 if self.gated else 2) * self.width * self.hidden
         total = self.layers * weights + self.width * VOCABULARY
@@ -163,7 +163,7 @@ def _heads(config: Config, product: Any) -> Any:
 
 
 def _attention(query: Any, key: Any, value: Any) -> Any:
-    """Of all queries to all keys, a block of queries after the other."""
+    """Attention of all queries to all keys, a block of queries after the other."""
     batch, length, heads, size = query.shape
     blocks = query.reshape(batch, length // _BLOCK, _BLOCK, heads, size).swapaxes(0, 1)
 

@@ -85,7 +85,7 @@ def running(script: str, *words: str) -> Iterator[IO[str]]:
 
 
 def median(kernel: Kernel) -> float:
-    """Of `1+1`, in milliseconds."""
+    """The median time of `1+1`, in milliseconds."""
     taken = []
     for _ in range(EXECUTES):
         begin = time.perf_counter()

@@ -229,7 +229,7 @@ def summary(values: list[float]) -> dict[str, Any]:
 
 
 def summaries(figures: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
-    """Of one way at one round trip."""
+    """The summaries of one way at one round trip."""
     summed = {}
     for what, values in figures.items():
         if what == "execute":

@@ -64,7 +64,7 @@ class Result(Struct, kw_only=True):
 
     @property
     def error(self) -> float | None:
-        """Of the prediction, as a share of what was published."""
+        """The error of the prediction, as a share of what was published."""
         return None if self.predicted is None else self.predicted / self.published - 1
 
 

@@ -99,7 +99,7 @@ class Pod:
 
     async def keep_warm(self) -> None:
         """Returns when a pod kernel is warm."""
-        from jupyter_tpu.on_host.agent.protocol.requests import KeepWarm, WarmEnvironment
+        from jupyter_tpu.on_host.agent.protocol.requests import KeepWarmRequest, WarmEnvironment
 
         link = self._links.get(self._host)
         addresses = await link.pod_addresses()
@@ -108,7 +108,7 @@ class Pod:
         ]
         agent = await link.agent()
         while True:
-            kernels = (await agent.request(KeepWarm(environments=environments)))["warm"]
+            kernels = (await agent.request(KeepWarmRequest(environments=environments)))["warm"]
             states = [kernel["state"] for kernel in kernels if kernel.get("pod")]
             if states == ["ready"]:
                 return
@@ -116,10 +116,10 @@ class Pod:
             await asyncio.sleep(0.1)
 
     async def keep_none(self) -> None:
-        from jupyter_tpu.on_host.agent.protocol.requests import KeepWarm
+        from jupyter_tpu.on_host.agent.protocol.requests import KeepWarmRequest
 
         agent = await self._links.get(self._host).agent()
-        await agent.request(KeepWarm(environments=[]))
+        await agent.request(KeepWarmRequest(environments=[]))
 
     def warm(self) -> None:
         self._wait(self.keep_warm())

@@ -123,7 +123,7 @@ def report(results: dict[str, dict[str, list[float]]]) -> None:
         for way, values in ways.items():
             low, middle, high = min(values), statistics.median(values), max(values)
             print(f"  {what:12}{way:24}{middle:.3f} ({low:.3f}–{high:.3f})")
-    # Of those that follow each other, as the machine's load changes.
+    # Pairs that follow each other, as the machine's load changes.
     pairs = zip(results["server"][OURS], results["server"][BARE], strict=True)
     added = statistics.median(ours - bare for ours, bare in pairs)
     helped = statistics.median(results["--help"]["jupyter tpu"])

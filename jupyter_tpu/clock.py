@@ -6,7 +6,7 @@ import sys
 import time
 
 #: A clock that differs by more than this from the other one was set; seconds.
-SET = 2.0
+CLOCK_SET_SECONDS = 2.0
 
 
 def uptime() -> float:
@@ -30,4 +30,4 @@ class Clock:
         """
         before, self._last = self._last, (time.time(), uptime())
         moved = (self._last[0] - before[0]) - (self._last[1] - before[1])
-        return self._last[0], moved if abs(moved) > SET else 0.0
+        return self._last[0], moved if abs(moved) > CLOCK_SET_SECONDS else 0.0

@@ -19,7 +19,7 @@ class Option(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     #: The word for its value in `--help`; "": what its form, unit, type or name says.
     metavar: str = ""
-    #: Of a number, in the plural.
+    #: The unit of a number, in the plural.
     unit: str = ""
     #: What holds without it, in words, where the field's default does not say that.
     default: str = ""

@@ -7,7 +7,7 @@ kernels. A line is written by one call at the end of the file, so that lines of 
 don't mix; a thread does it, so that nothing waits for the disk. Lines have no secrets: what looks
 like one, and the tokens that TPUs get, are left out.
 
-On the disk are at most (KEPT + 1) * SIZE bytes, and one BATCH of each process.
+On the disk are at most (KEPT_FILES + 1) * FILE_BYTES, and BATCH_BYTES of each process.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .errors import Reason, TPUError
 from .per_process import per_process
 
 #: Bytes of a file, and how many older ones are kept.
-SIZE, KEPT = 1 << 20, 3
+FILE_BYTES, KEPT_FILES = 1 << 20, 3
 #: Bytes that are written at once, and lines that wait for it; more are lost if the disk stands.
-BATCH, QUEUED = 64 << 10, 2000
+BATCH_BYTES, QUEUED_LINES = 64 << 10, 2000
 #: Characters of a line.
 LONGEST_TEXT = 4000
 #: Seconds that the end of a process waits for its last lines.
@@ -202,7 +202,7 @@ class _Writer(threading.Thread):
         atexit.register(self.flush)
 
     def put(self, line: LogLine) -> None:
-        if self._queue.qsize() < QUEUED:
+        if self._queue.qsize() < QUEUED_LINES:
             self._queue.put(line)
 
     def flush(self, seconds: float = END_SECONDS) -> None:
@@ -215,7 +215,7 @@ class _Writer(threading.Thread):
         while True:
             batch = [self._queue.get()]
             with contextlib.suppress(queue.Empty):
-                while len(batch) < BATCH // LONGEST_TEXT:
+                while len(batch) < BATCH_BYTES // LONGEST_TEXT:
                     batch.append(self._queue.get_nowait())
             written = [entry for entry in batch if isinstance(entry, LogLine)]
             with contextlib.suppress(OSError):
@@ -242,7 +242,7 @@ def _append(path: Path, data: bytes) -> None:
     file = os.open(path, flags, 0o600)
     try:
         os.write(file, data)
-        full = os.fstat(file).st_size >= SIZE
+        full = os.fstat(file).st_size >= FILE_BYTES
     finally:
         os.close(file)
     if full:
@@ -258,7 +258,7 @@ def _rotate(path: Path) -> None:
 
             if not try_lock(lock):
                 return
-        if path.stat().st_size < SIZE:
+        if path.stat().st_size < FILE_BYTES:
             return
         newer = [path, *_older(path)]
         for older, file in zip(reversed(newer), list(reversed(newer))[1:], strict=False):
@@ -269,7 +269,7 @@ def _rotate(path: Path) -> None:
 
 
 def _older(path: Path) -> list[Path]:
-    return [path.with_suffix(f".{number}.jsonl") for number in range(1, KEPT + 1)]
+    return [path.with_suffix(f".{number}.jsonl") for number in range(1, KEPT_FILES + 1)]
 
 
 def _parsed(data: bytes) -> list[LogLine]:

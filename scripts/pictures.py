@@ -90,7 +90,7 @@ def links() -> str:
     for host in range(3):
         y = 50 + host * 112
         picture.box(575, y, 295, 98, "box", f"host {host}")
-        picture.box(640, y + 12, 100, 36, "ours", "agent")
+        picture.box(640, y + 12, 100, 36, "ours", "daemon")
         picture.box(640, y + 54, 100, 36, "ours", "keeper")
         picture.box(765, y + 54, 95, 36, "box", "kernel")
         picture.arrow(740, y + 72, 765)
@@ -176,7 +176,11 @@ def survives() -> str:
 def _colour(cell: str) -> str:
     if cell in ("lost", "ends"):
         return "lost"
-    return "back-again" if cell == "comes back" or "again" in cell else "good"
+    return (
+        "back-again"
+        if cell == "comes back" or "again" in cell or "can come back" in cell
+        else "good"
+    )
 
 
 PICTURES = {"links.svg": links, "journal.svg": journal, "what-survives.svg": survives}

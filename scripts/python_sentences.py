@@ -349,7 +349,7 @@ def _product(parts: Iterable[list[_Parts]]) -> list[_Parts]:
 
 
 def _value_alternatives(node: ast.expr) -> list[_Parts]:
-    """Of a part of a string: what it may be, if those are strings, else a parameter."""
+    """What a part of a string may be, if those are strings, else a parameter."""
     if isinstance(node, ast.FormattedValue):
         return _value_alternatives(node.value)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -175,15 +175,15 @@ def _messages_of_hosts() -> str:
     """Each message of a host, and below them the fields of all."""
     messages = {
         "what `up` prints": bounded(records.Started),
-        "the agent's hello": bounded(records.Hello),
-        "an error of the agent": bounded(records.Problem),
-        **{f"`{op}`, by the agent": bounded(kind.answer) for op, kind in REQUESTS.items()},
+        "the daemon's hello": bounded(records.DaemonHello),
+        "an error of the daemon": bounded(records.DaemonProblem),
+        **{f"`{op}`, by the daemon": bounded(kind.answer) for op, kind in REQUESTS.items()},
         "the keeper's hello": bounded(records.KeeperHello),
         "a rejection by the keeper": bounded(records.Rejection),
-        "a notice of the keeper": bounded(records.Notice),
+        "a notice of the keeper": bounded(records.KeeperNotice),
         "an event of the keeper": bounded(records.KeeperEvent),
         "a line of a program": host_calls.Said,
-        "an error of a program": host_calls.Failed,
+        "an error of a program": host_calls.FailedCall,
         **{
             f"`{name}`, by a program": kind
             for program in PROGRAMS

@@ -55,7 +55,7 @@ export interface IReference {{
 
 type Value = string | number | boolean | undefined;
 
-/** Of an address; what is undefined is left out. */
+/** The query of an address; what is undefined is left out. */
 export interface IQuery {{
   [name: string]: Value;
 }}
@@ -179,7 +179,7 @@ def _render_requests(answers: dict[str, list[str]]) -> str:
 
 
 def _request(route: Route, answer: Sequence[str]) -> tuple[str, str, str]:
-    """Of a method: its name, its comment, and an arrow function."""
+    """A method's name, its comment, and an arrow function."""
     arguments: list[str] = []
     path: list[str] = []
     for part in route.path.split("/"):

@@ -38,7 +38,7 @@ from websocket import (
 )
 
 LIMIT = 240.0  # seconds for an operation; the first environment downloads JAX
-#: Of a message on a websocket, in order.
+#: The parts of a message on a websocket, in order.
 PARTS = "header", "parent_header", "metadata", "content"
 FOLDERS = {
     "JUPYTER_TPU_DATA_DIR": "tpu",

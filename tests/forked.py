@@ -49,7 +49,7 @@ LIBRARIES = (
     *("asyncssh", "google.cloud.tpu_v2", "grpc.aio", "sqlite3", "urllib.request"),
     *("jupyter_server.serverapp", "jupyter_server.gateway.managers"),
 )
-#: Of the numbers that are sent, in characters.
+#: The width of the numbers that are sent, in characters.
 WIDTH = 20
 #: The variable that names the socket of a run's process for all workers.
 ADDRESS = "TESTS_FORKS"

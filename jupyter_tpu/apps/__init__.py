@@ -7,6 +7,6 @@ notebooks. At ``http://LABEL.localhost:PORT`` it can reach only itself.
 from .auth import AppAuth
 from .listener import AppServer
 from .mounts import COOKIE, Mount, Origin, PathMount
-from .reverse_proxy import Request, Response, ReverseProxy
+from .reverse_proxy import BrowserRequest, Response, ReverseProxy
 from .site import Site
 from .upstream import Upstream

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 #: Bodies up to this many bytes are read before they are sent on, so they can be sent twice.
 MAX_BUFFERED = 64 << 10
 #: Bytes that are passed on at a time.
-CHUNK = 256 << 10
+CHUNK_BYTES = 256 << 10
 _STATUS = {
     Reason.NOT_FOUND: 502,
     Reason.UNREACHABLE: 504,
@@ -32,7 +32,7 @@ _STATUS = {
 }
 
 
-class Request(Struct):
+class BrowserRequest(Struct):
     """A request as the browser made it.
 
     path: at the host, with the query. body: bytes, an async iterator of bytes, or None.
@@ -62,7 +62,7 @@ class Response:
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises ConnectionResetError if it is cut off."""
         try:
-            async for chunk in self._response.content.iter_chunked(CHUNK):
+            async for chunk in self._response.content.iter_chunked(CHUNK_BYTES):
                 yield chunk
             if getattr(self._transport, "broken", None) is not None:
                 raise aiohttp.ClientPayloadError("the link broke")
@@ -87,7 +87,7 @@ class ReverseProxy(Struct, frozen=True):
     allow_external: bool = False
 
     @contextlib.asynccontextmanager
-    async def forward(self, request: Request) -> AsyncIterator[Response]:
+    async def forward(self, request: BrowserRequest) -> AsyncIterator[Response]:
         """The host's response. Raises TPUError if the host can't be reached or sends no HTTP."""
         headers = self.to_host(request.headers)
         if request.length is not None:
@@ -106,7 +106,7 @@ class ReverseProxy(Struct, frozen=True):
                 ) from None
             yield Response(response, self.to_browser(pairs(response.raw_headers)), self.name)
 
-    async def open_websocket(self, request: Request) -> Handshake:
+    async def open_websocket(self, request: BrowserRequest) -> Handshake:
         """The host's answer to a WebSocket request, with headers for the browser.
 
         Raises TPUError as `forward` does.

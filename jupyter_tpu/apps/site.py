@@ -18,7 +18,7 @@ from ..errors import Reason, TPUError
 from .auth import AppAuth
 from .headers import ERROR_POLICY, Headers, refusal, session_cookie, session_secret
 from .mounts import Origin
-from .reverse_proxy import CHUNK, MAX_BUFFERED, Request, ReverseProxy, pairs, status_of
+from .reverse_proxy import CHUNK_BYTES, MAX_BUFFERED, BrowserRequest, ReverseProxy, pairs, status_of
 from .upstream import Upstream
 from .websocket_tunnel import tunnel
 
@@ -28,7 +28,7 @@ PROBE = "/.jupyter-tpu/here"
 #: A page of ours that tells the page that frames it whether the app may store data there.
 STORAGE_CHECK = "/.jupyter-tpu/storage"
 
-#: Of every answer that is not the host's.
+#: The headers of every answer that is not the host's.
 ERROR_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": ERROR_POLICY,
@@ -197,7 +197,7 @@ def _storage_page() -> web.Response:
 
 async def _body_chunks(request: web.BaseRequest) -> AsyncIterator[bytes]:
     await _send_continue(request)
-    async for chunk in request.content.iter_chunked(CHUNK):
+    async for chunk in request.content.iter_chunked(CHUNK_BYTES):
         yield chunk
 
 
@@ -207,9 +207,11 @@ async def _send_continue(request: web.BaseRequest) -> None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-def _request(request: web.BaseRequest, body: Any = None, length: int | None = None) -> Request:
+def _request(
+    request: web.BaseRequest, body: Any = None, length: int | None = None
+) -> BrowserRequest:
     headers = pairs(request.raw_headers)
-    return Request(request.method, request.raw_path, headers, body, length)
+    return BrowserRequest(request.method, request.raw_path, headers, body, length)
 
 
 def page(name: str, message: str, hint: str, *, refresh: bool = False) -> str:

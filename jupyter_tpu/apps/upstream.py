@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 KEEP_ALIVE = 15.0
 #: Spare channels to a server that closes after each response, and the seconds for which they are
 #: kept: a server that handles one connection at a time waits for a request on them.
-SPARES = 2
+SPARE_CHANNELS = 2
 SPARE_LIFETIME = 10.0
 #: Bytes of a message's head. An application's cookies or policy can be long.
 MAX_HEAD = 64 << 10
@@ -167,7 +167,7 @@ class _ChannelPool(aiohttp.BaseConnector):
 
     async def _refill_spares(self) -> None:
         with contextlib.suppress(TPUError):  # the next request reports it
-            while len(self._spares) < SPARES:
+            while len(self._spares) < SPARE_CHANNELS:
                 self._spares.append(await self._open())
 
     def close_spares(self) -> None:

@@ -11,7 +11,7 @@ from .models import API, AcceleratorType, MachineShape
 from .prices import SHIPPED
 from .tables import GENERATIONS, IMAGE_FAMILIES, SIZES, VERSIONS, Generation
 
-#: Of a machine type: "ct6e-standard-4t", and a second spelling, with "-tpu".
+#: A machine type: "ct6e-standard-4t", and a second spelling, with "-tpu".
 _MACHINE = re.compile(r"(?P<machine>[a-z0-9]+-[a-z]+)-(?P<chips>\d+)t(-tpu)?")
 _TOPOLOGY = re.compile(r"\d+x\d+(x\d+)?")
 

@@ -229,7 +229,7 @@ class ChipPeak(Struct, kw_only=True, frozen=True):
     ici_ports: int  # two for each dimension of the torus
 
 
-#: Of v4 no ICI bandwidth of a chip is published, but the all-reduce bandwidth of a pod: 1.1 PB/s
+#: No ICI bandwidth of a v4 chip is published, but the all-reduce bandwidth of a pod: 1.1 PB/s
 #: for 4096 chips. That of v5e, 51.2 TB/s for 256 chips, is half of its 400 GB/s a chip, which count
 #: both directions. So v4 has twice its share here, too.
 _PEAKS = {

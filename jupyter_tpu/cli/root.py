@@ -66,7 +66,7 @@ GROUPS = {
     "Money": {
         "usage": "Who has which TPUs, and what they cost.",
         "guard": "Stop a TPU when idle, at a cost or time.",
-        "budget": "What agents may spend, and have spent.",
+        "budget": "What coding agents may spend, and have spent.",
         "grant": "Say which TPUs you may use at no charge.",
         "prices": "What TPUs cost, and when that was read.",
     },

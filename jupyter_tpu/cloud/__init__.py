@@ -2,7 +2,7 @@
 
 `Cloud` is what is asked of any cloud, in this project's own words and states. `CloudTPU` and
 `ComputeEngine` are Google's two control planes, and `GoogleCloud` is both in one; the same code
-speaks to Google and to the emulator, and this room alone picks channel and credentials.
+speaks to Google and to the emulator, and this package alone picks channel and credentials.
 `CloudWithAttached` adds machines that are reached by SSH alone.
 """
 

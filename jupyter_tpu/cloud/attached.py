@@ -276,7 +276,7 @@ class CloudWithAttached:
     async def operation(self, operation: str) -> OperationStatus:
         return await self._cloud.operation(operation)
 
-    # ---- requests that wait for room ----
+    # ---- requests that wait for capacity ----
 
     async def list_queued(self, zone: str = "-") -> QueuedList:
         return await self._cloud.list_queued(zone)

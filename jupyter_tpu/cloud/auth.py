@@ -132,7 +132,7 @@ class GoogleToken:
         self._lock = threading.Lock()
 
     def headers(self, project: str = "") -> dict[str, str]:
-        """Of a call about a *project* ("" for one about none). Raises NO_CREDENTIALS."""
+        """The headers of a call about a *project* ("" for none). Raises NO_CREDENTIALS."""
         with self._lock:
             if self._credentials is None or not self._credentials.valid:
                 self._credentials = None  # so that a login since then is seen

@@ -18,7 +18,7 @@ from .models import Tier
 #: The services with TPUs, and how many chips a unit of each is: v2 to v4 are sold by 8 cores.
 SERVICES = {"E000-3F24-B8AA": 4, "6F81-5844-456A": 1}
 #: Pages of one service: it has some thousands of SKUs, 5000 a page.
-_PAGES = 20
+_MOST_PAGES = 20
 #: "TpuV5e", "Tpu-v3", "TPU v6e"; not "Cloud TPU" alone.
 _GENERATION = re.compile(r"\btpu[- ]?v(\d+[ep]?)\b", re.IGNORECASE)
 #: Flex-start, which Google also calls Dynamic Workload Scheduler: it has no "Tpu" in it.
@@ -46,7 +46,7 @@ async def read_prices(apis: GoogleAPIs, *, today: str) -> CatalogPrices:
     skus: list[tuple[int, dict[str, Any]]] = []
     for service, chips in SERVICES.items():
         page, token = 0, ""
-        while page == 0 or (token and page < _PAGES):
+        while page == 0 or (token and page < _MOST_PAGES):
             answer = await apis.get(
                 "cloudbilling",
                 f"/v1/services/{service}/skus",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _CAPACITY = (
     "Try another zone or type, or try again later. Google does not say when there is capacity.",
-    "Use a reservation with room, or ask for on-demand or spot.",
+    "Use a reservation with free capacity, or ask for on-demand or spot.",
 )
 _RECREATE = "Delete it and create it again."
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
@@ -298,7 +298,7 @@ def _code(error: GoogleAPICallError) -> int | None:
 
 
 def _read_details(details: Iterable[Any]) -> _Details:
-    """Of a status's details: messages, messages packed as Any, or JSON objects."""
+    """Reads a status's details: messages, messages packed as Any, or JSON objects."""
     read = _Details()
     for item in map(_as_json, details):
         kind = str(item.get("@type", "")).rpartition(".")[2]

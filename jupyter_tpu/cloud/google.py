@@ -181,7 +181,7 @@ class GoogleCloud(Cloud):
         api: API = "compute" if operation.startswith(COMPUTE_OPERATION) else "tpu"
         return await self._clouds[api].operation(operation)
 
-    # ---- requests that wait for room ----
+    # ---- requests that wait for capacity ----
 
     async def list_queued(self, zone: str = "-") -> QueuedList:
         """As `list_nodes`. Compute Engine has no names of its own for requests."""
@@ -255,7 +255,7 @@ class GoogleCloud(Cloud):
         return await self._clouds["compute"].reserve(spec)
 
     async def sweep(self) -> list[str]:
-        """Of Compute Engine, if the project has ever had TPUs there."""
+        """Sweeps Compute Engine, if the project has ever had TPUs there."""
         if not await self._known(lambda apis: apis.any_in(self.project, "compute")):
             return []
         return await self._clouds["compute"].sweep()

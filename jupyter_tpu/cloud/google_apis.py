@@ -24,7 +24,7 @@ from .errors import call_error
 from .outbound import opener, untrusted_certificate
 from .target import Place, Target
 
-TIMEOUT = 20.0  # seconds, for one answer
+ANSWER_SECONDS = 20.0  # seconds, for one answer
 
 
 class GoogleAPIs:
@@ -76,7 +76,7 @@ class GoogleAPIs:
             headers={**headers, "Content-Type": "application/json"},
         )
         try:
-            with opener(emulated=bool(base)).open(request, timeout=TIMEOUT) as response:
+            with opener(emulated=bool(base)).open(request, timeout=ANSWER_SECONDS) as response:
                 answer = json.load(response)
                 self._set_clock(response.headers.get("Date"))
         except urllib.error.HTTPError as error:
@@ -84,7 +84,7 @@ class GoogleAPIs:
             raise self._refused(api, error) from error
         except TimeoutError as error:
             raise TPUError(
-                f"{self._who(api)} did not answer within {TIMEOUT:.0f} s.",
+                f"{self._who(api)} did not answer within {ANSWER_SECONDS:.0f} s.",
                 Reason.TIMEOUT,
                 "Check the network connection, and try again.",
             ) from error
@@ -137,7 +137,7 @@ class GoogleAPIs:
             exceptions.AlreadyExists(message, details=details)
             if exists
             else exceptions.from_http_status(error.code, message, details=details),
-            timeout=TIMEOUT,
+            timeout=ANSWER_SECONDS,
             project=self._project,
             emulated=self._target.emulator is not None,
         )

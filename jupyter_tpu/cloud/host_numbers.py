@@ -21,7 +21,7 @@ from .models import Node
 T = TypeVar("T")
 
 #: As many hosts are kept, the last ones.
-_MOST = 20_000
+_MOST_HOSTS = 20_000
 
 
 class HostNumbers:
@@ -52,7 +52,7 @@ class HostNumbers:
     def put(self, numbers: Mapping[str, int]) -> None:
         """Raises OSError."""
         merged = {**self.all(), **numbers}
-        kept = dict([*merged.items()][-_MOST:])
+        kept = dict([*merged.items()][-_MOST_HOSTS:])
         write_atomically(self.path, json.dumps(kept))
 
 

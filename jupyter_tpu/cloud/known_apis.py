@@ -18,7 +18,7 @@ from ..errors import Reason, TPUError
 from ..paths import data_dir
 from .models import NodeName
 
-_BUSY = 10.0  # seconds, until another process has written
+_LOCK_SECONDS = 10.0  # seconds, until another process has written
 
 
 class KnownAPIs:
@@ -89,7 +89,7 @@ def opened(
     Raises UNAVAILABLE with that *message* where the file can't be used.
     """
     try:
-        with contextlib.closing(sqlite3.connect(path, timeout=_BUSY)) as database:
+        with contextlib.closing(sqlite3.connect(path, timeout=_LOCK_SECONDS)) as database:
             path.chmod(0o600)
             with database:
                 database.execute(f"CREATE TABLE IF NOT EXISTS {table}")

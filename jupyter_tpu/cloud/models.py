@@ -74,7 +74,7 @@ class NodeState(StrEnum):
 
     @property
     def gone(self) -> bool:
-        """Whether the cloud has taken the TPU away: it can only be deleted."""
+        """Whether the TPU was preempted or terminated: it can only be deleted."""
         return self in (NodeState.PREEMPTED, NodeState.TERMINATED)
 
 
@@ -187,7 +187,7 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     metadata: dict[str, str] = {}  # in place of those in *options*
     options: NodeOptions = NodeOptions()
-    # Of Compute Engine only:
+    # Compute Engine only:
     disk_gb: int = DISK_GB  # the boot disk of each host
     #: NAME, or projects/P/reservations/NAME, or a block of it; for the tier "reserved".
     reservation: str = ""
@@ -209,7 +209,7 @@ class Node(Struct, frozen=True, kw_only=True):
     health_description: str = ""
     version: str = ""
     tier: Tier = "on-demand"
-    #: Of a flex-start TPU: for how many seconds it runs before its cloud deletes it.
+    #: For how many seconds a flex-start TPU runs before its cloud deletes it.
     run_for: float | None = None
     endpoints: tuple[Endpoint, ...] = ()
     #: The chips of all its hosts, where they were counted there; None: its type says it.
@@ -252,7 +252,7 @@ class Maintenance(Struct, frozen=True, kw_only=True):
 
 
 class QueuedSpec(Struct, frozen=True, kw_only=True):
-    """TPUs to ask for: they are created when there is room for all of them."""
+    """TPUs to ask for: they are created when there is capacity for all of them."""
 
     node: NodeSpec
     #: The name of the TPU; of several, what their names begin with.
@@ -268,10 +268,10 @@ class QueuedState(StrEnum):
 
     CREATING = "CREATING"  # the cloud is checking it
     ACCEPTED = "ACCEPTED"  # waits for its time to begin
-    WAITING_FOR_RESOURCES = "WAITING_FOR_RESOURCES"  # waits for room
+    WAITING_FOR_RESOURCES = "WAITING_FOR_RESOURCES"  # waits for capacity
     PROVISIONING = "PROVISIONING"  # its TPUs are being created
     ACTIVE = "ACTIVE"  # its TPUs exist
-    SUSPENDING = "SUSPENDING"  # its TPUs are being taken away
+    SUSPENDING = "SUSPENDING"  # its TPUs are being preempted
     SUSPENDED = "SUSPENDED"  # its TPUs are gone
     FAILED = "FAILED"
     DELETING = "DELETING"
@@ -279,7 +279,7 @@ class QueuedState(StrEnum):
 
 
 class QueuedTPUs(Struct, frozen=True, kw_only=True):
-    """A request that waits until there is room for its TPUs, as its cloud last described it."""
+    """A request that waits until there is capacity for its TPUs, as its cloud last described it."""
 
     name: NodeName  # of the request, not of its TPUs
     state: QueuedState

@@ -116,7 +116,7 @@ class Cloud(Protocol):
     async def operation(self, operation: str) -> OperationStatus:
         """How far an operation is; NOT_FOUND for one that the cloud has forgotten."""
 
-    # ---- requests that wait for room ----
+    # ---- requests that wait for capacity ----
 
     async def list_queued(self, zone: str = "-") -> QueuedList:
         """The queued resources of *zone*, "-" for all zones."""

@@ -122,7 +122,7 @@ def budget() -> None:
 
     A coding agent plans a TPU, and creates it by its plan. Inside its budget that needs no
     question. Outside, you are asked. Each such TPU has a guard that deletes it at the plan's limits
-    of time and cost. An agent can stop and delete only TPUs that agents have created.
+    of time and cost. A coding agent can stop and delete only TPUs that coding agents have created.
     """
 
 
@@ -130,7 +130,7 @@ def budget() -> None:
 @project_option
 @json_option
 def show(as_json: bool) -> None:
-    """Show budgets, what was spent, and what agents ask for."""
+    """Show budgets, what was spent, and what coding agents ask for."""
     overview = fleet_call(lambda fleet: fleet.budgets.show())
     print_result(overview, overview_text(overview), as_json)
 
@@ -186,7 +186,7 @@ def spending() -> None:
 @_plan_argument
 @project_option
 def approve(plan: str) -> None:
-    """Agree to a plan that is outside of its budget. The agent can then carry it out."""
+    """Agree to a plan that is outside of its budget. The coding agent can then carry it out."""
     _answer(plan, approve=True)
     print(f"Agreed to the plan {plan}.")
 
@@ -216,8 +216,8 @@ def _answer(plan: str, *, approve: bool) -> None:
 def allow(name: str, off: bool, confirmed: tuple[str, ...]) -> None:
     """Let coding agents run commands on a TPU that a person has created.
 
-    It counts for this TPU, not for a later one of the same name. Agents can then read what your own
-    programs there have in memory and variables. They still can't stop or delete it.
+    It counts for this TPU, not for a later one of the same name. Coding agents can then read what
+    your own programs there have in memory and variables. They still can't stop or delete it.
     """
     from ..fleet.models import AllowAgents
 
@@ -234,7 +234,7 @@ def allow(name: str, off: bool, confirmed: tuple[str, ...]) -> None:
 def token() -> None:
     """Show where the token for coding agents is.
 
-    It is for REST requests of agents that do not run on this computer: the header
+    It is for REST requests of coding agents that do not run on this computer: the header
     `Authorization: token …`. It opens no kernel, terminal or file of Jupyter.
     """
     from ..agent_token import agent_token, token_file

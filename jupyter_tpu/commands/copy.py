@@ -60,7 +60,7 @@ class Copy(NamedTuple):
 
 
 #: Seconds between two lines of progress where there is no terminal.
-_PACE = 5.0
+_REPORT_SECONDS = 5.0
 
 
 @command(
@@ -194,7 +194,7 @@ class _CopyProgress:
         self._stream = stream
         self._bar: Any = _bar(stream) if is_terminal(stream) else None
         self._task = self._bar.add_task("", total=None) if self._bar is not None else None
-        self._next = time.monotonic() + _PACE
+        self._next = time.monotonic() + _REPORT_SECONDS
         self._lock = threading.Lock()  # reports come from several threads
 
     def __enter__(self) -> None:
@@ -210,7 +210,7 @@ class _CopyProgress:
             if self._bar is not None:
                 self._bar.update(self._task, completed=done, total=total)
             elif time.monotonic() > self._next and done < total:
-                self._next = time.monotonic() + _PACE
+                self._next = time.monotonic() + _REPORT_SECONDS
                 self._line(f"{size(done)} of {size(total)}")
 
     def host_ended(self, copy: HostCopy) -> None:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ..fleet.models import Hunt, HuntCandidate, SetGuard, StartHunt
 
 
-#: Of a hunt in the queue.
+#: What is said of a hunt in the queue.
 QUEUED = "Attempts in the queue are queued resources. They continue while this computer is off."
 
 

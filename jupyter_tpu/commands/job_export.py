@@ -44,7 +44,7 @@ _KINETIC_REMOVES = re.compile(r"(?m)^((?:jax|jaxlib|libtpu|libtpu-nightly)(?![\w
 #: gcluster cuts off what is longer.
 _GCLUSTER_NAME = 28
 
-#: Of each tool on PyPI: its package there, its module and command, and a program that reads a file
+#: For each tool on PyPI: its package there, its module and command, and a program that reads a file
 #: with the tool's own parser and prints the tool's version.
 _PARSERS = {
     "skypilot": (

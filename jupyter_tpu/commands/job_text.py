@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ..fleet.models import Job, JobLog, JobLogQuery
 
 #: How long one question waits for new output; seconds.
-WAIT = 20.0
+OUTPUT_SECONDS = 20.0
 #: The pause after a host could not be reached; seconds.
-PAUSE = 2.0
+RETRY_SECONDS = 2.0
 #: While these are why a log can't be read, it is asked for again.
 _PASSING = (Reason.UNREACHABLE, Reason.TIMEOUT, Reason.CONFLICT, Reason.UNAVAILABLE)
 
@@ -136,7 +136,7 @@ async def _read(
             if noted != error.message:
                 noted = error.message
                 note(f"host {query.host}: {error.message} Will be retried.")
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_SECONDS)
             continue
         noted = ""
         if query.start < 0:
@@ -145,5 +145,5 @@ async def _read(
         ended = log.complete if follow else log.next > log.last
         if ended:
             return
-        query.start, query.wait = log.next, WAIT if follow else 0.0
+        query.start, query.wait = log.next, OUTPUT_SECONDS if follow else 0.0
         query.partial_out, query.partial_err = log.partial_out, log.partial_err

@@ -20,7 +20,7 @@ from ..wording import count
 if TYPE_CHECKING:
     from ..fleet.models import Hunt, TPUList
 
-#: Of --zone; "-" means all for gcloud, too.
+#: Values of --zone; "-" means all for gcloud, too.
 _ALL_ZONES = (None, "-")
 
 

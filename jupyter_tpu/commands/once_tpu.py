@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 #: A TPU is deleted after so many seconds without work, unless it is kept for longer.
-IDLE = 600.0
+IDLE_SECONDS = 600.0
 
 
 #: What creating, connecting and copying may take, beside the time of the script; seconds.
-SETUP = 1200.0
+SETUP_SECONDS = 1200.0
 
 
 #: The time of the script if none is given; seconds.
-TIME = 3600.0
+SCRIPT_SECONDS = 3600.0
 
 
 #: States in which a TPU is not there for a script, and does not come back by itself.
@@ -51,15 +51,15 @@ _UNHEARD = (Reason.UNREACHABLE, Reason.TIMEOUT)
 
 
 #: Seconds for a server to say what a plan has begun; and between two questions.
-SETTLED, ASK = 60.0, 0.5
+SETTLED_SECONDS, ASK_SECONDS = 60.0, 0.5
 
 
 #: Seconds for which a kept TPU is looked at until its guard says that it is idle.
-QUIET = 75.0
+QUIET_SECONDS = 75.0
 
 
 #: For how long the plans of earlier commands are known; seconds.
-KNOWN = 86_400.0
+KNOWN_PLAN_SECONDS = 86_400.0
 
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class OnceTPU(Struct, kw_only=True):
     timeout: float | None = None
     #: How long it is kept for the next one; 0: it is deleted.
     keep: float = 0.0
-    #: Of what runs there; the TPU's name begins with it.
+    #: The title of what runs there; the TPU's name begins with it.
     title: str = "run"
 
     @property
@@ -110,10 +110,10 @@ class OnceTPU(Struct, kw_only=True):
                 once=self.key,
                 max_price=self.max_price,
                 connect=ConnectTPU(),
-                guard=SetGuard(action="delete", idle=max(60.0, self.keep or IDLE)),
+                guard=SetGuard(action="delete", idle=max(60.0, self.keep or IDLE_SECONDS)),
             ),
             zones=self.zone.split(",") if several else [],
-            time=(self.timeout or TIME) + SETUP + self.keep,
+            time=(self.timeout or SCRIPT_SECONDS) + SETUP_SECONDS + self.keep,
             max_cost=self.max_cost,
         )
 
@@ -187,7 +187,7 @@ def settle_left(session: Session, finish: Finish, say: Say) -> None:
                 continue  # it was settled a moment ago
             if (
                 _settle(session, path.stem, finish, say)
-                or time.time() - path.stat().st_mtime > KNOWN
+                or time.time() - path.stat().st_mtime > KNOWN_PLAN_SECONDS
             ):
                 path.unlink(missing_ok=True)
         except TPUError as error:
@@ -226,7 +226,7 @@ def _withdraw(session: Session, plan: str) -> Operation | None:
     """The operation that a *plan* has begun; None if it has begun none, and will not."""
     from ..fleet.models import AnswerPlan
 
-    fleet, deadline = session.fleet, time.monotonic() + SETTLED
+    fleet, deadline = session.fleet, time.monotonic() + SETTLED_SECONDS
     while True:
         # Refused, it begins nothing any more, also where the request is still on its way.
         with contextlib.suppress(TPUError):
@@ -238,7 +238,7 @@ def _withdraw(session: Session, plan: str) -> Operation | None:
             return None
         if time.monotonic() > deadline:
             raise TPUError(f"It is not known what the plan {plan} has begun.", Reason.TIMEOUT)
-        time.sleep(ASK)
+        time.sleep(ASK_SECONDS)
 
 
 def _end(session: Session, operation: Operation, finish: Finish) -> None:
@@ -295,15 +295,15 @@ def release(
         settled = True
         say(
             f"{held.tpu.name} is not deleted now. {error.message} Its guard deletes it after "
-            f"{(requested_tpu.keep or IDLE) / 60:.0f} min without work."
+            f"{(requested_tpu.keep or IDLE_SECONDS) / 60:.0f} min without work."
         )
     finally:
         held.unlock(settled=settled)
 
 
 def how_ended(session: Session, held: HeldTPU) -> Literal["", "preempted", "ended", "gone"]:
-    """ "preempted": Google says that it has taken the TPU back. "ended" and "gone": somebody has
-    stopped or deleted it, its guard for example. "": it is there, as far as Google says.
+    """ "preempted": the TPU was. "ended" and "gone": somebody has stopped or deleted it, its guard
+    for example. "": it is there, as far as Google says.
     """
     from ..fleet.models import ListQuery
 
@@ -355,7 +355,7 @@ def _warm(session: Session, requested_tpu: OnceTPU, say: Say) -> HeldTPU | None:
     from ..fleet.models.core import seconds_of
     from ..fleet.money.owners import ONCE
 
-    needed = time.time() + (requested_tpu.timeout or TIME)
+    needed = time.time() + (requested_tpu.timeout or SCRIPT_SECONDS)
     for tpu in session.tpus().tpus:
         if tpu.labels.get(ONCE) != requested_tpu.key or tpu.state != "READY" or tpu.not_yours:
             continue
@@ -390,7 +390,7 @@ def is_free(session: Session, ref: str) -> bool:
     """
     from ..fleet.models import ListQuery
 
-    fleet, deadline = session.fleet, time.monotonic() + QUIET
+    fleet, deadline = session.fleet, time.monotonic() + QUIET_SECONDS
     while True:
         kernels = session.call(fleet.kernels.list(ref, ListQuery(fresh=True)))
         jobs = session.call(fleet.jobs.list(ref))
@@ -406,7 +406,7 @@ def is_free(session: Session, ref: str) -> bool:
             return True
         if time.monotonic() > deadline:
             return False
-        time.sleep(ASK)
+        time.sleep(ASK_SECONDS)
 
 
 def fetch(session: Session, ref: str, source: str, destination: str, finish: Finish) -> Any:

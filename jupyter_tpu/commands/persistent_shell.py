@@ -23,7 +23,7 @@ from ..terminal.printing import note
 from ..terminal.streams import write_plain
 
 #: What ssh exits with if it, and not the shell, has failed.
-FAILED = 255
+SSH_FAILED_CODE = 255
 #: Between two attempts to connect.
 PAUSES = Backoff(1.0, 10.0)
 #: Undoes what a full-screen program has set when its connection was lost: the second screen,
@@ -94,7 +94,7 @@ def keep_shell(
             return code
         again = _script(session, jupyterlab=jupyterlab)
         pause = PAUSES.first
-        while code == FAILED:
+        while code == SSH_FAILED_CODE:
             write_plain(sys.stdout, _RESET)
             note(f"The connection was lost. Connecting again in {pause:.0f} s. Ctrl-C ends this.")
             time.sleep(pause)

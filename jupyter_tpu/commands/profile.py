@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 #: Lines of a memory profile that are shown, and the smallest part of all that one has.
-_LINES, _SMALLEST = 60, 0.005
+_PROFILE_LINES, _SMALLEST_PART = 60, 0.005
 
 
 _EMULATED = "emulated: JAX on the CPU of this computer"
@@ -187,15 +187,15 @@ def profile_text(profile: MemoryProfile) -> str:
         return problem_text(profile.problem)
     if not profile.bytes:
         return "Nothing is in the memory of the devices."
-    lines = list(_lines(profile.lines, 0, profile.bytes * _SMALLEST))
+    lines = list(_lines(profile.lines, 0, profile.bytes * _SMALLEST_PART))
     rows = [
         (size(line.bytes), f"{line.bytes / profile.bytes:.0%}", str(line.count),
          "  " * depth + line.line, line.function)
-        for depth, line in lines[:_LINES]
+        for depth, line in lines[:_PROFILE_LINES]
     ]  # fmt: skip
     parts = [table(("SIZE", "PART", "COUNT", "LINE", "FUNCTION"), rows)]
-    if len(lines) > _LINES:
-        parts.append(f"… and {len(lines) - _LINES} smaller ones: --json has them.")
+    if len(lines) > _PROFILE_LINES:
+        parts.append(f"… and {len(lines) - _PROFILE_LINES} smaller ones: --json has them.")
     sums = [*profile.devices.items(), *profile.others.items()]
     parts.append(", ".join(f"{name or 'arrays'}: {size(sum)}" for name, sum in sums if sum))
     return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""``jupyter tpu queued``: requests that wait at Google until there is room for their TPUs."""
+"""``jupyter tpu queued``: requests that wait at Google until there is capacity for their TPUs."""
 
 from __future__ import annotations
 

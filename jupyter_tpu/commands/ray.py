@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 #: In which a host reports the end of a job whose output is complete; seconds.
-REPORT = 30.0
+REPORT_SECONDS = 30.0
 
 
 @click.group("ray", cls=Group, aliases={"up": "start", "down": "stop"})
@@ -214,7 +214,7 @@ async def _ended_job(fleet: FleetAPI, name: str, id: str) -> Job:
 
     job = await fleet.jobs.get(name, id)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(REPORT):
+        async with asyncio.timeout(REPORT_SECONDS):
             while not job.over:
                 await asyncio.sleep(0.2)
                 job = await fleet.jobs.get(name, id)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .run_output import Sink
 
 #: Bytes of output that --json keeps of a host's stream: the last ones.
-_KEPT = 1 << 20
+_KEPT_BYTES = 1 << 20
 
 
 @click.command(
@@ -294,7 +294,7 @@ class _JSONOutput:
             key = part.host, part.stream
             text = self._texts.setdefault(key, bytearray())
             text += part.data
-            del text[:-_KEPT]
+            del text[:-_KEPT_BYTES]
             self._sizes[key] = self._sizes.get(key, 0) + len(part.data)
 
     def print(self, ended: Run) -> None:

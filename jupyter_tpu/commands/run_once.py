@@ -26,10 +26,10 @@ from .scripts import as_text, project_of, script_command, send_project
 if TYPE_CHECKING:
     from ..fleet.models import Operation, Plan, Run, StartRun
 
-#: Seconds between two looks whether Google has taken the TPU back.
-LOOK = 5.0
+#: Seconds between two looks whether the TPU was preempted.
+LOOK_SECONDS = 5.0
 #: How long after the loss of its hosts Google may say that it has; seconds.
-SAID = 60.0
+PREEMPTION_SECONDS = 60.0
 
 
 def run_once(
@@ -65,7 +65,7 @@ def run_once(
             )
             if not isinstance(ended, HeldTPU):
                 return ended
-            note(f"Google has taken the TPU back. Trying again ({attempt + 1} of {retries}).")
+            note(f"The TPU was preempted. Trying again ({attempt + 1} of {retries}).")
             requested_tpu = once.for_next_attempt(session, requested_tpu, ended)
     raise AssertionError  # the last attempt returns or raises
 
@@ -82,7 +82,7 @@ def _attempt(
     *,
     last: bool,
 ) -> Run | HeldTPU:
-    """The TPU: Google has taken it back, and this is not the *last* attempt."""
+    """The TPU, if it was preempted, and this is not the *last* attempt."""
 
     def approve(plan: Plan) -> Operation:
         note(f"At most ${plan.most:.2f}, about ${plan.usd_per_hour:.2f} an hour. {plan.guard}")
@@ -115,7 +115,7 @@ def _attempt(
                 return held
             if why != "preempted":
                 raise once.ended_error(held)
-            complain("Google has taken the TPU back before the script had ended.")
+            complain("The TPU was preempted before the script had ended.")
         elif output is not None:
             keep_for_guard = True
             _fetch(session, held, f"{folder}/{output}", project_of(script) / output)
@@ -125,8 +125,8 @@ def _attempt(
         if keep_for_guard:
             note(
                 f"{held.tpu.name} still has the output. Its guard deletes it after "
-                f"{(requested_tpu.keep or once.IDLE) / 60:.0f} min without work. To delete it now: "
-                f"jupyter tpu delete {held.tpu.name}"
+                f"{(requested_tpu.keep or once.IDLE_SECONDS) / 60:.0f} min without work. "
+                f"To delete it now: jupyter tpu delete {held.tpu.name}"
             )
             held.unlock()
         else:
@@ -151,11 +151,11 @@ def _why_lost(session: Session, held: HeldTPU, ended: Run) -> str:
     """As `once.how_ended`, where hosts are not reached. Google may say it some time later."""
     if all(host.state == "exited" and host.problem is None for host in ended.hosts):
         return ""
-    end = time.monotonic() + SAID
+    end = time.monotonic() + PREEMPTION_SECONDS
     while not (why := once.how_ended(session, held)):
         if time.monotonic() > end:
             return ""
-        time.sleep(LOOK)
+        time.sleep(LOOK_SECONDS)
     return why
 
 
@@ -171,7 +171,7 @@ def _watched(session: Session, held: HeldTPU) -> Iterator[_Loss]:
     loss, done = _Loss(), threading.Event()
 
     def look() -> None:
-        while not done.wait(LOOK):
+        while not done.wait(LOOK_SECONDS):
             with contextlib.suppress(TPUError):
                 if why := once.how_ended(session, held):
                     loss.why = why
@@ -185,7 +185,7 @@ def _watched(session: Session, held: HeldTPU) -> Iterator[_Loss]:
         yield loss
     finally:
         done.set()
-        watching.join(LOOK)
+        watching.join(LOOK_SECONDS)
 
 
 @contextlib.contextmanager

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 #: Seconds that a line waits for the same line of other hosts.
-HOLD = 0.5
+HOLD_SECONDS = 0.5
 #: How many lines of a host are looked at for one that others have written, too.
-AHEAD = 20
+LINES_AHEAD = 20
 #: A longer line is cut, so that what has no lines is not collected for ever; bytes.
-LONGEST = 64 << 10
+LONGEST_LINE_BYTES = 64 << 10
 
 
 class FoldedLines:
@@ -47,7 +47,7 @@ class FoldedLines:
 
     @property
     def holds(self) -> bool:
-        """Whether lines wait for those of other hosts: call `flush` again within `HOLD`."""
+        """Whether lines wait for those of other hosts: call `flush` again within `HOLD_SECONDS`."""
         return any(self._lines.values())
 
     def add(self, host: int, stream: str, data: bytes, now: float) -> None:
@@ -55,7 +55,7 @@ class FoldedLines:
         begun = self._begun.setdefault((host, stream), bytearray())
         begun += data
         *lines, rest = begun.split(b"\n")
-        if len(rest) > LONGEST:
+        if len(rest) > LONGEST_LINE_BYTES:
             lines.append(rest)
             rest = bytearray()
         self._begun[host, stream] = rest
@@ -69,7 +69,7 @@ class FoldedLines:
                 return
             if any(host not in heads for host in running):
                 oldest = min(heads, key=lambda host: heads[host][2])
-                if now - heads[oldest][2] < HOLD:
+                if now - heads[oldest][2] < HOLD_SECONDS:
                     return
                 first = heads[oldest][:2]
             else:
@@ -85,7 +85,7 @@ class FoldedLines:
         lines = list(dict.fromkeys(heads[host][:2] for host in sorted(heads)))
         for line in lines if len(lines) > 1 else ():
             others = (self._lines[host] for host in heads if heads[host][:2] != line)
-            behind = (entry[:2] for queue in others for entry in islice(queue, 1, AHEAD))
+            behind = (entry[:2] for queue in others for entry in islice(queue, 1, LINES_AHEAD))
             if line not in behind:
                 return line
         return lines[0]
@@ -106,10 +106,10 @@ def _visible(line: bytes | bytearray) -> bytes:
 
 #: Seconds after which a server stops a run that a command no longer asks about; and between two
 #: questions while the command can't print.
-UNWATCHED = 60.0
-ASK = 15.0
+UNWATCHED_SECONDS = 60.0
+ASK_SECONDS = 15.0
 #: Seconds for which a stop waits until it is said.
-SAY = 1.0
+SAY_STOP_SECONDS = 1.0
 
 Write = Callable[[str, bytes], None]
 
@@ -178,14 +178,14 @@ def execute(
     its output goes.
     """
     runs, offset = session.fleet.runs, 0
-    request.stop_unwatched = UNWATCHED
+    request.stop_unwatched = UNWATCHED_SECONDS
     with _Interrupts(session, interrupted) as interrupts:
         run = session.call(runs.start(ref, request))
         interrupts.started(run)
         sink, ref = begun(run), _ref(run)
         with _asked_about(session, ref, run.id):
             while True:
-                wait = str(HOLD) if sink.holds else None
+                wait = str(HOLD_SECONDS) if sink.holds else None
                 answer = session.call(runs.output(ref, run.id, str(offset), wait))
                 sink.show(answer)
                 offset = answer.next
@@ -247,7 +247,7 @@ class _Interrupts:
         await self._due.wait()
         assert self._run is not None
         said = asyncio.ensure_future(asyncio.to_thread(self._interrupted, self._run))
-        await asyncio.wait({said}, timeout=SAY)  # longer if no one reads what we print
+        await asyncio.wait({said}, timeout=SAY_STOP_SECONDS)  # longer if no one reads what we print
         await self._session.fleet.runs.stop(_ref(self._run), self._run.id)
         await said
 
@@ -263,7 +263,7 @@ def _asked_about(session: Session, ref: str, id: str) -> Iterator[None]:
 
     async def ask() -> None:
         while True:
-            await asyncio.sleep(ASK)
+            await asyncio.sleep(ASK_SECONDS)
             with contextlib.suppress(TPUError):
                 await session.fleet.runs.get(ref, id)
 

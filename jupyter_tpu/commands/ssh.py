@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class WorkerOrAll(click.ParamType):
+class HostOrAll(click.ParamType):
     """A host's number, or "all"."""
 
-    name = "worker"
+    name = "host"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -68,7 +68,8 @@ class WorkerOrAll(click.ParamType):
 )
 @click.option(
     "--worker",
-    type=WorkerOrAll(),
+    "number",
+    type=HostOrAll(),
     default=0,
     metavar="N|all",
     help="Number of the host, or all hosts, which needs a command.",
@@ -100,7 +101,7 @@ class WorkerOrAll(click.ParamType):
 def ssh(
     name: str,
     args: tuple[str, ...],
-    worker: int | str,
+    number: int | str,
     remote_command: str | None,
     ssh_flags: tuple[str, ...],
     mosh: bool,
@@ -120,18 +121,18 @@ def ssh(
         if after or mosh:
             raise click.UsageError("--command can't be used with another command or with --mosh.")
         after = [remote_command]
-    if keep and (after or mosh or isinstance(worker, str)):
+    if keep and (after or mosh or isinstance(number, str)):
         raise click.UsageError("--keep is for a shell on one host, without a command or --mosh.")
     node, cloud = wait_for(find_node(name, current_target()))
-    if isinstance(worker, str):
+    if isinstance(number, str):
         _on_all_hosts(cloud, node, flags, before, [] if mosh else after)
         return
     if not mosh and not _runs_no_shell([*flags, *before]):
         terminal = ["-t"] if not after and sys.stdin.isatty() else []
         before, after = [*terminal, *before], _clean(after)
-    host = host_of(node, worker)
-    entry = _entry(cloud, node, host.worker)
-    address = _address(node, host.worker)
+    host = host_of(node, number)
+    entry = _entry(cloud, node, host.number)
+    address = _address(node, host.number)
     command = [_program("ssh"), *_options(entry), *_filled_in(flags, entry.user, address)]
     if keep:
         destination = ("--", entry.names[0])
@@ -176,9 +177,9 @@ def _on_all_hosts(
         after = _clean(after)
     host_of(node, 0)  # a TPU that is not ready may have none
 
-    def run(worker: int) -> int:
-        entry = _entry(cloud, node, worker)
-        filled_in = _filled_in(flags, entry.user, _address(node, worker))
+    def run(number: int) -> int:
+        entry = _entry(cloud, node, number)
+        filled_in = _filled_in(flags, entry.user, _address(node, number))
         options = [*_options(entry), "-o", "BatchMode yes", *filled_in, *before]
         process = subprocess.Popen(
             [program, *options, "--", entry.names[0], *after],
@@ -191,33 +192,33 @@ def _on_all_hosts(
         with process:
             assert process.stdout is not None
             for line in process.stdout:
-                print(f"{worker}: {line}", end="" if line.endswith("\n") else "\n", flush=True)
+                print(f"{number}: {line}", end="" if line.endswith("\n") else "\n", flush=True)
         return process.returncode
 
     with ThreadPoolExecutor(len(node.endpoints)) as threads:
         codes = list(threads.map(run, range(len(node.endpoints))))
-    failed = ", ".join(f"{worker} (exit code {code})" for worker, code in enumerate(codes) if code)
+    failed = ", ".join(f"{number} (exit code {code})" for number, code in enumerate(codes) if code)
     if failed:
         raise TPUError(f"The command failed on hosts of {node.name.node}: {failed}.")
 
 
-def host_of(node: Node, worker: int) -> HostName:
+def host_of(node: Node, number: int) -> HostName:
     from ..fleet.core.host_numbers import check_host
     from ..links import HostName
 
-    check_host(node, worker)
-    return HostName(node.name, worker)
+    check_host(node, number)
+    return HostName(node.name, number)
 
 
-def _entry(cloud: Cloud, node: Node, worker: int) -> HostEntry:
+def _entry(cloud: Cloud, node: Node, number: int) -> HostEntry:
     from ..fleet.files.openssh import entry
 
-    name = node.name.node + (f"-{worker}" if worker else "")
-    return entry(cloud, node, worker, (name,))
+    name = node.name.node + (f"-{number}" if number else "")
+    return entry(cloud, node, number, (name,))
 
 
-def _address(node: Node, worker: int) -> str:
-    endpoint = node.endpoints[worker]
+def _address(node: Node, number: int) -> str:
+    endpoint = node.endpoints[number]
     return endpoint.external or endpoint.internal
 
 

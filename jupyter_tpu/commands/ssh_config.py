@@ -96,7 +96,7 @@ def _write_entries() -> None:
         print("No TPUs yet. Their entries are added when you create them.")
 
 
-def open_remotely(name: str, worker: int, folder: str) -> None:
+def open_remotely(name: str, number: int, folder: str) -> None:
     """Opens VS Code on a host, or says how; the entries must be in the user's configuration."""
     from ..fleet.files import openssh
     from ..ssh.openssh_config import config_path, includes, read_user_config
@@ -104,9 +104,9 @@ def open_remotely(name: str, worker: int, folder: str) -> None:
 
     cloud, nodes = wait_for(list_nodes(current_target()))
     node, _ = wait_for(find_node(name, current_target()))
-    host = host_of(node, worker)
+    host = host_of(node, number)
     entries = openssh.write(cloud, nodes)
-    alias = openssh.entry(cloud, node, host.worker, ("x",)).alias
+    alias = openssh.entry(cloud, node, host.number, ("x",)).alias
     host_entries = [entry for entry in entries if entry.alias == alias]
     if not host_entries:
         raise TPUError(f"The SSH configuration has no entry for {host}.", Reason.NOT_FOUND)
@@ -131,8 +131,8 @@ def _authorize_hosts(name: str) -> None:
         node, cloud = await find_node(name, target)
         links = default_links(cloud.target)
         hosts = {
-            HostName(node.name, worker): endpoint.internal
-            for worker, endpoint in enumerate(node.endpoints)
+            HostName(node.name, number): endpoint.internal
+            for number, endpoint in enumerate(node.endpoints)
         }
         try:
             for error in (await authorize_hosts(links.get, hosts)).values():

@@ -130,7 +130,7 @@ _KINDS = {
 
 
 #: Paths that are listed one by one.
-_SHOWN = 20
+_MOST_PATHS = 20
 
 
 def result_of(operation: Operation) -> SyncResult | None:
@@ -186,7 +186,7 @@ def details(result: SyncResult) -> str:
                 conflict.here or "deleted",
                 conflict.there or "deleted",
             )
-            for conflict in result.conflicts[:_SHOWN]
+            for conflict in result.conflicts[:_MOST_PATHS]
         ]
         lines += ["", table(("CONFLICT", "", "CHANGED HERE", "CHANGED ON THE TPU"), rows)]
         lines += _more(len(rows), counts.conflicts)
@@ -197,7 +197,7 @@ def details(result: SyncResult) -> str:
     if result.not_copied:
         left_out = [
             (file.path, _size(file.size), file.why + _on(file.hosts))
-            for file in result.not_copied[:_SHOWN]
+            for file in result.not_copied[:_MOST_PATHS]
         ]
         lines += ["", table(("LEFT OUT", "SIZE", "WHY"), left_out)]
         lines += _more(len(left_out), counts.not_copied)
@@ -218,7 +218,7 @@ def raise_conflicts(result: SyncResult) -> None:
 
 
 def _listed(paths: list[str], count: int, before: str) -> list[str]:
-    shown = paths[:_SHOWN]
+    shown = paths[:_MOST_PATHS]
     return [before + path for path in shown] + _more(len(shown), count)
 
 

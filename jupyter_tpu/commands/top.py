@@ -82,18 +82,18 @@ def watch(loads: Loads, every: float) -> None:
 
 
 #: Seconds after which a sample is called old. While no one looks there is one a minute.
-OLD = 90.0
+OLD_SAMPLE_SECONDS = 90.0
 
 
 #: Samples of a host that are remembered.
-_KEPT = 60
+_KEPT_SAMPLES = 60
 
 
 #: Characters of a bar, and samples that are drawn as a small plot; and on a narrow terminal.
 _SIZES, _NARROW = (12, 24), (6, 10)
 
 
-_WIDE = 96
+_WIDE_COLUMNS = 96
 
 
 _STEPS = "▁▂▃▄▅▆▇█"
@@ -137,7 +137,7 @@ class Loads:
         load = self._session.call(self._session.fleet.metrics.get(ref, query))
         known = {host.host: host.samples for host in before.hosts} if before is not None else {}
         for host in load.hosts:
-            host.samples = [*known.get(host.host, ()), *host.samples][-_KEPT:]
+            host.samples = [*known.get(host.host, ()), *host.samples][-_KEPT_SAMPLES:]
         self._loads[ref] = load
         return load
 
@@ -156,7 +156,9 @@ def render(what: RenderableType) -> str:
     return own_escapes("\n".join(line.rstrip() for line in lines))
 
 
-def load_view(loads: Sequence[TPULoad], lines: int = 10_000, width: int = _WIDE) -> RenderableType:
+def load_view(
+    loads: Sequence[TPULoad], lines: int = 10_000, width: int = _WIDE_COLUMNS
+) -> RenderableType:
     """All TPUs, one below the other, in about so many *lines*: the hosts' samples are drawn."""
     from rich.console import Group
 
@@ -164,7 +166,7 @@ def load_view(loads: Sequence[TPULoad], lines: int = 10_000, width: int = _WIDE)
         return "No TPU is connected. Connect one: jupyter tpu connect NAME"
     chips = sum(max(1, len(_chips(host))) for load in loads for host in load.hosts)
     by_host = chips + 3 * len(loads) > lines
-    return Group(*(part for load in loads for part in _tpu(load, by_host, width < _WIDE)))
+    return Group(*(part for load in loads for part in _tpu(load, by_host, width < _WIDE_COLUMNS)))
 
 
 def _tpu(load: TPULoad, by_host: bool, narrow: bool) -> list[Any]:
@@ -298,7 +300,7 @@ def _notes_of(host: HostLoad) -> list[str]:
     age = time.time() - host.samples[-1].time if host.samples else 0.0
     if not host.samples and not notes:
         notes.append("No figures yet.")
-    elif age > OLD:
+    elif age > OLD_SAMPLE_SECONDS:
         notes.append(f"These figures are {age / 60:.0f} minutes old.")
     notes += [host.message] if host.message else []
     return notes + [f"libtpu reports an error: {error}" for error in host.errors]

@@ -19,7 +19,7 @@ from ..errors import InvalidInput, Reason, TPUError
 from ..local_files import write_atomically
 from ..python_command import RUN_MODULE
 from ..terminal.grammar import argument, command, examples
-from ..terminal.parameters import worker_option
+from ..terminal.parameters import host_option
 from .jsonc import Part, indent_at, insert, parse, parts
 
 _UNIT = "    "
@@ -34,13 +34,13 @@ _TYPE = "v5litepod-8"
     metavar="NAME",
     help="Instead, print the command and the link that open VS Code on this TPU, in DIR on host 0.",
 )
-@worker_option
-def vscode(dir: str, remote: str | None, worker: int) -> None:
+@host_option
+def vscode(dir: str, remote: str | None, number: int) -> None:
     """Write tasks for VS Code that create and delete TPUs."""
     if remote:
         from .ssh_config import open_remotely
 
-        open_remotely(remote, worker, "" if dir == "." else dir)
+        open_remotely(remote, number, "" if dir == "." else dir)
         return
     folder = Path(dir).expanduser()
     if not folder.is_dir():

@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 INTERNAL = 13
 STARTS_AT_ONCE = 8  # hosts; more at the same time start no sooner
 START_LIMIT = 120.0  # seconds for one host
-WEEK = 7 * 24 * 3600.0  # seconds
-NOTICE = 60.0  # seconds before an announced maintenance, at which hosts are told of it
+WEEK_SECONDS = 7 * 24 * 3600.0  # seconds
+NOTICE_SECONDS = 60.0  # seconds before an announced maintenance, at which hosts are told of it
 STEP_SECONDS = 0.2  # between two looks at queued resources that wait
 
 
@@ -176,7 +176,7 @@ class Engine:
             log.error("%s failed unexpectedly", task.get_name(), exc_info=error)
 
     async def _create(self, operation: EmulatedOperation, node: NodeRecord) -> None:
-        # Of a queued resource, its turn has come before it was created.
+        # The turn of a queued resource has come before it was created.
         if not (node.queued_resource and operation.verb == "create") and (
             self.model.limits.lacks_capacity(node.zone, node.accelerator, node.tier, but=node.path)
         ):
@@ -237,7 +237,7 @@ class Engine:
         if node.state != "READY":
             raise api_errors.wrong_state(fault.kind, node.state)
         if fault.kind == "announce-maintenance":
-            seconds = WEEK if fault.seconds is None else fault.seconds
+            seconds = WEEK_SECONDS if fault.seconds is None else fault.seconds
             self.model.announce_maintenance(node, seconds)
             self.save()
             self.spawn(self._maintain_later(node, seconds))
@@ -266,10 +266,10 @@ class Engine:
         def is_due() -> bool:
             return self._is_ready(node) and node.upcoming_maintenance is announced
 
-        await asyncio.sleep(max(0.0, seconds - NOTICE))
+        await asyncio.sleep(max(0.0, seconds - NOTICE_SECONDS))
         if is_due():
             self.notices.announce(node.id, "maintenance-event")
-            await asyncio.sleep(min(seconds, NOTICE))
+            await asyncio.sleep(min(seconds, NOTICE_SECONDS))
         if is_due():
             self._maintain_now(node)
 

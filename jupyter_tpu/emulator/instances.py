@@ -10,7 +10,7 @@ import contextlib
 import logging
 
 from ..errors import TPUError
-from .engine import STEP_SECONDS, WEEK, Engine
+from .engine import STEP_SECONDS, WEEK_SECONDS, Engine
 from .model import api_errors
 from .model.faults import Fault
 from .model.groups import EmulatedGroups
@@ -78,7 +78,9 @@ class InstanceEngine:
         elif fault.kind == "run-over":
             self.instances.run_over(instance)
         elif fault.kind == "announce-maintenance":
-            self._engine.model.announce_maintenance(instance, WEEK if seconds is None else seconds)
+            self._engine.model.announce_maintenance(
+                instance, WEEK_SECONDS if seconds is None else seconds
+            )
         elif fault.kind in ("reboot", "cut-links"):
             self._engine.inject_fault(fault, instance)
         else:

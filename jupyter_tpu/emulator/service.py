@@ -15,7 +15,7 @@ from .state_folder import EmulatorPorts, EmulatorState, StateFolder
 
 MAX_HOSTS = 64
 #: Seconds that a create, start, stop or delete takes at least, so that a person sees its states.
-DELAY = 1.5
+DELAY_SECONDS = 1.5
 DELAY_VARIABLE = "JUPYTER_TPU_EMULATOR_DELAY"
 MODE_VARIABLE = "JUPYTER_TPU_EMULATOR_MODE"
 
@@ -74,7 +74,7 @@ async def serve(
         runtime = await Runtime.probe(folder.hosts, mode or os.environ.get(MODE_VARIABLE) or None)
         model = Model(
             folder.load(),
-            host_room=MAX_HOSTS if runtime.max_hosts is None else runtime.max_hosts,
+            host_capacity=MAX_HOSTS if runtime.max_hosts is None else runtime.max_hosts,
             host_limit_reason=f" (hosts run in the mode {runtime.mode!r})"
             if runtime.max_hosts is not None
             else "",
@@ -199,6 +199,6 @@ def _delay(given: float | None) -> float:
         return given
     text = os.environ.get(DELAY_VARIABLE, "")
     try:
-        return float(text) if text else DELAY
+        return float(text) if text else DELAY_SECONDS
     except ValueError:
         raise InvalidInput(f"{DELAY_VARIABLE} is not a number of seconds: {text!r}.") from None

@@ -26,7 +26,7 @@ _LOOK = StepPlan("look", "Check the hosts", 3)
 
 #: Bytes that must be free before packages are installed. jax[tpu] brings libtpu, 0.6 GB unpacked,
 #: and everything is there twice for a moment (cache and environment).
-SPACE = 3 * 2**30
+FREE_BYTES = 3 * 2**30
 SPACE_EMULATED = 500 * 2**20
 
 DISK_HINT = "Delete what is not needed there. `du -sh ~/* ~/.cache` shows what is big."
@@ -117,7 +117,7 @@ async def _probe(work: HostWork) -> None:
 
 
 def _check_space(work: HostWork) -> None:
-    need = SPACE_EMULATED if work.expected.emulated else SPACE
+    need = SPACE_EMULATED if work.expected.emulated else FREE_BYTES
     for index, probe in enumerate(work.probes):
         if probe.marker:
             continue  # complete but for some packages

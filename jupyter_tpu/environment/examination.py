@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..errors import Reason, TPUError
 from ..links.remote_host import RemoteHost
 from ..on_host.agent.protocol.records import Owner
-from ..on_host.agent.protocol.requests import GetProcessOwners, GetTime
+from ..on_host.agent.protocol.requests import GetProcessOwnersRequest, GetTimeRequest
 from ..ssh.agent_answers import owners_by_pid
 from ..ssh.host_values import InvalidAnswer
 from .diagnosis import COORDINATOR_PORTS, ClockOffset, ExaminedHost, HostFacts
@@ -19,14 +19,14 @@ from .host_answers import CHIPS, ENVIRONMENTS, HeldChips, LockOutcome, Machine, 
 from .verification import single_host_variables
 
 if TYPE_CHECKING:
-    from ..ssh.agent_client import AgentClient
+    from ..ssh.agent_client import DaemonClient
 
-#: Seconds for a link to come up, for an agent's answer, and for a host's facts: in general, and
+#: Seconds for a link to come up, for a daemon's answer, and for a host's facts: in general, and
 #: more for each environment, in which JAX is started.
-CONNECT, ANSWER = 30.0, 30.0
-FACTS, PER_ENVIRONMENT = 60.0, 120.0
+CONNECT_SECONDS, ANSWER_SECONDS = 30.0, 30.0
+FACTS_SECONDS, PER_ENVIRONMENT = 60.0, 120.0
 #: Seconds for which host 0 listens while the others try to reach it.
-LISTEN = 60.0
+LISTEN_SECONDS = 60.0
 #: So many hosts are examined at a time.
 AT_ONCE = 32
 
@@ -36,7 +36,7 @@ class ExaminableHost(RemoteHost, Protocol):
 
     async def wait_up(self, timeout: float = ...) -> None: ...
 
-    async def agent(self) -> AgentClient: ...
+    async def agent(self) -> DaemonClient: ...
 
 
 async def examine(
@@ -66,41 +66,41 @@ async def examine(
 async def _examine(
     host: ExaminableHost, environments: Mapping[str, str], variables: dict[str, str]
 ) -> ExaminedHost:
-    worker = host.host.worker
+    number = host.host.number
     try:
-        await host.wait_up(timeout=CONNECT)
+        await host.wait_up(timeout=CONNECT_SECONDS)
         facts = await ENVIRONMENTS.call(
             host,
             "examine",
-            timeout=FACTS + len(environments) * PER_ENVIRONMENT,
+            timeout=FACTS_SECONDS + len(environments) * PER_ENVIRONMENT,
             environments=dict(environments),
             variables=variables,
         )
     except TPUError as error:
-        return ExaminedHost(host=worker, facts=error)
-    examined = ExaminedHost(host=worker, facts=facts)
+        return ExaminedHost(host=number, facts=error)
+    examined = ExaminedHost(host=number, facts=facts)
     try:
-        async with asyncio.timeout(ANSWER):
+        async with asyncio.timeout(ANSWER_SECONDS):
             await _ask_agent(await host.agent(), examined)
     except TPUError as error:
         examined.agent = error
     except TimeoutError:
         examined.agent = TPUError(
-            f"The agent on host {worker} does not answer.",
+            f"The daemon on host {number} does not answer.",
             Reason.TIMEOUT,
             "Check again. If that does not help, restart the TPU.",
         )
     return examined
 
 
-async def _ask_agent(agent: AgentClient, examined: ExaminedHost) -> None:
+async def _ask_agent(agent: DaemonClient, examined: ExaminedHost) -> None:
     before = time.time()
-    there = (await agent.request(GetTime()))["time"]
+    there = (await agent.request(GetTimeRequest()))["time"]
     # The host looked at its clock at some moment in between.
     examined.clock = ClockOffset(least=there - time.time(), most=there - before)
     if isinstance(examined.facts, HostFacts) and examined.facts.hardware.holders:
         pids = [holder.pid for holder in examined.facts.hardware.holders]
-        owners = owners_by_pid(pids, await agent.request(GetProcessOwners(pids=pids)))
+        owners = owners_by_pid(pids, await agent.request(GetProcessOwnersRequest(pids=pids)))
         named = {pid: _named(owner) for pid, owner in owners.items()}
         examined.owners = {pid: name for pid, name in named.items() if name}
 
@@ -127,7 +127,7 @@ async def _check_ports(
         async with limit:
             try:
                 examined.ports = await ENVIRONMENTS.call(
-                    hosts[examined.host], "reach", timeout=LISTEN, **_ports(internal)
+                    hosts[examined.host], "reach", timeout=LISTEN_SECONDS, **_ports(internal)
                 )
             except TPUError as error:
                 examined.ports = error
@@ -151,9 +151,9 @@ async def _listening(host: ExaminableHost, address: str) -> AsyncIterator[None]:
         ENVIRONMENTS.call(
             host,
             "listen",
-            timeout=2 * LISTEN,
+            timeout=2 * LISTEN_SECONDS,
             part=lambda part: ready.set(),
-            seconds=LISTEN,
+            seconds=LISTEN_SECONDS,
             **_ports(address),
         )
     )
@@ -174,12 +174,12 @@ def _ports(address: str) -> dict[str, Any]:
 
 
 #: Seconds for a host to look, and to end processes in addition to the patience with them.
-LOOK, END = 30.0, 60.0
+LOOK_SECONDS, END_SECONDS = 30.0, 60.0
 
 
 async def held_chips(host: RemoteHost) -> HeldChips:
     """Asks a host. Raises TPUError."""
-    held: HeldChips = await CHIPS.call(host, "all_holders", timeout=LOOK)
+    held: HeldChips = await CHIPS.call(host, "all_holders", timeout=LOOK_SECONDS)
     return held
 
 
@@ -193,7 +193,7 @@ async def end_holders(
     outcomes: list[Outcome] = await CHIPS.call(
         host,
         "end_holders",
-        timeout=END + 2 * patience,
+        timeout=END_SECONDS + 2 * patience,
         processes=list(processes),
         patience=patience,
     )
@@ -204,7 +204,7 @@ async def end_holders(
 
 async def delete_lock_file(host: RemoteHost) -> LockOutcome:
     """Deletes libtpu's lock file on a host while no process holds the lock. Raises TPUError."""
-    outcome: LockOutcome = await CHIPS.call(host, "delete_lock_file", timeout=LOOK)
+    outcome: LockOutcome = await CHIPS.call(host, "delete_lock_file", timeout=LOOK_SECONDS)
     return outcome
 
 
@@ -212,5 +212,5 @@ async def describe_machine(host: RemoteHost) -> Machine:
     """What a machine says before it is attached. Raises NO_PYTHON, ENVIRONMENT, UNREACHABLE,
     TIMEOUT.
     """
-    machine: Machine = await CHIPS.call(host, "describe_machine", timeout=FACTS)
+    machine: Machine = await CHIPS.call(host, "describe_machine", timeout=FACTS_SECONDS)
     return machine

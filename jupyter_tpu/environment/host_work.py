@@ -11,12 +11,12 @@ from msgspec import structs
 
 from ..concurrency import finish_on_hosts, gather_or_cancel
 from ..errors import TPUError
-from ..links.host_calls import ATTEMPTS
+from ..links.host_calls import MOST_ATTEMPTS
 from ..links.remote_host import RemoteHost
 from ..progress import ProgressReporter
 from .host_answers import ENVIRONMENTS, Probe
 from .models import EnvironmentSpec, ExpectedHardware, Requested
-from .pythons import Choice
+from .pythons import PythonChoice
 from .requirements import jaxkit_sources, requirements
 from .verification import HostCheck
 
@@ -46,7 +46,7 @@ class HostWork:
         self.reporter = reporter
         self.requirements = requirements(spec, emulated=expected.emulated)
         self.probes: list[Probe] = []
-        self.python = Choice("")
+        self.python = PythonChoice("")
         self.uvs: list[str] = []
         self.lock = ""
         self.requested = Requested()
@@ -63,7 +63,7 @@ class HostWork:
         )
 
     def fingerprint(self) -> str:
-        """Of the environment but for its packages, which are recorded on the hosts one by one, and
+        """A digest of the environment but for its packages, which are recorded on the hosts, and
         the hosts' setup, which is checked there.
 
         It changes with the version of jupyter-tpu, whose parts on the hosts are then renewed.
@@ -115,13 +115,13 @@ class HostWork:
         timeout: float,
         **arguments: Any,
     ) -> None:
-        """Calls *function* on the hosts *missing* at once, with the number of each as *worker*.
+        """Calls *function* on the hosts *missing* at once, with that of each as *number*.
 
         A failure does not end the others. Raises what failed, with what became of the others.
         """
 
         async def on_host(index: int) -> None:
-            await self.call(index, function, timeout=timeout, **arguments, worker=index)
+            await self.call(index, function, timeout=timeout, **arguments, number=index)
             self.reporter.host_done(step)
 
         for _ in range(len(self.hosts) - len(missing)):
@@ -143,6 +143,6 @@ class HostWork:
             log=self.reporter.log,
             part=part,
             timeout=timeout,
-            attempts=ATTEMPTS,
+            attempts=MOST_ATTEMPTS,
             **arguments,
         )

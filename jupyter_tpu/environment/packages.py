@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 #: Seconds that a change may take; some packages are built.
-_LONGEST = 7300
+_LONGEST_CHANGE_SECONDS = 7300
 
 
 async def installed(host: RemoteHost, name: str) -> list[InstalledPackage]:
@@ -62,7 +62,7 @@ async def change(
     reporter.begin("change")
     uv = await uv_path(hosts[0], reporter.log)
     await ENVIRONMENTS.call(
-        hosts[0], "change_packages", log=reporter.log, timeout=_LONGEST,
+        hosts[0], "change_packages", log=reporter.log, timeout=_LONGEST_CHANGE_SECONDS,
         uv=uv, name=name, add=add, remove=remove,
     )  # fmt: skip
     reporter.done("change")
@@ -76,20 +76,25 @@ async def sync(
     reporter.begin("sync")
     uv = await uv_path(hosts[0], reporter.log)
     answer: Locked = await ENVIRONMENTS.call(
-        hosts[0], "lock_packages", log=reporter.log, timeout=_LONGEST, uv=uv, name=name
+        hosts[0],
+        "lock_packages",
+        log=reporter.log,
+        timeout=_LONGEST_CHANGE_SECONDS,
+        uv=uv,
+        name=name,
     )
     reporter.host_done("sync")  # host 0 itself
     lock, requested = answer.lock, answer.requested
 
     async def on_host(host: RemoteHost) -> None:
         await ENVIRONMENTS.call(
-            host, "sync_packages", log=reporter.log, timeout=_LONGEST,
+            host, "sync_packages", log=reporter.log, timeout=_LONGEST_CHANGE_SECONDS,
             uv=await uv_path(host, reporter.log), name=name, lock=lock, packages=requested.packages,
         )  # fmt: skip
         reporter.host_done("sync")
 
     others = hosts[1:]
-    await finish_on_hosts({other.host.worker: on_host(other) for other in others}, len(hosts))
+    await finish_on_hosts({other.host.number: on_host(other) for other in others}, len(hosts))
     reporter.done("sync", "done" if others else "skipped")
     return SyncedPackages(requested=requested, lock=lock)
 
@@ -102,7 +107,7 @@ async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressRepor
         await ENVIRONMENTS.call(host, "remove", log=reporter.log, timeout=300, name=name)
         reporter.host_done("remove")
 
-    await finish_on_hosts({host.host.worker: on_host(host) for host in hosts}, len(hosts))
+    await finish_on_hosts({host.host.number: on_host(host) for host in hosts}, len(hosts))
     reporter.done("remove")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import Reason, TPUError
-from ..links.host_calls import ATTEMPTS
+from ..links.host_calls import MOST_ATTEMPTS
 from ..links.remote_host import RemoteHost
 from ..wording import count, hosts_text
 from .host_answers import ENVIRONMENTS, Joined
@@ -17,10 +17,10 @@ from .models import ExpectedHardware
 #: The ports on which `jax.distributed` may listen on host 0; those that Cloud TPU's programs use.
 COORDINATOR_PORTS = range(8470, 8483)
 #: So often it is tried, each time on another port: two servers may connect a TPU at once.
-_ATTEMPTS = 3
+_MOST_ATTEMPTS = 3
 #: Seconds for the other hosts to reach it, and for all hosts to join.
-_REACH = 60
-_JOIN = 60
+_REACH_SECONDS = 60
+_JOIN_SECONDS = 60
 _HINT = (
     "Allow TCP ports 8470 to 8482 between the hosts in the firewall of their network, and connect "
     "again. `jupyter tpu doctor` checks the ports."
@@ -39,7 +39,7 @@ async def require_pod(
     """
     if len(hosts) < 2 or not expected.coordinator:
         return
-    for left, port in reversed(list(enumerate(random.sample(COORDINATOR_PORTS, _ATTEMPTS)))):
+    for left, port in reversed(list(enumerate(random.sample(COORDINATOR_PORTS, _MOST_ATTEMPTS)))):
         try:
             return await _join_all(hosts, python, f"{expected.coordinator}:{port}", expected, log)
         except _JoinFailed as error:
@@ -65,14 +65,14 @@ async def _join_all(
             host,
             "join_pod",
             log=lambda line: log(f"host {index}: {line}"),
-            timeout=_REACH + 2 * _JOIN + 60,
-            attempts=ATTEMPTS,
+            timeout=_REACH_SECONDS + 2 * _JOIN_SECONDS + 60,
+            attempts=MOST_ATTEMPTS,
             python=python,
             index=index,
             hosts=len(hosts),
             coordinator=coordinator,
-            reach_limit=_REACH,
-            join_limit=_JOIN,
+            reach_limit=_REACH_SECONDS,
+            join_limit=_JOIN_SECONDS,
         )
 
     answers = await asyncio.gather(*map(join, range(len(hosts)), hosts), return_exceptions=True)

@@ -17,7 +17,7 @@ NEWEST = (3, 14)
 DOWNLOADED = "3.12"
 
 
-class Choice(Struct, frozen=True):
+class PythonChoice(Struct, frozen=True):
     """*version* is "3.12" or "3.12.4"."""
 
     version: str
@@ -54,7 +54,7 @@ def choose(
     installed: Sequence[Mapping[str, str]],
     existing: Sequence[str],
     environment: str,
-) -> Choice:
+) -> PythonChoice:
     """The Python for all hosts.
 
     Parameters
@@ -77,9 +77,9 @@ def choose(
                 Reason.CONFLICT,
                 "Use another environment name for another Python.",
             )
-        return Choice(".".join(current.split(".")[:2]))
+        return PythonChoice(".".join(current.split(".")[:2]))
     if requested is not None and not _is_range(requested):
-        return Choice(requested)
+        return PythonChoice(requested)
     minors = [
         {_minor(version) for version in of_host if requested is None or fits(version, requested)}
         for of_host in installed
@@ -87,9 +87,9 @@ def choose(
     common = set.intersection(*minors) if minors else set()
     usable = [minor for minor in common if OLDEST <= minor <= NEWEST]
     if usable:
-        return Choice("{}.{}".format(*max(usable)))
+        return PythonChoice("{}.{}".format(*max(usable)))
     downloaded = [DOWNLOADED] if requested is None else _in_range(requested)
-    return Choice(DOWNLOADED if DOWNLOADED in downloaded else downloaded[-1])
+    return PythonChoice(DOWNLOADED if DOWNLOADED in downloaded else downloaded[-1])
 
 
 def missing(version: str, installed: Sequence[Mapping[str, str]]) -> TPUError:

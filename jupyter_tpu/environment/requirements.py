@@ -21,7 +21,7 @@ def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
     needed any more.
     """
     kernel = ["jax" if emulated else "jax[tpu]", "ipykernel", "pyzmq", "ipywidgets"]
-    notebook = ["cloudpickle", "matplotlib", "tqdm", *REQUIREMENTS]
+    notebook = ["cloudpickle", "matplotlib", "tensorstore", "tqdm", *REQUIREMENTS]
     own = (spec.requirements or "").strip()
     return "\n".join([*kernel, *notebook, *spec.packages, own, ""])
 

@@ -22,7 +22,7 @@ from .requirements import index_options, jaxkit_sources, without_libtpu
 from .verification import chips_in_use, require_usable, single_host_variables
 
 #: Seconds that a step may take which installs what the user wants.
-_LONGEST = 7300
+_LONGEST_STEP_SECONDS = 7300
 
 
 class SetupStep(Struct, frozen=True):
@@ -78,7 +78,7 @@ async def _install(work: HostWork, missing: Sequence[int]) -> None:
     answers = await work.on_all(
         "packages",
         "install_packages",
-        timeout=_LONGEST,
+        timeout=_LONGEST_STEP_SECONDS,
         per_host=[{"uv": uv} for uv in work.uvs],
         name=work.name,
         requirements="\n".join([*index_options(work.requirements), work.lock]),
@@ -118,8 +118,8 @@ async def _align_versions(work: HostWork) -> None:
     work.reporter.log(f"Hosts {', '.join(map(str, others))} get the versions of host 0")
     for index in others:
         await work.call(
-            index, "sync_packages", timeout=_LONGEST, uv=work.uvs[index], name=work.name,
-            lock=work.lock, packages=work.requested.packages,
+            index, "sync_packages", timeout=_LONGEST_STEP_SECONDS, uv=work.uvs[index],
+            name=work.name, lock=work.lock, packages=work.requested.packages,
         )  # fmt: skip
     work.reporter.begin("verify")  # again
     await _check_hosts(work)
@@ -133,7 +133,7 @@ def _setup(key: str, title: str, weight: float, *, optional: bool = False) -> Se
     async def apply(work: HostWork, missing: Sequence[int]) -> None:
         value = work.spec.setup.requested[key]
         await work.on_missing(
-            key, missing, "apply_setup", timeout=_LONGEST,
+            key, missing, "apply_setup", timeout=_LONGEST_STEP_SECONDS,
             key=key, value=value, name=work.name,
         )  # fmt: skip
         if key == "script":

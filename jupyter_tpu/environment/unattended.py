@@ -25,7 +25,7 @@ from .models import EnvironmentSpec
 from .requirements import index_options, jaxkit_bundle, requirements, without_libtpu
 
 #: Bytes of one value of the metadata (cloud.google.com/compute/docs/metadata).
-LONGEST = 256 * 1024
+LONGEST_VALUE_BYTES = 256 * 1024
 #: Before the script that a TPU was to have beside ours, and what runs that at the same time.
 _OWN = "# The TPU's own startup script:\n"
 _RUN_OWN = """own=$(mktemp) && base64 -d > "$own" <<'OWN' && chmod 700 "$own" && "$own"
@@ -37,7 +37,7 @@ _HEAD = "#!/bin/sh\n# Made by jupyter-tpu: prepares this host and starts a job, 
 
 
 class GuardRules(Struct, frozen=True, kw_only=True):
-    """What the agent's ``set_guard`` takes on the first host and on the others; None: nothing.
+    """What the daemon's ``set_guard`` takes on the first host and on the others; None: nothing.
 
     In place of ``cost_until`` a rule has ``cost_seconds``: how long the TPU may run from now on.
     """
@@ -84,10 +84,10 @@ def startup_script(start: UnattendedStart) -> str:
     if start.own:
         own = textwrap.fill(base64.b64encode(start.own.encode()).decode(), 4000)
         script += _OWN + _RUN_OWN.format(text=own)
-    if len(script) > LONGEST:
+    if len(script) > LONGEST_VALUE_BYTES:
         raise InvalidInput(
             f"The command and its environment make a startup script of {len(script) // 1024} KiB; "
-            f"it can have {LONGEST // 1024} KiB.",
+            f"it can have {LONGEST_VALUE_BYTES // 1024} KiB.",
             "Give a shorter requirements file, setup script or startup script.",
         )
     return script

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
-from ..on_host.files.messages import CHUNK, Peer, TransferFailure, failure
+from ..on_host.files.messages import CHUNK_BYTES, TransferFailure, TransferPeer, failure
 
 T = TypeVar("T")
 
 
-class Stream(Protocol):
+class TransferStream(Protocol):
     """A command's input and output; ``ssh.stream.CommandStream`` is one."""
 
     async def read(self) -> bytes: ...
@@ -25,7 +25,9 @@ class Stream(Protocol):
     async def write(self, data: bytes) -> bool: ...
 
 
-async def exchange(stream: Stream, work: Callable[[Peer], T], *, answers: bool = True) -> T:
+async def exchange(
+    stream: TransferStream, work: Callable[[TransferPeer], T], *, answers: bool = True
+) -> T:
     """The result of *work*, in a thread.
 
     answers: whether *work* reads anything. If not, what the host sends is left in the stream.
@@ -82,7 +84,7 @@ def _in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
     return asyncio.wrap_future(result)
 
 
-def _work(here: socket.socket, work: Callable[[Peer], T]) -> T:
+def _work(here: socket.socket, work: Callable[[TransferPeer], T]) -> T:
     with peer_over(here) as peer:
         try:
             return work(peer)
@@ -93,24 +95,24 @@ def _work(here: socket.socket, work: Callable[[Peer], T]) -> T:
 
 
 @contextlib.contextmanager
-def peer_over(end: socket.socket) -> Iterator[Peer]:
+def peer_over(end: socket.socket) -> Iterator[TransferPeer]:
     """The peer behind a socket, which is closed then."""
     with end, end.makefile("rb") as reader:
         writer = end.makefile("wb")
         try:
-            yield Peer(reader, writer)
+            yield TransferPeer(reader, writer)
         finally:
             with contextlib.suppress(OSError):
                 writer.close()
 
 
-async def _pump_out(reader: asyncio.StreamReader, stream: Stream) -> None:
-    while data := await reader.read(CHUNK):
+async def _pump_out(reader: asyncio.StreamReader, stream: TransferStream) -> None:
+    while data := await reader.read(CHUNK_BYTES):
         if not await stream.write(data):
             return
 
 
-async def _pump_in(stream: Stream, writer: asyncio.StreamWriter) -> None:
+async def _pump_in(stream: TransferStream, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(ConnectionError):
         while data := await stream.read():
             writer.write(data)

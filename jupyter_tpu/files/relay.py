@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 H = TypeVar("H")
 
 
-class Relay(Generic[H]):
+class TransferRelay(Generic[H]):
     """Which hosts can give it to another one now. On an asyncio loop.
 
     A host that has it gives it to one at a time.
@@ -86,18 +86,18 @@ class Relay(Generic[H]):
 
 
 class Relays(Generic[H]):
-    """A :class:`Relay` for each thing that *hosts* may need. What each needs is found out on it, on
-    some sooner than on others: a host that has a thing waits for all of them.
+    """A :class:`TransferRelay` for each thing that *hosts* may need. What each needs is found out
+    on it, on some sooner than on others: a host that has a thing waits for all of them.
     """
 
     def __init__(self, hosts: Iterable[H]) -> None:
         self._pending = set(hosts)
         self._changed = asyncio.Condition()
-        self._by_thing: dict[str, Relay[H]] = {}
+        self._by_thing: dict[str, TransferRelay[H]] = {}
 
-    def of(self, thing: str) -> Relay[H]:
-        """A host that needs the thing names itself to :meth:`Relay.source`."""
-        return self._by_thing.setdefault(thing, Relay(self._pending, self._changed))
+    def of(self, thing: str) -> TransferRelay[H]:
+        """A host that needs the thing names itself to :meth:`TransferRelay.source`."""
+        return self._by_thing.setdefault(thing, TransferRelay(self._pending, self._changed))
 
     async def needs_nothing(self, host: H) -> None:
         """*host* does not ask any more: it needs nothing, or has failed."""

@@ -36,7 +36,7 @@ from .jobs.jobs import JobService
 from .jobs.profiles import ProfileService
 from .jobs.runs import RunService
 from .kernels.kernels import Interruptions, KernelMonitor, KernelService
-from .kernels.slice_kernels import PodHosts, SliceKernelService, WarmKernelMonitor
+from .kernels.slice_kernels import PodAuthorizer, SliceKernelService, WarmKernelMonitor
 from .lifecycle.attached import AttachedService
 from .lifecycle.availability import Availability
 from .lifecycle.belongings import RunningWork, TPUBelongings
@@ -48,7 +48,7 @@ from .lifecycle.power import PowerService
 from .lifecycle.queued import QueuedService
 from .money.grants import Grants
 from .money.ledger import Ledger
-from .money.owners import RunTimes, TPUOwners
+from .money.owners import ReadyTimes, TPUOwners
 from .money.prices import Prices, ReservationService
 from .reconcile.controller import Controller
 from .reconcile.operations import OperationService, Takeover
@@ -66,7 +66,7 @@ class Money:
     def __init__(self, core: Core) -> None:
         self._observed = core.observed
         self.owners = TPUOwners()
-        self.run_times = RunTimes(core.store)
+        self.ready_times = ReadyTimes(core.store)
         self.prices = Prices(core)
         self.ledger = Ledger(core)
         core.connected.is_of_agent = self.ledger.created_by_agent
@@ -75,35 +75,35 @@ class Money:
         core.shared.reloaded.add(self._reload)
         core.observer.described.add(self._described)
         core.observer.polled.add(self._polled)
-        core.observer.register_remembered(self.run_times.tpus)
+        core.observer.register_remembered(self.ready_times.tpus)
         core.observer.register_remembered(self.ledger.tpus)
         core.tpus.register(self._describe)
         core.changes.register("grant", self.grants.find)
         core.changes.register("prices", self.prices.find)
 
     def _described(self, node: Node) -> None:
-        self.run_times.observe([node], time.time())
+        self.ready_times.observe([node], time.time())
         self.ledger.observe([node], time.time())
 
     def _reload(self, snapshot: Snapshot) -> None:
         self.ledger.take_over(snapshot)
-        self.run_times.reload(snapshot.runs)
+        self.ready_times.reload(snapshot.ready_times)
         self.grants.take_over(snapshot.grants)
         self.prices.take_over(snapshot.prices)
 
     def _polled(self, nodes: Collection[Node]) -> None:
-        self.run_times.observe(nodes, time.time())
+        self.ready_times.observe(nodes, time.time())
         self.ledger.polled(nodes, time.time())
-        self.run_times.forget(self._observed.gone)
+        self.ready_times.forget(self._observed.gone)
 
     def _describe(self, facts: TPUFacts) -> None:
         facts.cost = self.grants.cost(facts.node)
         facts.agents_may_use = self.ledger.agents_may_use(facts.name)
         facts.planned_by = self.ledger.planned_by(facts.name)
         if facts.seen:
-            facts.since = self.run_times.since(facts.node)
-            facts.seconds = self.run_times.seconds(facts.node, time.time())
-            facts.ended = self.run_times.ended(facts.node)
+            facts.since = self.ready_times.since(facts.node)
+            facts.seconds = self.ready_times.seconds(facts.node, time.time())
+            facts.ended = self.ready_times.ended(facts.node)
             owner = self.owners.of(facts.node)
             facts.owner, facts.not_yours = owner.name, owner.is_other
 
@@ -125,7 +125,7 @@ class Kernels:
 
     def __init__(self, core: Core, *, warm: bool) -> None:
         self.monitor = KernelMonitor(core.changes)
-        self.warm = WarmKernelMonitor(core, PodHosts(core), by_default=warm)
+        self.warm = WarmKernelMonitor(core, PodAuthorizer(core), by_default=warm)
         self.service = KernelService(core, self.monitor, self.warm)
         self.slices = SliceKernelService(core)
         self.interruptions = Interruptions(core.observed, core.changes.mark_tpu_changed)
@@ -296,11 +296,11 @@ class Reconcile:
         self.takeover = Takeover(core.runner, core.shared.reload, supervise=core.supervise)
         core.loops.register("operations", self.takeover.run, always=True)
         self.operations = OperationService(core, money.grants)
-        forgotten = ForgottenTPUs(core, jobs.service, money.run_times, money.owners)
+        forgotten = ForgottenTPUs(core, jobs.service, money.ready_times, money.owners)
         forgotten_queued = ForgottenQueued(lifecycle.queued, FIRST_LOOK)
         core.loops.register("forgotten queued resources", forgotten_queued.run)
         core.loops.register("leftovers", Leftovers(core.cloud, FIRST_LOOK).run)
-        self.usage = UsageService(core, money.grants, money.run_times, money.owners, forgotten)
+        self.usage = UsageService(core, money.grants, money.ready_times, money.owners, forgotten)
 
 
 class Agents:

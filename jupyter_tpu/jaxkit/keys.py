@@ -20,7 +20,7 @@ from ..errors import InvalidInput, TPUError
 
 #: Set in the number of every domain.
 _DOMAIN_BIT = 1 << 31
-_WORD = 1 << 32
+_WORD_VALUES = 1 << 32
 
 
 def fold_key(
@@ -178,7 +178,7 @@ def fold_data(number: Any) -> Any:
             f"Fold whole numbers into a key, not {number.dtype} of shape {number.shape}.",
         )
     value = whole_number(number, "The number folded into a key")
-    if not 0 <= value < _WORD:
+    if not 0 <= value < _WORD_VALUES:
         raise InvalidInput(
             f"Fold numbers from 0 to 2**32 - 1 into a key, not {value}.",
             "Fold larger numbers in pieces: fold_key(key, domain, high, low).",

@@ -22,7 +22,7 @@ import msgspec
 from ..backoff import Backoff
 from ..errors import ConnectionLost, Reason, TPUError
 from ..links import HostGone
-from ..on_host.agent.protocol.declarations import Request
+from ..on_host.agent.protocol.declarations import ProtocolRequest
 from ..on_host.agent.protocol.events import (
     KEEPER,
     Failed,
@@ -35,8 +35,8 @@ from ..on_host.agent.protocol.events import (
 )
 from ..on_host.agent.protocol.journal import Journal
 from ..on_host.agent.protocol.pump import JournalDisconnected, Pump
-from ..on_host.agent.protocol.records import KeeperEvent, KeeperHello, Notice, Rejection
-from ..on_host.agent.protocol.requests import GetKernelFate
+from ..on_host.agent.protocol.records import KeeperEvent, KeeperHello, KeeperNotice, Rejection
+from ..on_host.agent.protocol.requests import GetKernelFateRequest
 from ..own_log import happened
 from ..ssh.agent_answers import checked_record
 from ..ssh.host_values import InvalidAnswer, decoded
@@ -143,7 +143,7 @@ class Attachment:
         self._wake()
         return number
 
-    def request(self, request: Request[None]) -> None:
+    def request(self, request: ProtocolRequest[None]) -> None:
         """Sends a request to the keeper itself, ahead of all waiting messages."""
         fields = {"do": request.op, **request.params}
         self.send(KEEPER, [json.dumps(fields).encode()], urgent=True)
@@ -212,7 +212,7 @@ class Attachment:
         happened(f"Lease of kernel {self.kernel_id}: {state}", tpu=tpu)
 
     async def _connect(self) -> None:
-        """One connection, from finding the agent to the end of the stream."""
+        """One connection, from finding the daemon to the end of the stream."""
         agent = await self._host.agent()
         reader, writer = await agent.open_keeper(self.kernel_id)
         lease = {"secret": self._secret, "holder": _holder(), "steal": self._steal}
@@ -277,7 +277,7 @@ class Attachment:
             return True
         with contextlib.suppress(TPUError):
             agent = await self._host.agent()
-            fate = await agent.request(GetKernelFate(id=self.kernel_id))
+            fate = await agent.request(GetKernelFateRequest(id=self.kernel_id))
             if not fate["known"]:
                 rebooted = self._boot and agent.hello.get("boot", self._boot) != self._boot
                 self._on_gone(host_rebooted_error() if rebooted else gone_error(fate["ending"]))
@@ -287,7 +287,11 @@ class Attachment:
 
 def _checked(event: JournalEvent) -> JournalEvent:
     """*event* with the fields that a keeper may send. Raises InvalidAnswer."""
-    for kind, fields in ((Opened, KeeperHello), (Rejected, Rejection), (NoticeReceived, Notice)):
+    for kind, fields in (
+        (Opened, KeeperHello),
+        (Rejected, Rejection),
+        (NoticeReceived, KeeperNotice),
+    ):
         if isinstance(event, kind):
             return event._replace(fields=checked_record(event.fields, fields, fields.__name__))
     return event

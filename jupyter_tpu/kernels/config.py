@@ -61,7 +61,7 @@ class KernelConfig(KernelPlace, frozen=True, kw_only=True):
     def start_request(
         self, variables: Mapping[str, str], notebook: str, *, without_chips: bool = False
     ) -> dict[str, Any]:
-        """What the agent is asked for. variables: environment variables of the kernel."""
+        """What the daemon is asked for. variables: environment variables of the kernel."""
         return {
             "python": self.host_python,
             "environment": self.environment,

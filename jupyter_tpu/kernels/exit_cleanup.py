@@ -17,14 +17,14 @@ from typing import Protocol
 
 from ..errors import TPUError
 from ..links import HostGone, OwnedKernel, core_thread, register_owned
-from ..on_host.agent.protocol.requests import EndKernel
+from ..on_host.agent.protocol.requests import EndKernelRequest
 from ..per_process import per_process
 from .attachment import KernelLink
 
 log = logging.getLogger(__name__)
 
 #: Seconds between attempts, and seconds after which no more are made.
-RETRY, LIMIT = 5.0, 3600.0
+RETRY_SECONDS, LIMIT_SECONDS = 5.0, 3600.0
 
 
 @per_process
@@ -61,13 +61,13 @@ async def _shutdown(
     host: KernelLink, kernel_id: str, secret: str, owned: OwnedKernel | None
 ) -> None:
     loop = asyncio.get_running_loop()
-    limit = loop.time() + LIMIT
+    limit = loop.time() + LIMIT_SECONDS
     ended = False
     try:
         while loop.time() < limit:
             try:
                 agent = await host.agent()
-                await agent.request(EndKernel(id=kernel_id, now=True, secret=secret))
+                await agent.request(EndKernelRequest(id=kernel_id, now=True, secret=secret))
                 ended = True
                 return
             except HostGone:
@@ -75,7 +75,7 @@ async def _shutdown(
                 return
             except TPUError as error:
                 log.info("Kernel %s has not ended yet: %s", kernel_id, error.message)
-                await asyncio.sleep(RETRY)
+                await asyncio.sleep(RETRY_SECONDS)
     finally:
         host.release()
         if owned is not None:
@@ -85,9 +85,9 @@ async def _shutdown(
 #: Seconds in which a last shutdown_request arrives here.
 SHUTDOWN_REQUEST_DELAY = 0.2
 #: Seconds in which a kernel that was asked to end may do so on its own.
-GRACE = 5.0
+GRACE_SECONDS = 5.0
 #: Seconds by which this may delay the exit: a little more than all the waits below.
-TIMEOUT = 30.0
+EXIT_SECONDS = 30.0
 
 
 @per_process
@@ -96,7 +96,7 @@ def _kernels() -> set[RunningKernel]:
 
 
 class RunningKernel(Protocol):
-    """A kernel of this process: a :class:`~.relay.Relay`."""
+    """A kernel of this process: a :class:`~.relay.KernelRelay`."""
 
     kernel_id: str
 
@@ -128,10 +128,10 @@ def _exit() -> None:
     if not _kernels():
         return
     try:
-        core_thread().wait(_end_all(), TIMEOUT)
+        core_thread().wait(_end_all(), EXIT_SECONDS)
     except concurrent.futures.TimeoutError:
         for kernel in list(_kernels()):
-            _warn(kernel.kernel_id, f"it did not end in {TIMEOUT:g} s")
+            _warn(kernel.kernel_id, f"it did not end in {EXIT_SECONDS:g} s")
 
 
 async def _end_all() -> None:
@@ -150,7 +150,7 @@ async def _end(kernel: RunningKernel) -> None:
         await asyncio.sleep(SHUTDOWN_REQUEST_DELAY)
     if kernel.stopping:
         with suppress(asyncio.TimeoutError):
-            async with asyncio.timeout(GRACE):
+            async with asyncio.timeout(GRACE_SECONDS):
                 await kernel.wait_ended()
     await kernel.cleanup()
 

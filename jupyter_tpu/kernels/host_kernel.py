@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ..errors import Reason, TPUError, error_for
 from ..files.sync import MirrorHost
 from ..links import OwnedKernel, end_orphans, register_owned
-from ..on_host.agent.protocol.requests import KernelStart, StartKernel
+from ..on_host.agent.protocol.requests import KernelStart, StartKernelRequest
 from .attachment import KernelLink
 from .exit_cleanup import shutdown_in_background
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 #: Seconds to wait until a host has ended a kernel. After that it is done in the background.
 SHUTDOWN_TIMEOUT = 8.0
 #: Seconds between attempts to start a kernel whose host cannot be reached.
-RETRY = 0.2
+RETRY_SECONDS = 0.2
 
 
 class HostKernel:
@@ -80,13 +80,13 @@ class HostKernel:
                         )
                     unconfirmed = True
                     try:
-                        return await agent.request(StartKernel(**request))
+                        return await agent.request(StartKernelRequest(**request))
                     except TPUError as error:
                         if error.reason is not Reason.UNREACHABLE:
                             unconfirmed = False
                             raise
                         log.info("Starting kernel %s: %s", self._kernel_id, error.message)
-                        await asyncio.sleep(RETRY)
+                        await asyncio.sleep(RETRY_SECONDS)
         except BaseException as error:
             problem = self._host.problem
             if unconfirmed:
@@ -116,7 +116,7 @@ def _timeout_error(timeout: float, problem: TPUError | None) -> TPUError:
 
 
 #: Seconds for the hosts to let each other log in. What fails there, the kernel itself says.
-AUTHORIZE = 15.0
+AUTHORIZE_SECONDS = 15.0
 
 
 class PodHost(Protocol):
@@ -144,7 +144,7 @@ async def prepare_pod(host: PodHost, slices: Sequence[str] = ()) -> dict[str, An
     if slices:
         parts = await host.slice_addresses(slices)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(AUTHORIZE):
+            async with asyncio.timeout(AUTHORIZE_SECONDS):
                 await host.authorize_slices(slices)
         sizes = [len(part) for part in parts]
         return {"hosts": sum(sizes), "address": parts[0][0], "slices": sizes}
@@ -156,6 +156,6 @@ async def prepare_pod(host: PodHost, slices: Sequence[str] = ()) -> dict[str, An
             "Choose the TPU's other kernel.",
         )
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(AUTHORIZE):
+        async with asyncio.timeout(AUTHORIZE_SECONDS):
             await host.authorize_pod()
     return {"hosts": len(addresses), "address": addresses[0]}

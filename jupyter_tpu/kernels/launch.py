@@ -25,9 +25,10 @@ from ..agent_token import require_person
 from ..cloud import Target
 from ..errors import TPUError
 from ..links import HostName, core_thread, default_links
+from ..session_key import session_variables
 from ..tokens import passed_variables
 from .config import KernelConfig
-from .relay import Relay
+from .relay import KernelRelay
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,11 +79,11 @@ def _wait(running: concurrent.futures.Future[int], parent: int) -> int:
                 running.cancel()
 
 
-async def _relay(config: KernelConfig, connection_file: str) -> Relay:
+async def _relay(config: KernelConfig, connection_file: str) -> KernelRelay:
     target = Target(emulator=config.emulator, project=config.project, zone=config.zone)
     host = default_links(target).get(HostName(config.node, config.worker))
     name = os.path.basename(connection_file)
-    return Relay(
+    return KernelRelay(
         host,
         os.path.splitext(name)[0].removeprefix("kernel-"),
         owned=True,
@@ -92,7 +93,7 @@ async def _relay(config: KernelConfig, connection_file: str) -> Relay:
 
 
 async def _run(
-    relay: Relay, connection: dict[str, Any], request: dict[str, Any], timeout: float
+    relay: KernelRelay, connection: dict[str, Any], request: dict[str, Any], timeout: float
 ) -> int:
     await relay.launch(connection, request, timeout)
     code = await relay.wait_ended()
@@ -106,7 +107,8 @@ async def _run(
 def _start_request(config: KernelConfig, variables: Sequence[str]) -> dict[str, Any]:
     """variables: each as NAME=VALUE."""
     own = dict(variable.split("=", 1) for variable in variables)
-    passed = passed_variables(agents=config.of_agent)
+    agents = config.of_agent
+    passed = {**session_variables(agents=agents), **passed_variables(agents=agents)}
     return config.start_request({**passed, **own}, os.environ.get("JPY_SESSION_NAME", ""))
 
 

@@ -61,8 +61,8 @@ class KernelPersistence(Protocol):
     def record_answer(self, channel: int, parts: list[bytes]) -> None:
         """Stores a message of the relay that answers a request in the kernel's name."""
 
-    def backlog_full(self, on_room: Callable[[], None]) -> bool:
-        """Whether too much is unread. *on_room* is called once, on any thread, when it is not."""
+    def backlog_full(self, on_drained: Callable[[], None]) -> bool:
+        """Whether too much is unread. *on_drained* is called once, on any thread, when not."""
 
     def has_unread(self) -> bool:
         """Whether a client has not read everything, or no client is connected."""

@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 MAX_BUFFERED = 64 << 20
 
 #: Bytes of a part above which ZeroMQ sends it without making a copy.
-LARGE = 1 << 20
+LARGE_PART_BYTES = 1 << 20
 #: Messages that ZeroMQ holds for a client of iopub that must not lose any, …
 MAX_UNREAD = 256
 #: … seconds until sending is tried again, and after which a client counts as not reading.
 #: A local kernel drops its output then, too.
-RETRY, STALLED = 0.005, 300.0
+RETRY_SECONDS, STALLED_SECONDS = 0.005, 300.0
 
 _NAMES = {SHELL: "shell", CONTROL: "control", STDIN: "stdin", IOPUB: "iopub"}
 
@@ -51,7 +51,7 @@ class KernelPorts:
     on_message: called with the channel and parts of a client's message on shell, control or stdin.
     on_subscriber: called when the first client subscribes to iopub.
     lossless: a client that reads iopub slowly holds up all of them (see :meth:`is_full`), unless it
-        reads nothing for STALLED seconds. False: what it does not read fills this machine's memory.
+        reads nothing for STALLED_SECONDS. False: what it does not read fills this machine's memory.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class KernelPorts:
         self._waiting: deque[list[bytes]] = deque()  # for a client that reads too slowly
         self._waiting_bytes = 0
         self._sent_at = 0.0  # the time at which the first of them could not be sent
-        self._on_room: Callable[[], None] | None = None
+        self._on_drained: Callable[[], None] | None = None
         self._subscriptions = 0
         self._buffered: deque[list[bytes]] = deque()
         self._buffered_bytes = 0
@@ -137,7 +137,7 @@ class KernelPorts:
             loop = asyncio.get_running_loop()
             if not self._waiting:
                 self._sent_at = loop.time()
-                loop.call_later(RETRY, self._send_waiting)
+                loop.call_later(RETRY_SECONDS, self._send_waiting)
             self._waiting.append(parts)
             self._waiting_bytes += sum(map(len, parts))
         elif channel != IOPUB:
@@ -146,7 +146,7 @@ class KernelPorts:
     def _send_now(self, channel: int, parts: list[bytes]) -> bool:
         """False: a client reads too slowly."""
         # With NOBLOCK the message is sent or refused when this returns.
-        copy = all(len(part) < LARGE for part in parts)
+        copy = all(len(part) < LARGE_PART_BYTES for part in parts)
         sent = self._sockets[_NAMES[channel]].send_multipart(parts, zmq.NOBLOCK, copy)
         assert isinstance(sent, asyncio.Future)
         return not isinstance(sent.exception(), zmq.Again)
@@ -156,24 +156,24 @@ class KernelPorts:
         loop = asyncio.get_running_loop()
         while self._waiting and self._sockets:
             if not self._send_now(IOPUB, self._waiting[0]):
-                if loop.time() - self._sent_at > STALLED:
+                if loop.time() - self._sent_at > STALLED_SECONDS:
                     log.warning(
                         "A client does not read its output. Further output for it may be dropped."
                     )
                     self._sockets["iopub"].setsockopt(zmq.XPUB_NODROP, 0)  # only for this client
-                loop.call_later(RETRY, self._send_waiting)
+                loop.call_later(RETRY_SECONDS, self._send_waiting)
                 break
             self._sent_at = loop.time()
             self._waiting_bytes -= sum(map(len, self._waiting.popleft()))
-        if self._on_room is not None and self._waiting_bytes <= MAX_BUFFERED // 2:
-            on_room, self._on_room = self._on_room, None
-            on_room()
+        if self._on_drained is not None and self._waiting_bytes <= MAX_BUFFERED // 2:
+            on_drained, self._on_drained = self._on_drained, None
+            on_drained()
 
-    def is_full(self, on_room: Callable[[], None]) -> bool:
-        """Whether much output waits for a slow client. *on_room* is called once when it has not."""
+    def is_full(self, on_drained: Callable[[], None]) -> bool:
+        """Whether much output waits for a slow client. *on_drained* is called once when not."""
         if self._waiting_bytes <= MAX_BUFFERED:
             return False
-        self._on_room = on_room
+        self._on_drained = on_drained
         return True
 
     def _buffer(self, parts: list[bytes]) -> None:

@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 #: Seconds after which a cell that waits for what was changed here says so, and after which it runs
 #: without, while the host can be reached.
-NOTICE, HOLD = 10.0, 120.0
+NOTICE_SECONDS, HOLD_SECONDS = 10.0, 120.0
 #: Seconds for which a kernel's start waits until the size of its project is known.
-CHECK = 20.0
+SIZE_CHECK_SECONDS = 20.0
 AUTO, OFF = "auto", "off"
 #: Of the environment variable: "auto" where the client of a kernel names the notebook's folder.
 NAMED = "named"
@@ -63,7 +63,7 @@ def project_sync(chosen: str, *, named: bool = False) -> str:
 
 
 class KernelProject:
-    """Of one kernel, over all restarts. Lives on the core loop.
+    """The project of one kernel, over all restarts. Lives on the core loop.
 
     Parameters
     ----------
@@ -103,10 +103,12 @@ class KernelProject:
         """
         if self._used is None and self._sync != OFF:
             try:
-                async with asyncio.timeout(CHECK):
+                async with asyncio.timeout(SIZE_CHECK_SECONDS):
                     location = await asyncio.to_thread(self._locate)
             except TimeoutError:
-                self._refuse(f"reading {self._notebook_folder} took more than {CHECK:g} s.")
+                self._refuse(
+                    f"reading {self._notebook_folder} took more than {SIZE_CHECK_SECONDS:g} s."
+                )
             except TPUError as error:
                 self._refuse(str(error))
             else:
@@ -207,10 +209,10 @@ class KernelProject:
                 self._add_output(f"[{refusal}]\n", header)
             return
         mirror, news = self._used
-        current = await mirror.catch_up(NOTICE)
+        current = await mirror.catch_up(NOTICE_SECONDS)
         if not current:
             self._add_output(f"[{news.waiting}]\n", header)
-            current = await mirror.catch_up(HOLD - NOTICE)
+            current = await mirror.catch_up(HOLD_SECONDS - NOTICE_SECONDS)
         for line in news.lines(current):
             self._add_output(f"[{line}]\n", header)
 

@@ -16,12 +16,13 @@ from ..agent_token import acts_as_agent, permitted_kernelspecs, refusal
 from ..cloud import Target
 from ..errors import TPUError
 from ..links import HostName, Link, core_thread, default_links
+from ..session_key import session_variables
 from ..tokens import changed_variables, passed_variables
 from . import persistence
 from .config import KernelConfig
 from .persistence import KernelPersistence
 from .project import OFF, project_sync
-from .relay import Relay
+from .relay import KernelRelay
 from .specs import named_folder, without_chips
 
 #: JAX uses the CPU. By the second variable an emulated host, where it always does, sees no chip.
@@ -56,13 +57,13 @@ class TPUProvisioner(LocalProvisioner):
     """Runs the kernel of a kernelspec on a host of a TPU.
 
     LocalProvisioner chooses and returns ports and writes the connection file; there is no local
-    process. Everything else is done by the :class:`Relay`, on the core thread. The traits come
-    from the kernelspec's ``metadata.kernel_provisioner.config``.
+    process. Everything else is done by the :class:`KernelRelay`, on the core thread. The traits
+    come from the kernelspec's ``metadata.kernel_provisioner.config``.
     """
 
     locals().update(_traits())
 
-    _relay: Relay | None = None
+    _relay: KernelRelay | None = None
     _persistence: KernelPersistence | None = None
     _restart_limit: int | None = None  # of Jupyter's restarter, while it is kept from restarting
     notebook_folder = ""  # where a local kernel would start
@@ -79,7 +80,7 @@ class TPUProvisioner(LocalProvisioner):
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Chooses ports. An adopted kernel keeps the key that signs its messages.
 
-        answers_when_dead: of `start_kernel`; for programs of ours, see :class:`Relay`.
+        answers_when_dead: of `start_kernel`; for programs of ours, see :class:`KernelRelay`.
         """
         self._answers_when_dead = bool(kwargs.pop("answers_when_dead", False))
         if folder := named_folder.get():
@@ -152,8 +153,8 @@ class TPUProvisioner(LocalProvisioner):
                 self._persistence.discard()  # there is nothing to adopt
             raise
 
-    async def _make_relay(self) -> Relay:
-        return Relay(
+    async def _make_relay(self) -> KernelRelay:
+        return KernelRelay(
             self.host(),
             str(self.kernel_id),
             self._persistence,
@@ -183,8 +184,10 @@ class TPUProvisioner(LocalProvisioner):
         # This machine's environment does not fit the host. What is passed: the tokens that the user
         # chose, what the client has added or changed, and the kernelspec's variables.
         names = [*getattr(self.kernel_spec, "env", {}), "JPY_SESSION_NAME"]
+        agents = self.chosen.of_agent or acts_as_agent(environment)
         variables = {
-            **passed_variables(agents=self.chosen.of_agent or acts_as_agent(environment)),
+            **session_variables(agents=agents),
+            **passed_variables(agents=agents),
             **changed_variables(environment),
             **{name: environment[name] for name in names if name in environment},
             **(_NO_CHIPS if self._without_chips else {}),

@@ -58,7 +58,7 @@ LAST_MESSAGES = 15.0
 READ_CHECK = 0.1
 
 
-class Relay:
+class KernelRelay:
     """One kernel id: its ports here and its kernel on the host, over all restarts.
 
     Parameters
@@ -317,10 +317,10 @@ class Relay:
     def _is_full(self) -> bool:
         """Whether too much is unread. `_consume_pending` is called when it is not any more."""
         if self._persistence is not None:
-            return self._persistence.backlog_full(self._on_backlog_room)
+            return self._persistence.backlog_full(self._on_backlog_read)
         return self._ports.is_full(self._consume_pending)
 
-    def _on_backlog_room(self) -> None:
+    def _on_backlog_read(self) -> None:
         """Called on any thread."""
         core_thread().loop.call_soon_threadsafe(self._consume_pending)
 

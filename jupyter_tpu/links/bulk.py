@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ..errors import TPUError
-from ..ssh import Connection, HostAddress, Keepalive, connect
+from ..ssh import HostAddress, Keepalive, SSHConnection, connect
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _OPEN_TIMEOUT = 5.0  # seconds
 _RETRY_AFTER = 60.0  # seconds
 
 #: How long the connection stays open without a use.
-_IDLE = 60.0  # seconds
+_IDLE_SECONDS = 60.0  # seconds
 
 #: How long the host may take to answer over this connection when the link was made anew.
 _PROBE_LIMIT = 5.0  # seconds; the answer may wait behind a download
@@ -47,13 +47,13 @@ class BulkConnection:
         self._keepalive = keepalive
         self._run_in_background = run_in_background
         self._compressed = compressed
-        self._connection: Connection | None = None
+        self._connection: SSHConnection | None = None
         self._opening: asyncio.Task[None] | None = None
         self._refused_until = 0.0
         self._last_use = 0.0
         self._idle_check: asyncio.TimerHandle | None = None
 
-    async def get(self, host: HostAddress) -> Connection | None:
+    async def get(self, host: HostAddress) -> SSHConnection | None:
         """The connection to *host*; None if the host refuses it, or does not answer soon."""
         self._last_use = asyncio.get_running_loop().time()
         if connection := self._open_to(host):
@@ -79,7 +79,7 @@ class BulkConnection:
             self._opening.cancel()
         self._replace(None)
 
-    def _open_to(self, host: HostAddress) -> Connection | None:
+    def _open_to(self, host: HostAddress) -> SSHConnection | None:
         connection = self._connection
         return (
             connection if connection and not connection.closed and connection.host == host else None
@@ -94,7 +94,7 @@ class BulkConnection:
             self._refused_until = asyncio.get_running_loop().time() + _RETRY_AFTER
             log.info("Tunnels and apps share the connection to %s: %s", host.label, error)
 
-    def _replace(self, connection: Connection | None) -> None:
+    def _replace(self, connection: SSHConnection | None) -> None:
         before, self._connection = self._connection, connection
         if self._idle_check is not None:
             self._idle_check.cancel()
@@ -104,16 +104,16 @@ class BulkConnection:
         if before is not None:
             self._run_in_background(before.close())
 
-    async def _verify(self, connection: Connection, host: HostAddress) -> None:
+    async def _verify(self, connection: SSHConnection, host: HostAddress) -> None:
         if connection.host != host or not await connection.alive(_PROBE_LIMIT):
             connection.abort()
 
     def _check_idle_later(self) -> None:
-        self._idle_check = asyncio.get_running_loop().call_later(_IDLE, self._close_if_idle)
+        self._idle_check = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
         connection = self._connection
-        idle = asyncio.get_running_loop().time() - self._last_use >= _IDLE
+        idle = asyncio.get_running_loop().time() - self._last_use >= _IDLE_SECONDS
         if connection is not None and (connection.closed or (idle and not connection.in_use)):
             self._replace(None)
         else:

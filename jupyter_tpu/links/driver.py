@@ -14,40 +14,40 @@ from typing import TYPE_CHECKING, Any
 from ..backoff import Backoff
 from ..errors import ConnectionLost, Reason, TPUError
 from ..own_log import happened
-from ..ssh import Connection, HostAddress, Keepalive, connect
+from ..ssh import HostAddress, Keepalive, SSHConnection, connect
 from .life import LinkAction, LinkCommand, LinkEvent, LinkLife, LinkState
 from .lookup import HostName, Lookup, ResolvedHost
 
 if TYPE_CHECKING:
-    from ..ssh import Connection
-    from ..ssh.agent_client import AgentClient
+    from ..ssh import SSHConnection
+    from ..ssh.agent_client import DaemonClient
 
 
-#: How long leaving the agent may take; its stream is probably gone already.
+#: How long leaving the daemon may take; its stream is probably gone already.
 _CLOSE_LIMIT = 5.0  # seconds
 
 
 class HostSession:
-    """An open connection, and the agent's channel, which is made when it is first asked for."""
+    """An open connection, and the daemon's channel, which is made when it is first asked for."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SSHConnection) -> None:
         self.connection = connection
         self._ended = False
-        self._agent: AgentClient | None = None
+        self._agent: DaemonClient | None = None
         self._agent_lock = asyncio.Lock()  # one deployment at a time
 
     @property
     def has_agent(self) -> bool:
-        """Whether the agent's channel is open."""
+        """Whether the daemon's channel is open."""
         return self.open_agent is not None
 
     @property
-    def open_agent(self) -> AgentClient | None:
-        """The agent, if its channel is open."""
+    def open_agent(self) -> DaemonClient | None:
+        """The daemon, if its channel is open."""
         return self._agent if self._agent is not None and not self._agent.closed else None
 
-    async def agent(self) -> AgentClient:
-        """Our agent on the host; deployed if it is not there yet."""
+    async def agent(self) -> DaemonClient:
+        """Our daemon on the host; deployed if it is not there yet."""
         from ..ssh.agent_client import ensure_agent
 
         async with self._agent_lock:
@@ -71,7 +71,7 @@ class HostSession:
         self.connection.abort()
 
     async def close(self) -> None:
-        """Tells the agent that this client leaves, and closes the connection."""
+        """Tells the daemon that this client leaves, and closes the connection."""
         self._ended = True
         agent, self._agent = self._agent, None
         if agent is not None:
@@ -79,7 +79,7 @@ class HostSession:
         await self.connection.close()
 
 
-async def _leave(agent: AgentClient) -> None:
+async def _leave(agent: DaemonClient) -> None:
     with contextlib.suppress(asyncio.TimeoutError, TPUError):
         async with asyncio.timeout(_CLOSE_LIMIT):
             await agent.close()
@@ -87,7 +87,7 @@ async def _leave(agent: AgentClient) -> None:
 
 log = logging.getLogger(__name__)
 
-#: Seconds in which the agent is usually asked for, which takes a command.
+#: Seconds in which the daemon is usually asked for, which takes a command.
 _FIRST_COMMAND = 0.5
 
 #: Between attempts while the host does not accept our key yet.
@@ -156,7 +156,7 @@ class LinkDriver:
         if self.state is not before:
             why = f": {self.problem.message}" if self.problem is not None else ""
             happened(
-                f"Link to host {self._host.worker}: {before} → {self.state} ({event.value}){why}",
+                f"Link to host {self._host.number}: {before} → {self.state} ({event.value}){why}",
                 tpu=self._host.node.node,
             )
         for action in actions:
@@ -221,7 +221,7 @@ class LinkDriver:
         )
         self.on(LinkEvent.CONNECTED)
 
-    async def _dial(self, host: ResolvedHost) -> Connection:
+    async def _dial(self, host: ResolvedHost) -> SSHConnection:
         """Connects; retries for a while if the host does not accept our key yet."""
         loop = asyncio.get_running_loop()
         end = loop.time() + host.key_wait
@@ -250,7 +250,7 @@ class LinkDriver:
         self._attempt = None
         self.on(LinkEvent.REFUSED)
 
-    async def _watched(self, connection: Connection) -> None:
+    async def _watched(self, connection: SSHConnection) -> None:
         """Reports silence, answers and the loss of *connection*."""
         looks = asyncio.create_task(self._look_for_silence(connection))
         try:
@@ -260,9 +260,9 @@ class LinkDriver:
         self.problem = ConnectionLost(str(self._host))
         self.on(LinkEvent.LOST)
 
-    async def _look_for_silence(self, connection: Connection) -> None:
+    async def _look_for_silence(self, connection: SSHConnection) -> None:
         while True:
-            # Of all that a link at rest does here, this is what it does most often.
+            # This is what a link at rest does most often.
             await asyncio.sleep(self._interval / 2)
             self.on(LinkEvent.SILENCE if connection.silent else LinkEvent.HEARD)
 

@@ -20,22 +20,22 @@ def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
         return None
     reader = RestReader(target)
     node = reader.node(host.node)
-    if node is None or node.state is not NodeState.READY or host.worker >= len(node.endpoints):
+    if node is None or node.state is not NodeState.READY or host.number >= len(node.endpoints):
         return None
     public, login = stored_public_key(), logins.login(node)
     if not public or not (login.os_login or has_ssh_key(node, login.user, public)):
         return None
-    endpoint = node.endpoints[host.worker]
-    alias = host_alias(node.id, host.worker, endpoint)
+    endpoint = node.endpoints[host.number]
+    alias = host_alias(node.id, host.number, endpoint)
     pinned = KnownHosts().keys(alias)
     if not pinned or not endpoint.external:
         return None
     port = 22
     if target.emulator:
         published = reader.guest_attributes(host.node)
-        if published is None or host.worker >= len(published):
+        if published is None or host.number >= len(published):
             return None
-        port = ssh_port(published[host.worker])
+        port = ssh_port(published[host.number])
     return HostAddress(
         address=endpoint.external,
         port=port,

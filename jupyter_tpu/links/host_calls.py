@@ -19,7 +19,7 @@ from ..ssh.host_values import InvalidAnswer, Text, Word, checked, decoded
 from .remote_host import RemoteHost
 
 #: Attempts of what continues where it stopped: a host may restart, or a link be cut, meanwhile.
-ATTEMPTS = 3
+MOST_ATTEMPTS = 3
 _AGAIN = "Try again. It continues where it stopped."
 
 Port = Annotated[int, Meta(ge=1, le=65535)]
@@ -37,7 +37,7 @@ class Said(TypedDict):
     error: NotRequired[Any]
 
 
-class Failed(TypedDict):
+class FailedCall(TypedDict):
     error: HostError
 
 
@@ -87,7 +87,7 @@ class HostProgram:
         Raises TPUError: NO_PYTHON, DISK_FULL, ENVIRONMENT, TIMEOUT, UNREACHABLE, `InvalidAnswer` if
         it is not as declared; `NoSuchPython`.
         """
-        where = f"host {host.host.worker}"
+        where = f"host {host.host.number}"
         answer: dict[str, Any] = {}
 
         def on_line(line: str) -> None:
@@ -131,7 +131,7 @@ class HostProgram:
                 "has it.",
             )
         if "error" in answer:
-            reason, message, hint = checked(answer, Failed, function)["error"]
+            reason, message, hint = checked(answer, FailedCall, function)["error"]
             if reason == "NO_SUCH_PYTHON":
                 raise NoSuchPython
             if reason == "PACKAGE":  # the same on every host

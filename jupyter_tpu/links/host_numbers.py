@@ -12,7 +12,7 @@ from ..concurrency import gather_failures
 from ..errors import Reason, TPUError
 from ..ssh import CompletedCommand, HostAddress, connect
 
-_LIMIT = 20.0  # seconds
+_ANSWER_SECONDS = 20.0  # seconds
 #: A host's guest agent may take some time to accept our key: between two tries, seconds.
 _KEY_PAUSE = 1.0
 _AT_ONCE = 32
@@ -64,7 +64,7 @@ async def read_host_number(connection: _Host) -> int | None:
     """The number; None for a machine that is not of a TPU, or does not say it."""
     try:
         done = await connection.run(
-            ["sh", "-c", _ASK], timeout=_LIMIT, max_output=1 << 10, check=False
+            ["sh", "-c", _ASK], timeout=_ANSWER_SECONDS, max_output=1 << 10, check=False
         )
     except TPUError:
         return None

@@ -68,11 +68,11 @@ class LinkAction(Struct, frozen=True):
 
 
 #: Seconds a connection has to last before its loss counts as a first loss.
-SETTLED = 10.0
+SETTLED_SECONDS = 10.0
 #: Between attempts.
 DELAYS = Backoff(0.25, 30.0, jitter=(0.5, 1.0))
 #: The failures in a row that still count after a connection: the next delay is up to 1 s.
-FEW = 2
+FEW_FAILURES = 2
 
 _S, _E, _C = LinkState, LinkEvent, LinkCommand
 
@@ -87,7 +87,7 @@ class _Step(Enum):
 
 
 # Rows: (state, event) -> (next state, actions, failures). SCHEDULE's delay follows from the state
-# entered: SETTLED for UP, the back-off for WAITING.
+# entered: SETTLED_SECONDS for UP, the back-off for WAITING.
 _TABLE: dict[tuple[LinkState, LinkEvent], tuple[LinkState, tuple[LinkCommand, ...], _Step]] = {
     (_S.DOWN, _E.WANTED): (_S.CONNECTING, (_C.CONNECT,), _Step.NONE),
     # An attempt that succeeded just when it was cancelled.
@@ -160,7 +160,7 @@ class LinkLife:
         elif step is _Step.NONE:
             self.failures = 0
         elif step is _Step.FEW:
-            self.failures = min(self.failures, FEW)
+            self.failures = min(self.failures, FEW_FAILURES)
         changed = state is not self.state
         self.state = state
         actions = [LinkAction(do, self._delay() if do is _C.SCHEDULE else 0.0) for do in doing]
@@ -170,5 +170,5 @@ class LinkLife:
 
     def _delay(self) -> float:
         if self.state is LinkState.UP:
-            return SETTLED
+            return SETTLED_SECONDS
         return DELAYS.after(self.failures, self._jitter())

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ..cloud import NodeName
 from ..errors import ConnectionLost, Reason, TPUError
-from ..ssh import Connection, HostAddress, Keepalive
-from ..ssh.transport import WINDOW
+from ..ssh import HostAddress, Keepalive, SSHConnection
+from ..ssh.transport import WINDOW_BYTES
 from ..subscribers import Subscribers
 from .bulk import BulkConnection
 from .driver import HostSession, LinkDriver
@@ -25,29 +25,29 @@ from .pod_ssh import HostGroup, authorize_hosts, command_on
 if TYPE_CHECKING:
     from asyncssh import SSHTCPChannel
 
-    from ..ssh.agent_client import AgentClient
+    from ..ssh.agent_client import DaemonClient
     from ..ssh.stream import CommandStream
 
 #: A link that was not acquired stays up for this long after its last use.
-LINGER = 30.0  # seconds
+LINGER_SECONDS = 30.0  # seconds
 #: Seconds for which the hosts of a pod count as authorized. After that, one may have been replaced
 #: without a link to it having noticed.
-AUTHORIZED = 600.0
+AUTHORIZED_SECONDS = 600.0
 
 #: How many times longer a link pauses between two keepalives while it is only kept up.
 AT_REST = 3
 
 #: How long `run` and the other methods wait for the link.
-WAIT = 60.0  # seconds
+WAIT_SECONDS = 60.0  # seconds
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def _over_link(
-    method: Callable[Concatenate[Connection, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[SSHConnection, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Link, P], Coroutine[Any, Any, T]]:
-    """A method of `Connection` as one of `Link`, which waits until the link is up."""
+    """A method of `SSHConnection` as one of `Link`, which waits until the link is up."""
 
     @functools.wraps(method)
     async def call(self: Link, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -116,7 +116,7 @@ class Link:
         emulator = self._lookup.cloud.target.emulator
         cloud = os.path.realpath(emulator) if emulator else "google"
         node = self.host.node
-        return f"{cloud}:{node.project}/{node.zone}/{node.node}/{self.host.worker}"
+        return f"{cloud}:{node.project}/{node.zone}/{node.node}/{self.host.number}"
 
     @property
     def address(self) -> str:
@@ -140,7 +140,7 @@ class Link:
         """
         async with self._session_up():
             addresses = self._lookup.internal_addresses(self.host.node)
-        return [addresses[host] for host in sorted(addresses, key=lambda host: host.worker)]
+        return [addresses[host] for host in sorted(addresses, key=lambda host: host.number)]
 
     async def authorize_pod(self) -> None:
         """Lets the hosts of its TPU log in to each other, as far as they can be reached.
@@ -155,7 +155,7 @@ class Link:
         failed = await authorize_hosts(self._link_to, hosts)
         self._authorized = (
             None if failed else self._identities(hosts),
-            loop.time() + AUTHORIZED,
+            loop.time() + AUTHORIZED_SECONDS,
         )
 
     def _identities(self, hosts: Mapping[HostName, str]) -> list[tuple[str, HostAddress]] | None:
@@ -180,7 +180,7 @@ class Link:
         for number, node in enumerate(self._slices(others)):
             for host, address in self._lookup.internal_addresses(node).items():
                 addresses[host] = address
-                aliases[host] = f"slice-{number}-host-{host.worker}"
+                aliases[host] = f"slice-{number}-host-{host.number}"
         await authorize_hosts(self._link_to, addresses, HostGroup("slices", aliases))
 
     def _slices(self, others: Sequence[str]) -> list[NodeName]:
@@ -247,19 +247,19 @@ class Link:
 
     @contextlib.asynccontextmanager
     async def _session_up(
-        self, timeout: float = WAIT, *, in_use: bool = True
+        self, timeout: float = WAIT_SECONDS, *, in_use: bool = True
     ) -> AsyncIterator[HostSession]:
         """The session, as soon as the link is up."""
         self._add_user(in_use)
         try:
             yield await self._wait_session(timeout)
         finally:
-            self._remove_user(in_use, LINGER)
+            self._remove_user(in_use, LINGER_SECONDS)
 
     def _adapt_keepalive(self) -> None:
         self._driver.keep_alive(self._keepalive.interval * (1 if self._in_use else AT_REST))
 
-    async def wait_up(self, timeout: float = WAIT) -> None:
+    async def wait_up(self, timeout: float = WAIT_SECONDS) -> None:
         """Returns when it is up.
 
         Raises the problem that keeps it down: at once where the user has to act (after one more
@@ -308,25 +308,25 @@ class Link:
 
     # Each waits for the link first. Acquire the link for as long as a channel or stream is used.
 
-    run = _over_link(Connection.run)
-    put = _over_link(Connection.put)
-    open_unix = _over_link(Connection.open_unix)
+    run = _over_link(SSHConnection.run)
+    put = _over_link(SSHConnection.put)
+    open_unix = _over_link(SSHConnection.open_unix)
 
     async def open_bulk(
         self,
         factory: Callable[[], Any],
         port: int,
         *,
-        window: int = WINDOW,
+        window: int = WINDOW_BYTES,
         compressed: bool = False,
     ) -> SSHTCPChannel[bytes]:
-        """`Connection.open_port`, over a connection that kernels don't use, or one that compresses.
+        """`SSHConnection.open_port`, over a connection that kernels don't use, or that compresses.
 
         While the host accepts no other connection, it is the one of the kernels. Which one it was
         matters to no one until the channel is open, so if it is lost before, another is used.
         """
         loop = asyncio.get_running_loop()
-        end = loop.time() + WAIT
+        end = loop.time() + WAIT_SECONDS
         while True:
             async with self._session_up(end - loop.time()) as session:
                 connection = await self._bulk_connection(session, compressed)
@@ -338,19 +338,21 @@ class Link:
 
     @contextlib.asynccontextmanager
     async def stream(self, argv: Sequence[str]) -> AsyncIterator[CommandStream]:
-        """`Connection.stream`, for little data that comes soon."""
+        """`SSHConnection.stream`, for little data that comes soon."""
         async with self._session_up() as session, session.connection.stream(argv) as stream:
             yield stream
 
     @contextlib.asynccontextmanager
     async def stream_bulk(self, argv: Sequence[str]) -> AsyncIterator[CommandStream]:
-        """`Connection.stream`, over a connection that kernels don't use where possible."""
+        """`SSHConnection.stream`, over a connection that kernels don't use where possible."""
         async with self._session_up() as session:
             connection = await self._bulk_connection(session)
             async with connection.stream(argv) as stream:
                 yield stream
 
-    async def _bulk_connection(self, session: HostSession, compressed: bool = False) -> Connection:
+    async def _bulk_connection(
+        self, session: HostSession, compressed: bool = False
+    ) -> SSHConnection:
         if self._one_connection:
             return session.connection
         host = session.connection.host
@@ -362,11 +364,11 @@ class Link:
 
     @property
     def has_agent(self) -> bool:
-        """Whether there is a channel to the agent, so that :meth:`agent` takes no time."""
+        """Whether there is a channel to the daemon, so that :meth:`agent` takes no time."""
         return self._driver.session is not None and self._driver.session.has_agent
 
-    async def agent(self) -> AgentClient:
-        """Our agent on the host; deployed if it is not there yet, kept for the connection.
+    async def agent(self) -> DaemonClient:
+        """Our daemon on the host; deployed if it is not there yet, kept for the connection.
 
         Each call also ends kernels there that were left by programs of this machine.
         """
@@ -376,12 +378,12 @@ class Link:
         return agent
 
     def end_orphans(self) -> None:
-        """Ends kernels that were left by programs of this machine, if the agent is connected."""
+        """Ends kernels that were left by programs of this machine, if the daemon is connected."""
         agent = self._driver.session.open_agent if self._driver.session is not None else None
         if agent is not None:
             self._end_orphans(agent)
 
-    def _end_orphans(self, agent: AgentClient) -> None:
+    def _end_orphans(self, agent: DaemonClient) -> None:
         if self._ending_orphans is None or self._ending_orphans.done():
             self._ending_orphans = self._driver.run_in_background(end_orphans(agent, self.host_id))
 

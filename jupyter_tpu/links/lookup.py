@@ -27,7 +27,7 @@ from .missing_hosts import no_such_host
 from .single_flight import SingleFlight
 
 #: Data about a node are shared by all its hosts for this long.
-_FRESH = 1.0  # seconds
+_FRESH_SECONDS = 1.0  # seconds
 
 #: A host's guest agent may take this long to accept a key that was just added to the node.
 _KEY_WAIT_NEW = 30.0  # seconds
@@ -55,11 +55,11 @@ class HostName(Struct, frozen=True, order=True):
     """One host of a TPU."""
 
     node: NodeName
-    worker: int
+    number: int
 
     def __str__(self) -> str:
         """ "my-tpu", and "my-tpu host 3" for the others."""
-        return self.node.node + (f" host {self.worker}" if self.worker else "")
+        return self.node.node + (f" host {self.number}" if self.number else "")
 
 
 class HostGone(TPUError):
@@ -68,13 +68,13 @@ class HostGone(TPUError):
     """
 
 
-def host_alias(node_id: str, worker: int, endpoint: Endpoint | None = None) -> str:
+def host_alias(node_id: str, host_number: int, endpoint: Endpoint | None = None) -> str:
     """The name of a host among the known hosts. A host that is a VM of its own, with an id, can be
     replaced by another one in the same TPU.
     """
     if endpoint is not None and endpoint.id:
         return f"tpu.{endpoint.id}"
-    return f"tpu.{node_id}-{worker}"
+    return f"tpu.{node_id}-{host_number}"
 
 
 class ResolvedHost(Struct, frozen=True, kw_only=True):
@@ -94,10 +94,10 @@ class Lookup:
     def __init__(self, cloud: Cloud, known_hosts: KnownHosts | None = None) -> None:
         self.cloud = cloud
         self._known_hosts = known_hosts or KnownHosts()
-        self._nodes: SingleFlight[NodeName, Node] = SingleFlight(cloud.get_node, _FRESH)
+        self._nodes: SingleFlight[NodeName, Node] = SingleFlight(cloud.get_node, _FRESH_SECONDS)
         # By node id, too: what the TPU before of this name has published is not pinned for this.
         self._attributes: SingleFlight[tuple[NodeName, str], list[GuestAttributes]] = SingleFlight(
-            lambda key: cloud.guest_attributes(key[0]), _FRESH
+            lambda key: cloud.guest_attributes(key[0]), _FRESH_SECONDS
         )
         self._keys: SingleFlight[tuple[NodeName, str, str], bool] = SingleFlight(self._add_key)
         self._host_numbers = HostNumbers()
@@ -115,9 +115,9 @@ class Lookup:
         if not is_numbered(node):
             node = await self._numbered.get(node.name)
             _check_state(node, host)
-            if node.endpoints[host.worker].number is None:
+            if node.endpoints[host.number].number is None:
                 raise TPUError(
-                    f"Which VM of {host.node.node} is host {host.worker} is not known yet, because "
+                    f"Which VM of {host.node.node} is host {host.number} is not known yet, because "
                     "some of them did not answer.",
                     Reason.UNREACHABLE,
                     "Retrying automatically.",
@@ -127,18 +127,18 @@ class Lookup:
     async def _resolve(self, node: Node, host: HostName) -> ResolvedHost:
         """The host at that place of the list."""
         identity = ensure_key()
-        if ssh := node.endpoints[host.worker].ssh:
+        if ssh := node.endpoints[host.number].ssh:
             return await self._find_by_ssh(ssh, node, host, identity)
         login = logins.login(node)
         if login.os_login is None:
             key_problem = await self._authorize(node, login.user, public_key(identity))
         else:  # keys in metadata do not count
             key_problem = login.rejected(str(host))
-        alias = host_alias(node.id, host.worker, node.endpoints[host.worker])
+        alias = host_alias(node.id, host.number, node.endpoints[host.number])
         published = await self._published(node, alias)
         pinned = self._pinned(node, host, alias, published)
-        mine = published[host.worker] if host.worker < len(published) else {}
-        endpoint = node.endpoints[host.worker]
+        mine = published[host.number] if host.number < len(published) else {}
+        endpoint = node.endpoints[host.number]
         proxy: tuple[str, ...] = ()
         if not endpoint.external and not self.cloud.emulated:
             proxy = iap_command(node.name, mine, endpoint.instance)
@@ -165,7 +165,7 @@ class Lookup:
         """A host that no cloud manages: the user's OpenSSH says where it is. Attaching has pinned
         its key, and has put ours there.
         """
-        alias = host_alias(node.id, host.worker)
+        alias = host_alias(node.id, host.number)
         pinned = self._known_hosts.keys(alias)
         if not pinned:
             raise TPUError(
@@ -191,11 +191,12 @@ class Lookup:
         self._reached.add(host.node_id)
 
     def internal_addresses(self, name: NodeName) -> dict[HostName, str]:
-        """Of the hosts that the node had when it was last read."""
+        """The addresses of the hosts that the node had when it was last read."""
         node = self._last.get(name)
         endpoints = node.endpoints if node else ()
         return {
-            HostName(name, worker): endpoint.internal for worker, endpoint in enumerate(endpoints)
+            HostName(name, host_number): endpoint.internal
+            for host_number, endpoint in enumerate(endpoints)
         }
 
     def note(self, node: Node) -> None:
@@ -311,15 +312,15 @@ class Lookup:
             return pinned
         new: dict[str, tuple[str, ...]] = {}
         names: dict[str, str] = {}
-        for worker, attributes in enumerate(published):
-            if worker >= len(node.endpoints):
+        for host_number, attributes in enumerate(published):
+            if host_number >= len(node.endpoints):
                 break
-            endpoint = node.endpoints[worker]
-            other = host_alias(node.id, worker, endpoint)
+            endpoint = node.endpoints[host_number]
+            other = host_alias(node.id, host_number, endpoint)
             keys = host_keys(attributes)
             if keys and (other == alias or not self._known_hosts.keys(other)):
                 new[other] = keys
-                place = endpoint.instance or worker
+                place = endpoint.instance or host_number
                 names[other] = f"{node.name.project}/{node.name.zone}/{node.name.node}/{place}"
         if alias not in new:
             raise TPUError(
@@ -410,11 +411,11 @@ def _check_state(node: Node, host: HostName) -> None:
         raise HostGone(message, Reason.CONFLICT, "Start it first.")
     if node.state in _GOING:
         raise TPUError(f"The TPU {name} is {node.state.lower()}.", Reason.UNREACHABLE)
-    if node.state in _COMING and host.worker >= len(node.endpoints):
+    if node.state in _COMING and host.number >= len(node.endpoints):
         raise TPUError(
             f"{name} is {node.state.lower()} and has no address yet.",
             Reason.UNREACHABLE,
             "Retrying automatically.",
         )
-    if not 0 <= host.worker < len(node.endpoints):
-        raise no_such_host(name, host.worker, len(node.endpoints))
+    if not 0 <= host.number < len(node.endpoints):
+        raise no_such_host(name, host.number, len(node.endpoints))

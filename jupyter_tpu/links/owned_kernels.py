@@ -23,11 +23,11 @@ from msgspec import Struct, field
 
 from ..errors import TPUError
 from ..local_files import try_lock
-from ..on_host.agent.protocol.requests import EndKernel
+from ..on_host.agent.protocol.requests import EndKernelRequest
 from ..paths import data_dir, private_dir
 
 if TYPE_CHECKING:
-    from ..ssh.agent_client import AgentClient
+    from ..ssh.agent_client import DaemonClient
 
 log = logging.getLogger(__name__)
 
@@ -94,11 +94,11 @@ def register_owned(host_id: str, kernel: str, secret: str) -> OwnedKernel | None
     return OwnedKernel(path, lock)
 
 
-async def end_orphans(agent: AgentClient, host_id: str) -> None:
+async def end_orphans(agent: DaemonClient, host_id: str) -> None:
     """Ends the kernels of a host whose owners are gone. The next call tries again what failed."""
     for path, lock, record in _orphans(host_id):
         try:
-            end = EndKernel(id=record.kernel, now=True, secret=record.secret)
+            end = EndKernelRequest(id=record.kernel, now=True, secret=record.secret)
             await agent.request(end)
             log.info("Ended kernel %s, because the program that started it is gone", record.kernel)
             _remove(path, lock)

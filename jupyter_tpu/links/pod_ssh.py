@@ -29,7 +29,7 @@ _SSH = (
 )  # fmt: skip
 
 #: Seconds for one step on all hosts.
-_LIMIT = 60.0
+_STEP_SECONDS = 60.0
 
 _PROGRAM = "ssh.pod_keys"
 _PUBLIC_KEY = re.compile(r"(ssh-ed25519 [A-Za-z0-9+/=]{1,200})(?: [^\n]*)?")
@@ -128,7 +128,7 @@ class _PodHost(NamedTuple):
 
 def host_alias(host: HostName) -> str:
     """What the other hosts of its pod call a host."""
-    return f"host-{host.worker}"
+    return f"host-{host.number}"
 
 
 def command_on(host: HostName, argv: Sequence[str]) -> list[str]:
@@ -164,7 +164,7 @@ async def _set_up(link: PodLink, request: Mapping[str, object]) -> str:
     """Does what `on_host.ssh.pod_keys` is asked; returns the public half of the host's key."""
     data = program(_PROGRAM) + json.dumps(request).encode()
     try:
-        done = await link.run(COMMAND, input=data, timeout=_LIMIT)
+        done = await link.run(COMMAND, input=data, timeout=_STEP_SECONDS)
     except CommandFailed as failure:
         if failure.completed.returncode == NO_PYTHON:
             raise no_python() from failure

@@ -27,8 +27,8 @@ from .link import Link
 from .lookup import HostName, Lookup
 
 #: How often the clock is checked, and the jump that means that this machine slept; seconds.
-_LOOK = 5.0
-_SLEPT = 10.0
+_LOOK_SECONDS = 5.0
+_SLEPT_SECONDS = 10.0
 
 #: It continues while this machine sleeps; a monotonic clock may not.
 _clock = time.time
@@ -114,8 +114,8 @@ class Links:
         """
         if any(host.node == node.name for host in self._pool.links):
             self._pool.lookup.note(node)
-        for worker, endpoint in enumerate(node.endpoints):
-            host = HostName(node.name, worker)
+        for number, endpoint in enumerate(node.endpoints):
+            host = HostName(node.name, number)
             link = self._pool.links.get(host)
             if link is None or endpoint.ssh:  # its address is not in the node
                 continue
@@ -178,10 +178,10 @@ class Links:
         """
         while True:
             before = _clock()
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_LOOK_SECONDS)
             for link in list(self._pool.links.values()):
                 link.end_orphans()
-            if _clock() - before > _LOOK + _SLEPT:
+            if _clock() - before > _LOOK_SECONDS + _SLEPT_SECONDS:
                 for link in list(self._pool.links.values()):
                     if link.state is not LinkState.NEEDS_ATTENTION:
                         link.retry()

@@ -100,7 +100,7 @@ class CellOutput:
         self._comms = comms
         self.result: dict[str, Any] | None = None
         self.error: dict[str, Any] | None = None
-        #: Of the error: the names of its built-in classes.
+        #: The names of the error's built-in classes.
         self.classes: list[str] = []
 
     def keep(self, message: dict[str, Any]) -> bool:

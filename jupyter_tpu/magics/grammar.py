@@ -44,6 +44,7 @@ from .kernel_grammar import (
     checkpoint,
     connect,
     disconnect,
+    kernel_session,
     memory,
     pull,
     push,
@@ -124,7 +125,9 @@ _ray = Group("ray", help=ray.help, aliases={"up": "start", "down": "stop"})
 for _command in (ray.commands[_name] for _name in ("start", "status", "submit", "stop")):
     _ray.add_command(_command)
 
-for _command in (connect, status, disconnect, memory, checkpoint, push, pull, auto):
+for _command in (
+    connect, status, disconnect, memory, checkpoint, kernel_session, push, pull, auto,
+):  # fmt: skip
     line.add_command(_command)
 for _shared in (
     list_tpus,

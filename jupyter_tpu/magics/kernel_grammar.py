@@ -215,6 +215,40 @@ def checkpoint(
 
 
 @click.command(
+    "session",
+    cls=Command,
+    epilog=examples("%tpu session save", "%tpu session restore", "%tpu session auto"),
+)
+@click.argument("action", nargs=-1, metavar="save|restore|list|forget|auto [NAME]")
+@click.option("--in", "place", metavar="PLACE", help="A folder of the host, or gs://BUCKET/FOLDER.")
+@click.option("--overwrite", is_flag=True, help="Replace variables of the same names.")
+@tpu_option
+@kernel_environment_option
+@click.pass_obj
+def kernel_session(
+    kernels: NotebookKernels,
+    action: tuple[str, ...],
+    place: str | None,
+    overwrite: bool,
+    tpu: str | None,
+    environment: str | None,
+) -> None:
+    """Save the variables of the kernel on the TPU, and restore them in another one.
+
+    In a notebook whose kernel is on a TPU, %tpu session is always there.
+    """
+    from .cells import print_concurrently
+
+    words = [
+        "session", *action, *(["--in", place] if place else []), *(["--overwrite"] * overwrite)
+    ]  # fmt: skip
+    line = " ".join(words)
+    print_concurrently(
+        kernels.use(tpu, environment)[0], f"get_ipython().run_line_magic('tpu', {line!r})"
+    )
+
+
+@click.command(
     "push", cls=Command, epilog=examples("%tpu push x params", "%tpu push x --tpu my-tpu")
 )
 @names_argument("Variables of this notebook.")

@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 Work = Callable[[Any, Any, Progress], Awaitable[T]]
 
 #: Bytes that are read or written at once.
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 #: Bytes of a header, which has everything but the bytes of arrays.
 LONGEST_HEADER = 256 << 20
 #: Seconds for the kernel to end a transfer that failed, and to say why.
@@ -53,10 +53,10 @@ def push(kernel: RemoteKernel, values: dict[str, Any], progress: Progress) -> in
         writer.write(SIZE.pack(len(header)) + header)
         done = 0
         for buffer in buffers:
-            for start in range(0, buffer.nbytes, CHUNK):
-                writer.write(bytes(buffer[start : start + CHUNK]))
+            for start in range(0, buffer.nbytes, CHUNK_BYTES):
+                writer.write(bytes(buffer[start : start + CHUNK_BYTES]))
                 await writer.drain()
-                done += len(buffer[start : start + CHUNK])
+                done += len(buffer[start : start + CHUNK_BYTES])
                 progress(done, total)
         await writer.drain()
 
@@ -124,7 +124,7 @@ def _memory() -> int:
 async def _read(reader: Any, size: int, count: Callable[[int], None]) -> bytearray:
     data = bytearray()  # grows with what comes: the size is only what the host says
     while len(data) < size:
-        part = await reader.read(min(CHUNK, size - len(data)))
+        part = await reader.read(min(CHUNK_BYTES, size - len(data)))
         if not part:
             raise TPUError("The transfer was cut off.", Reason.UNREACHABLE, "Try again.")
         data += part

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .remote import RemoteKernel
 
 #: Bytes from which on progress is shown, and seconds between two updates.
-LARGE = 8 << 20
+LARGE_BYTES = 8 << 20
 UPDATE_SECONDS = 0.1
 
 
@@ -93,7 +93,7 @@ class _TransferProgress:
 
     def __call__(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if total < LARGE or (done < total and now - self._updated < UPDATE_SECONDS):
+        if total < LARGE_BYTES or (done < total and now - self._updated < UPDATE_SECONDS):
             return
         self._updated = now
         line = f"{self._title}: {_size(done)} of {_size(total)}"
@@ -101,7 +101,9 @@ class _TransferProgress:
 
     def finish(self, title: str, size: int) -> None:
         seconds = time.monotonic() - self._began
-        speed = f" in {seconds:.1f} s ({size / seconds / 1e6:.0f} MB/s)" if size >= LARGE else ""
+        speed = (
+            f" in {seconds:.1f} s ({size / seconds / 1e6:.0f} MB/s)" if size >= LARGE_BYTES else ""
+        )
         print(f"{title}: {_size(size)}{speed}.")
 
 

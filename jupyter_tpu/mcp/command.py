@@ -14,7 +14,9 @@ from ..terminal.grammar import command, examples
 
 @command("mcp", epilog=examples("jupyter tpu mcp", "jupyter tpu mcp --config"))
 @click.option(
-    "--config", is_flag=True, help="Print what an agent's list of MCP servers needs, and exit."
+    "--config",
+    is_flag=True,
+    help="Print what a coding agent's list of MCP servers needs, and exit.",
 )
 def mcp(config: bool) -> None:
     """Offer tools for TPUs to a coding agent, by the Model Context Protocol.

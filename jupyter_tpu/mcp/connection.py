@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from ..fleet.client import FleetClient
 
 #: Seconds in which a call has to answer: an agent waits for none for long.
-LIMIT = 60.0
+ANSWER_SECONDS = 60.0
 
 
-class Connection:
+class FleetConnection:
     """The fleet of a server. For any loop."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Connection:
     async def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
         if self._client is None:
             self._client = await find()
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(ANSWER_SECONDS):
             return await operator.attrgetter(method)(self._client)(*arguments)
 
 
@@ -78,10 +78,10 @@ async def on_core(coroutine: Coroutine[Any, Any, Any]) -> Any:
         return await core_thread().call(coroutine)
     except TimeoutError:
         raise TPUError(
-            f"The Jupyter server did not answer within {LIMIT:.0f} s.",
+            f"The Jupyter server did not answer within {ANSWER_SECONDS:.0f} s.",
             Reason.TIMEOUT,
             "See the state first (tpu_operations), then try again.",
         ) from None
 
 
-connection = Connection()
+connection = FleetConnection()

@@ -21,11 +21,11 @@ from ..concurrency import cancel_all
 from ..errors import Reason, TPUError
 
 #: Seconds for a kernel to answer after its start.
-READY = 120.0
+READY_SECONDS = 120.0
 #: Lines of a cell that are kept, and cells.
 KEPT_LINES = 20_000
 KEPT_CELLS = 100
-_LONGEST_LINE = 4000
+_LONGEST_LINE_CHARACTERS = 4000
 
 
 class Cell:
@@ -62,7 +62,7 @@ class Cell:
 
 def _after_returns(line: str) -> str:
     """What a terminal shows of a line with carriage returns: a progress bar's last state."""
-    return line.rstrip("\r").rpartition("\r")[2][:_LONGEST_LINE]
+    return line.rstrip("\r").rpartition("\r")[2][:_LONGEST_LINE_CHARACTERS]
 
 
 class AgentKernels:
@@ -156,7 +156,7 @@ class AgentKernels:
         client = manager.client()
         client.start_channels()
         try:
-            await client.wait_for_ready(timeout=READY)
+            await client.wait_for_ready(timeout=READY_SECONDS)
         except RuntimeError as error:
             client.stop_channels()
             await manager.shutdown_kernel(now=True)

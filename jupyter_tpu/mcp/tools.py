@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from ..errors import InvalidInput
 from .connection import connection, on_core
-from .results import LONGEST, clean, output, plain, tool
+from .results import LONGEST_OUTPUT_CHARACTERS, clean, output, plain, tool
 
 #: Seconds that a tool waits for output at most.
-WAIT = 10.0
+OUTPUT_SECONDS = 10.0
 
 _TPU = (
     *("name", "zone", "type", "meaning", "state", "tier", "connection", "created", "emulated"),
@@ -54,7 +54,7 @@ async def tpu_describe(name: str) -> dict[str, Any]:
 
 @tool("read-only")
 async def tpu_budget() -> dict[str, Any]:
-    """Show what agents may spend, have spent, and which plans wait for a person's yes."""
+    """Show what coding agents may spend, have spent, and which plans wait for a person's yes."""
     overview = await connection.call("budgets.show")
     return {
         "emulated": overview.emulated,
@@ -171,7 +171,7 @@ async def tpu_run_output(name: str, run: str, cursor: int = 0, wait: float = 5) 
 
     wait: seconds to wait for more, at most 10.
     """
-    seconds = str(min(max(wait, 0.0), WAIT))
+    seconds = str(min(max(wait, 0.0), OUTPUT_SECONDS))
     answer = await connection.call("runs.output", name, run, str(cursor), seconds)
     several = len(answer.run.hosts) > 1
     text = ""
@@ -179,7 +179,7 @@ async def tpu_run_output(name: str, run: str, cursor: int = 0, wait: float = 5) 
         label = f"[{part.host}] " if several else ""
         text += label + part.data.decode("utf-8", "replace")
     text = clean(text)
-    dropped = max(0, len(text) - LONGEST)
+    dropped = max(0, len(text) - LONGEST_OUTPUT_CHARACTERS)
     more: dict[str, Any] = {"ended": answer.ended, "next": answer.next, "state": answer.run.state}
     if answer.run.code is not None:
         more["exit_code"] = answer.run.code
@@ -208,7 +208,7 @@ async def tpu_output(cell: str, line: int = 0, wait: float = 5) -> dict[str, Any
     wait: seconds to wait for the line, at most 10.
     """
     kernels = await on_core(_own_kernels())
-    chunk = await on_core(kernels.read(cell, line, min(max(wait, 0.0), WAIT)))
+    chunk = await on_core(kernels.read(cell, line, min(max(wait, 0.0), OUTPUT_SECONDS)))
     start = max(line, chunk.first)
     text, following = _page(chunk.lines, start - chunk.first)
     return output(text, state=chunk.state, line=start, next=following + chunk.first)
@@ -241,7 +241,7 @@ async def tpu_job_log(
     """Read the log of a job on one host from a line on; a negative line counts from the end."""
     from ..fleet.models import JobLogQuery
 
-    query = JobLogQuery(host=host, start=line, limit=400, wait=min(max(wait, 0.0), WAIT))
+    query = JobLogQuery(host=host, start=line, limit=400, wait=min(max(wait, 0.0), OUTPUT_SECONDS))
     log = await connection.call("jobs.log", name, job, query)
     state = (await connection.call("jobs.get", name, job)).state
     text, count = _page([log_line.text for log_line in log.lines], 0)
@@ -425,10 +425,10 @@ def _page(lines: list[str], start: int) -> tuple[str, int]:
     if start < 0:
         raise InvalidInput("The line must be 0 or more.")
     size, end = 0, start
-    while end < len(lines) and (size := size + len(lines[end]) + 1) <= LONGEST:
+    while end < len(lines) and (size := size + len(lines[end]) + 1) <= LONGEST_OUTPUT_CHARACTERS:
         end += 1
     if end == start and end < len(lines):  # one line that is too long
-        return lines[end][:LONGEST], end + 1
+        return lines[end][:LONGEST_OUTPUT_CHARACTERS], end + 1
     return "\n".join(lines[start:end]), end
 
 
@@ -437,7 +437,11 @@ def _lines(value: Any) -> str:
     import json
 
     text = json.dumps(value, ensure_ascii=False, indent=1)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n… (cut)"
+    return (
+        text
+        if len(text) <= LONGEST_OUTPUT_CHARACTERS
+        else f"{text[:LONGEST_OUTPUT_CHARACTERS]}\n… (cut)"
+    )
 
 
 def tools() -> list[str]:

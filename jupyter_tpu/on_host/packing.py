@@ -1,6 +1,6 @@
-"""How what stands in this room comes to a host: as a program that runs there, or as files.
+"""How what stands in this package comes to a host: as a program that runs there, or as files.
 
-A program is a module of this room with a function ``main``, and the modules that it imports. All
+A program is a module of this package with a function ``main``, and the modules that it imports. All
 are sent in one piece, and imported there by their names in the package `PACKAGE`. Nothing is left
 on the host. `BOOT` reads a program from its standard input (:func:`program`); what follows is the
 program's own input. ``__main__.program`` has it, for another process or host. Where the input is
@@ -23,12 +23,12 @@ from typing import Callable, Dict, Iterator, List, Set, Tuple
 
 from .calls.archive import zipped
 
-#: The name of this room on a host, which may have jupyter_tpu itself installed.
+#: The name of this package on a host, which may have jupyter_tpu itself installed.
 PACKAGE = "jupyter_tpu_on_host"
 
 _TOP = os.path.dirname(os.path.abspath(__file__))
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-#: Of the folder or archive of the agent, which Python runs.
+#: The main module of the folder or archive of the agent, which Python runs.
 _AGENT_MAIN = "import sys\n\nfrom %s.agent.__main__ import main\n\nsys.exit(main())\n" % PACKAGE
 
 
@@ -87,7 +87,7 @@ def _path(name: str) -> str:
 
 @lru_cache(maxsize=None)
 def _module(name: str) -> "Tuple[str, List[str]]":
-    """A module of this room without comments, and the names of what it imports from this room."""
+    """A module of this package without comments, and the names of what it imports from it."""
     with open(_path(name), encoding="utf-8") as file:
         source = file.read()
     tree = ast.parse(source)

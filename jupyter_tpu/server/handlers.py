@@ -115,7 +115,7 @@ _SAY_WHO = (PlanTPU, CarryOutPlan, StartRun, StartJob)
 
 
 class AgentIdentity(IdentityProvider):
-    """Of requests with the agents' token: it is a user of its own, whoever else is logged in."""
+    """The user of requests with the agents' token: one of its own, whoever else is logged in."""
 
     def get_user(self, handler: Any) -> User:
         handler._token_authenticated = True

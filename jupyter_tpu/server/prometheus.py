@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..fleet.models import LoadSample, TPULoad
 
 #: Seconds after which a figure is left out: its host has not answered since.
-STALE = 180.0
+STALE_SECONDS = 180.0
 
 _HELP = {
     "tpu_hbm_used_bytes": "HBM of the chip that is in use.",
@@ -48,7 +48,7 @@ def _figures(load: TPULoad, now: float) -> Iterator[tuple[str, str, float]]:
     emulated = ',emulated="true"' if load.emulated else ""
     of_tpu = f'tpu="{_escaped(load.tpu)}",zone="{_escaped(load.zone)}"{emulated}'
     for host in load.hosts:
-        if not host.samples or now - host.samples[-1].time > STALE:
+        if not host.samples or now - host.samples[-1].time > STALE_SECONDS:
             continue
         sample = host.samples[-1]
         of_host = f'{of_tpu},host="{host.host}"'

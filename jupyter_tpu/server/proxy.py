@@ -28,7 +28,7 @@ from .fleet_handle import FleetHandle
 from .handlers import StreamingHandler
 
 if TYPE_CHECKING:
-    from ..apps import Request, ReverseProxy
+    from ..apps import BrowserRequest, ReverseProxy
     from ..apps.headers import Headers
     from ..fleet.models import App
 
@@ -208,11 +208,11 @@ class ProxyHandler(StreamingHandler):
     # ---- forwarding, on both loops ----
 
     def _start_forwarding(self, body: Any) -> None:
-        from ..apps import Request
+        from ..apps import BrowserRequest
 
         ours = self.request
         length = ours.headers.get("Content-Length")
-        request = Request(
+        request = BrowserRequest(
             ours.method or "",
             self._mount.to_host_path(ours.uri or "") or "/",
             [(name, value) for name, value in ours.headers.get_all()],
@@ -221,7 +221,7 @@ class ProxyHandler(StreamingHandler):
         )
         self._forwarding = asyncio.ensure_future(self._run(request))
 
-    async def _run(self, request: Request) -> None:
+    async def _run(self, request: BrowserRequest) -> None:
         from ..apps.reverse_proxy import status_of
 
         try:
@@ -233,18 +233,18 @@ class ProxyHandler(StreamingHandler):
         except StreamClosedError:
             self._auto_finish = False
 
-    async def _forward(self, request: Request) -> None:
+    async def _forward(self, request: BrowserRequest) -> None:
         """On the core thread."""
         from ..apps import ReverseProxy
 
         tpu, host, port, _ = self.path_args
-        worker, at = small_number(host), small_number(port)
-        if worker is None or at is None:
+        number, at = small_number(host), small_number(port)
+        if number is None or at is None:
             raise InvalidInput(
                 f"{host[:20]}/{port[:20]} is not a host and a port.", "Hosts are numbered from 0."
             )
         begin = self.request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
-        site = await self._fleet.call("apps.site", tpu, worker, at, begin)
+        site = await self._fleet.call("apps.site", tpu, number, at, begin)
         proxy = ReverseProxy(site.upstream, site.name, self._mount, "", site.allow_external)
         if self._upgrade:
             return await self._forward_websocket(proxy, request)
@@ -255,7 +255,7 @@ class ProxyHandler(StreamingHandler):
                 await self.on_server_loop(self.write_chunk(chunk))
         return None
 
-    async def _forward_websocket(self, proxy: ReverseProxy, request: Request) -> None:
+    async def _forward_websocket(self, proxy: ReverseProxy, request: BrowserRequest) -> None:
         from ..apps.websocket_tunnel import tunnel
 
         handshake = await proxy.open_websocket(request)

@@ -64,7 +64,7 @@ class TerminalHandler(Handler):
 
 def _command(tpu: TPU, host: str, emulator: str | None) -> list[str]:
     """What logs in to a host. Raises TPUError: no such host, or it is not running."""
-    worker = host_number(host, len(tpu.hosts), tpu.name)
+    number = host_number(host, len(tpu.hosts), tpu.name)
     if tpu.state != "READY":
         raise TPUError(
             f"{tpu.name} is {tpu.state}, so there is nothing to log in to.",
@@ -75,5 +75,5 @@ def _command(tpu: TPU, host: str, emulator: str | None) -> list[str]:
     where = [f"CLOUDSDK_CORE_PROJECT={tpu.project}"]
     where += [f"JUPYTER_TPU_EMULATOR={emulator}"] if emulator else []
     kept = ["--keep", "--session", f"jupyter-{uuid.uuid4().hex[:8]}", "--in-jupyterlab"]
-    login = ["ssh", f"{tpu.zone}~{tpu.name}", "--worker", str(worker), *kept]
+    login = ["ssh", f"{tpu.zone}~{tpu.name}", "--worker", str(number), *kept]
     return ["/usr/bin/env", *where, *module_command("jupyter_tpu.cli", *login)]

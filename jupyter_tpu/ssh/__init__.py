@@ -1,4 +1,4 @@
-"""How one host is reached: connections, host keys, keys, forwarding, and the agent over them."""
+"""How one host is reached: connections, host keys, keys, forwarding, and the daemon over them."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ from ..lazy import lazy_names
 if TYPE_CHECKING:
     from .address import HostAddress
     from .command import CommandFailed, CompletedCommand, NotListening
-    from .connection import Connection, Keepalive
+    from .connection import Keepalive, SSHConnection
     from .forwarding import Forwarder
     from .keys import ensure_key, fingerprint, public_key, user_name
     from .known_hosts import KnownHosts
@@ -19,7 +19,7 @@ __getattr__ = lazy_names(
     {
         "address": "HostAddress",
         "command": "CommandFailed CompletedCommand NotListening",
-        "connection": "Connection Keepalive",
+        "connection": "SSHConnection Keepalive",
         "forwarding": "Forwarder",
         "keys": "ensure_key fingerprint public_key user_name",
         "known_hosts": "KnownHosts",

@@ -1,7 +1,7 @@
-"""What the agent of a host may say: the declarations of `agent.protocol`, with bounds.
+"""What the daemon of a host may say: the declarations of `agent.protocol`, with bounds.
 
 There the annotations name kinds of values, such as ``Id``. Here they are evaluated with
-`host_values`, where these have bounds. `AgentClient` checks each answer before anyone sees it.
+`host_values`, where these have bounds. `DaemonClient` checks each answer before anyone sees it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _bounded() -> dict[str, Any]:
 
 
 def owners_by_pid(pids: Sequence[int], answer: OwnerList) -> dict[int, Owner]:
-    """The answer of `GetProcessOwners` to these *pids*. Raises InvalidAnswer."""
+    """The answer of `GetProcessOwnersRequest` to these *pids*. Raises InvalidAnswer."""
     if len(answer["owners"]) != len(pids):
         raise InvalidAnswer("process_owners", f"Expected {len(pids)} owners")
     return dict(zip(pids, answer["owners"], strict=True))

@@ -1,7 +1,7 @@
-"""The agent on a host, seen from this side: it is installed, started and called here.
+"""The daemon on a host, seen from this side: it is installed, started and called here.
 
 This module uses two methods of a connection and knows nothing of SSH. Bytes and round trips matter,
-since it runs at every reconnect. If the agent is on the host it takes one command of half a
+since it runs at every reconnect. If the daemon is on the host it takes one command of half a
 kilobyte and one channel; if not, one more command, with the bundle (about 70 kB) on its stdin.
 """
 
@@ -14,17 +14,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import ConnectionLost, Reason, TPUError, error_for
-from ..on_host.agent.protocol.declarations import Answer, Request
+from ..on_host.agent.protocol.declarations import Answer, ProtocolRequest
 from ..on_host.agent.protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST
 from ..on_host.agent.protocol.paths import keeper_socket
-from ..on_host.agent.protocol.records import Hello, Problem, Started
-from ..on_host.agent.protocol.requests import EndAgent
+from ..on_host.agent.protocol.records import DaemonHello, DaemonProblem, Started
+from ..on_host.agent.protocol.requests import EndDaemonRequest
 from ..on_host.packing import Bundle, agent_bundle, program
 from .agent_answers import checked_record
 from .host_program import COMMAND, NO_PYTHON, no_python
 from .host_values import InvalidAnswer, decoded
 
-#: Seconds to install and start the agent, and for an answer that takes no work.
+#: Seconds to install and start the daemon, and for an answer that takes no work.
 UP_TIMEOUT = 60.0
 REQUEST_TIMEOUT = 60.0
 
@@ -47,8 +47,8 @@ _INSTALL = "ssh.install_agent"
 async def ensure_agent(
     run: Callable[..., Awaitable[Any]],
     open_unix: Callable[[str], Awaitable[Streams]],
-) -> AgentClient:
-    """The agent of this version on a host; installed and started if necessary.
+) -> DaemonClient:
+    """The daemon of this version on a host; installed and started if necessary.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ async def ensure_agent(
     for attempt in (1, 2):
         where = await _up(run, packed)
         try:
-            client = AgentClient(AgentStream(*await open_unix(where["socket"])), open_unix)
+            client = DaemonClient(DaemonStream(*await open_unix(where["socket"])), open_unix)
             await client.wait_hello()
             return client
         except TPUError as error:
-            # An idle agent may have ended just now.
+            # An idle daemon may have ended just now.
             if attempt == 2 or error.reason not in (Reason.NOT_FOUND, Reason.UNREACHABLE):
                 raise
     raise AssertionError("not reached")
@@ -97,15 +97,15 @@ async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, A
         )
     lines = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
     raise TPUError(
-        f"The agent could not be started on the host: {answer.get('message') or lines[0]}",
+        f"The daemon could not be started on the host: {answer.get('message') or lines[0]}",
         Reason.INTERNAL,
     )
 
 
-class AgentStream:
+class DaemonStream:
     """A channel's reader and writer in one; its errors are ConnectionErrors.
 
-    asyncssh raises its own errors when a connection breaks. The agent's protocols, which also run
+    asyncssh raises its own errors when a connection breaks. The daemon's protocols, which also run
     where asyncssh is not installed, expect Python's.
     """
 
@@ -138,10 +138,12 @@ class AgentStream:
         self._writer.close()
 
 
-class AgentClient:
+class DaemonClient:
     """The daemon of one host, over one channel. Made by :func:`ensure_agent`."""
 
-    def __init__(self, stream: AgentStream, open_unix: Callable[[str], Awaitable[Streams]]) -> None:
+    def __init__(
+        self, stream: DaemonStream, open_unix: Callable[[str], Awaitable[Streams]]
+    ) -> None:
         #: The daemon's first message: ``agent`` (the hash of its sources), ``pid``, ``run``
         #: (the folder of its sockets), ``python``.
         self.hello: dict[str, Any] = {}
@@ -158,7 +160,7 @@ class AgentClient:
         """Returns when the daemon's hello has come; raises UNREACHABLE if it does not."""
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                self.hello = checked_record(await self._greeting, Hello, "hello")
+                self.hello = checked_record(await self._greeting, DaemonHello, "hello")
         except TimeoutError as error:
             await self.close()
             raise ConnectionLost("the host") from error
@@ -171,7 +173,9 @@ class AgentClient:
         """Whether the channel has ended."""
         return self._closed
 
-    async def request(self, request: Request[Answer], timeout: float = REQUEST_TIMEOUT) -> Answer:
+    async def request(
+        self, request: ProtocolRequest[Answer], timeout: float = REQUEST_TIMEOUT
+    ) -> Answer:
         """Asks the daemon, and returns its answer.
 
         Raises :class:`TPUError` with the daemon's reason, UNREACHABLE if the connection ends first,
@@ -194,11 +198,11 @@ class AgentClient:
         finally:
             self._waiting.pop(number, None)
         if "error" in answer:
-            problem = checked_record(answer["error"], Problem, request.op)
+            problem = checked_record(answer["error"], DaemonProblem, request.op)
             raise error_for(problem["message"], problem["reason"], problem.get("hint", ""))
         return checked_record(answer.get("result"), request.answer, request.op)
 
-    def _ask(self, number: int, request: Request[Any]) -> None:
+    def _ask(self, number: int, request: ProtocolRequest[Any]) -> None:
         message = {"id": number, "op": request.op, "params": request.params}
         line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         if len(line) > LONGEST_REQUEST:
@@ -209,19 +213,19 @@ class AgentClient:
             )
         self._stream.write(line)
 
-    async def open_keeper(self, kernel_id: str) -> tuple[AgentStream, AgentStream]:
+    async def open_keeper(self, kernel_id: str) -> tuple[DaemonStream, DaemonStream]:
         """A channel to the keeper of a kernel, which any client may have started.
 
         Raises NOT_FOUND if there is none, UNREACHABLE if the connection is lost.
         """
-        stream = AgentStream(*await self._open_unix(keeper_socket(self.hello["run"], kernel_id)))
+        stream = DaemonStream(*await self._open_unix(keeper_socket(self.hello["run"], kernel_id)))
         return stream, stream
 
     async def close(self) -> None:
         """Tells the daemon that this client leaves. It ends now if it has nothing else to do."""
         if not self._closed:
             with contextlib.suppress(OSError):
-                self._ask(0, EndAgent())
+                self._ask(0, EndDaemonRequest())
                 async with asyncio.timeout(1.0):
                     await self._stream.drain()
             self._end()
@@ -240,7 +244,7 @@ class AgentClient:
                 buffer = bytearray(rest)
                 if len(buffer) > LONGEST_ANSWER:
                     raise InvalidAnswer("a line", f"Expected at most {LONGEST_ANSWER} bytes")
-        except InvalidAnswer as error:  # perhaps a peer that is not an agent
+        except InvalidAnswer as error:  # perhaps a peer that is not a daemon
             problem = error
         except OSError:
             pass  # a broken connection

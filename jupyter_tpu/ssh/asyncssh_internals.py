@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 #: Seconds for a connection of asyncssh to itself.
-LIMIT = 20.0
+CONNECT_SECONDS = 20.0
 
 
 class Internal(NamedTuple):
@@ -175,7 +175,7 @@ async def missing_parts() -> dict[str, list[str]]:
 
     ours, theirs = _socket_pair()
     key = asyncssh.generate_private_key("ssh-ed25519")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(CONNECT_SECONDS):
         serving = asyncssh.run_server(
             theirs, config=None, server_factory=Server, server_host_keys=[key]
         )
@@ -213,7 +213,7 @@ async def missing_parts() -> dict[str, list[str]]:
 def _socket_pair() -> tuple[socket.socket, socket.socket]:
     """Both ends of a TCP connection, since asyncssh wants their addresses."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        ours = socket.create_connection(listening.getsockname(), LIMIT)
+        ours = socket.create_connection(listening.getsockname(), CONNECT_SECONDS)
         theirs, address = listening.accept()
     if address != ours.getsockname():
         raise ConnectionError("another program has connected")

@@ -16,8 +16,8 @@ from ..on_host.ssh.unix_socket import CONNECTED
 from .host_program import SHELL
 from .stream import CommandStream
 
-#: So many at a time. One is the agent's, and some sessions are left for commands.
-_LIMIT = 6
+#: So many at a time. One is the daemon's, and some sessions are left for commands.
+_MOST_SOCKETS = 6
 
 _PROGRAM = "ssh.unix_socket"
 
@@ -46,12 +46,12 @@ class CarriedSockets:
     async def open(self, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         """A reader and a writer of the socket at *path*; None if no server listens there.
 
-        Raises CONFLICT if there are too many, and as `Connection.stream`.
+        Raises CONFLICT if there are too many, and as `SSHConnection.stream`.
         """
-        if self._count >= _LIMIT:
+        if self._count >= _MOST_SOCKETS:
             raise TPUError(
                 f"The sshd of {self._host} forbids forwarding to Unix sockets. So at most "
-                f"{_LIMIT - 1} kernels, jobs and commands of it can be used at a time.",
+                f"{_MOST_SOCKETS - 1} kernels, jobs and commands of it can be used at a time.",
                 Reason.CONFLICT,
                 "Set `AllowStreamLocalForwarding yes`, `AllowTcpForwarding yes` and "
                 "`DisableForwarding no` in its sshd_config, or shut down a kernel.",

@@ -106,7 +106,7 @@ def command_error(argv: Sequence[str], completed: CompletedCommand, where: str) 
 #: Bytes of a command's output and errors, each: of all of it, or of one line if a callback gets its
 #: lines. Of those so many are kept.
 MAX_OUTPUT = 16 << 20
-_TAIL = 64 << 10
+_TAIL_BYTES = 64 << 10
 
 
 class TooMuchOutput(Exception):
@@ -122,8 +122,8 @@ async def exchange(
 ) -> tuple[str, str]:
     """Sends *input*; returns all that the command writes to its output, and to its errors.
 
-    The parameters are those of `Connection.run`. What the login shell writes before the command is
-    left out. Raises TooMuchOutput, and asyncssh's errors and OSError for a broken connection.
+    The parameters are those of `SSHConnection.run`. What the login shell writes before the command
+    is left out. Raises TooMuchOutput, and asyncssh's errors and OSError for a broken connection.
     """
     out, err, _ = await asyncio.gather(
         _read(process.stdout, start.output, on_line, max_output, start.ended),
@@ -149,7 +149,7 @@ async def _read(
         data = skip(data)
         kept += data
         if on_line is not None:
-            del kept[:-_TAIL]
+            del kept[:-_TAIL_BYTES]
             rest += data
             if b"\n" in data:
                 *lines, rest = rest.split(b"\n")

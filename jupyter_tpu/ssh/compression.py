@@ -11,19 +11,19 @@ import zlib
 
 #: Bytes per second below which a line is slow. Debian's sshd compresses 40 MB/s, so compression is
 #: never the limit.
-SLOW = 2.5e6
+SLOW_BYTES_PER_SECOND = 2.5e6
 #: Bytes that are measured together; fewer say nothing about the line.
-ENOUGH = 512 << 10
+ENOUGH_BYTES = 512 << 10
 #: Seconds without a byte after which a new measurement begins.
-GAP = 0.5
+GAP_SECONDS = 0.5
 #: Bytes of the sample, and the compression ratio that it has to reach.
-SAMPLE = 32 << 10
-RATIO = 0.7
+SAMPLE_BYTES = 32 << 10
+COMPRESSED_RATIO = 0.7
 #: Seconds for which a decision is valid: compressed transfers don't tell the line's speed.
-VALID = 60.0
+VALID_SECONDS = 60.0
 #: Measurements in a row that have to speak against compression to end it. One may be a burst: what
 #: waited on the way while this machine was busy comes at once.
-AGAINST = 2
+MEASUREMENTS_AGAINST = 2
 
 
 class CompressionPolicy:
@@ -46,23 +46,23 @@ class CompressionPolicy:
 
     def record(self, data: bytes, now: float, *, compressed: bool) -> None:
         """*data* was transferred, over a *compressed* connection or another."""
-        if now - self._last > GAP:
+        if now - self._last > GAP_SECONDS:
             self._begin(now)
         self._last = now
         self._bytes += len(data)
-        if len(self._sample) < SAMPLE:
-            self._sample += data[: SAMPLE - len(self._sample)]
-        if self._bytes >= ENOUGH:
-            fast = not compressed and self._bytes >= SLOW * (now - self._begun)
+        if len(self._sample) < SAMPLE_BYTES:
+            self._sample += data[: SAMPLE_BYTES - len(self._sample)]
+        if self._bytes >= ENOUGH_BYTES:
+            fast = not compressed and self._bytes >= SLOW_BYTES_PER_SECOND * (now - self._begun)
             if fast or not self._compresses_well():
                 self._against += 1
-                if self._against >= AGAINST:
+                if self._against >= MEASUREMENTS_AGAINST:
                     self._until = float("-inf")
             else:
                 self._against = 0
                 if not compressed:
-                    self._until = now + VALID
+                    self._until = now + VALID_SECONDS
             self._begin(now)
 
     def _compresses_well(self) -> bool:
-        return len(zlib.compress(self._sample, 1)) < RATIO * len(self._sample)
+        return len(zlib.compress(self._sample, 1)) < COMPRESSED_RATIO * len(self._sample)

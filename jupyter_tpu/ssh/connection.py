@@ -29,7 +29,7 @@ from .command import (
 )
 from .login_shell import CommandStart, marked_line
 from .stream import CommandStream
-from .transport import WINDOW
+from .transport import WINDOW_BYTES
 
 if TYPE_CHECKING:
     from asyncssh import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: sshd allows 10 sessions per connection (MaxSessions); forwarded channels don't count.
-_SESSIONS = 8
+_MOST_SESSIONS = 8
 #: Seconds until a session is asked for again that sshd refused, and for how long.
 _SESSION_RETRY, _SESSION_LIMIT = 0.1, 5.0
 
@@ -53,7 +53,7 @@ _SESSION_RETRY, _SESSION_LIMIT = 0.1, 5.0
 CHANNEL_LIMIT = 20.0  # seconds
 
 #: How long a command may take to end after SIGTERM.
-_GRACE = 2.0  # seconds
+_GRACE_SECONDS = 2.0  # seconds
 
 
 class Keepalive(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Keepalive(Struct, frozen=True):
         return self.interval * (self.count + 1)
 
 
-class Connection:
+class SSHConnection:
     """An open connection. Made by :func:`opening.connect`; closed with :meth:`close`."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Connection:
         self._ssh = ssh
         self._stack = stack
         self._lost = lost
-        self._sessions = asyncio.Semaphore(_SESSIONS)
+        self._sessions = asyncio.Semaphore(_MOST_SESSIONS)
         #: Whether sshd forwards to Unix sockets; None: not known yet.
         self._forwards_unix: bool | None = None
         #: Whether a command was run, or was tried to.
@@ -231,7 +231,7 @@ class Connection:
                     stream.session,
                     marked_line(command_line(argv)),
                     encoding=None,
-                    window=WINDOW,
+                    window=WINDOW_BYTES,
                 )
         except (TimeoutError, asyncssh.Error, OSError) as error:
             raise self._lost_error() from error
@@ -258,7 +258,7 @@ class Connection:
             try:
                 async with asyncio.timeout(CHANNEL_LIMIT):
                     streams = await self._ssh.open_unix_connection(
-                        path, encoding=None, window=WINDOW
+                        path, encoding=None, window=WINDOW_BYTES
                     )
                 self._forwards_unix = True
                 return streams
@@ -287,7 +287,7 @@ class Connection:
         )
 
     async def open_port(
-        self, factory: Callable[[], Any], port: int, *, window: int = WINDOW
+        self, factory: Callable[[], Any], port: int, *, window: int = WINDOW_BYTES
     ) -> SSHTCPChannel[bytes]:
         """A channel to a TCP port on the host; *factory* makes its asyncssh session.
 
@@ -392,7 +392,7 @@ class Connection:
         with contextlib.suppress(asyncssh.Error, OSError):
             process.terminate()
             with contextlib.suppress(asyncio.TimeoutError):
-                async with asyncio.timeout(_GRACE):
+                async with asyncio.timeout(_GRACE_SECONDS):
                     await process.wait_closed()
             if process.returncode is None and not self.closed:
                 process.kill()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Kinds of packets: RFC 4253 section 12, RFC 4254 section 9.
 MSG_IGNORE, MSG_CHANNEL_DATA = 2, 94
-_TAG = 16
+_TAG_BYTES = 16
 
 
 class _Cipher:
@@ -134,7 +134,7 @@ class _Reader:
             length = int.from_bytes(view[start : start + 4], "big")
             if length > ssh._max_recv_pktlen:
                 raise ProtocolError("Max packet size exceeded")
-            body, end = start + 4, start + 4 + length + _TAG
+            body, end = start + 4, start + 4 + length + _TAG_BYTES
             if end > size:
                 break
             packet = cipher.open(view[start:body], view[body:end])

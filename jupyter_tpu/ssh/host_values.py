@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from ..errors import Reason, TPUError
 
-#: Of a kernel, job or run. It names files and folders here, so it can't be a path.
+#: The ID of a kernel, job or run. It names files and folders here, so it can't be a path.
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")]
 #: The same, or "" for none.
 AnyId = Annotated[str, Meta(pattern=r"\A([A-Za-z0-9][A-Za-z0-9_.-]{0,127})?\Z")]

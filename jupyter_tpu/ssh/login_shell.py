@@ -23,7 +23,7 @@ START_LIMIT = 30.0
 ENDED = "ended or read the command"
 
 #: Bytes of a login shell's last words that are kept.
-_TAIL = 2000
+_TAIL_BYTES = 2000
 #: Characters that no shell changes inside of '…'; the others become escapes for printf. csh takes
 #: 8000 bytes as a word.
 _PLAIN = (
@@ -152,7 +152,7 @@ class _Greeting:
         seen = self._tail + data
         at = seen.find(self._mark)
         if at < 0 or self.too_long:
-            self._tail = seen[-_TAIL:]
+            self._tail = seen[-_TAIL_BYTES:]
             return b""
         self.over = True
         return seen[at + len(self._mark) :]

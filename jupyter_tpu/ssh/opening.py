@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ..errors import Reason, TPUError
 from ..library_logs import warnings_only
 from .address import HostAddress
-from .connection import CHANNEL_LIMIT, Connection, Keepalive
+from .connection import CHANNEL_LIMIT, Keepalive, SSHConnection
 from .keys import fingerprint, load_key
 from .proxies import ProxyRoute, open_jumps, resolve_route
 
@@ -41,7 +41,7 @@ async def connect(
     limit: float = 20.0,
     compressed: bool = False,
     command_within: float = 0.0,
-) -> Connection:
+) -> SSHConnection:
     """Opens a connection.
 
     Parameters
@@ -81,7 +81,7 @@ async def connect(
         if isinstance(error, (asyncssh.Error, OSError, asyncio.TimeoutError)):
             raise _unreachable(host, error, limit) from error
         raise
-    connection = Connection(ssh, host, stack, lost, keepalive.interval)
+    connection = SSHConnection(ssh, host, stack, lost, keepalive.interval)
     nodelay = asyncio.get_running_loop().create_task(_enable_nodelay(connection, command_within))
     stack.callback(nodelay.cancel)
     return connection
@@ -139,7 +139,7 @@ async def _open(
     return ssh, lost
 
 
-async def _enable_nodelay(connection: Connection, wait: float) -> None:
+async def _enable_nodelay(connection: SSHConnection, wait: float) -> None:
     """Makes the host's sshd send small packets at once.
 
     OpenSSH's sshd sets TCP_NODELAY with the first command; forwarded channels don't count. Until

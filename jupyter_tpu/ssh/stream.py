@@ -13,10 +13,10 @@ from .login_shell import CommandStart
 from .transport import ChannelTransport, SSHSession
 
 #: Bytes of the command's error output that are kept.
-_ERRORS = 2000
+_ERROR_BYTES = 2000
 
 #: Bytes that are read at once at most; twice that waits here for a slow reader, and the window.
-CHUNK = 256 << 10
+CHUNK_BYTES = 256 << 10
 
 
 def decode_answer(line: bytes, errors: str, what: str, hint: str = "") -> dict[str, Any]:
@@ -41,7 +41,7 @@ class _Transport(ChannelTransport):
 
 
 class CommandStream:
-    """Made by `Connection.stream`. Memory stays flat however slow either side is.
+    """Made by `SSHConnection.stream`. Memory stays flat however slow either side is.
 
     lost: makes the error for a lost connection, which all methods raise then (UNREACHABLE).
     ended: called when its channel has ended.
@@ -57,7 +57,7 @@ class CommandStream:
         self._ended = ended
         self._start = start
         self._errors = bytearray()
-        self._reader = asyncio.StreamReader(limit=CHUNK)
+        self._reader = asyncio.StreamReader(limit=CHUNK_BYTES)
         protocol = asyncio.StreamReaderProtocol(self._reader)
         self._transport = _Transport(protocol)
         loop = asyncio.get_running_loop()
@@ -83,13 +83,13 @@ class CommandStream:
         return self._transport.broken is not None
 
     async def read(self) -> bytes:
-        """What there is of its output, up to `CHUNK` bytes; b"" at its end."""
-        return await self._read(self._reader.read(CHUNK))
+        """What there is of its output, up to `CHUNK_BYTES` bytes; b"" at its end."""
+        return await self._read(self._reader.read(CHUNK_BYTES))
 
     async def read_line(self) -> bytes:
         """A line of its output with its end; less at the output's end.
 
-        Raises INTERNAL if it is longer than `CHUNK`.
+        Raises INTERNAL if it is longer than `CHUNK_BYTES`.
         """
         return await self._read(self._reader.readline())
 
@@ -126,7 +126,8 @@ class CommandStream:
             raise self._lost() from error
         except ValueError:  # of StreamReader.readline
             raise TPUError(
-                f"A command on a host wrote a line of more than {CHUNK >> 10} kB.", Reason.INTERNAL
+                f"A command on a host wrote a line of more than {CHUNK_BYTES >> 10} kB.",
+                Reason.INTERNAL,
             ) from None
 
 
@@ -152,7 +153,7 @@ class _CommandSession(SSHSession):
             if data := self._start.output(data):
                 super().data_received(data, datatype)
         else:
-            self._errors += self._start.errors(data)[: _ERRORS - len(self._errors)]
+            self._errors += self._start.errors(data)[: _ERROR_BYTES - len(self._errors)]
 
     def eof_received(self) -> bool:
         self._start.ended()

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 #: What the channels of one port may have in flight together, and one alone at most and at least;
 #: bytes. sshd's own CPU time triples at 16 MiB.
-WINDOWS = 64 << 20
-WINDOW = 8 << 20
+ALL_WINDOWS_BYTES = 64 << 20
+WINDOW_BYTES = 8 << 20
 LEAST_WINDOW = 512 << 10
 
 #: Bytes that may wait for the host's window before the protocol is paused.
@@ -27,11 +27,11 @@ _HIGH_WATER = 256 << 10
 
 def share_window(channels: int) -> int:
     """The window, in bytes, for one of so many channels."""
-    return max(LEAST_WINDOW, min(WINDOW, WINDOWS // max(1, channels)))
+    return max(LEAST_WINDOW, min(WINDOW_BYTES, ALL_WINDOWS_BYTES // max(1, channels)))
 
 
 class OpenPort(Protocol):
-    """What opens a channel: `Link.open_bulk`, `Connection.open_port`."""
+    """What opens a channel: `Link.open_bulk`, `SSHConnection.open_port`."""
 
     async def __call__(
         self, factory: Callable[[], Any], port: int, *, window: int

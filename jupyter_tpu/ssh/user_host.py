@@ -43,7 +43,7 @@ _REFUSED = re.compile(
 )
 _OFFENDING = re.compile(r"^Offending (?:\S+ )?key.* in (.+):\d+\s*$", re.MULTILINE)
 #: What it exits with if it could not log in, and bytes that are kept of what it writes.
-_FAILED, _OUTPUT = 255, 1 << 20
+_SSH_FAILED_CODE, _KEPT_OUTPUT_BYTES = 255, 1 << 20
 #: Adds the line on standard input to the keys that may log in.
 _AUTHORIZE = "umask 077; mkdir -p ~/.ssh && { echo; cat; } >> ~/.ssh/authorized_keys"
 
@@ -248,7 +248,7 @@ async def authorize(host: UserHost, key: str, public_key: str) -> None:
             limit=LOGIN_LIMIT,
             input=f"{public_key} jupyter-tpu\n".encode(),
         )
-    if code != _FAILED and OUTPUT_MARK.decode() not in out:
+    if code != _SSH_FAILED_CODE and OUTPUT_MARK.decode() not in out:
         raise login_shell_error(host.user, host.alias, ENDED, _last_line(err or out))
     if code:
         raise TPUError(
@@ -306,7 +306,7 @@ async def _read(stream: asyncio.StreamReader) -> bytes:
     """The beginning of *stream*; waits for its end."""
     kept = b""
     while data := await stream.read(65536):
-        kept += data[: _OUTPUT - len(kept)]
+        kept += data[: _KEPT_OUTPUT_BYTES - len(kept)]
     return kept
 
 

@@ -44,7 +44,7 @@ def _access(condition: str = ALWAYS, options: str = "") -> Access:
     return Access(condition, frozenset(options.split()))
 
 
-#: Of `jupyter tpu`, by their words.
+#: The commands of `jupyter tpu`, by their words.
 COMMANDS: Mapping[str, Access] = {
     "create": _access(
         PLANNED,
@@ -108,7 +108,7 @@ COMMANDS: Mapping[str, Access] = {
     "mcp": _access(ALWAYS, "--config"),
 }
 
-#: Of `%tpu`.
+#: The commands of `%tpu`.
 MAGICS: Mapping[str, Access] = {
     "list": _access(),
     "hunt list": _access(),
@@ -134,8 +134,8 @@ MAGICS: Mapping[str, Access] = {
     "copy": _access(FILES, "--worker --overwrite --parents"),
 }
 
-#: Of `%%tpu`, by the word behind it; "" would be a cell for a TPU, whose kernel no server is asked
-#: for.
+#: The cells of `%%tpu`, by the word behind it; "" would be for a TPU, whose kernel no server is
+#: asked for.
 CELLS: Mapping[str, Access] = {"compile": _access(LOCAL)}
 
 #: The tools of MCP.

@@ -139,8 +139,8 @@ ports_argument = argument(
     metavar="PORT[:LOCAL]...",
     help="Port on the host, and local port (default: the same if it is free, else any).",
 )
-worker_option = click.option(
-    "--worker", type=int, default=0, metavar="N", help="Number of the host."
+host_option = click.option(
+    "--worker", "number", type=int, default=0, metavar="N", help="Number of the host."
 )
 hosts_option = click.option(
     "--worker", "hosts", default="all", metavar="HOSTS", help="Hosts: all, 0, or 0,2-5."

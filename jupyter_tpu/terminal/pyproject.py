@@ -43,7 +43,7 @@ _REVISIONS = ("rev", "tag", "branch")
 _LINUX = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"}
 
 
-class Project(Struct, frozen=True, kw_only=True):
+class PyProject(Struct, frozen=True, kw_only=True):
     """What a pyproject.toml asks for."""
 
     packages: list[str]
@@ -53,8 +53,8 @@ class Project(Struct, frozen=True, kw_only=True):
     python: str | None
 
 
-def read_project(path: str) -> Project:
-    """Of a pyproject.toml, or of the one in a folder.
+def read_project(path: str) -> PyProject:
+    """Reads a pyproject.toml, or the one in a folder.
 
     Raises INVALID for what hosts can't follow.
     """
@@ -104,7 +104,7 @@ def read_project(path: str) -> Project:
             option = "--index-url" if index.get("default") else "--extra-index-url"
             options.append(f"{option} {url}")
     packages = [_from_source(str(file), each, sources, indexes) for each in dependencies]
-    return Project(
+    return PyProject(
         packages=packages, options=options, python=bounds(project.get("requires-python", ""))
     )
 

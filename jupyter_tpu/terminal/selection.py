@@ -22,7 +22,7 @@ Test = Callable[[Any], bool]
 # ---- fields --------------------------------------------------------------------------------------
 
 
-class Path(NamedTuple):
+class FieldPath(NamedTuple):
     """A field, also of a field: `cost.usd_per_hour`, `hosts[0].external_address`, `tags[]`."""
 
     text: str
@@ -52,13 +52,13 @@ class Path(NamedTuple):
         return getattr(value, own)
 
 
-def path(text: str) -> Path:
+def path(text: str) -> FieldPath:
     """The field that *text* names; raises INVALID if there is none."""
     if not _PATH.fullmatch(text):
         raise InvalidInput(
             f"{text!r} is not the name of a field.", "Such as name, or hosts[0].external_address."
         )
-    return Path(text)
+    return FieldPath(text)
 
 
 def field_names(item: Any) -> list[str]:
@@ -187,7 +187,7 @@ class _Parser:
         if match is None:
             raise self.error()
         self._at = match.end()
-        test = _term(Path(match[2]), match[3], [*self._values()])
+        test = _term(FieldPath(match[2]), match[3], [*self._values()])
         return _negated(test) if match[1] else test
 
     def _values(self) -> Iterator[str]:
@@ -228,7 +228,7 @@ _NUMBERS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _term(key: Path, operation: str, patterns: Sequence[str]) -> Test:
+def _term(key: FieldPath, operation: str, patterns: Sequence[str]) -> Test:
     if operation in ("!=", "!~"):
         return _negated(_term(key, operation[1:], patterns))
     if operation == "~":

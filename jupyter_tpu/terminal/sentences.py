@@ -38,7 +38,7 @@ _FRAME = re.compile(r"(?:([\w.~/-]+(?: \d+)?): )?(.+?)(?: \(([^()]+)\))?", re.DO
 #: How deep sentences may stand in sentences, and how many may follow one another.
 _MOST_DEPTH = 3
 _MOST_PARTS = 10
-_LONGEST = 4000
+_LONGEST_TEXT_CHARACTERS = 4000
 _MOST_KEPT = 1000
 
 
@@ -72,7 +72,7 @@ class Sentences:
         """*text* in the catalogue's language, as far as it is known there."""
         known = self._kept.get(text)
         if known is None:
-            best = None if len(text) > _LONGEST else self._best(text, 0)
+            best = None if len(text) > _LONGEST_TEXT_CHARACTERS else self._best(text, 0)
             known = text if best is None else best.text
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()

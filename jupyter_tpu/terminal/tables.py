@@ -125,12 +125,12 @@ def table(
     }
     widths = {i: max(cell.width for cell in column) for i, column in columns.items()}
     if is_terminal(sys.stdout):
-        room = shutil.get_terminal_size().columns
+        terminal_width = shutil.get_terminal_size().columns
         for head in spare:
-            if sum(widths.values()) + len(_GAP) * (len(widths) - 1) > room:
+            if sum(widths.values()) + len(_GAP) * (len(widths) - 1) > terminal_width:
                 widths.pop(heads.index(head), None)
         if cut_last and (last := len(heads) - 1) in columns:
-            left = room - sum(widths[i] + len(_GAP) for i in widths if i != last)
+            left = terminal_width - sum(widths[i] + len(_GAP) for i in widths if i != last)
             columns[last] = [cell.cut(max(left, _LEAST_CUT)) for cell in columns[last]]
             widths[last] = max(cell.width for cell in columns[last])
     return verbatim(

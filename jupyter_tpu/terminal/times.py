@@ -30,7 +30,7 @@ def deadline(text: str) -> str:
 
 
 def seconds(text: str) -> float:
-    """Of a duration such as 90m, 2h or 1d."""
+    """The seconds of a duration such as 90m, 2h or 1d."""
     length = _seconds(text)
     if length is None:
         raise InvalidInput(f"{text!r} is not a duration.", "Write 90m, 2h or 1d.")

@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 PASSING = (Reason.UNREACHABLE, Reason.TIMEOUT, Reason.CONFLICT, Reason.UNAVAILABLE)
 #: Seconds between two looks if no event comes: beside a server, which asks Google itself; alone,
 #: where each look asks Google; and at least, however many events come.
-BESIDE_SERVER, ALONE, LEAST = 2.0, 10.0, 0.3
+BESIDE_SERVER_SECONDS, ALONE_SECONDS, LEAST_SECONDS = 2.0, 10.0, 0.3
 
 
 def watch_option(function: F) -> F:
@@ -41,7 +41,7 @@ def watch(session: Session, look: Callable[[], str], is_over: Callable[[], bool]
     the newest, elsewhere each is printed if it is new.
     """
     changed = threading.Event()
-    pause = ALONE if session.server is None else BESIDE_SERVER
+    pause = ALONE_SECONDS if session.server is None else BESIDE_SERVER_SECONDS
     show = _on_terminal if is_terminal(sys.stdout) else _one_after_the_other
     with show() as write, _events(session, changed), contextlib.suppress(KeyboardInterrupt):
         while True:
@@ -55,11 +55,11 @@ def watch(session: Session, look: Callable[[], str], is_over: Callable[[], bool]
                 note(f"{error} Trying again.")
             if is_over():
                 return
-            time.sleep(LEAST)
+            time.sleep(LEAST_SECONDS)
             end = time.monotonic() + pause
             # A table has other columns in a terminal of another size.
             while shutil.get_terminal_size() == size and time.monotonic() < end:
-                if changed.wait(LEAST):
+                if changed.wait(LEAST_SECONDS):
                     break
 
 

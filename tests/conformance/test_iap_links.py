@@ -29,7 +29,7 @@ from jupyter_tpu.ssh import KnownHosts, connect
 
 #: Seconds; gcloud itself takes one or two to start.
 LIMIT = 120.0
-#: Of a documentation's network: nothing answers there (RFC 5737).
+#: An address for documentation: nothing answers there (RFC 5737).
 NOWHERE = "192.0.2.1"
 
 pytestmark = pytest.mark.skipif(

@@ -93,7 +93,7 @@ class World:
         await server.close()
 
     def paths(self, name: str, kind: str, state: str = "") -> list[str]:
-        """Of what has this name, in all zones; of what is in *state*, if that is given. *kind*:
+        """Paths of what has this name, in all zones; in *state*, if that is given. *kind*:
         nodes or queuedResources."""
         listed = self.emulator.request("GET", f"/v2/projects/emulated/locations/-/{kind}")
         paths = [item["name"] for item in listed.get(kind, []) if state in ("", item["state"])]

@@ -20,14 +20,14 @@ from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.links import HostName
 from jupyter_tpu.ssh import CompletedCommand
-from jupyter_tpu.ssh.agent_client import AgentClient, ensure_agent
+from jupyter_tpu.ssh.agent_client import DaemonClient, ensure_agent
 
 #: Where provisioners made by jupyter_client find their host.
 hosts: dict[str, LocalHost] = {}
 
 
 def umask_of(pid: int | str) -> str:
-    """Of a process here."""
+    """The umask of a process here."""
     status = Path(f"/proc/{pid}/status").read_text()
     return next(line for line in status.splitlines() if line.startswith("Umask:"))
 
@@ -63,7 +63,7 @@ class LocalHost:
         self.commands = 0
         self.uploaded = 0  # bytes of standard input
         self.downloaded = 0  # bytes over streams
-        self._client: AgentClient | None = None
+        self._client: DaemonClient | None = None
         self._broken = False
         self._lock = asyncio.Lock()
         self._connected = asyncio.Event()
@@ -84,7 +84,7 @@ class LocalHost:
     def others(self) -> list[LocalHost]:
         return []
 
-    async def agent(self) -> AgentClient:
+    async def agent(self) -> DaemonClient:
         await asyncio.wait_for(self._connected.wait(), 60)
         async with self._lock:
             if self._client is not None and self._broken:

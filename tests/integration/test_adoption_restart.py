@@ -116,7 +116,7 @@ WAYS = {
     "POST /api/shutdown": stop_by_request,
 }
 
-#: Of several similar ways `make test` takes the hardest.
+#: `make test` takes the hardest of several similar ways.
 ALL_WAYS = [pytest.param(way, marks=() if way == "kill -9" else pytest.mark.long) for way in WAYS]
 
 

@@ -29,7 +29,7 @@ UP = f"""
 import sys
 sys.path.insert(0, sys.argv[1])
 from {PACKAGE}.agent.daemon import start
-start.HELLO, start.SILENT = 0.5, 1.0
+start.HELLO_SECONDS, start.SILENT_SECONDS = 0.5, 1.0
 sys.exit(start.start_daemon())
 """
 #: A daemon one of whose tasks can't be cancelled.
@@ -45,7 +45,7 @@ async def hold_on(*_):
         except asyncio.CancelledError:
             pass
 
-daemon.ENDING = 1.0
+daemon.DAEMON_END_SECONDS = 1.0
 daemon.WarmKernels.run = daemon.Runs.close = hold_on
 sys.exit(start.run_daemon())
 """
@@ -57,7 +57,7 @@ async def host() -> AsyncIterator[LocalHost]:
     home = Path(tempfile.mkdtemp(prefix="e-"))
     local = LocalHost(home)
     yield local
-    await (await local.agent()).request(requests.PrepareDelete())
+    await (await local.agent()).request(requests.PrepareDeleteRequest())
     await local.close()
     await eventually(lambda: not local.processes())
     shutil.rmtree(home)
@@ -78,7 +78,7 @@ async def up(host: LocalHost) -> dict:
 async def test_one_that_is_told_to_end_while_something_changes_ends(host):
     for _ in range(4):
         agent = await host.agent()
-        warm = requests.KeepWarm(environments=[])
+        warm = requests.KeepWarmRequest(environments=[])
         asked = [agent.request(warm) for _ in range(4)]
         await asked.pop()
         os.kill(agent.hello["pid"], signal.SIGTERM)

@@ -24,7 +24,7 @@ from waiting import eventually
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.on_host.agent.daemon import keepers as daemon_keepers
 from jupyter_tpu.on_host.agent.protocol import frames, messages, requests
-from jupyter_tpu.on_host.agent.protocol.declarations import Request
+from jupyter_tpu.on_host.agent.protocol.declarations import ProtocolRequest
 from jupyter_tpu.on_host.agent.protocol.events import (
     IOPUB,
     KEEPER,
@@ -52,7 +52,7 @@ async def host() -> AsyncIterator[LocalHost]:
     yield local
     local.mend()
     agent = await local.agent()
-    await agent.request(requests.PrepareDelete())
+    await agent.request(requests.PrepareDeleteRequest())
     await local.close()
     await eventually(lambda: not local.processes())
     shutil.rmtree(home)
@@ -61,7 +61,7 @@ async def host() -> AsyncIterator[LocalHost]:
 async def start(host: LocalHost, kernel_id: str = "k", **order) -> dict:
     agent = await host.agent()
     order = {"launch": "1", "python": sys.executable, **ORDER, **order}
-    return await agent.request(requests.StartKernel(id=kernel_id, **order))
+    return await agent.request(requests.StartKernelRequest(id=kernel_id, **order))
 
 
 async def kernel(host: LocalHost, state: str) -> dict:
@@ -69,7 +69,7 @@ async def kernel(host: LocalHost, state: str) -> dict:
 
     async def in_state() -> dict | None:
         agent = await host.agent()
-        (it,) = (await agent.request(requests.ListKernels()))["kernels"]
+        (it,) = (await agent.request(requests.ListKernelsRequest()))["kernels"]
         return it if it["state"] == state else None
 
     return await eventually(in_state)
@@ -135,7 +135,7 @@ async def test_a_start_on_a_full_disk_says_that_it_is_full(host, warm):
 
             async def ready() -> bool:
                 environments_kept = (
-                    await agent.request(requests.KeepWarm(environments=environments))
+                    await agent.request(requests.KeepWarmRequest(environments=environments))
                 )["warm"]
                 return [environment["state"] for environment in environments_kept] == ["ready"]
 
@@ -146,7 +146,7 @@ async def test_a_start_on_a_full_disk_says_that_it_is_full(host, warm):
         assert caught.value.reason is Reason.DISK_FULL
         (run / "filler").unlink()
         await start(host)
-        await agent.request(requests.PrepareDelete())
+        await agent.request(requests.PrepareDeleteRequest())
         await eventually(lambda: agent.closed and not host.processes())
     finally:
         subprocess.run(["umount", "-l", str(run)], check=True)
@@ -197,7 +197,7 @@ async def test_it_runs_on_the_hosts_own_python(host, version):
     # The keeper runs in the environment's Python, the daemon in this one.
     await start(host)
     await kernel(host, "idle")
-    assert (await agent.request(requests.EndKernel(id="k", now=True))) == {"ended": True}
+    assert (await agent.request(requests.EndKernelRequest(id="k", now=True))) == {"ended": True}
 
 
 # ---- the daemon ---------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ async def test_an_agent_that_cannot_be_run_any_more_is_installed_again(host, dam
         (host.home / "python").chmod(0o755)
         (folder / "python").write_text(str(host.home / "python"))
     commands = host.commands
-    assert await (await host.agent()).request(requests.ListKernels()) == {"kernels": []}
+    assert await (await host.agent()).request(requests.ListKernelsRequest()) == {"kernels": []}
     assert host.commands == commands + 2
     assert Path((folder / "python").read_text()).is_file()
     assert (folder / "python").read_text() != str(host.home / "python")
@@ -268,38 +268,38 @@ async def test_it_answers_questions_it_does_not_understand(host):
         ("end_kernel", {}),
     ):
 
-        class Wrong(Request[requests.Ended], op=op): ...
+        class Wrong(ProtocolRequest[requests.Ended], op=op): ...
 
         with pytest.raises(TPUError) as caught:
             await agent.request(Wrong(**params))
         assert caught.value.reason is Reason.INVALID
     for kind in (b"{]\n", b"[]\n", b'{"op": 7}\n', b"7\n"):
         agent._stream.write(kind)
-    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
+    assert (await agent.request(requests.ListKernelsRequest())) == {"kernels": []}
 
 
 async def test_a_line_without_end_only_loses_its_connection(host):
     agent = await host.agent()
     agent._stream.write(b"x" * (2 * frames.LONGEST_REQUEST + 1))
     with pytest.raises(TPUError) as caught:
-        await agent.request(requests.GetTime())
+        await agent.request(requests.GetTimeRequest())
     assert caught.value.reason is Reason.UNREACHABLE
-    assert (await (await host.agent()).request(requests.ListKernels())) == {"kernels": []}
+    assert (await (await host.agent()).request(requests.ListKernelsRequest())) == {"kernels": []}
 
 
 async def test_a_request_that_is_too_large_is_not_sent_and_the_largest_one_is_answered(host):
     agent = await host.agent()
     with pytest.raises(TPUError, match=r"has 16 MiB; 16 MiB are possible") as caught:
-        await agent.request(requests.GetKernelFate(id="x" * frames.LONGEST_REQUEST))
+        await agent.request(requests.GetKernelFateRequest(id="x" * frames.LONGEST_REQUEST))
     assert caught.value.reason is Reason.INVALID
-    long = requests.GetKernelFate(id="x" * (frames.LONGEST_REQUEST - 100))
+    long = requests.GetKernelFateRequest(id="x" * (frames.LONGEST_REQUEST - 100))
     assert await agent.request(long) == {"known": False, "ending": None}
 
 
 async def test_any_failure_in_the_daemon_answers_its_request(host):
     with pytest.raises(TPUError, match="OverflowError") as caught:
         await (await host.agent()).request(
-            requests.GetStatus(environments=[], load={"every": 10**400})
+            requests.GetStatusRequest(environments=[], load={"every": 10**400})
         )
     assert caught.value.reason is Reason.INTERNAL
 
@@ -371,9 +371,9 @@ async def test_a_kernel_is_listed_from_its_start_to_its_end(host):
     assert running["attached"] is False
     assert running["started"] <= running["last_activity"]
     agent = await host.agent()
-    assert await agent.request(requests.EndKernel(id="k")) == {"ended": True}
-    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
-    assert await agent.request(requests.EndKernel(id="k")) == {"ended": False}
+    assert await agent.request(requests.EndKernelRequest(id="k")) == {"ended": True}
+    assert (await agent.request(requests.ListKernelsRequest())) == {"kernels": []}
+    assert await agent.request(requests.EndKernelRequest(id="k")) == {"ended": False}
     assert [line for line in host.processes() if not line.endswith(" daemon ")] == []
     assert not list(Path(agent.hello["run"]).glob("k-*"))
 
@@ -414,7 +414,7 @@ async def test_an_environment_that_cannot_run_kernels_is_reported(host, python, 
         await start(host, python=python)
     assert caught.value.reason is Reason.ENVIRONMENT
     agent = await host.agent()
-    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
+    assert (await agent.request(requests.ListKernelsRequest())) == {"kernels": []}
     assert not list(Path(agent.hello["run"]).glob("k-*"))
 
 
@@ -440,10 +440,10 @@ async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host, daemon):
     await eventually(lambda: not start_time(started["keeper"]))
     agent = await host.agent()
     if daemon == "the next daemon":  # a daemon cleans up after its own children without a request
-        assert (await agent.request(requests.ListKernels())) == {"kernels": []}
+        assert (await agent.request(requests.ListKernelsRequest())) == {"kernels": []}
     await eventually(lambda: not start_time(started["pid"]))
     await eventually(lambda: not list(Path(agent.hello["run"]).glob("k-*")))
-    assert (await agent.request(requests.ListKernels())) == {"kernels": []}
+    assert (await agent.request(requests.ListKernelsRequest())) == {"kernels": []}
 
 
 async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_and_this_is_reported(
@@ -462,15 +462,15 @@ async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_a
         await eventually(lambda pid=started["pid"]: not Path(f"/proc/{pid}").exists())
     agent = await host.agent()
     await start(host, "third")
-    kernels = (await agent.request(requests.ListKernels()))["kernels"]
+    kernels = (await agent.request(requests.ListKernelsRequest()))["kernels"]
     assert sorted(kernel["id"] for kernel in kernels) == ["second", "third"]
-    first = await agent.request(requests.GetKernelFate(id="first"))
+    first = await agent.request(requests.GetKernelFateRequest(id="first"))
     assert first["known"] is False
     assert first["ending"]["end"] == "room"
     assert first["ending"]["cause"] == "The kernel was ended by signal 9 (SIGKILL)."
-    second = await agent.request(requests.GetKernelFate(id="second"))
+    second = await agent.request(requests.GetKernelFateRequest(id="second"))
     assert second == {"known": True, "ending": None}
-    assert (await agent.request(requests.GetKernelFate(id="none"))) == {
+    assert (await agent.request(requests.GetKernelFateRequest(id="none"))) == {
         "known": False,
         "ending": None,
     }
@@ -480,15 +480,17 @@ async def test_before_the_host_is_deleted_everything_is_ended(host):
     await start(host, "one")
     await start(host, "two")
     agent = await host.agent()
-    assert await agent.request(requests.PrepareDelete()) == {"ended": 2}
+    assert await agent.request(requests.PrepareDeleteRequest()) == {"ended": 2}
     await eventually(lambda: not host.processes())
 
 
 async def test_an_agent_with_kernels_does_not_end_when_asked_to(host):
     await start(host)
     agent = await host.agent()
-    assert await agent.request(requests.EndAgent()) == {"ended": False}
-    assert [it["id"] for it in (await agent.request(requests.ListKernels()))["kernels"]] == ["k"]
+    assert await agent.request(requests.EndDaemonRequest()) == {"ended": False}
+    assert [it["id"] for it in (await agent.request(requests.ListKernelsRequest()))["kernels"]] == [
+        "k"
+    ]
 
 
 # ---- the keeper's clients -----------------------------------------------------------------------
@@ -548,12 +550,12 @@ async def test_a_lease_that_was_stolen_fences_its_holder_off(host):
     await broken(again)
     # Nor does it end what is no longer its own.
     agent = await host.agent()
-    assert await agent.request(requests.EndKernel(id="k", now=True, secret="ours")) == {
+    assert await agent.request(requests.EndKernelRequest(id="k", now=True, secret="ours")) == {
         "ended": False
     }
     assert not thief.done()
     thief.cancel()
-    assert await agent.request(requests.EndKernel(id="k", now=True, secret="theirs")) == {
+    assert await agent.request(requests.EndKernelRequest(id="k", now=True, secret="theirs")) == {
         "ended": True
     }
 
@@ -567,7 +569,7 @@ async def test_a_client_that_leaves_on_purpose_makes_room(host):
     agent = await host.agent()
 
     async def left() -> bool:
-        return not (await agent.request(requests.ListKernels()))["kernels"][0]["attached"]
+        return not (await agent.request(requests.ListKernelsRequest()))["kernels"][0]["attached"]
 
     await eventually(left)
     _, theirs, events = await attach(host, "theirs")
@@ -594,10 +596,10 @@ async def test_a_kernel_with_too_much_unread_output_is_paused_until_it_is_read(h
     agent = await host.agent()
 
     async def paused() -> bool:
-        return (await agent.request(requests.ListKernels()))["kernels"][0]["paused"]
+        return (await agent.request(requests.ListKernelsRequest()))["kernels"][0]["paused"]
 
     await eventually(paused)
-    assert (await agent.request(requests.ListKernels()))["kernels"][0]["waiting"] < 3_000_000
+    assert (await agent.request(requests.ListKernelsRequest()))["kernels"][0]["waiting"] < 3_000_000
     texts: list[str] = []
     words: list[str] = []
 
@@ -689,7 +691,7 @@ async def test_a_keeper_that_does_not_answer_is_not_taken_for_dead(
     files = set(folder.iterdir())
     os.kill(before["keeper"], signal.SIGSTOP)
     try:
-        monkeypatch.setattr(daemon_keepers, "ANSWER", 0.2)
+        monkeypatch.setattr(daemon_keepers, "ANSWER_SECONDS", 0.2)
         assert await keepers.statuses() == [before]
         assert await keepers.fate("k") == {"known": True, "ending": None}
         with pytest.raises(daemon_keepers.KeeperSilent):
@@ -710,7 +712,7 @@ async def test_a_keeper_that_hangs_is_ended_by_force(
     keepers = daemon_keepers.Keepers(str(folder.parent), "")
     [before] = await keepers.statuses()
     os.kill(before["keeper"], signal.SIGSTOP)
-    monkeypatch.setattr(daemon_keepers, "ANSWER", 0.2)
+    monkeypatch.setattr(daemon_keepers, "ANSWER_SECONDS", 0.2)
     for polite in ({"now": False}, {"now": True, "secret": "a secret"}):
         with pytest.raises(daemon_keepers.KeeperSilent):
             await keepers.end("k", **polite)

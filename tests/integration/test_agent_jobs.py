@@ -29,9 +29,9 @@ from jupyter_tpu.fleet.jobs.job_records import JobRecords, begin_attempt
 from jupyter_tpu.fleet.models import HostJob, StartJob
 from jupyter_tpu.links import HostName
 from jupyter_tpu.on_host.agent.daemon import jobs as daemon_jobs
-from jupyter_tpu.on_host.agent.daemon.jobs import Jobs
+from jupyter_tpu.on_host.agent.daemon.jobs import HostJobs
 from jupyter_tpu.on_host.agent.protocol import requests
-from jupyter_tpu.on_host.agent.protocol.declarations import Request
+from jupyter_tpu.on_host.agent.protocol.declarations import ProtocolRequest
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
 
 pytestmark = pytest.mark.asyncio
@@ -50,7 +50,7 @@ async def host(home: Path) -> AsyncIterator[LocalHost]:
     local = LocalHost(home)
     yield local
     local.mend()
-    await (await local.agent()).request(requests.PrepareDelete())
+    await (await local.agent()).request(requests.PrepareDeleteRequest())
     await local.close()
     await eventually(lambda: not local.processes())
 
@@ -58,11 +58,11 @@ async def host(home: Path) -> AsyncIterator[LocalHost]:
 async def start(host: LocalHost, job: str, code: str, **more: Any) -> dict[str, Any]:
     """A job that runs Python code."""
     argv = [sys.executable, "-c", code]
-    return await (await host.agent()).request(requests.StartJob(id=job, argv=argv, **more))
+    return await (await host.agent()).request(requests.StartJobRequest(id=job, argv=argv, **more))
 
 
 async def status(host: LocalHost, job: str) -> dict[str, Any]:
-    jobs = (await (await host.agent()).request(requests.ListJobs()))["jobs"]
+    jobs = (await (await host.agent()).request(requests.ListJobsRequest()))["jobs"]
     return next(status for status in jobs if status["id"] == job)
 
 
@@ -74,13 +74,15 @@ async def ended(host: LocalHost, job: str) -> dict[str, Any]:
 
 
 async def read(host: LocalHost, job: str, start: int = 1, **more: Any) -> dict[str, Any]:
-    return await (await host.agent()).request(requests.ReadJobLog(id=job, start=start, **more))
+    return await (await host.agent()).request(
+        requests.ReadJobLogRequest(id=job, start=start, **more)
+    )
 
 
 async def poll(
     host: LocalHost, jobs: list[str], version: str = "", seconds: float = 30
 ) -> dict[str, Any]:
-    status = requests.GetStatus(environments=[], jobs=jobs, version=version, seconds=seconds)
+    status = requests.GetStatusRequest(environments=[], jobs=jobs, version=version, seconds=seconds)
     return await (await host.agent()).request(status)
 
 
@@ -134,7 +136,7 @@ async def test_who_polls_hears_of_a_change_at_once_and_no_news_are_a_few_bytes(h
     )
     assert await older == {"version": running["version"]}
     assert not newer.done()
-    await (await host.agent()).request(requests.StopJob(id="polled", patience=10))
+    await (await host.agent()).request(requests.StopJobRequest(id="polled", patience=10))
     news = await newer
     while news["jobs"]["polled"]["state"] != "ended":
         news = await poll(host, jobs, news["version"])
@@ -155,7 +157,7 @@ async def test_daemons_of_several_versions_start_a_job_once(host, monkeypatch):
     (sources,) = (host.home / ".jupyter-tpu" / "agent").iterdir()
     argv = ["sh", "-c", "printf x >> versions"]
     await asyncio.gather(
-        *(Jobs(str(sources)).start("same", argv, str(host.home), {}, None) for _ in range(3))
+        *(HostJobs(str(sources)).start("same", argv, str(host.home), {}, None) for _ in range(3))
     )
     await ended(host, "same")
     assert (host.home / "versions").read_text() == "x"
@@ -220,7 +222,7 @@ async def test_a_long_log_in_any_language_comes_in_answers_that_the_channel_take
     assert numbers == list(range(5000))
     # One who has all of it waits, and is told of the end.
     waiting = asyncio.create_task(read(host, "japanese", at, seconds=60, partial=partial))
-    await (await host.agent()).request(requests.StopJob(id="japanese", patience=10))
+    await (await host.agent()).request(requests.StopJobRequest(id="japanese", patience=10))
     assert texts(await waiting) == ["い" * 30_000]
 
 
@@ -235,14 +237,14 @@ async def test_a_stop_ends_the_command_and_what_it_started_at_last_by_force(host
     await start(host, "stubborn", code)
     other = int(await first_line(host, "stubborn"))
     agent = await host.agent()
-    stopping = await agent.request(requests.StopJob(id="stubborn", patience=0.5))
+    stopping = await agent.request(requests.StopJobRequest(id="stubborn", patience=0.5))
     assert stopping["state"] == "stopping"
-    assert await agent.request(requests.RemoveJob(id="stubborn")) == {"removed": False}
+    assert await agent.request(requests.RemoveJobRequest(id="stubborn")) == {"removed": False}
     end = await ended(host, "stubborn")
     assert (end["state"], end["code"]) == ("ended", -signal.SIGKILL)
     assert not start_time(other)
     assert texts(await read(host, "stubborn"))[1:] == ["no"]
-    assert await agent.request(requests.RemoveJob(id="stubborn")) == {"removed": True}
+    assert await agent.request(requests.RemoveJobRequest(id="stubborn")) == {"removed": True}
     with pytest.raises(TPUError, match="does not exist"):
         await read(host, "stubborn")
 
@@ -251,8 +253,8 @@ async def test_a_job_whose_keeper_hangs_is_stopped_by_force(host, monkeypatch):
     before = await start(host, "hangs", "import time; time.sleep(600)")
     os.kill(before["keeper"], signal.SIGSTOP)
     monkeypatch.setenv("HOME", str(host.home))
-    monkeypatch.setattr(daemon_jobs, "ANSWER", 0.2)
-    stopped = await daemon_jobs.Jobs("").stop("hangs", 10.0)
+    monkeypatch.setattr(daemon_jobs, "ANSWER_SECONDS", 0.2)
+    stopped = await daemon_jobs.HostJobs("").stop("hangs", 10.0)
     assert (stopped["state"], "killed" in stopped["cause"]) == ("lost", True)
     await eventually(lambda: not start_time(before["keeper"]) and not start_time(before["pid"]))
 
@@ -271,20 +273,20 @@ async def test_a_command_of_many_arguments_runs_and_one_that_is_too_long_says_so
     agent = await host.agent()
     code = "import sys; print(len(sys.argv), len(sys.argv[-1]))"
     words = [sys.executable, "-c", code, *["x" * 150] * 10_000]
-    await agent.request(requests.StartJob(id="many", argv=words))
+    await agent.request(requests.StartJobRequest(id="many", argv=words))
     assert (await ended(host, "many"))["code"] == 0
     assert texts(await read(host, "many")) == ["10001 150"]
-    await agent.request(requests.StartJob(id="too-long", argv=[*words, "x" * (1 << 20)]))
+    await agent.request(requests.StartJobRequest(id="too-long", argv=[*words, "x" * (1 << 20)]))
     assert "Argument list too long" in (await ended(host, "too-long"))["cause"]
 
 
 async def test_commands_and_folders_that_do_not_exist_are_named(host):
     agent = await host.agent()
-    await agent.request(requests.StartJob(id="none", argv=["no-such-command"]))
+    await agent.request(requests.StartJobRequest(id="none", argv=["no-such-command"]))
     end = await ended(host, "none")
     assert (end["code"], end["cause"]) == (127, "The command no-such-command was not found.")
     with pytest.raises(TPUError, match="The folder nowhere does not exist") as caught:
-        await agent.request(requests.StartJob(id="lost", argv=["true"], cwd="nowhere"))
+        await agent.request(requests.StartJobRequest(id="lost", argv=["true"], cwd="nowhere"))
     assert caught.value.reason is Reason.NO_FOLDER
 
 
@@ -313,7 +315,7 @@ async def test_above_its_limit_the_oldest_lines_are_missing_and_counted(host):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
 async def test_a_start_on_a_full_disk_says_that_it_is_full_and_leaves_nothing(host):
-    await (await host.agent()).request(requests.ListJobs())
+    await (await host.agent()).request(requests.ListJobsRequest())
     jobs = host.home / ".jupyter-tpu/jobs"
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", jobs], check=True)
     try:
@@ -321,7 +323,7 @@ async def test_a_start_on_a_full_disk_says_that_it_is_full_and_leaves_nothing(ho
         with pytest.raises(TPUError, match="disk is full") as caught:
             await start(host, "full", "import time; time.sleep(600)")
         assert caught.value.reason is Reason.DISK_FULL
-        assert (await (await host.agent()).request(requests.ListJobs()))["jobs"] == []
+        assert (await (await host.agent()).request(requests.ListJobsRequest()))["jobs"] == []
         await eventually(lambda: not [line for line in host.processes() if "job" in line])
     finally:
         subprocess.run(["umount", "-l", jobs], check=True)
@@ -346,7 +348,7 @@ async def test_on_a_full_disk_the_command_is_paused_until_there_is_room(host):
         log = await read(host, "full", limit=5000)
         assert log["oldest"] == 1
     finally:
-        await (await host.agent()).request(requests.StopJob(id="full", patience=0))
+        await (await host.agent()).request(requests.StopJobRequest(id="full", patience=0))
         await ended(host, "full")
         subprocess.run(["umount", "-l", str(small)], check=True)
 
@@ -360,7 +362,9 @@ class Answers:
         self._host = host
         self.errors: dict[str, TPUError] = {}
 
-    async def request_host(self, _host: object, request: Request[Any], _timeout: float) -> Any:
+    async def request_host(
+        self, _host: object, request: ProtocolRequest[Any], _timeout: float
+    ) -> Any:
         answer = await (await self._host.agent()).request(request)
         if request.op in self.errors:
             raise self.errors.pop(request.op)
@@ -414,7 +418,7 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
         assert too_large.state == "failed"
         assert too_large.problem is not None
         assert "17 MiB" in too_large.problem.message
-        # Of a host that can't be asked nothing is known; one that has not got the job, has lost it.
+        # Nothing is known of a host that can't be asked; one that has not got the job, has lost it.
         place, report = HostName(NodeName("p", "us-west4-a", "my-tpu"), 0), follower.report
         follower.unreachable(place, ["has-1"], TPUError("Gone.", Reason.NOT_FOUND))
         assert (has_it.state, has_it.cause) == ("unknown", "Gone.")

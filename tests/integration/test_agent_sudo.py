@@ -40,12 +40,12 @@ RUN = """
 import asyncio, json, sys
 from jupyter_tpu.on_host.agent.daemon import runs
 from jupyter_tpu.on_host.agent.protocol import paths, requests, run_client
-shorter = "run_keeper.GRACE = 0.3; run_keeper.fork_keepers()"
+shorter = "run_keeper.GRACE_SECONDS = 0.3; run_keeper.fork_keepers()"
 runs.PROGRAM = runs.PROGRAM.replace("run_keeper.fork_keepers()", shorter)
 
 async def run():
     agent = runs.Runs()
-    order = requests.StartRun(id="r", command=json.loads(sys.argv[1]), cwd="/", limit=0.5)
+    order = requests.StartRunRequest(id="r", command=json.loads(sys.argv[1]), cwd="/", limit=0.5)
     ended, start = (await agent._run(order))["ended"], 0
     path = paths.run_socket(paths.run_folder(), "r")
     if ended is None:

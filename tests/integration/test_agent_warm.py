@@ -43,14 +43,14 @@ async def host() -> AsyncIterator[LocalHost]:
 
 async def cleared(host: LocalHost) -> bool:
     with contextlib.suppress(TPUError):
-        await (await host.agent()).request(requests.PrepareDelete())
+        await (await host.agent()).request(requests.PrepareDeleteRequest())
         return True
     return False
 
 
 async def keep(host: LocalHost, *environments: dict[str, Any]) -> list[dict[str, Any]]:
     agent = await host.agent()
-    return (await agent.request(requests.KeepWarm(environments=list(environments))))["warm"]
+    return (await agent.request(requests.KeepWarmRequest(environments=list(environments))))["warm"]
 
 
 async def warmed(host: LocalHost, environment: dict[str, Any], state: str = "ready") -> dict:
@@ -68,7 +68,7 @@ def keepers(host: LocalHost) -> list[str]:
 async def start(host: LocalHost, kernel_id: str, **order: Any) -> dict[str, Any]:
     agent = await host.agent()
     order = {"python": sys.executable, "key": "k", "secret": "s", "launch": kernel_id, **order}
-    return await agent.request(requests.StartKernel(id=kernel_id, **order))
+    return await agent.request(requests.StartKernelRequest(id=kernel_id, **order))
 
 
 @pytest.mark.asyncio
@@ -81,12 +81,12 @@ async def test_it_is_the_next_kernel_and_another_takes_its_place(host):
     agent = await host.agent()
 
     async def idle() -> bool:
-        (kernel,) = (await agent.request(requests.ListKernels()))["kernels"]
+        (kernel,) = (await agent.request(requests.ListKernelsRequest()))["kernels"]
         return kernel["state"] == "idle"
 
     await eventually(idle)
     assert (await warmed(host, ENVIRONMENT))["pid"] != started["pid"]
-    assert await agent.request(requests.EndKernel(id="a", now=True)) == {"ended": True}
+    assert await agent.request(requests.EndKernelRequest(id="a", now=True)) == {"ended": True}
     await keep(host)  # none any more
     await eventually(lambda: not keepers(host))
 
@@ -97,7 +97,7 @@ async def test_one_question_keeps_it_warm_and_lists_the_kernels(host):
     await start(host, "a")
 
     async def both() -> bool:
-        answer = await agent.request(requests.GetStatus(environments=[ENVIRONMENT]))
+        answer = await agent.request(requests.GetStatusRequest(environments=[ENVIRONMENT]))
         assert [kernel["id"] for kernel in answer["kernels"]] == ["a"]
         return [warm["state"] for warm in answer["warm"]] == ["ready"]
 

@@ -62,7 +62,10 @@ async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
     ):
         status, answer = await agent(method, path)
         assert (status, answer["reason"]) == (403, "PERMISSION"), path
-    assert "was not created by an agent" in (await agent("DELETE", f"tpus/{others}"))[1]["message"]
+    assert (
+        "was not created by a coding agent"
+        in (await agent("DELETE", f"tpus/{others}"))[1]["message"]
+    )
     status, operation = await agent("DELETE", f"tpus/{own}")
     assert status == 202, operation
     assert (await agent.done(operation["id"]))["state"] == "done"
@@ -138,9 +141,9 @@ async def test_a_budget_that_is_lowered_ends_a_running_tpu_by_its_guard_which_te
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(budgets, "LOOK", 0.5)
-    monkeypatch.setattr(ledger, "NOTICE", 20.0)
-    monkeypatch.setattr(budgets, "NOTICE", 20.0)
+    monkeypatch.setattr(budgets, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(ledger, "NOTICE_SECONDS", 20.0)
+    monkeypatch.setattr(budgets, "NOTICE_SECONDS", 20.0)
     await person("POST", "budgets", {"who": "agent", "day": 5})
     own = new_name()
     _, plan = await agent.plan(own, max_cost=1.0)

@@ -74,7 +74,7 @@ async def test_no_other_token_passes_as_an_agents_nor_an_agents_as_a_persons(
 
 
 def _rules(router: Any) -> Iterator[Any]:
-    """Of all handlers, Jupyter's and those of its extensions."""
+    """The rules of all handlers, Jupyter's and those of its extensions."""
     for rule in router.rules:
         if hasattr(rule.target, "rules"):
             yield from _rules(rule.target)
@@ -149,7 +149,7 @@ async def check_files(
     # A server that an editor started runs in the home folder: a person has to choose one.
     monkeypatch.setenv("HOME", str(folder))
     reason, message = await answer("copies", sources=[f"{folder}/note.txt"])
-    assert (reason, message.split(". ")[0]) == ("PERMISSION", "Agents may copy no files yet")
+    assert (reason, message.split(". ")[0]) == ("PERMISSION", "Coding agents may copy no files yet")
     project = folder / "project"
     project.mkdir()
     (project / "note.txt").write_text("another")
@@ -216,7 +216,7 @@ async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowe
     ):
         status, answer = await agent("POST", f"tpus/{others}/{path}", body)
         assert (status, answer["reason"]) == (403, "PERMISSION"), path
-        assert "was not created by an agent" in answer["message"]
+        assert "was not created by a coding agent" in answer["message"]
         assert answer["hint"].endswith(f"jupyter tpu budget allow {others}")
     status, answer = await agent("POST", f"tpus/{others}/agents", {"allowed": True})
     assert (status, answer["reason"]) == (403, "PERMISSION")

@@ -26,7 +26,7 @@ from jupyter_tpu.apps import COOKIE
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import Change, OpenApp, VisitApp
-from jupyter_tpu.ssh.transport import WINDOW
+from jupyter_tpu.ssh.transport import WINDOW_BYTES
 
 pytestmark = pytest.mark.asyncio
 
@@ -434,7 +434,7 @@ async def test_a_slow_reader_slows_the_host_down_instead_of_filling_memory(
             under_way = await asyncio.wait_for(still(), LIMIT) - read
             # Two windows, and what the sockets of all sides hold, which is the system's choice: a
             # fifth of all that there is.
-            assert under_way < 2 * WINDOW + (80 << 20), under_way
+            assert under_way < 2 * WINDOW_BYTES + (80 << 20), under_way
         answer.close()
 
 

@@ -134,7 +134,7 @@ async def test_a_command_of_the_users_configuration_ends_with_the_question(
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of a user who is not logged in at Google."""
+    """The folder of a user who is not logged in at Google."""
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))

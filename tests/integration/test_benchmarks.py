@@ -28,6 +28,7 @@ SMALLEST = {
     "restart": "--rounds 1",
     "run": "--hosts 1 --rounds 1",
     "server_kernels": "--rounds 1 --kernels 1",
+    "session": "--size 10 --arrays 10 --rounds 1",
     "startup": "--rounds 1",
     "tunnel": "--size 1 --rounds 1",
     "variables": "--size 1 --rounds 1",

@@ -322,7 +322,7 @@ async def test_a_host_that_cannot_be_asked_is_named_and_the_others_are_freed(
     job = await job_holding(pod, 0)
     held = await holders(pod)
     assert [holder.job for holder in held] == [job.id]
-    monkeypatch.setattr(chips, "REACH", 3.0)
+    monkeypatch.setattr(chips, "REACH_SECONDS", 3.0)
     (last,) = [host for host in emulator.hosts(pod.tpu) if host["worker"] == 1]
     with silent_ssh(last["init_pid"]):
         freed = await free(pod, *held, ChipHolder(host=1, pid=4242, start="1"))

@@ -45,7 +45,7 @@ def network(tmp_path: Path) -> Iterator[CompanyNetwork]:
 
 
 def shell(network: CompanyNetwork, folder: Path, **variables: str) -> Shell:
-    """Of somebody with the project p, who reaches Google through the proxy only."""
+    """The shell of somebody with the project p, who reaches Google through the proxy only."""
     credentials = folder / "credentials.json"
     if not credentials.exists():
         network.service_account(credentials)

@@ -281,10 +281,10 @@ async def test_what_was_never_finished_is_swept_and_what_may_be_in_progress_is_n
     assert await cloud.sweep() == []
     with pytest.raises(TPUError, match="is being created"):
         await cloud.begin_create(abandoned, spec("v6e-2x4"))
-    # Of a computer whose clock is a day ahead, Google's is what counts.
+    # Google's clock is what counts where this computer's is a day ahead.
     monkeypatch.setattr(google_apis, "datetime", Tomorrow)
     assert await cloud.sweep() == []
-    monkeypatch.setattr(slices, "LEFTOVER", -60.0)  # Google's clock has whole seconds
+    monkeypatch.setattr(slices, "LEFTOVER_SECONDS", -60.0)  # Google's clock has whole seconds
     assert await cloud.sweep() == [f"{abandoned.node}-a"] * 2
     assert await cloud.sweep() == []
     assert (await cloud.get_node(name)).id == made.id

@@ -158,8 +158,8 @@ def test_a_host_that_cant_reach_the_first_one_is_named(
 ) -> None:
     for variable in FOLDERS:  # this user's SSH key
         monkeypatch.setenv(variable, server.environment[variable])
-    monkeypatch.setattr(pod, "_REACH", 1)
-    monkeypatch.setattr(pod, "_JOIN", 2)
+    monkeypatch.setattr(pod, "_REACH_SECONDS", 1)
+    monkeypatch.setattr(pod, "_JOIN_SECONDS", 2)
     log: list[str] = []
     python = environment(server)["path"] + "/bin/python"
     # An address for documentation, which no machine has (RFC 5737).

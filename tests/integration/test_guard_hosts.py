@@ -51,7 +51,7 @@ async def host(variables: dict[str, str]) -> AsyncIterator[LocalHost]:
     home = Path(tempfile.mkdtemp(prefix="g-"))  # the paths of sockets must be short
     local = LocalHost(home, variables)
     yield local
-    await (await local.agent()).request(requests.PrepareDelete())
+    await (await local.agent()).request(requests.PrepareDeleteRequest())
     await local.close()
     await eventually(lambda: not local.processes())
     shutil.rmtree(home)
@@ -59,14 +59,14 @@ async def host(variables: dict[str, str]) -> AsyncIterator[LocalHost]:
 
 async def set_guard(host: LocalHost, node: dict[str, Any], **rule: Any) -> dict[str, Any]:
     request = {"action": "stop", "node": node["name"], "node_id": node["id"], "notice": 0, **rule}
-    return (await (await host.agent()).request(requests.SetGuard(**request)))["guard"]
+    return (await (await host.agent()).request(requests.SetGuardRequest(**request)))["guard"]
 
 
 async def report(host: LocalHost, accept: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """What the guard reports once that is accepted."""
 
     async def accepted() -> dict[str, Any] | None:
-        guard = (await (await host.agent()).request(requests.GetGuard()))["guard"]
+        guard = (await (await host.agent()).request(requests.GetGuardRequest()))["guard"]
         return guard if accept(guard) else None
 
     return await eventually(accepted)
@@ -93,16 +93,16 @@ async def test_a_job_keeps_the_tpu_and_a_keep_puts_the_end_off(
     host: LocalHost, node: dict[str, Any]
 ) -> None:
     argv = [sys.executable, "-c", "import time; time.sleep(600)"]
-    await (await host.agent()).request(requests.StartJob(id="j-1", argv=argv))
+    await (await host.agent()).request(requests.StartJobRequest(id="j-1", argv=argv))
     end = time.time() + 3600
     guard = await set_guard(host, node, idle=60, until=end)
     assert guard["host"] is True, guard["refused"]
     assert "a job" in guard["busy"]
     assert guard["reason"] == "time", "the idle limit is not counted down"
     assert abs(guard["ends"] - end) < 30
-    kept = (await (await host.agent()).request(requests.DelayGuard(seconds=7200.0)))["guard"]
+    kept = (await (await host.agent()).request(requests.DelayGuardRequest(seconds=7200.0)))["guard"]
     assert abs(kept["ends"] - end - 3600) < 60
-    await (await host.agent()).request(requests.RemoveGuard())
+    await (await host.agent()).request(requests.RemoveGuardRequest())
     await eventually(lambda: not guards(host))
 
 
@@ -230,10 +230,10 @@ async def test_a_guard_survives_whatever_answers_in_googles_place(node: dict[str
     (folder / "rule.json").write_text(json.dumps({**json.loads(rule), "number": 2, "notice": "x"}))
     await eventually(lambda: "ValueError" in (folder / "log").read_text())
     (folder / "rule.json").write_text(rule)
-    await (await host.agent()).request(requests.DelayGuard(seconds=60))
+    await (await host.agent()).request(requests.DelayGuardRequest(seconds=60))
     guard = await report(host, lambda guard: guard["phase"] == "watching")
     assert json.loads((folder / "lock").read_text())["pid"] == pid
-    await (await host.agent()).request(requests.PrepareDelete())
+    await (await host.agent()).request(requests.PrepareDeleteRequest())
     await host.close()
     await eventually(lambda: not host.processes())
     server.close()
@@ -274,7 +274,7 @@ async def test_another_host_of_a_pod_publishes_what_it_does_and_does_not_act(
     host: LocalHost, node: dict[str, Any], emulator: Any
 ) -> None:
     argv = [sys.executable, "-c", "import time; time.sleep(600)"]
-    await (await host.agent()).request(requests.StartJob(id="j-2", argv=argv))
+    await (await host.agent()).request(requests.StartJobRequest(id="j-2", argv=argv))
     guard = await set_guard(host, node, hosts=2, worker=1)
     assert "a job" in guard["busy"]
     assert (guard["ends"], guard["problem"]) == (None, None)

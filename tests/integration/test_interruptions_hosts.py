@@ -19,7 +19,7 @@ from jupyter_tpu.emulator.state_folder import EmulatorToken
 from jupyter_tpu.fleet.models import TPU, StartJob
 from jupyter_tpu.links import core_thread
 from jupyter_tpu.on_host.agent.protocol import requests
-from jupyter_tpu.on_host.agent.protocol.declarations import Request
+from jupyter_tpu.on_host.agent.protocol.declarations import ProtocolRequest
 
 Remote = tuple[LocalHost, Callable[..., KernelManager]]
 
@@ -41,7 +41,9 @@ def remote(emulator: Any, node: dict[str, Any]) -> Iterator[Remote]:
 
 def status(host: LocalHost, **params: Any) -> dict[str, Any]:
     async def ask() -> dict[str, Any]:
-        return await (await host.agent()).request(requests.GetStatus(environments=[], **params))
+        return await (await host.agent()).request(
+            requests.GetStatusRequest(environments=[], **params)
+        )
 
     return core_thread().wait(ask())
 
@@ -120,7 +122,7 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
     manager.start_kernel()
     notebook = Notebook(manager)
 
-    def ask(request: Request[Any]) -> None:
+    def ask(request: ProtocolRequest[Any]) -> None:
         async def asked() -> None:
             await (await host.agent()).request(request)
 
@@ -128,7 +130,7 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
 
     def set_guard(seconds: float) -> None:
         rule = {"action": "stop", "node": node["name"], "node_id": node["id"], "notice": 3600}
-        ask(requests.SetGuard(until=time.time() + seconds, **rule))
+        ask(requests.SetGuardRequest(until=time.time() + seconds, **rule))
 
     try:
         notebook.run(SETUP)
@@ -143,7 +145,7 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
         assert "jupyter tpu guard keep interrupted" in shown
         notebook.client.input("")
     finally:
-        ask(requests.RemoveGuard())
+        ask(requests.RemoveGuardRequest())
         notebook.close()
         manager.shutdown_kernel(now=True)
 

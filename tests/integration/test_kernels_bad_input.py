@@ -66,7 +66,7 @@ async def talk(host: LocalHost, *said: bytes) -> bytes:
 
 
 def hello(manager: KernelManager) -> bytes:
-    """Of a client that has the kernel's secret."""
+    """The hello of a client that has the kernel's secret."""
     client = Journal()
     client.connect({"lease": {"secret": relay_of(manager).secret, "holder": "somebody"}})
     return client.data_to_send()
@@ -188,7 +188,7 @@ async def take(host: LocalHost, kernel_id: str, code: str) -> str:
     """Takes a kernel, has it execute *code*, and ends it; what it has printed, also before."""
     agent = await host.agent()
     signer = MessageSigner(
-        (await agent.request(requests.GetKernelKey(id=kernel_id)))["key"], "taker"
+        (await agent.request(requests.GetKernelKeyRequest(id=kernel_id)))["key"], "taker"
     )
     printed: list[str] = []
     idle, gone = asyncio.Event(), asyncio.get_running_loop().create_future()
@@ -213,7 +213,7 @@ async def take(host: LocalHost, kernel_id: str, code: str) -> str:
     attachment.send(SHELL, message)
     await asyncio.wait_for(idle.wait(), 60)
     assert not gone.done()
-    await agent.request(requests.EndKernel(id=kernel_id, now=True))
+    await agent.request(requests.EndKernelRequest(id=kernel_id, now=True))
     await attachment.close()
     host.release()
     return "".join(printed)
@@ -241,7 +241,7 @@ def test_a_disk_that_takes_nothing_pauses_the_kernel_and_nothing_is_lost(remote)
 
 
 def state_of(pid: int) -> str:
-    """Of a process, as one letter: "T" if it is stopped."""
+    """The state of a process, as one letter: "T" if it is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 

@@ -79,7 +79,7 @@ def files(remote) -> Iterator[None]:
 
 
 def numbers(text: str) -> list[int]:
-    """Of the flood's lines that came."""
+    """The numbers of the flood's lines that came."""
     return [int(line.split()[0]) for line in text.splitlines() if line.endswith("xxx")]
 
 

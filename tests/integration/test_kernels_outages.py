@@ -20,7 +20,7 @@ from waiting import until
 
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels import ports
-from jupyter_tpu.kernels.relay import Relay
+from jupyter_tpu.kernels.relay import KernelRelay
 from jupyter_tpu.links import core_thread
 from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
@@ -60,7 +60,9 @@ def shortlived() -> Iterator[tuple[LocalHost, Callable[[], KernelManager]]]:
         core_thread().wait(host.agent())
         [source] = host.home.glob(".jupyter-tpu/agent/*/*/agent/keeper/keeper.py")
         text = source.read_text()
-        source.write_text(text.replace("LINGER = 28 * 24 * 3600.0", f"LINGER = {SHORT}", 1))
+        source.write_text(
+            text.replace("LINGER_SECONDS = 28 * 24 * 3600.0", f"LINGER_SECONDS = {SHORT}", 1)
+        )
         assert source.read_text() != text
         yield host, make
 
@@ -70,7 +72,7 @@ def kernel_pid(host: LocalHost) -> int:
 
     async def ask() -> int:
         agent = await host.agent()
-        [kernel] = (await agent.request(requests.ListKernels()))["kernels"]
+        [kernel] = (await agent.request(requests.ListKernelsRequest()))["kernels"]
         return kernel["pid"]
 
     return core_thread().wait(ask())
@@ -80,7 +82,7 @@ def idle(messages: list[dict]) -> bool:
     return bool(messages) and messages[-1]["content"].get("execution_state") == "idle"
 
 
-def relay_of(manager: KernelManager) -> Relay:
+def relay_of(manager: KernelManager) -> KernelRelay:
     return manager.provisioner._relay
 
 
@@ -295,7 +297,7 @@ def test_a_kernel_that_ignores_the_shutdown_is_killed(remote):
 def test_a_shutdown_while_the_line_is_cut_is_done_when_it_is_back(remote, monkeypatch):
     host, make = remote
     monkeypatch.setattr("jupyter_tpu.kernels.host_kernel.SHUTDOWN_TIMEOUT", 0.5)
-    monkeypatch.setattr("jupyter_tpu.kernels.exit_cleanup.RETRY", 0.1)
+    monkeypatch.setattr("jupyter_tpu.kernels.exit_cleanup.RETRY_SECONDS", 0.1)
     manager = make(shutdown_wait_time=0.2)
     manager.start_kernel()
     Notebook(manager).close()

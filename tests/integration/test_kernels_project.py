@@ -171,13 +171,13 @@ def test_a_cell_does_not_wait_longer_than_the_limit_and_says_so(
 ) -> None:
     notebook = start()
     assert notebook.text("print(1)") == "1\n"
-    monkeypatch.setattr("jupyter_tpu.kernels.project.HOLD", 0.01)
+    monkeypatch.setattr("jupyter_tpu.kernels.project.HOLD_SECONDS", 0.01)
     with copies_wait(home):
         (project / "notebooks/new.py").write_text("x = 1")
         output = notebook.text("import os; print(os.path.exists('new.py'))")
         assert output.startswith(f"[{project.name} is still being copied to ")
         assert output.endswith("]\nFalse\n")
-    monkeypatch.setattr("jupyter_tpu.kernels.project.HOLD", 30)
+    monkeypatch.setattr("jupyter_tpu.kernels.project.HOLD_SECONDS", 30)
     assert notebook.text("import os; print(os.path.exists('new.py'))") == "True\n"
 
 

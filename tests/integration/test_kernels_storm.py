@@ -226,7 +226,7 @@ def test_a_machine_that_wakes_up_reconnects_at_once(emulator, kernels_tpu, monke
     """The connections that it had are dead, and a keepalive would notice that only later."""
     ahead = 0.0
     monkeypatch.setattr(registry, "_clock", lambda: time.time() + ahead)
-    monkeypatch.setattr(registry, "_LOOK", 0.1)
+    monkeypatch.setattr(registry, "_LOOK_SECONDS", 0.1)
     seen: list[tuple[LinkState, str]] = []
 
     async def subscribe() -> None:

@@ -32,7 +32,7 @@ QUEUED = f"/v2/projects/emulated/locations/{ZONE}/queuedResources"
 async def world(
     emulator: Any, faults: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
-    monkeypatch.setattr(queued, "FRESH", 1.0)
+    monkeypatch.setattr(queued, "FRESH_ANSWER_SECONDS", 1.0)
     async with World(emulator, tmp_path) as world:
         yield world
 

@@ -348,14 +348,14 @@ async def test_the_agent_is_put_there_once_per_connection_and_answers(links, sha
     link.acquire()
     agents = await asyncio.gather(*(link.agent() for _ in range(5)))
     assert len({id(agent) for agent in agents}) == 1
-    assert (await agents[0].request(requests.GetTime()))["time"]
+    assert (await agents[0].request(requests.GetTimeRequest()))["time"]
     lost = asyncio.ensure_future(states(link, LinkState.CONNECTING, LinkState.WAITING))
     await asyncio.sleep(0)  # it is listening
     await asyncio.to_thread(emulator.inject_fault, "cut-links", node=node_path(shared))
     await lost
     again = await link.agent()
     assert again is not agents[0]
-    assert (await again.request(requests.GetTime()))["time"]
+    assert (await again.request(requests.GetTimeRequest()))["time"]
     link.release()
 
 
@@ -387,7 +387,7 @@ async def test_a_machine_that_slept_asks_its_links_for_an_answer(links, shared, 
     from jupyter_tpu.links import registry
 
     ahead = 0.0
-    monkeypatch.setattr(registry, "_LOOK", 0.02)
+    monkeypatch.setattr(registry, "_LOOK_SECONDS", 0.02)
     monkeypatch.setattr(registry, "_clock", lambda: time.time() + ahead)
     link = links.get(HostName(shared, 0))
     link.acquire()

@@ -51,7 +51,7 @@ async def test_a_part_whose_answer_is_lost_is_made_once(
 async def test_a_server_that_ends_between_two_parts_is_followed_by_the_next(
     world: ComputeWorld, name: str, part: int, then: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provisioning, "SETTLE", 3.0)
+    monkeypatch.setattr(provisioning, "SETTLE_SECONDS", 3.0)
     first = await world.server()
     silent = world.fault("silent", method=INSERTS[part], count=1)
     operation = await world.make(first, name)

@@ -36,7 +36,7 @@ from jupyter_tpu.fleet.models import (
     StopTrying,
 )
 from jupyter_tpu.fleet.models.core import seconds_of
-from jupyter_tpu.fleet.money.ledger import NOTICE
+from jupyter_tpu.fleet.money.ledger import NOTICE_SECONDS
 
 
 @pytest.mark.asyncio
@@ -181,7 +181,7 @@ async def test_a_list_that_lacks_a_tpu_once_gives_no_money_of_the_budget_away(
 async def test_a_guard_that_is_put_off_on_another_computer_is_asked_before_a_server_deletes(
     world: World, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budgets, "LOOK", 0.5)
+    monkeypatch.setattr(budgets, "LOOK_SECONDS", 0.5)
     other = tmp_path / "elsewhere"
     other.mkdir()
     here, elsewhere = await world.server(), await world.server(other)
@@ -214,9 +214,9 @@ async def test_a_guard_that_is_put_off_on_another_computer_is_asked_before_a_ser
     await eventually(lambda: keep(10.0))
     line = await end_now()
     assert line.shortened
-    assert seconds_of(line.ends, "ends") == pytest.approx(time.time() + NOTICE, abs=20)
+    assert seconds_of(line.ends, "ends") == pytest.approx(time.time() + NOTICE_SECONDS, abs=20)
     guard = await eventually(lambda: _guard_until(here, name, line.ends))
-    assert seconds_of(guard.ends, "ends") < time.time() + NOTICE + 60
+    assert seconds_of(guard.ends, "ends") < time.time() + NOTICE_SECONDS + 60
     assert world.state(name) == "READY"
 
 
@@ -296,7 +296,7 @@ async def test_the_next_server_goes_on_deleting_what_was_cancelled(
 async def test_the_next_server_finishes_a_create_whose_answer_was_lost(
     world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provisioning, "SETTLE", 3.0)
+    monkeypatch.setattr(provisioning, "SETTLE_SECONDS", 3.0)
     first = await world.server()
     silent = faults(kind="silent", method="CreateNode", count=1)
     operation = await first.create(name)
@@ -333,7 +333,7 @@ async def test_an_api_that_is_silent_for_minutes_makes_nothing_fail(
 async def test_a_resumed_create_takes_nobody_elses_tpu(
     world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provisioning, "SETTLE", 2.0)
+    monkeypatch.setattr(provisioning, "SETTLE_SECONDS", 2.0)
     first = await world.server()
     silent = faults(kind="silent", method="CreateNode", count=1)
     operation = await first.create(name)

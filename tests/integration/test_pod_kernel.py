@@ -252,7 +252,7 @@ def test_the_agent_of_another_host_names_the_pod_kernel_as_user_of_its_chips(
         try:
             link = links.get(HostName(NodeName(emulator.state.project, ZONE, pod), 1))
             agent = await link.agent()
-            return (await agent.request(requests.GetProcessOwners(pids=[pid])))["owners"]
+            return (await agent.request(requests.GetProcessOwnersRequest(pids=[pid])))["owners"]
         finally:
             await links.close()
             await links.cloud.close()
@@ -300,7 +300,7 @@ async def keep_warm(emulator: Any, pod: str, *, warm: bool) -> None:
     agent = await link.agent()
 
     async def reached() -> bool:
-        answer = await agent.request(requests.KeepWarm(environments=[asked] if warm else []))
+        answer = await agent.request(requests.KeepWarmRequest(environments=[asked] if warm else []))
         states = [kernel["state"] for kernel in answer["warm"] if kernel.get("pod")]
         assert "failed" not in states, answer
         return states == ["ready"] * warm

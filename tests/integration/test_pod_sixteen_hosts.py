@@ -112,7 +112,7 @@ def test_50_mb_on_each_of_16_hosts_are_bounded_and_what_is_left_out_is_said(
     _, carried = line.count()
     print("MB:", *(f"{value / 1e6:.0f}" for value in (*grown, carried)))
     assert not [message for message in seen if message["msg_type"] == "error"]
-    # Of host 0 all, as it came.
+    # All of host 0, as it came.
     if code == LINES:
         whole = "".join(f"{i} {'x' * 990} 0\n" for i in range(50_000))
         assert (characters, begin) == (len(whole), whole[:100_000])
@@ -122,7 +122,7 @@ def test_50_mb_on_each_of_16_hosts_are_bounded_and_what_is_left_out_is_said(
     if of == "0":
         assert text == "", "it is equal on all hosts"
     else:
-        # Of each other host the beginning, the end, and how much is left out.
+        # The beginning and the end of each other host, and how much is left out.
         assert text.startswith("The output above is that of host 0. Different on:")
         assert re.findall(r"^host (\d+):$", text, re.M) == [str(host) for host in range(1, HOSTS)]
         assert len(re.findall(r"\[… \d{8} characters …\]", text)) == HOSTS - 1

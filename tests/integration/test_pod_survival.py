@@ -139,7 +139,7 @@ def test_a_cell_goes_on_while_a_newer_agent_comes_to_host_0(
             links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
             try:
                 agent = await links.get(host_0(emulator, pod)).agent()
-                return agent.hello["agent"], (await agent.request(requests.ListKernels()))[
+                return agent.hello["agent"], (await agent.request(requests.ListKernelsRequest()))[
                     "kernels"
                 ]
             finally:

@@ -104,7 +104,7 @@ async def test_what_is_there_is_listed_with_its_owners_over_projects(
         assert (usage.chips, usage.problems) == (sum(chips for _, chips, _ in holding), [])
 
         # It counts as forgotten only when it is mine, and nothing of this server uses it.
-        monkeypatch.setattr(usage_module, "FORGOTTEN", -1.0)
+        monkeypatch.setattr(usage_module, "FORGOTTEN_SECONDS", -1.0)
         usage = await fleet.usage.show()
         unused = {tpu.name for tpu in usage.tpus if tpu.forgotten}
         assert name.node in unused

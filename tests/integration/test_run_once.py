@@ -241,7 +241,7 @@ def test_a_tpu_that_google_takes_back_is_replaced(project: Project) -> None:
     out, errors = process.communicate(timeout=400)
     assert process.returncode == 0, errors
     assert out == "begun\ndone\n"
-    assert "Google has taken the TPU back. Trying again (1 of 1)." in errors
+    assert "The TPU was preempted. Trying again (1 of 1)." in errors
     assert project.nodes() == []
     second, first = project.ledger()
     assert second["most"] <= 2 - first["usd"] + 0.001, "what is left of the limit"

@@ -80,13 +80,13 @@ async def test_a_fault_of_our_own_on_a_host_is_no_success(pod):
         pod.fleet._core.connections, HostName(name, 1), "broken", order, broken, lambda: None
     )
     await run.wait()
-    assert (run.state.state, run.state.code) == ("unknown", host_run.UNKNOWN)
+    assert (run.state.state, run.state.code) == ("unknown", host_run.UNKNOWN_CODE)
     assert run.state.problem.message.startswith("jupyter-tpu failed (broken). The command may")
 
 
 @in_pod
 async def test_who_waits_for_output_hears_at_once_that_one_host_has_ended(pod, monkeypatch):
-    monkeypatch.setattr(runs, "WAIT", 10 * LIMIT)
+    monkeypatch.setattr(runs, "OUTPUT_SECONDS", 10 * LIMIT)
     script = 'test "$(hostname | tail -c2)" = 1 && read line || sleep 31340'
     run = await pod.shell(script, hosts="0-1", input=True)
     await eventually(lambda: all(host.state == "running" for host in run.hosts))
@@ -352,7 +352,7 @@ def test_one_host_has_no_numbers_and_its_bytes_are_exact(shell, tpu):
 async def test_a_run_on_all_hosts_begins_with_what_was_just_saved_in_a_notebooks_project(
     pod, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("jupyter_tpu.files.sync.mirrors.HOLD", 120)
+    monkeypatch.setattr("jupyter_tpu.files.sync.mirrors.HOLD_SECONDS", 120)
     folder = tmp_path / "pod project"
     folder.mkdir()
     (folder / "part.py").write_text("WORD = 'old'\n")
@@ -492,7 +492,7 @@ async def test_a_host_that_dies_in_the_middle_is_named_and_the_others_finish(
     pod, emulator, monkeypatch
 ):
     """The last one here: the pod has lost a host then."""
-    monkeypatch.setattr(host_run, "ABANDONED", 2.0)
+    monkeypatch.setattr(host_run, "ABANDONED_SECONDS", 2.0)
     run = await pod.shell("echo up; read line; echo $line", input=True)
 
     async def started() -> bool:

@@ -28,7 +28,7 @@ THEIRS = "bob:ssh-rsa AAAA bob@example.com"
 
 @pytest.fixture
 def project(request: pytest.FixtureRequest) -> str:
-    """Of this test alone."""
+    """A project of this test alone."""
     return f"keys-{abs(hash(request.node.name)) % 10**6}"
 
 

@@ -28,10 +28,10 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.links import bulk
 from jupyter_tpu.ssh import (
     CommandFailed,
-    Connection,
     Forwarder,
     HostAddress,
     Keepalive,
+    SSHConnection,
     asyncssh_internals,
     connect,
     ensure_key,
@@ -75,7 +75,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostAddress]:
 
 
 @pytest_asyncio.fixture
-async def connection(host: HostAddress) -> AsyncIterator[Connection]:
+async def connection(host: HostAddress) -> AsyncIterator[SSHConnection]:
     made = await connect(host, keepalive=QUICK)
     yield made
     await made.close()
@@ -257,7 +257,7 @@ async def test_a_session_that_sshd_refuses_because_there_are_too_many_is_asked_f
     assert [int(text) for text in streamed] == list(range(6))
 
 
-async def _streamed(connection: Connection, text: str) -> bytes:
+async def _streamed(connection: SSHConnection, text: str) -> bytes:
     async with connection.stream(["echo", text]) as stream:
         return await stream.read_line()
 
@@ -748,7 +748,7 @@ async def test_a_download_ends_with_a_reset_when_its_forwarder_is_killed(host):
 
 
 async def test_a_tunnel_whose_host_does_not_compress_is_not_shown_as_compressed(
-    connection: Connection,
+    connection: SSHConnection,
 ) -> None:
     async def say(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
@@ -846,7 +846,7 @@ async def test_a_host_that_does_not_answer_soon_holds_nothing_up(
 async def test_an_idle_bulk_connection_is_closed_and_one_in_use_is_not(
     host: HostAddress, socket_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "_IDLE", 0.1)
+    monkeypatch.setattr(bulk, "_IDLE_SECONDS", 0.1)
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 16):

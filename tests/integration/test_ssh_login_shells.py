@@ -15,7 +15,7 @@ from own_sshd import needs_sshd, running_sshd
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.ssh import Connection, HostAddress, connect, ensure_key, login_shell, public_key
+from jupyter_tpu.ssh import HostAddress, SSHConnection, connect, ensure_key, login_shell, public_key
 from jupyter_tpu.ssh.agent_client import ensure_agent
 from jupyter_tpu.ssh.clean_shell import clean_shell
 from jupyter_tpu.ssh.login_shell import GREETING_LIMIT
@@ -41,7 +41,7 @@ sh -c 'echo problem >&2; printf part >&2'
 
 
 @contextlib.asynccontextmanager
-async def connected(folder: Path, shell: str, rc: str = "") -> AsyncIterator[Connection]:
+async def connected(folder: Path, shell: str, rc: str = "") -> AsyncIterator[SSHConnection]:
     """To a host whose user has this login shell, which reads *rc* first."""
     home = folder / "home"
     file = home / RC.get(shell, ".none")

@@ -54,7 +54,7 @@ class Person:
         for name in ("select.py", "queue.py", "random.py"):
             (self.home / name).write_text("raise RuntimeError('of the project')")
         self.environment = {**os.environ, **emulator.environment, "HOME": str(self.home)}
-        # Of a person: the agent and settings of whoever runs the tests are none of theirs.
+        # The agent and settings of whoever runs the tests are none of theirs.
         for name in ("SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "RSYNC_RSH"):
             self.environment.pop(name, None)
         for name in ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):

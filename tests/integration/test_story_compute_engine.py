@@ -17,7 +17,7 @@ from waiting import until
 
 SLICE = {"name": "my-slice", "type": "v6e-2x4", "zone": ZONE, "api": "compute"}
 VM = {"name": "my-vm", "type": "v6e-4", "zone": ZONE, "api": "compute", "tier": "spot"}
-#: Of two hosts with four chips each, which JAX takes for a part of what both have.
+#: On two hosts with four chips each, which JAX takes for a part of what both have.
 CELL = "import jax, platform; print(platform.node(), jax.local_device_count())"
 
 

@@ -135,7 +135,7 @@ def test_a_kernel_that_is_refused_is_also_an_event_with_the_reason(
 
 
 def outputs(environment: dict[str, Any], name: str) -> list[Any]:
-    """Of the cells of an example."""
+    """The outputs of the cells of an example."""
     notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(FIRST))
     kernel = environment["kernelspec"]

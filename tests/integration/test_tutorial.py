@@ -183,7 +183,7 @@ class Notebook:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Of a new user, whose Jupyter may be root's and opens no browser."""
+    """The environment of a new user, whose Jupyter may be root's and opens no browser."""
     own = {name: value for name, value in os.environ.items() if name != "JUPYTER_TPU_EMULATOR"}
     for variable, name in FOLDERS.items():
         (tmp_path / name).mkdir(mode=0o700)

@@ -63,7 +63,7 @@ class World:
                 self.instances.ended(instance)
 
     def statuses(self, steps: int = 6) -> list[str]:
-        """Of the only instance, as it moves on; "" when there is none."""
+        """The states of the only instance, as it moves on; "" when there is none."""
         statuses: list[str] = []
         for _ in range(steps):
             now = next((record.status for record in self.instances.records.values()), "")

@@ -25,8 +25,8 @@ def request_of_a() -> ExecuteRequest:
 async def test_a_writer_that_comes_back_in_time_stays_it_and_is_replaced_when_it_has_gone(
     request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fillers, "CLOSED", 0.05)
-    monkeypatch.setattr(fillers, "BROKEN", 3600.0)
+    monkeypatch.setattr(fillers, "CLOSED_SECONDS", 0.05)
+    monkeypatch.setattr(fillers, "BROKEN_SECONDS", 3600.0)
     chosen: list[str] = []
     writers = Fillers(lambda request, client: request.set_filler(client))
     request_of_a.claimed = True
@@ -51,11 +51,11 @@ async def test_a_writer_that_comes_back_in_time_stays_it_and_is_replaced_when_it
 async def test_what_a_writer_has_written_to_its_end_is_not_written_again(
     request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fillers, "CLOSED", 0.0)
+    monkeypatch.setattr(fillers, "CLOSED_SECONDS", 0.0)
     chosen: list[str] = []
     writers = Fillers(lambda request, client: request.set_filler(client))
     writers.connected("a")
-    request_of_a.read_at = time.monotonic() - 2 * fillers.WRITTEN
+    request_of_a.read_at = time.monotonic() - 2 * fillers.WRITTEN_SECONDS
     writers.disconnected("a", closed=True)
     writers.connected("b")
     writers.ask(request_of_a, "b", lambda: chosen.append("b"))
@@ -69,8 +69,8 @@ async def test_what_a_writer_has_written_to_its_end_is_not_written_again(
 async def test_who_took_over_and_left_before_it_had_all_again_is_replaced(
     request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fillers, "CLOSED", 0.0)
-    monkeypatch.setattr(fillers, "WRITTEN", 0.0)
+    monkeypatch.setattr(fillers, "CLOSED_SECONDS", 0.0)
+    monkeypatch.setattr(fillers, "WRITTEN_SECONDS", 0.0)
     chosen: list[str] = []
     writers = Fillers(lambda request, client: request.set_filler(client))
     writers.connected("a")
@@ -91,7 +91,7 @@ async def test_who_took_over_and_left_before_it_had_all_again_is_replaced(
 async def test_after_a_restart_a_writer_is_replaced_that_is_there_but_does_not_ask(
     request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fillers, "BROKEN", 0.2)
+    monkeypatch.setattr(fillers, "BROKEN_SECONDS", 0.2)
     chosen: list[str] = []
     writers = Fillers(lambda request, client: request.set_filler(client))
     for client in "abc":

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("own_data")
 
 @pytest.fixture
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_file, "SEGMENT", 2000)
+    monkeypatch.setattr(journal_file, "SEGMENT_BYTES", 2000)
 
 
 def everything(journal: JournalFile, number: int = 0, limit: int = 500) -> list[tuple[int, bytes]]:
@@ -161,7 +161,7 @@ def test_a_full_disk_is_survived_in_memory(tmp_path: Path, monkeypatch: pytest.M
 def test_the_content_of_a_large_message_is_read_when_it_is_needed_and_while_it_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_file, "PIECE", 700_000)
+    monkeypatch.setattr(journal_file, "PIECE_BYTES", 700_000)
     journal = JournalFile(tmp_path)
     parts = KERNEL.message("display_data", {"data": "x" * 2_000_000}, parent=b"{}", idents=[b"t"])
     parts.append(bytes(range(256)) * 5000)  # a buffer
@@ -345,7 +345,7 @@ def test_a_request_is_known_until_a_while_after_its_end_was_read(
     assert kernel.requests_to_show("tab") == [], "it shows it already"
     kernel.acknowledge("tab", kernel.journal.next - 1)
     assert kernel.requests_to_show("another") == [offered]
-    monkeypatch.setattr(remembered_requests, "REMEMBERED", -1.0)
+    monkeypatch.setattr(remembered_requests, "REMEMBERED_SECONDS", -1.0)
     assert kernel.requests_to_show("another") == []
     assert kernel.record_request(asked(request)) is None
 
@@ -364,7 +364,7 @@ def test_output_is_written_again_by_the_next_server_if_its_document_was_not_save
     host.runs(request)
     host.ends(request)
     kernel.acknowledge("tab", kernel.journal.next - 1)
-    monkeypatch.setattr(remembered_requests, "REMEMBERED", -1.0)
+    monkeypatch.setattr(remembered_requests, "REMEMBERED_SECONDS", -1.0)
     assert kernel.requests_to_show("another") != [], "it was not saved"
     kernel.release()
 
@@ -372,7 +372,7 @@ def test_output_is_written_again_by_the_next_server_if_its_document_was_not_save
     [unwritten] = kernel.unwritten_requests("tab")
     assert (unwritten.id, unwritten.filler) == ("r", "tab")
     # It was saved as that server had loaded it.
-    later = time.time() + 2 * fillers.WRITTEN
+    later = time.time() + 2 * fillers.WRITTEN_SECONDS
     os.utime(document, (later, later))
     kernel.release()
 

@@ -170,7 +170,7 @@ def test_the_second_of_two_answers_is_not_the_answer_to_the_next_question() -> N
 
 
 def test_many_clicks_do_not_push_out_a_cell_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deduplication, "REMEMBERED", 10)
+    monkeypatch.setattr(deduplication, "REMEMBERED_MESSAGES", 10)
     once = Deduplicator()
     cell = client_message("execute_request", "cell")
     assert once.is_new(cell)

@@ -289,7 +289,7 @@ class Tabs(RuleBasedStateMachine):
         for page in self.tabs:
             self.pages.do("handle", page)
         if self.shared and not (saved and not self.closed_in_haste):
-            # Of a shared document the next server has what was saved of it.
+            # The next server has what was saved of a shared document.
             self.pages.do("save", argument=lines)
             os.utime(self.document, (0, 0))
         else:
@@ -338,9 +338,9 @@ class Tabs(RuleBasedStateMachine):
 def run_tabs(tabs: type[Tabs], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", tempfile.mkdtemp())
     # Whoever has gone is replaced at once.
-    monkeypatch.setattr(fillers, "CLOSED", 0.0)
-    monkeypatch.setattr(fillers, "BROKEN", 0.0)
-    monkeypatch.setattr(persisted_kernel, "WRITTEN", 0.0)
+    monkeypatch.setattr(fillers, "CLOSED_SECONDS", 0.0)
+    monkeypatch.setattr(fillers, "BROKEN_SECONDS", 0.0)
+    monkeypatch.setattr(persisted_kernel, "WRITTEN_SECONDS", 0.0)
     run_state_machine_as_test(
         tabs,
         settings=settings(

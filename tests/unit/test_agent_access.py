@@ -31,7 +31,7 @@ def as_agent(monkeypatch: pytest.MonkeyPatch, own_data: Path) -> None:
 
 
 def commands_of(top: click.Command, name: str) -> Iterator[click.Context]:
-    """Of each command in a grammar, as if its words were typed, without options."""
+    """The context of each command in a grammar, as if its words were typed, without options."""
 
     def below(ctx: click.Context) -> Iterator[click.Context]:
         if not isinstance(ctx.command, click.Group):

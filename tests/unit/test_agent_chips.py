@@ -19,7 +19,7 @@ async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
 ) -> None:
     monkeypatch.setattr(chip_checks, "chips", lambda: ["v5e"])
     monkeypatch.setattr(chip_checks, "chip_devices", list)
-    request = requests.StartKernel(
+    request = requests.StartKernelRequest(
         id="1",
         launch="1",
         python="/bin/sh",

@@ -13,7 +13,7 @@ from jupyter_tpu.on_host.agent.protocol import coalescing, messages
 from jupyter_tpu.on_host.agent.protocol.coalescing import Coalescer, collapse_overwritten
 from jupyter_tpu.on_host.agent.protocol.events import IOPUB, SHELL
 from jupyter_tpu.on_host.agent.protocol.frames import join_parts
-from jupyter_tpu.on_host.agent.protocol.lanes import COALESCE, OutgoingLane
+from jupyter_tpu.on_host.agent.protocol.lanes import COALESCE_MESSAGES, OutgoingLane
 from jupyter_tpu.on_host.agent.protocol.segments import NumberedMessage, SegmentStore
 
 KERNEL = messages.MessageSigner("key", "kernel")
@@ -211,7 +211,7 @@ def test_ten_thousand_lines_are_few_messages(monkeypatch):
     folded = coalesce([stream(f"{number}\n") for number in range(10_000)])
     assert "".join(map(text_of, folded)).split() == [str(number) for number in range(10_000)]
     assert len(folded) == 2
-    assert max(len(text_of(parts)) for parts in folded) <= coalescing.LIMIT
+    assert max(len(text_of(parts)) for parts in folded) <= coalescing.MERGED_CHARACTERS
 
 
 def test_of_a_progress_bar_its_last_state_is_left():
@@ -336,5 +336,5 @@ def test_a_day_of_a_progress_bar_is_a_few_messages(tmp_path):
         store.append(IOPUB, 0, join_parts(parts))
         lane.appended()
         largest = max(largest, len(store))
-    assert largest < 2 * COALESCE
-    assert len(store) < 1.5 * COALESCE
+    assert largest < 2 * COALESCE_MESSAGES
+    assert len(store) < 1.5 * COALESCE_MESSAGES

@@ -15,7 +15,7 @@ from jupyter_tpu.on_host.agent.protocol import messages
 from jupyter_tpu.on_host.agent.protocol.coalescing import Coalescer
 from jupyter_tpu.on_host.agent.protocol.events import IOPUB, SHELL, Gap, Message
 from jupyter_tpu.on_host.agent.protocol.eviction import (
-    NOTE,
+    NOTE_BYTES,
     Evictor,
     Loss,
     eviction_priority,
@@ -155,7 +155,7 @@ def test_a_gap_of_very_many_requests_is_several():
     drop(store, 1 << 20)
     gaps = list(store.since(1))
     assert 1 < len(gaps) < 20
-    assert max(len(gap.note) for gap in gaps) < 2 * NOTE
+    assert max(len(gap.note) for gap in gaps) < 2 * NOTE_BYTES
     assert sum(loss.lines for gap in gaps for loss in parse_losses(gap.note)) == 2000
 
 
@@ -245,7 +245,7 @@ def test_whatever_is_printed_and_dropped_every_line_and_display_is_shown_or_coun
             carry()
         else:
             before = keeper.store.bytes
-            assert keeper.make_room(evictor.evict, step) == before - keeper.store.bytes >= 0
+            assert keeper.evict(evictor.evict, step) == before - keeper.store.bytes >= 0
     while keeper.waiting or len(keeper.store):
         carry()
 

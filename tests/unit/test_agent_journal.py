@@ -131,7 +131,7 @@ def test_an_acknowledgement_does_not_wait_when_much_was_taken(pair):
     assert client.data_to_send(acks=False) == b""
 
 
-@pytest.mark.parametrize("size", [1, 40 * frames.PIECE])
+@pytest.mark.parametrize("size", [1, 40 * frames.PIECE_BYTES])
 def test_pumps_acknowledge_what_nobody_answers(pair, size):
     async def carry(client: Journal, keeper: Journal) -> None:
         ends = []
@@ -432,7 +432,7 @@ def drop_oldest(store: SegmentStore, first: int, size: int) -> int:
 
 
 def serials_of(event: Message | Gap) -> list[int]:
-    """Of all the messages that have come with it, or were dropped."""
+    """The numbers of all the messages that have come with it, or were dropped."""
     serials = event.note if isinstance(event, Gap) else event.parts[0]
     return [int(serial) for serial in serials.split(b",")]
 
@@ -449,11 +449,11 @@ class Breaks(RuleBasedStateMachine):
         window=st.sampled_from([1, 50, 4096]),
         memory=st.sampled_from([0, 200, 1 << 20]),
         coalesce=st.sampled_from([None, fold_threes]),
-        many=st.sampled_from([4, lanes.COALESCE]),
+        many=st.sampled_from([4, lanes.COALESCE_MESSAGES]),
     )
     def begin(self, window: int, memory: int, coalesce: Any, many: int) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(lanes, "COALESCE", many)
+        self.patch.setattr(lanes, "COALESCE_MESSAGES", many)
         self.folder = tempfile.TemporaryDirectory()
         self.keeper = Journal(
             SegmentStore(self.folder.name, memory), window=window, coalesce=coalesce
@@ -489,9 +489,9 @@ class Breaks(RuleBasedStateMachine):
         self.sent[end, lane].append((self.serial, parts))
 
     @rule(size=st.sampled_from([1, 500, 1 << 20]))
-    def make_room(self, size: int) -> None:
+    def evict(self, size: int) -> None:
         before = self.keeper.store.bytes
-        assert self.keeper.make_room(drop_oldest, size) == before - self.keeper.store.bytes
+        assert self.keeper.evict(drop_oldest, size) == before - self.keeper.store.bytes
 
     @precondition(lambda self: self.lines is None)
     @rule()
@@ -621,7 +621,7 @@ def test_a_long_life_with_breaks_loses_nothing(seed):
         window=chance.choice([50, 4096]),
         memory=chance.choice([0, 200, 1 << 20]),
         coalesce=chance.choice([None, fold_threes, fold_threes]),
-        many=chance.choice([4, lanes.COALESCE]),
+        many=chance.choice([4, lanes.COALESCE_MESSAGES]),
     )
     ends = "client", "keeper"
     drops = chance.random() < 0.5
@@ -636,7 +636,7 @@ def test_a_long_life_with_breaks_loses_nothing(seed):
             sizes = [chance.randrange(300)]
             machine.send(chance.choice(ends), chance.random() < 0.2, sizes, chance.randrange(2))
         if drops and chance.random() < 0.2:
-            machine.make_room(chance.choice([1, 500, 5000]))
+            machine.evict(chance.choice([1, 500, 5000]))
         machine.what_arrived_is_what_was_sent_in_order_and_once()
         if chance.random() < 0.1:
             machine.cut(chance.random() < 0.5)

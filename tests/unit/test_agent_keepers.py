@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.on_host.agent.daemon.keepers import START, Keepers
+from jupyter_tpu.on_host.agent.daemon.keepers import START_SECONDS, Keepers
 from jupyter_tpu.on_host.agent.protocol.paths import kernel_folder
 
 
@@ -21,7 +21,7 @@ async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_pa
     assert await keepers.statuses() == []
     assert folder.is_dir()
 
-    long_ago = time.time() - 2 * START
+    long_ago = time.time() - 2 * START_SECONDS
     os.utime(folder, (long_ago, long_ago))
     assert await keepers.statuses() == []
     assert not folder.exists()

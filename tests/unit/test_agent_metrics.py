@@ -269,7 +269,7 @@ async def no_kernels() -> list[dict[str, Any]]:
 async def test_what_listens_on_the_port_without_speaking_grpc_is_named(
     monkeypatch: pytest.MonkeyPatch, chips: None
 ) -> None:
-    monkeypatch.setattr(load, "LIMIT", 0.3)
+    monkeypatch.setattr(load, "READ_SECONDS", 0.3)
     said = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -21,7 +21,7 @@ from waiting import eventually, until
 from jupyter_tpu.on_host.agent.daemon import runs as module
 from jupyter_tpu.on_host.agent.daemon.handlers import OperationError, handlers
 from jupyter_tpu.on_host.agent.daemon.runs import Runs
-from jupyter_tpu.on_host.agent.keeper.run_command import BUFFER
+from jupyter_tpu.on_host.agent.keeper.run_command import BUFFER_BYTES
 from jupyter_tpu.on_host.agent.protocol.paths import run_folder, run_socket
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
 from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
@@ -154,8 +154,8 @@ async def test_a_command_waits_while_nobody_takes_its_output_and_nothing_is_lost
     code = "import os; [os.write(1, bytes(1 << 16)) for _ in range(80)]; os.write(2, b'end\\n')"
     answer = await client.start(sys.executable, "-c", code)
     pid = (await client.runs.processes())["r"]
-    await eventually(lambda: written(pid) >= BUFFER)
-    assert written(pid) < 2 * BUFFER
+    await eventually(lambda: written(pid) >= BUFFER_BYTES)
+    assert written(pid) < 2 * BUFFER_BYTES
     assert answer["ended"] is None
     out, err, ended = await client.rest(answer)
     assert len(out) == 80 << 16
@@ -277,7 +277,7 @@ async def test_stopping_ends_the_children_too_even_those_that_left_its_group(cli
 
 
 async def test_what_ignores_interrupts_and_termination_is_killed(client, shorten):
-    shorten("GRACE")
+    shorten("GRACE_SECONDS")
     answer = await client.shell("trap '' INT TERM; echo ready; while :; do sleep 0.05; done")
     assert answer["ended"] is None
     assert await client.ask("stop_run") == {"ended": True}
@@ -300,7 +300,7 @@ async def test_output_that_a_child_writes_after_the_end_is_not_lost(client):
 
 
 async def test_without_its_client_a_command_is_ended_after_a_while(client, home, shorten):
-    shorten("ABANDONED")
+    shorten("ABANDONED_SECONDS")
     script = "trap 'touch trapped; sleep 2; exit 9' INT; echo started; while :; do sleep 0.05; done"
     answer = await client.shell(script)
     await eventually((home / "trapped").exists)
@@ -317,8 +317,8 @@ async def test_a_command_goes_on_until_its_client_comes_back(client, home):
 
 
 async def test_an_unread_end_does_not_keep_a_command_that_is_abandoned(client, home, shorten):
-    shorten("ABANDONED")
-    await client.shell(f"head -c {2 * BUFFER} /dev/zero")
+    shorten("ABANDONED_SECONDS")
+    await client.shell(f"head -c {2 * BUFFER_BYTES} /dev/zero")
     await eventually(lambda: not sockets(home))
 
 
@@ -327,14 +327,14 @@ async def test_a_daemon_waits_for_a_client_that_may_not_have_heard_of_an_end(cli
     await client.rest(await client.start("true"))
     assert client.runs.awaited()
     assert not client.runs.awaited(leaving=client)
-    monkeypatch.setattr(module, "RETURN", 0.0)
+    monkeypatch.setattr(module, "RETURN_SECONDS", 0.0)
     assert not client.runs.awaited()
 
 
 async def test_ended_runs_are_forgotten_in_the_end(client):
-    for number in range(module.KEPT + 3):
+    for number in range(module.KEPT_RUNS + 3):
         await client.start("true", id=str(number))
-    assert len(client.runs._ends) == module.KEPT
+    assert len(client.runs._ends) == module.KEPT_RUNS
 
 
 async def test_a_run_that_is_not_there_can_not_be_stopped(client):

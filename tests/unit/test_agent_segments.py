@@ -47,7 +47,7 @@ def test_a_part_of_a_spilled_message_is_read_from_its_place(tmp_path):
 
 
 def test_files_are_deleted_as_soon_as_everything_in_them_is_released(tmp_path, monkeypatch):
-    monkeypatch.setattr(segments, "SEGMENT", 100)
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 100)
     store = SegmentStore(str(tmp_path), memory=0)
     for _ in range(10):
         store.append(4, 0, bytes(60))
@@ -102,7 +102,7 @@ def test_a_gap_takes_the_numbers_of_what_was_dropped():
 
 
 def test_what_stays_between_what_was_dropped_keeps_no_large_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(segments, "SEGMENT", 1000)
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1000)
     store = SegmentStore(str(tmp_path), memory=0)
     for number in range(100):
         store.append(4, 0, bytes([number]) * (10 if number % 10 == 5 else 100))
@@ -161,7 +161,7 @@ def test_a_stretch_ends_before_a_gap_and_at_its_limits():
 def test_a_store_is_a_list_that_loses_its_beginning_and_has_gaps(tmp_path_factory, steps, memory):
     folder = tmp_path_factory.mktemp("store")
     patch = pytest.MonkeyPatch()
-    patch.setattr(segments, "SEGMENT", 100)
+    patch.setattr(segments, "SEGMENT_BYTES", 100)
     store, model = SegmentStore(str(folder), memory=memory), []
     lost: dict[int, tuple[int, int]] = {}  # messages and bytes by the last number of a gap
     for step in steps:

@@ -7,7 +7,7 @@ import time
 from jupyter_tpu.commands.top import load_text, load_view, render
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.models import ChipBooking, ChipLoad, HostLoad, LoadSample, Problem, TPULoad
-from jupyter_tpu.server.prometheus import STALE, exposition
+from jupyter_tpu.server.prometheus import STALE_SECONDS, exposition
 
 GIB = 2**30
 
@@ -94,7 +94,7 @@ def test_what_is_wrong_is_reported_once_for_all_hosts_with_it() -> None:
 def test_prometheus_gets_what_is_known_and_nothing_old() -> None:
     unknown = host(1)
     unknown.samples[-1].chips = [ChipLoad(duty_cycle=12.5)]
-    old = host(2, 1.0, age=STALE + 1)
+    old = host(2, 1.0, age=STALE_SECONDS + 1)
     idle = HostLoad(host=3, samples=[LoadSample(time=time.time(), state="idle")])
     loads = [tpu(host(0, 100.0, queue=2)), tpu(unknown, old, idle, emulated=True)]
     lines = exposition(loads, time.time()).splitlines()

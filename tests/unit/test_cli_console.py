@@ -416,7 +416,7 @@ def test_the_habits_of_gcloud_work() -> None:
     assert parsed("connect", "t", "--async")["no_wait"] is True
     assert parsed("create", "t", "--type", "v4-8", "--preemptible")["spot"] is True
     assert parsed("ssh", "t", "--zone", "z", "--command", "ls -l")["remote_command"] == "ls -l"
-    assert parsed("ssh", "t", "--worker", "all", "--command=ls")["worker"] == "all"
+    assert parsed("ssh", "t", "--worker", "all", "--command=ls")["number"] == "all"
 
 
 def test_every_command_on_a_tpu_takes_its_zone_and_project() -> None:
@@ -447,10 +447,10 @@ def test_a_kernel_is_shut_down_by_the_word_of_jupyter_too() -> None:
 
 def test_what_follows_the_name_is_for_ssh_but_for_our_options() -> None:
     args = parsed("ssh", "t", "--worker", "1", "--mosh", "--", "-L", "1:h:1", "--", "ls", "--help")
-    assert (args["name"], args["worker"], args["mosh"]) == ("t", 1, True)
+    assert (args["name"], args["number"], args["mosh"]) == ("t", 1, True)
     assert args["args"] == ("--", "-L", "1:h:1", "--", "ls", "--help")
     args = parsed("ssh", "--worker=2", "t", "grep", "--worker", "x")
-    assert (args["name"], args["worker"]) == ("t", 2)
+    assert (args["name"], args["number"]) == ("t", 2)
     assert args["args"] == ("grep", "--worker", "x")
 
 

@@ -23,7 +23,7 @@ OPERATION = Operation(id="op", kind="create", tpu="once-run", zone="us-west4-a",
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(once, "QUIET", 0.0)
+    monkeypatch.setattr(once, "QUIET_SECONDS", 0.0)
     return tmp_path
 
 
@@ -100,8 +100,8 @@ def test_a_tpu_that_somebody_uses_is_not_taken(parts: dict[str, Any], free: bool
 def test_what_is_left_of_the_last_command_has_ended_when_its_guard_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(once, "QUIET", 30.0)
-    monkeypatch.setattr(once, "ASK", 0.0)
+    monkeypatch.setattr(once, "QUIET_SECONDS", 30.0)
+    monkeypatch.setattr(once, "ASK_SECONDS", 0.0)
     looks = [Guard(action="delete", busy=busy) for busy in (None, ["its processors"], [])]
     assert once.is_free(session(guards_get=looks), "us-west4-a~once-run")
 

@@ -22,7 +22,7 @@ from jupyter_tpu.on_host.files import messages
 from jupyter_tpu.on_host.files.copy import receiver, sender
 from jupyter_tpu.on_host.files.copy.receiver import Receiver
 from jupyter_tpu.on_host.files.copy.sender import Listing
-from jupyter_tpu.on_host.files.messages import Peer, Reports, TransferFailure
+from jupyter_tpu.on_host.files.messages import Reports, TransferFailure, TransferPeer
 from jupyter_tpu.on_host.files.tree import is_inside
 
 FOLDER = [0, "", "dir", 0o755, 0, 0, ""]
@@ -30,14 +30,18 @@ FILE = [0, "", "file", 0o644, 10**18, 2, ""]
 
 
 def download(
-    liar: Callable[[Peer], None], to: Path | str, source: str = "x", *, overwrite: bool = False
+    liar: Callable[[TransferPeer], None],
+    to: Path | str,
+    source: str = "x",
+    *,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """As `copying.download` has it, from a host that says what *liar* does."""
     one, other = socket.socketpair()
 
     def lie() -> None:
         with one.makefile("rb") as reader, one.makefile("wb") as writer:
-            peer = Peer(reader, writer)
+            peer = TransferPeer(reader, writer)
             try:
                 liar(peer)
                 peer.flush()
@@ -48,7 +52,7 @@ def download(
     thread = threading.Thread(target=lie)
     thread.start()
 
-    def work(peer: Peer) -> dict[str, Any]:
+    def work(peer: TransferPeer) -> dict[str, Any]:
         return Receiver(
             peer,
             str(to),
@@ -68,10 +72,10 @@ def download(
 
 def says(
     *entries: Any, names: Any = ("x",), problems: Any = (), problem_count: Any = 0
-) -> Callable[[Peer], None]:
+) -> Callable[[TransferPeer], None]:
     """A host that lists *entries*, and then sends "hi" for each file that it is asked for."""
 
-    def liar(peer: Peer) -> None:
+    def liar(peer: TransferPeer) -> None:
         peer.send(entries=entries)
         peer.send(listed=1, names=names, problems=problems, problem_count=problem_count)
         needed = peer.receive()["plan"]["needed"]
@@ -85,7 +89,7 @@ def says(
     return liar
 
 
-def refused(liar: Callable[[Peer], None], to: Path | str, source: str = "x") -> str:
+def refused(liar: Callable[[TransferPeer], None], to: Path | str, source: str = "x") -> str:
     with pytest.raises(TransferFailure) as failed:
         download(liar, to, source)
     error = _error(failed.value, "host 0", "this computer")
@@ -208,7 +212,7 @@ def test_an_entry_that_is_none_ends_the_copy(tmp_path: Path, entry: Any) -> None
     ],
 )
 def test_a_message_that_is_none_ends_the_copy(tmp_path: Path, messages: bytes) -> None:
-    def liar(peer: Peer) -> None:
+    def liar(peer: TransferPeer) -> None:
         peer._writer.write(messages)
 
     assert refused(liar, tmp_path) == "PROTOCOL"
@@ -222,25 +226,25 @@ def test_a_failure_without_the_names_that_it_is_about_is_still_an_error(tmp_path
 def test_a_message_without_an_end_is_read_up_to_its_bound(tmp_path: Path) -> None:
     sent = 0
 
-    def liar(peer: Peer) -> None:
+    def liar(peer: TransferPeer) -> None:
         nonlocal sent
         for _ in range(1000):
-            peer._writer.write(b"x" * messages.CHUNK)
+            peer._writer.write(b"x" * messages.CHUNK_BYTES)
             peer.flush()
-            sent += messages.CHUNK
+            sent += messages.CHUNK_BYTES
 
     with pytest.raises(TransferFailure) as failed:
         download(liar, tmp_path)
     assert "a message of more than 4 MB" in str(_error(failed.value, "host 0", "this computer"))
-    assert sent < 3 * messages.LONGEST
+    assert sent < 3 * messages.LONGEST_MESSAGE_BYTES
 
 
 def test_more_files_than_a_copy_can_have_are_refused_before_they_are_all_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receiver, "MOST", 5000)
+    monkeypatch.setattr(receiver, "MOST_FILES", 5000)
 
-    def liar(peer: Peer) -> None:
+    def liar(peer: TransferPeer) -> None:
         for batch in range(1000):
             peer.send(entries=[[0, f"{batch}-{i}", *FILE[2:]] for i in range(1000)])
 
@@ -253,7 +257,7 @@ def test_more_files_than_a_copy_can_have_are_refused_before_they_are_all_read(
 
 @pytest.mark.parametrize("data", [-1, 0, 1 << 40, "2", 2.5, None])
 def test_a_part_of_a_file_has_a_size_that_a_sender_sends(tmp_path: Path, data: Any) -> None:
-    def liar(peer: Peer) -> None:
+    def liar(peer: TransferPeer) -> None:
         peer.send(entries=[FILE])
         peer.send(listed=1, names=["x"], problems=[], problem_count=0)
         peer.receive()
@@ -265,7 +269,7 @@ def test_a_part_of_a_file_has_a_size_that_a_sender_sends(tmp_path: Path, data: A
 
 @pytest.mark.parametrize(("number", "offset"), [(1, 0), (0, 1), (0, -5), (0, 1 << 40), ([], 0)])
 def test_a_file_begins_where_it_was_asked_for(tmp_path: Path, number: Any, offset: Any) -> None:
-    def liar(peer: Peer) -> None:
+    def liar(peer: TransferPeer) -> None:
         peer.send(entries=[FILE])
         peer.send(listed=1, names=["x"], problems=[], problem_count=0)
         peer.receive()
@@ -293,7 +297,7 @@ def upload(folder: Path, *answers: dict[str, Any]) -> str:
     thread = threading.Thread(target=lie)
     thread.start()
 
-    def work(peer: Peer) -> dict[str, Any]:
+    def work(peer: TransferPeer) -> dict[str, Any]:
         listing = Listing([os.fsencode(folder / "source")])
         return sender.send(peer, listing.walk(), Reports(lambda *_: None))
 

@@ -11,20 +11,20 @@ from test_copy_both_ends import MIB, copy, tree
 
 from jupyter_tpu.on_host.files import messages
 from jupyter_tpu.on_host.files.copy import sender
-from jupyter_tpu.on_host.files.messages import Peer
+from jupyter_tpu.on_host.files.messages import TransferPeer
 
 
 @pytest.fixture
 def contents(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes of files in each message that is sent."""
     sizes: list[int] = []
-    send = Peer.send
+    send = TransferPeer.send
 
-    def counting(peer: Peer, content: bytes = b"", **message: Any) -> None:
+    def counting(peer: TransferPeer, content: bytes = b"", **message: Any) -> None:
         sizes.append(len(content))
         send(peer, content, **message)
 
-    monkeypatch.setattr(Peer, "send", counting)
+    monkeypatch.setattr(TransferPeer, "send", counting)
     return sizes
 
 
@@ -66,21 +66,21 @@ def test_a_slow_line_is_known_by_its_speed_when_buffers_are_full(
     size, done = 256 << 10, 0
 
     def now() -> float:
-        return max(0.0, (done - sender.BUFFERED) / rate)
+        return max(0.0, (done - sender.BUFFERED_BYTES) / rate)
 
     monkeypatch.setattr(sender.time, "monotonic", now)
     while done < 16 * MIB:
         done += size
         pace(size)
-        assert not (sent and done < sender.BUFFERED + sender.MEASURED)
+        assert not (sent and done < sender.BUFFERED_BYTES + sender.MEASURED_BYTES)
     assert bool(sent) == compressed
 
 
 def test_what_is_compressed_in_the_middle_of_a_file_arrives_and_is_less(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender, "BUFFERED", 0)
-    monkeypatch.setattr(sender, "SLOW", 1e15)
+    monkeypatch.setattr(sender, "BUFFERED_BYTES", 0)
+    monkeypatch.setattr(sender, "SLOW_BYTES_PER_SECOND", 1e15)
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "log").write_bytes(b"step 1: loss 0.5\n" * (8 * MIB // 17))

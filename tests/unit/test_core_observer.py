@@ -19,11 +19,11 @@ from jupyter_tpu.cloud.models import Node, NodeList, NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.core import Core
 from jupyter_tpu.fleet.core.observer import (
-    AT_ONCE,
-    FRESH,
-    INTEREST,
-    QUICK,
-    SLOW,
+    FRESH_LIST_SECONDS,
+    INTEREST_SECONDS,
+    NEWER_LIST_SECONDS,
+    QUICK_POLL_SECONDS,
+    SLOW_POLL_SECONDS,
     ObservedState,
     Observer,
 )
@@ -121,7 +121,7 @@ async def test_a_server_that_nobody_asks_looks_once_after_its_start(offline: boo
         assert await setting.calls_within(59) == 0
         assert await setting.calls_within(3600) == 1
         await setting.observer.ensure_recent()
-        assert await setting.calls_within(10 * SLOW) > 1
+        assert await setting.calls_within(10 * SLOW_POLL_SECONDS) > 1
 
 
 @in_virtual_time
@@ -160,7 +160,7 @@ async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago()
         await asyncio.gather(*(setting.observer.ensure_fresh() for _ in range(100)))
         assert setting.cloud.calls == 1
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
-        assert await setting.calls_within(2 * FRESH) == 0
+        assert await setting.calls_within(2 * FRESH_LIST_SECONDS) == 0
         await asyncio.gather(*(setting.observer.ensure_fresh() for _ in range(100)))
         assert len(setting.observed.nodes) == 1
         assert setting.cloud.calls == 2
@@ -172,12 +172,12 @@ async def test_who_asks_for_the_list_does_not_wait_long_for_a_slow_google(
 ) -> None:
     async with Setting() as setting:
         await setting.observer.ensure_fresh()
-        await asyncio.sleep(2 * FRESH)
+        await asyncio.sleep(2 * FRESH_LIST_SECONDS)
         never = asyncio.Event()
         monkeypatch.setattr(setting.cloud, "list_nodes", never.wait)
         asked = asyncio.get_running_loop().time()
         await setting.observer.ensure_fresh()
-        assert asyncio.get_running_loop().time() - asked == pytest.approx(AT_ONCE)
+        assert asyncio.get_running_loop().time() - asked == pytest.approx(NEWER_LIST_SECONDS)
 
 
 @in_virtual_time
@@ -185,11 +185,11 @@ async def test_it_is_quick_while_something_changes_and_slow_when_nothing_does() 
     async with Setting() as setting:
         setting.cloud.answer = NodeList(nodes=(node("CREATING"),), unreachable=())
         await setting.observer.ensure_recent()
-        assert await setting.calls_within(10 * QUICK) >= 9
+        assert await setting.calls_within(10 * QUICK_POLL_SECONDS) >= 9
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
         await setting.observer.refresh()
-        assert await setting.calls_within(SLOW) > 2  # it stays quick for a moment
-        assert await setting.calls_within(10 * SLOW) <= 10
+        assert await setting.calls_within(SLOW_POLL_SECONDS) > 2  # it stays quick for a moment
+        assert await setting.calls_within(10 * SLOW_POLL_SECONDS) <= 10
 
 
 @in_virtual_time
@@ -199,22 +199,24 @@ async def test_a_hunt_whose_tpu_comes_and_goes_for_hours_does_not_make_it_quick(
         setting.hunted = {NAME}
         setting.cloud.answer = NodeList(nodes=(node("CREATING"),), unreachable=())
         await setting.observer.ensure_recent()
-        assert await setting.calls_within(10 * SLOW) <= 14  # quick for a moment: it is new
+        assert (
+            await setting.calls_within(10 * SLOW_POLL_SECONDS) <= 14
+        )  # quick for a moment: it is new
         for _ in range(20):  # attempts that nobody has seen in the list
             setting.observer.remove(NodeName("p", "us-east5-a", "my-tpu"))
             await asyncio.sleep(1.0)
-        assert await setting.calls_within(10 * SLOW) <= 11
+        assert await setting.calls_within(10 * SLOW_POLL_SECONDS) <= 11
 
 
 @in_virtual_time
 async def test_it_pauses_when_nobody_is_interested_and_nothing_is_connected() -> None:
     async with Setting() as setting:
         await setting.observer.ensure_recent()
-        assert await setting.calls_within(INTEREST + SLOW) > 1
-        assert await setting.calls_within(INTEREST) == 0
+        assert await setting.calls_within(INTEREST_SECONDS + SLOW_POLL_SECONDS) > 1
+        assert await setting.calls_within(INTEREST_SECONDS) == 0
         setting.needed = True
         setting.observer.request_refresh()
-        assert await setting.calls_within(INTEREST) > 1
+        assert await setting.calls_within(INTEREST_SECONDS) > 1
 
 
 @in_virtual_time
@@ -306,7 +308,7 @@ async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_
         begun = asyncio.get_running_loop().time()
         await asyncio.gather(*(setting.observer.refresh_for_missing() for _ in range(20)))
         took = asyncio.get_running_loop().time() - begun
-        assert took == pytest.approx(QUICK, rel=0.1)
+        assert took == pytest.approx(QUICK_POLL_SECONDS, rel=0.1)
         assert setting.cloud.calls - before == 2
 
 
@@ -315,7 +317,7 @@ async def test_what_a_link_notices_of_its_tpu_is_asked_of_google_at_once() -> No
     async with Setting() as setting:
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
         await setting.observer.refresh()
-        await asyncio.sleep(3 * SLOW)
+        await asyncio.sleep(3 * SLOW_POLL_SECONDS)
         links = [SimpleNamespace(problem=TPUError("The line is cut.", Reason.UNREACHABLE))]
         core: Any = SimpleNamespace(
             connections=SimpleNamespace(links=lambda _: links),
@@ -323,14 +325,14 @@ async def test_what_a_link_notices_of_its_tpu_is_asked_of_google_at_once() -> No
             observer=setting.observer,
         )
         Core._observe_gone(core, NAME)
-        assert await setting.calls_within(QUICK) == 0
+        assert await setting.calls_within(QUICK_POLL_SECONDS) == 0
         links[0].problem = HostGone("my-tpu was preempted.", Reason.CONFLICT)
         setting.cloud.answer = NodeList(nodes=(node("PREEMPTED"),), unreachable=())
         Core._observe_gone(core, NAME)
-        assert await setting.calls_within(QUICK / 2) == 1
+        assert await setting.calls_within(QUICK_POLL_SECONDS / 2) == 1
         assert setting.observed.nodes[NAME].state is NodeState.PREEMPTED
         Core._observe_gone(core, NAME)
-        assert await setting.calls_within(QUICK) <= 2, "that is known now"
+        assert await setting.calls_within(QUICK_POLL_SECONDS) <= 2, "that is known now"
 
 
 # ---- both control planes ---------------------------------------------------------------------
@@ -367,7 +369,7 @@ async def test_a_poll_of_both_control_planes_is_one_list_of_each_whoever_looks(
         alone, many = await hour(1), await hour(100)
         for calls in (*alone, *many):
             assert set(calls) == {"list"}
-            assert len(calls) == pytest.approx(3600 / SLOW, abs=4)
+            assert len(calls) == pytest.approx(3600 / SLOW_POLL_SECONDS, abs=4)
 
 
 @in_virtual_time

@@ -37,6 +37,7 @@ INTERNAL = {
     "JUPYTER_TPU_RAY_CHIPS",
     "JUPYTER_TPU_RAY_NAME",
     "JUPYTER_TPU_RAY_PORTS",
+    "JUPYTER_TPU_SESSION_KEY",
     "JUPYTER_TPU_WORKER",
     "JUPYTER_TPU_ZONE",
 }
@@ -98,7 +99,7 @@ def test_each_page_is_in_the_index() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Of a page's headings, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -13,7 +13,7 @@ from jupyter_tpu.environment.host_answers import ENVIRONMENTS
 from jupyter_tpu.environment.packages import uv_path
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
 from jupyter_tpu.links import HostName
-from jupyter_tpu.links.host_calls import ATTEMPTS
+from jupyter_tpu.links.host_calls import MOST_ATTEMPTS
 from jupyter_tpu.ssh import CompletedCommand
 
 
@@ -58,7 +58,7 @@ async def reach(host: CutHost, attempts: int) -> tuple[Any, list[str]]:
 @pytest.mark.asyncio
 async def test_what_continues_is_called_again_when_the_host_is_back() -> None:
     host = CutHost(cuts=2)
-    answer, lines = await reach(host, ATTEMPTS)
+    answer, lines = await reach(host, MOST_ATTEMPTS)
     assert (answer, host.runs) == ([], 3)
     said = "host 1: the connection was lost. This continues when the host can be reached"
     assert lines == [said] * 2

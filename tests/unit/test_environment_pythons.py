@@ -120,6 +120,7 @@ def test_real_hosts_get_jax_for_tpus_and_emulated_ones_the_plain_one() -> None:
         "ipywidgets",
         "cloudpickle",
         "matplotlib",
+        "tensorstore",
         "tqdm",
         "msgspec",
         "numpy",

@@ -21,7 +21,7 @@ from jupyter_tpu.environment import (
     own_script,
     startup_script,
 )
-from jupyter_tpu.environment.unattended import LONGEST
+from jupyter_tpu.environment.unattended import LONGEST_VALUE_BYTES
 from jupyter_tpu.errors import InvalidInput
 
 
@@ -54,7 +54,7 @@ def impatient(text: str) -> str:
 def test_it_is_plain_text_that_a_shell_reads_and_fits_into_metadata(tmp_path: Path) -> None:
     text = script()
     assert text.isascii()
-    assert len(text) < LONGEST
+    assert len(text) < LONGEST_VALUE_BYTES
     file = tmp_path / "startup-script"
     file.write_text(text)
     subprocess.run(["sh", "-n", file], check=True)

@@ -102,7 +102,7 @@ class Followed:
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.setenv("HOME", folder)
-        monkeypatch.setattr(host_run, "SOON", 0.2)
+        monkeypatch.setattr(host_run, "FIRST_CONNECTION_SECONDS", 0.2)
         yield Path(folder)
 
 
@@ -129,7 +129,7 @@ async def test_a_command_whose_start_was_not_heard_of_is_started_once(home: Path
 async def test_a_host_that_does_not_say_whether_it_starts_is_not_waited_for_without_end(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_run, "REACH", 0.3)
+    monkeypatch.setattr(host_run, "REACH_SECONDS", 0.3)
     link = LocalLink()
     launch = link._launch
     monkeypatch.setattr(link, "_launch", lambda argv: launch(["sleep", "1000"]))

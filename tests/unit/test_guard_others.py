@@ -5,13 +5,17 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.on_host.agent.guard.others import FRESH, Listener, Speaker
+from jupyter_tpu.on_host.agent.guard.others import (
+    FRESH_TEXT_SECONDS,
+    ActivityPublisher,
+    ActivityReader,
+)
 
 NO_REPORT = "host 1 (no report)"
 
 
 def test_a_first_text_may_be_old_and_a_later_one_counts_for_a_while() -> None:
-    listener, second, third = Listener(3), Speaker(), Speaker()
+    listener, second, third = ActivityReader(3), ActivityPublisher(), ActivityPublisher()
     silent = [NO_REPORT, "host 2 (no report)"]
     assert listener.busy(0.0) == silent
     listener.receive(["", second.text([]), third.text(["a job"])], 0.0)
@@ -26,7 +30,7 @@ def test_a_first_text_may_be_old_and_a_later_one_counts_for_a_while() -> None:
 
 def test_what_was_reported_while_nobody_listened_is_not_treated_as_new() -> None:
     """Host 0 was busy for an hour; the guard of host 1 has ended in that time."""
-    listener, speaker = Listener(2), Speaker()
+    listener, speaker = ActivityReader(2), ActivityPublisher()
     listener.receive(["", speaker.text([])], 0.0)
     last = speaker.text([])
     for uptime in (3600.0, 3630.0):
@@ -37,7 +41,7 @@ def test_what_was_reported_while_nobody_listened_is_not_treated_as_new() -> None
 
 
 def test_what_is_no_report_counts_as_none() -> None:
-    listener = Listener(2)
+    listener = ActivityReader(2)
     for text in ("{", "[]", '{"busy": 7}', "", '{"look": 1}'):
         listener.receive(["", "before"], 0.0)
         listener.receive(["", text], 1.0)
@@ -53,7 +57,7 @@ def test_a_host_is_never_treated_as_idle_by_an_old_report(
     looks: list[tuple[float, bool, tuple[str, ...] | None]],
 ) -> None:
     """Whatever is said, heard and missed: idle means that it is its last word, and fresh."""
-    listener, speaker = Listener(2), Speaker()
+    listener, speaker = ActivityReader(2), ActivityPublisher()
     now, said, text = 0.0, float("-inf"), ""
     busy: tuple[str, ...] | None = None
     for pause, hears, state in looks:
@@ -64,4 +68,4 @@ def test_a_host_is_never_treated_as_idle_by_an_old_report(
         listener.receive(["", text], now)
         if listener.busy(now) == []:
             assert busy == ()
-            assert now - said <= FRESH
+            assert now - said <= FRESH_TEXT_SECONDS

@@ -11,7 +11,7 @@ from jupyter_tpu.on_host.agent.daemon.guard_process import GuardProcess
 from jupyter_tpu.on_host.agent.daemon.handlers import handlers
 from jupyter_tpu.on_host.agent.guard import files
 from jupyter_tpu.on_host.agent.guard.decision import Verdict
-from jupyter_tpu.on_host.agent.protocol.requests import NoteClientStop
+from jupyter_tpu.on_host.agent.protocol.requests import NoteClientStopRequest
 
 
 @pytest.mark.asyncio
@@ -40,7 +40,7 @@ async def test_limits_that_a_client_acted_upon_do_not_count_after_the_next_start
     operations = GuardOperations("sources")
     monkeypatch.setattr(operations, "_ensure_process", lambda: None)
     for stops in told:
-        await handlers(operations)["client_stops"](NoteClientStop(stops=stops))
+        await handlers(operations)["client_stops"](NoteClientStopRequest(stops=stops))
     guard = GuardProcess("sources")
     decision = guard._resume(files.read(files.RULE) or {})
     assert guard._done is done

@@ -22,7 +22,7 @@ from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, Problem, RemoveGuard,
 from jupyter_tpu.fleet.money.owners import TPUOwners
 from jupyter_tpu.links import HostName
 from jupyter_tpu.on_host.agent.protocol import requests
-from jupyter_tpu.on_host.agent.protocol.declarations import Request
+from jupyter_tpu.on_host.agent.protocol.declarations import ProtocolRequest
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 DAY = "2099-01-01T00:00:00Z"
@@ -39,20 +39,20 @@ class Host:
         self.refused_op = ""
 
     async def request(
-        self, name: NodeName, request: Request[Any], timeout: float
+        self, name: NodeName, request: ProtocolRequest[Any], timeout: float
     ) -> dict[str, Any]:
         self.asked.append(request.op)
         if self.unreachable == 0 or request.op == self.refused_op:
             raise TPUError("The link is down.", Reason.UNREACHABLE)
-        if isinstance(request, requests.SetGuard):
+        if isinstance(request, requests.SetGuardRequest):
             self.rule = request.params
         fields = {"phase": "watching", "reason": "", "ends": None, "busy": None, "problem": None}
         return {"guard": {"rule": self.rule, "host": True, "refused": None, **fields}}
 
-    async def request_host(self, host: HostName, request: Request[Any]) -> dict[str, Any]:
-        if host.worker == self.unreachable:
+    async def request_host(self, host: HostName, request: ProtocolRequest[Any]) -> dict[str, Any]:
+        if host.number == self.unreachable:
             raise TPUError("The link is down.", Reason.UNREACHABLE)
-        self.others[host.worker] = request.op, request.params
+        self.others[host.number] = request.op, request.params
         return {"guard": None}
 
 

@@ -31,7 +31,7 @@ from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
 from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, kernels_dir
 from jupyter_tpu.ssh import CompletedCommand
 from jupyter_tpu.ssh.agent_answers import bounded, checked_record
-from jupyter_tpu.ssh.agent_client import AgentClient, AgentStream
+from jupyter_tpu.ssh.agent_client import DaemonClient, DaemonStream
 from jupyter_tpu.ssh.host_values import InvalidAnswer
 
 ON_HOST = Path(on_host.__file__).parent
@@ -57,7 +57,7 @@ GUARD = {
 @contextlib.asynccontextmanager
 async def agent_that_says(
     tmp_path: Path, answer: Callable[[dict[str, Any]], bytes], hello: Any = HELLO
-) -> AsyncIterator[AgentClient]:
+) -> AsyncIterator[DaemonClient]:
     """A client of a peer that answers each request with a line of its choice."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,7 +71,7 @@ async def agent_that_says(
         return await asyncio.open_unix_connection(tmp_path / "s")
 
     server = await asyncio.start_unix_server(serve, tmp_path / "s")
-    client = AgentClient(AgentStream(*await open_unix("")), open_unix)
+    client = DaemonClient(DaemonStream(*await open_unix("")), open_unix)
     try:
         await client.wait_hello()
         yield client
@@ -187,7 +187,7 @@ async def test_a_line_that_is_no_answer_fails_the_request_and_says_so(
 ) -> None:
     async with agent_that_says(tmp_path, lambda request: line) as client:
         with pytest.raises(InvalidAnswer):
-            await client.request(requests.ListKernels())
+            await client.request(requests.ListKernelsRequest())
 
 
 @pytest.mark.asyncio
@@ -198,7 +198,7 @@ async def test_an_answer_to_no_request_is_ignored(tmp_path: Path, id: Any) -> No
         return json.dumps({"id": id, "result": 1}).encode() + b"\n" + json.dumps(good).encode()
 
     async with agent_that_says(tmp_path, answer) as client:
-        assert await client.request(requests.GetKernelKey(id="k")) == {"key": "k"}
+        assert await client.request(requests.GetKernelKeyRequest(id="k")) == {"key": "k"}
 
 
 @pytest.mark.asyncio
@@ -209,7 +209,7 @@ async def test_an_error_has_a_known_reason_and_a_message(tmp_path: Path, error: 
 
     async with agent_that_says(tmp_path, answer) as client:
         with pytest.raises(InvalidAnswer):
-            await client.request(requests.ListKernels())
+            await client.request(requests.ListKernelsRequest())
 
 
 @pytest.mark.asyncio

@@ -130,7 +130,7 @@ def test_a_hunt_goes_on_when_the_computer_has_slept(
     seconds: float,
     attempts: list[str],
 ) -> None:
-    monkeypatch.setattr(hunt_run, "SLICE", 10.0)
+    monkeypatch.setattr(hunt_run, "WAIT_SLICE_SECONDS", 10.0)
     world.google.fates |= fates
     start(world, types=TYPES[:1], queued="no room" in fates.get("create", ()))
     world.loop.pass_time(seconds)

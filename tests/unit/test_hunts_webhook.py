@@ -21,7 +21,7 @@ async def test_it_is_tried_again_unless_it_is_refused_for_good(
     asked: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(webhook, "PAUSES", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(webhook, "PAUSE_SECONDS", (0.01, 0.01, 0.01))
     bodies = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -39,7 +39,7 @@ async def test_it_is_tried_again_unless_it_is_refused_for_good(
 async def test_what_does_not_answer_is_given_up_and_its_url_is_in_no_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(webhook, "PAUSES", (0.01,))
+    monkeypatch.setattr(webhook, "PAUSE_SECONDS", (0.01,))
     logging.disable(logging.NOTSET)
     assert not await webhook.notify("http://127.0.0.1:9/secret", {})
     assert "ClientConnectorError" in caplog.text

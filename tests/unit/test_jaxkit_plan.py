@@ -83,7 +83,7 @@ RUNS = (
 
 
 def report(type: str, **changes: Any) -> CompileReport:
-    """Of a program of 1 TFLOP a device, in which nothing else takes time."""
+    """The report of a program of 1 TFLOP a device, in which nothing else takes time."""
     fields: dict[str, Any] = {
         "type": type,
         "topology": "",

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from jupyter_tpu.cloud.models import NodeName
 from jupyter_tpu.fleet.core.changes import ChangeFeed
-from jupyter_tpu.fleet.kernels.kernels import LOST, KernelMonitor
+from jupyter_tpu.fleet.kernels.kernels import MOST_DEAD_KERNELS, KernelMonitor
 from jupyter_tpu.fleet.models import Change, Kernel
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
@@ -25,17 +25,17 @@ async def test_of_lost_kernels_that_nobody_looks_at_the_last_ones_are_remembered
     changes.register_tpus(lambda name: Change(what="tpu", id=name.node))
     published: list[tuple[str, bool]] = []
     changes.subscribe(lambda change: published.append((change.id, change.gone)))
-    for number in range(LOST + 2):
+    for number in range(MOST_DEAD_KERNELS + 2):
         monitor.record_lost(NAME, lost(f"k{number:03}"))
         changes.flush()
     assert [kernel.id for kernel in monitor.last_known(NAME)] == [
-        f"k{n:03}" for n in range(2, LOST + 2)
+        f"k{n:03}" for n in range(2, MOST_DEAD_KERNELS + 2)
     ]
     assert [id for id, gone in published if gone] == ["k000", "k001"]
     assert monitor.dismiss_lost(NAME, "k002")
     assert not monitor.dismiss_lost(NAME, "k002")
     monitor.clear(NAME)
-    assert len(monitor.last_known(NAME)) == LOST - 1
+    assert len(monitor.last_known(NAME)) == MOST_DEAD_KERNELS - 1
     monitor.clear(NAME, lost=True)
     assert monitor.last_known(NAME) == []
     changes.close()

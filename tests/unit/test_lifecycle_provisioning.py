@@ -15,7 +15,7 @@ from jupyter_tpu.cloud import NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.operation_records import NodeClaim
 from jupyter_tpu.fleet.lifecycle.provisioning import (
-    SETTLE,
+    SETTLE_SECONDS,
     NextCall,
     ObservedNode,
     Provisioning,
@@ -23,7 +23,7 @@ from jupyter_tpu.fleet.lifecycle.provisioning import (
 )
 from jupyter_tpu.fleet.models import Problem
 
-#: What a call may meet before the model behaves; "late" takes effect within SETTLE, unanswered.
+#: What a call may meet before the model behaves; "late": in SETTLE_SECONDS, unanswered.
 FATES = [
     "well",
     "lost before",
@@ -108,7 +108,7 @@ class Google:
         return ObservedNode(id=node.id, state=state, label=node.label)
 
 
-#: Of a slice: a template, a policy, and the group, without which nothing is billed.
+#: The parts of a slice: a template, a policy, and the group, without which nothing is billed.
 PARTS = 3
 #: How long the same request is taken for one that was carried out before; seconds.
 REPEATED = 60.0
@@ -260,7 +260,7 @@ class Process:
             about = self.life.claim.label if ask is NextCall.CREATE else self.life.claim.node_id
             if ask is NextCall.CREATE and isinstance(google, SlicesOfGoogle):
                 about = f"{about} {google.parts + 1}"
-            google.late.append((google.now + SETTLE / 2, ask.value, about))
+            google.late.append((google.now + SETTLE_SECONDS / 2, ask.value, about))
             raise LOST
         if ask is NextCall.CREATE:
             fails = TPUError("No capacity.", Reason.NO_CAPACITY)
@@ -559,7 +559,7 @@ def test_a_deletion_that_is_given_up_ends_when_nothing_can_delete_the_node_any_m
         assert (end.how, google.node) == ("gone", None)
     else:
         assert (end.how, google.node.state) == ("kept", "READY")
-        assert (google.now - asked >= SETTLE) == (way == "lost")
+        assert (google.now - asked >= SETTLE_SECONDS) == (way == "lost")
         assert "my-tpu is READY. Trying to delete it was stopped." in end.error.message
 
 
@@ -610,7 +610,7 @@ def test_what_waits_at_the_end_of_its_turn_is_taken_back_and_what_has_got_room_s
 
 
 def test_a_refused_repetition_does_not_settle_what_the_first_request_may_still_do() -> None:
-    """Of a slice, whose parts are asked for again: the first request may only be late."""
+    """The parts of a slice are asked for again: the first request may only be late."""
     claim = NodeClaim(want="present", since=0.0, label="ours")
     life = Provisioning(claim, "my-tpu")
     part = ObservedNode(id="ours", state=NodeState.CREATING, label="ours", unfinished=True)
@@ -622,6 +622,6 @@ def test_a_refused_repetition_does_not_settle_what_the_first_request_may_still_d
     life.node_missing()
     assert life.next(5.0) is NextCall.NODE, "it may still appear"
     life.node_missing()
-    end = life.next(3.0 + SETTLE)
+    end = life.next(3.0 + SETTLE_SECONDS)
     assert isinstance(end, ProvisioningResult)
     assert end.how == "failed"

@@ -16,7 +16,7 @@ from waiting import until
 
 from jupyter_tpu.errors import ConnectionLost
 from jupyter_tpu.links import end_orphans, register_owned
-from jupyter_tpu.on_host.agent.protocol.requests import EndKernel
+from jupyter_tpu.on_host.agent.protocol.requests import EndKernelRequest
 
 OWNER = """
 import sys
@@ -50,7 +50,7 @@ class Agent:
         self.asked: list[dict[str, Any]] = []
         self.lost = False
 
-    async def request(self, request: EndKernel) -> dict[str, Any]:
+    async def request(self, request: EndKernelRequest) -> dict[str, Any]:
         self.asked.append(request.params)
         if self.lost:
             raise ConnectionLost("the host")

@@ -45,7 +45,7 @@ class Model:
         self.reasons: set[Reason] = set()
 
     def ask(self, most: float) -> None:
-        seconds = most / 3.6 * 3600 - rules.MARGIN
+        seconds = most / 3.6 * 3600 - rules.MARGIN_SECONDS
         if seconds <= 0:
             return
         asked = line(str(len(self.lines)), most, asked=self.now, ends=self.now + seconds)
@@ -74,10 +74,10 @@ class Model:
             self.lines[self.lines.index(before)] = after
 
     def pass_time(self, seconds: float) -> None:
-        """Guards act in time: at most MARGIN seconds late."""
+        """Guards act in time: at most MARGIN_SECONDS late."""
         self.now += seconds
         for number, one in enumerate(self.lines):
-            end = min(self.now, one.ends + rules.MARGIN)
+            end = min(self.now, one.ends + rules.MARGIN_SECONDS)
             if one.since is not None and end < self.now:
                 days = rules.add_ready(one.days, one.since, end)
                 self.lines[number] = structs.replace(one, since=None, days=days, ended=True)
@@ -94,7 +94,7 @@ class Model:
 def exists(id: str, most: float, **fields: object) -> SpendRecord:
     """One that has run for half an hour: it has cost $1.80."""
     values = {"asked": NOON - 1800 + int(id), "since": NOON - 1800, "node_id": f"n{id}"}
-    seconds = most / 3.6 * 3600 - rules.MARGIN
+    seconds = most / 3.6 * 3600 - rules.MARGIN_SECONDS
     return line(id, most, **{"ends": NOON - 1800 + seconds, **values, **fields})
 
 
@@ -105,7 +105,7 @@ def test_when_a_budget_is_lowered_the_newest_tpus_end_sooner_and_are_told_before
     # Spent: $5.40. Of $7.40, the first one may cost its other $1.20, the second one $0.80.
     ends = rules.shortened_ends(Budget(who="agent", day=7.4), lines, NOON, 300.0)
     assert ends == {
-        "2": pytest.approx(NOON + 0.8 / 3.6 * 3600 - rules.MARGIN),
+        "2": pytest.approx(NOON + 0.8 / 3.6 * 3600 - rules.MARGIN_SECONDS),
         "3": NOON + 300.0,
     }
     # Used up: all of them, in five minutes.
@@ -236,7 +236,7 @@ def test_what_could_not_be_created_no_longer_counts() -> None:
 
 def test_the_time_of_a_plan_is_within_its_cost() -> None:
     terms = PlanTerms(plan="", who="agent", time=7200, max_cost=3.6)
-    assert rules.time_within(terms, 3.6) == 3600 - rules.MARGIN
+    assert rules.time_within(terms, 3.6) == 3600 - rules.MARGIN_SECONDS
     assert rules.most_for(3.6, rules.time_within(terms, 3.6)) == pytest.approx(3.6)
     assert rules.time_within(terms, 0.1) == 7200
     assert NodeName("p", "z", "t") == line("x", zone="z", tpu="t").name

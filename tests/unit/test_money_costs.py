@@ -13,7 +13,7 @@ from jupyter_tpu.commands.approval import approve_start
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.models import TPU, Cost
 from jupyter_tpu.fleet.models.money import cost_of, running_cost
-from jupyter_tpu.fleet.money.owners import RunTimes
+from jupyter_tpu.fleet.money.owners import ReadyTimes
 from jupyter_tpu.terminal.costs import hourly, so_far
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
@@ -34,20 +34,20 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
-def hours(runs: RunTimes, seen: Node, now: float) -> float | None:
+def hours(runs: ReadyTimes, seen: Node, now: float) -> float | None:
     seconds = runs.seconds(seen, now)
     return None if seconds is None else seconds / HOUR
 
 
 def test_a_ready_tpu_that_is_new_here_has_run_since_its_creation(store: Store) -> None:
-    runs = RunTimes(store)
+    runs = ReadyTimes(store)
     runs.observe([node("READY")], CREATED + 3 * HOUR)
     assert runs.since(node("READY")) == CREATED
     assert hours(runs, node("READY"), CREATED + 4 * HOUR) == 4
 
 
 def test_time_before_it_is_ready_and_while_it_is_stopped_does_not_count(store: Store) -> None:
-    runs = RunTimes(store)
+    runs = ReadyTimes(store)
     for state, hour in {"CREATING": 0, "READY": 1, "STOPPING": 3, "STOPPED": 4}.items():
         runs.observe([node(state)], CREATED + hour * HOUR)
     assert runs.since(node("STOPPED")) is None
@@ -61,19 +61,19 @@ def test_time_before_it_is_ready_and_while_it_is_stopped_does_not_count(store: S
 
 @pytest.mark.asyncio
 async def test_the_next_process_goes_on_counting(store: Store, tmp_path: Path) -> None:
-    first = RunTimes(store)
+    first = ReadyTimes(store)
     for state, hour in {"READY": 0, "STOPPED": 2, "STARTING": 5}.items():
         first.observe([node(state)], CREATED + hour * HOUR)
     await store.close()
     next_store = await Store.open(tmp_path / "fleet.sqlite", "google")
-    second = RunTimes(next_store)
+    second = ReadyTimes(next_store)
     second.observe([node("READY")], CREATED + 6 * HOUR)
     assert hours(second, node("READY"), CREATED + 7 * HOUR) == 3
     await next_store.close()
 
 
 def test_how_long_a_tpu_ran_that_is_found_stopped_is_not_known(store: Store) -> None:
-    runs = RunTimes(store)
+    runs = ReadyTimes(store)
     runs.observe([node("STOPPED")], CREATED + 9 * HOUR)
     assert hours(runs, node("STOPPED"), CREATED + 9 * HOUR) is None
     runs.observe([node("READY")], CREATED + 10 * HOUR)
@@ -82,7 +82,7 @@ def test_how_long_a_tpu_ran_that_is_found_stopped_is_not_known(store: Store) -> 
 
 
 def test_another_tpu_of_the_name_starts_at_nothing(store: Store) -> None:
-    runs = RunTimes(store)
+    runs = ReadyTimes(store)
     runs.observe([node("READY")], CREATED + 9 * HOUR)
     assert runs.since(node("READY", id="8")) is None
     runs.observe([node("CREATING", id="8")], CREATED + 9 * HOUR)

@@ -473,11 +473,11 @@ def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
     ids = SimpleNamespace(uuid4=lambda: uuid.UUID(int=chance.getrandbits(128), version=4))
     for module in (operation_runner, state_folder):
         patch.setattr(module, "uuid", ids)
-    patch.setattr(hunt_run, "SLICE", 600.0)
+    patch.setattr(hunt_run, "WAIT_SLICE_SECONDS", 600.0)
 
 
 def _id(label: str) -> str:
-    """Of the operation whose label it is: those of a hunt's attempts are numbered."""
+    """The ID of the operation with this label: those of a hunt's attempts are numbered."""
     return label.partition("-")[0]
 
 
@@ -515,7 +515,7 @@ class Interleavings(RuleBasedStateMachine):
             self.patch.setitem(planner.MENDED_BY_TIME, reason, Backoff(20.0, 80.0))
         # The first turn ends about when the usual queued resource gets room.
         self.patch.setattr(planner, "TURN", Backoff(6.0, 60.0))
-        self.patch.setattr(operations, "EVERY", 15.0)  # most of them find nothing to do
+        self.patch.setattr(operations, "CHECK_SECONDS", 15.0)  # most of them find nothing to do
         world.start()
 
     @property

@@ -25,8 +25,8 @@ from jupyter_tpu.fleet.core.records import SpendRecord
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.models import Budget, Cost, Guard, KeepTPU, SetGuard
 from jupyter_tpu.fleet.models.core import seconds_of, timestamp
-from jupyter_tpu.fleet.money.budget_rules import MARGIN
-from jupyter_tpu.fleet.money.ledger import NOTICE, Ledger
+from jupyter_tpu.fleet.money.budget_rules import MARGIN_SECONDS
+from jupyter_tpu.fleet.money.ledger import NOTICE_SECONDS, Ledger
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 NODE = Node(
@@ -91,9 +91,9 @@ async def test_who_keeps_a_tpu_has_the_budget_pay_for_that_and_nothing_ends_it_b
     await changed(part.keeping(NODE, now + 3 * HOUR))
     after = part.spending()[0]
     assert after.ends > before.ends
-    assert after.most == pytest.approx(0.6 + 3.6 * (3 + MARGIN / HOUR), abs=0.01)
+    assert after.most == pytest.approx(0.6 + 3.6 * (3 + MARGIN_SECONDS / HOUR), abs=0.01)
     assert part.overdue(now + 2 * HOUR) == []
-    assert part.overdue(now + 3 * HOUR + 2 * MARGIN)
+    assert part.overdue(now + 3 * HOUR + 2 * MARGIN_SECONDS)
     # It is no shorter for who keeps it for less.
     await changed(part.keeping(NODE, now + HOUR))
     assert part.spending()[0].ends == after.ends
@@ -225,9 +225,9 @@ async def test_an_end_is_in_the_ledger_before_the_host_has_a_later_one_and_after
         (Guard(action="delete", phase="due", ends="0"), None, True),
         (Guard(action="delete", ends="-0.1"), None, True),
         (Guard(action="delete", ends="2"), 2 * HOUR, False),  # kept on another computer
-        (Guard(action="delete", ends="99"), NOTICE, False),  # which no budget covers
-        (Guard(action="stop", ends="2"), NOTICE, False),
-        (TPUError("It has no guard.", Reason.NOT_FOUND), NOTICE, False),
+        (Guard(action="delete", ends="99"), NOTICE_SECONDS, False),  # which no budget covers
+        (Guard(action="stop", ends="2"), NOTICE_SECONDS, False),
+        (TPUError("It has no guard.", Reason.NOT_FOUND), NOTICE_SECONDS, False),
     ],
 )
 async def test_a_guard_is_asked_before_a_server_deletes_its_tpu(
@@ -247,9 +247,9 @@ async def test_a_guard_is_asked_before_a_server_deletes_its_tpu(
     if ends is not None:
         shown = part.spending()[0]
         assert seconds_of(shown.ends, "ends") == pytest.approx(now + ends, abs=5)
-        assert shown.shortened == (ends == NOTICE)
+        assert shown.shortened == (ends == NOTICE_SECONDS)
         # Once it was told, nobody is asked again.
-        for line in part.overdue(now + ends + 2 * MARGIN) if shown.shortened else []:
+        for line in part.overdue(now + ends + 2 * MARGIN_SECONDS) if shown.shortened else []:
             await part_ends._end(line)
             assert power.act_for_guard.await_count == 1
     # Another TPU of its name is not the one that is meant.

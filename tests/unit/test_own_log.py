@@ -36,8 +36,10 @@ def test_lines_of_several_processes_are_whole_and_the_files_stay_small(own_data:
     ]
     assert [writer.wait(120) for writer in writers] == [0] * PROCESSES
     files = list((own_data / "log").glob("*.jsonl"))
-    assert len(files) == own_log.KEPT + 1
-    bound = (own_log.KEPT + 1) * own_log.SIZE + PROCESSES * own_log.BATCH * len(files)
+    assert len(files) == own_log.KEPT_FILES + 1
+    bound = (own_log.KEPT_FILES + 1) * own_log.FILE_BYTES + PROCESSES * own_log.BATCH_BYTES * len(
+        files
+    )
     assert sum(file.stat().st_size for file in files) <= bound
     raw = sum(len(file.read_bytes().splitlines()) for file in files)
     kept = [line.text.split() for line in own_log.read()[0]]
@@ -51,7 +53,7 @@ def test_lines_of_several_processes_are_whole_and_the_files_stay_small(own_data:
 def test_who_follows_it_gets_lines_over_a_rotation(
     own_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_log, "SIZE", 1000)
+    monkeypatch.setattr(own_log, "FILE_BYTES", 1000)
     monkeypatch.setattr(own_log, "FOLLOW_SECONDS", 0.01)
     own_log.happened("before")
     own_log.flush()
@@ -61,7 +63,7 @@ def test_who_follows_it_gets_lines_over_a_rotation(
         own_log.happened(f"{number} {'x' * 200}")
         own_log.flush()
         assert next(coming).text.startswith(f"{number} ")
-    assert (own_data / "log" / f"jupyter-tpu.{own_log.KEPT}.jsonl").exists()
+    assert (own_data / "log" / f"jupyter-tpu.{own_log.KEPT_FILES}.jsonl").exists()
 
 
 @pytest.mark.parametrize(

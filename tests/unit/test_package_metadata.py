@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 #: Imported where somebody has it: by a caller that passes its tensors, arrays or frames.
-WHOEVER_HAS_IT = {"ml_dtypes", "pandas", "torch"}
+WHOEVER_HAS_IT = {"ml_dtypes", "pandas", "tensorstore", "torch"}
 
 
 @functools.cache

@@ -7,13 +7,13 @@ import re
 import tracemalloc
 from typing import Any
 
-from jupyter_tpu.on_host.agent.pod.cell_output import RESTART, CellOutput, Request
+from jupyter_tpu.on_host.agent.pod.cell_output import RESTART, CellRequest, PodCellOutput
 from jupyter_tpu.on_host.agent.pod.clients import Clients
 from jupyter_tpu.on_host.agent.pod.direct_requests import DirectRequests
 from jupyter_tpu.on_host.agent.pod.folding import TABS
-from jupyter_tpu.on_host.agent.pod.pod_actions import Cell, Finish, Result
+from jupyter_tpu.on_host.agent.pod.pod_actions import Finish, PodCell, Result
 from jupyter_tpu.on_host.agent.pod.positions import STILL_LOOKS
-from jupyter_tpu.on_host.agent.pod.relaying import Relay, parse
+from jupyter_tpu.on_host.agent.pod.relaying import MessageRelay, parse
 from jupyter_tpu.on_host.agent.protocol.events import CONTROL, IOPUB
 from jupyter_tpu.on_host.agent.protocol.messages import MessageSigner
 
@@ -23,13 +23,13 @@ class Shown:
 
     def __init__(self) -> None:
         self.published: list[tuple[str, dict[str, Any]]] = []
-        request = Request([], b"{}", {}, "code", 0, False)
-        self.output = CellOutput(
+        request = CellRequest([], b"{}", {}, "code", 0, False)
+        self.output = PodCellOutput(
             request, "id", [0, 1, 2], lambda kind, content: self.published.append((kind, content))
         )
 
     def texts(self) -> list[str]:
-        """Of its displays: the latest of each."""
+        """The latest text of each of its displays."""
         displays = {
             content["transient"]["display_id"]: content["data"]["text/plain"]
             for kind, content in self.published
@@ -125,11 +125,11 @@ def test_a_host_that_does_not_react_is_not_called_interrupted():
         1: Result("error", "ValueError", "bad"),
         2: Result("error", "KeyboardInterrupt", ""),
     }
-    end = Finish(Cell("id"), results, frozenset({0, 2}), False, "Host 0 does not react.")
+    end = Finish(PodCell("id"), results, frozenset({0, 2}), False, "Host 0 does not react.")
     text = "\n".join(cell.output.finish(end)["traceback"])
     assert "Host 0 is still at line 5: m.process_allgather(x)" in text
     assert "Host 2 was interrupted at line 5" in text
-    end = Finish(Cell("id"), results, frozenset(), True, "")
+    end = Finish(PodCell("id"), results, frozenset(), True, "")
     assert "Host 2 raised KeyboardInterrupt" in cell.output.finish(end)["traceback"]
     assert "Host 0 was interrupted" not in text
 
@@ -144,7 +144,7 @@ def test_what_gloo_says_of_its_connections_is_left_out():
     assert cell.published == [("stream", {"name": "stdout", "text": "mine\n"})]
     for host in (1, 2):
         cell.output.note(host, "stream", {"name": "stdout", "text": "mine\n[Gloo] is mine\n"})
-    cell.output.finish(Finish(Cell("id"), {}, frozenset(), False, ""))
+    cell.output.finish(Finish(PodCell("id"), {}, frozenset(), False, ""))
     assert cell.texts() == [], "all hosts printed the same"
 
 
@@ -154,7 +154,7 @@ def test_tracebacks_of_other_hosts_take_the_place_of_what_said_that_they_are_int
     cell.output.show_interrupted([2], {0: results[0]})
     for host, name in ((0, "A"), (1, "B"), (2, "C")):
         cell.output.note(host, "error", error(host, name))
-    cell.output.finish(Finish(Cell("id"), results, frozenset({2}), False, "They differ."))
+    cell.output.finish(Finish(PodCell("id"), results, frozenset({2}), False, "They differ."))
     bundle = cell.published[1][1]["data"]
     assert bundle[TABS]["hosts"] == [[1], [2]]
     assert [text.partition("\n")[0] for text in cell.texts()] == [
@@ -173,7 +173,7 @@ def test_a_command_that_is_the_first_cell_has_a_number_so_that_it_is_not_shown_a
             sent.append(parse(parts))
 
     clients = Clients(Sockets(), MessageSigner("", "kernel"))  # type: ignore[arg-type]
-    clients.end(Request([], b"{}", {}, "%hosts", 0, False), {"execution_count": None})
+    clients.end(CellRequest([], b"{}", {}, "%hosts", 0, False), {"execution_count": None})
     assert [message.content.get("execution_count") for message in sent] == [1, None]
 
 
@@ -186,7 +186,7 @@ class Debugged:
         self.ids: list[str] = []  # by which the hosts know the requests
         self.to_clients: list[str] = []
         self.failed: list[str] = []
-        relay = Relay(self.signer, self.signer)
+        relay = MessageRelay(self.signer, self.signer)
         self.direct = DirectRequests(
             relay,
             lambda channel, parts: self.to_clients.append(parse(parts).kind),
@@ -245,8 +245,8 @@ def test_a_debugged_host_that_dies_fails_its_requests_and_host_0_is_debugged_aga
 def test_what_16_hosts_print_needs_little_memory_and_what_is_left_out_is_said():
     published: list[dict[str, Any]] = []
     hosts = range(16)
-    output = CellOutput(
-        Request([], b"{}", {}, "code", 0, False), "id", hosts,
+    output = PodCellOutput(
+        CellRequest([], b"{}", {}, "code", 0, False), "id", hosts,
         lambda kind, content: published.append(content),
     )  # fmt: skip
     tracemalloc.start()
@@ -257,7 +257,9 @@ def test_what_16_hosts_print_needs_little_memory_and_what_is_left_out_is_said():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 16 * 300_000, "of 16 MB"
-    output.finish(Finish(Cell("a"), {host: Result("ok") for host in hosts}, frozenset(), False, ""))
+    output.finish(
+        Finish(PodCell("a"), {host: Result("ok") for host in hosts}, frozenset(), False, "")
+    )
     [text] = [content["data"]["text/plain"] for content in published]
     assert len(re.findall(r"\[… \d{6} characters …\]", text)) == 15
     assert len(text) < 16 * 80_000

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jupyter_tpu.on_host.agent.pod.host_names import Slices, host_ranges, parse_hosts
+from jupyter_tpu.on_host.agent.pod.host_names import PodSlices, host_ranges, parse_hosts
 from jupyter_tpu.on_host.agent.pod.pod_commands import command_of, parse_code
 from jupyter_tpu.on_host.agent.pod.slices import for_host, use_slices
 
@@ -79,4 +79,4 @@ def test_one_slice_has_no_variables_of_slices():
     assert (member["alias"], member["env"]) == ("host-3", {"A": "1"})
     with pytest.raises(ValueError, match="Slice 0 does not exist"):
         parse_code("%%slice 0\nx", 4)
-    assert Slices.sizes == []
+    assert PodSlices.sizes == []

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.on_host.agent.pod import folding
-from jupyter_tpu.on_host.agent.pod.folding import HEAD, TAIL, Transcript, bundle, differences
+from jupyter_tpu.on_host.agent.pod.folding import (
+    HEAD_CHARACTERS,
+    TAIL_CHARACTERS,
+    Transcript,
+    bundle,
+    differences,
+)
 
 
 def transcript(*pieces: str, name: str = "stdout") -> Transcript:
@@ -64,7 +70,7 @@ def test_of_much_output_the_beginning_and_the_end_are_kept():
     text = many.text
     assert text.startswith("0\n1\n")
     assert text.endswith("199999\n")
-    assert len(text) < HEAD + TAIL + 100
+    assert len(text) < HEAD_CHARACTERS + TAIL_CHARACTERS + 100
     assert "characters …]" in text
     # A difference in what was not kept is one, too.
     other = transcript(*(f"{line if line != 100_000 else 'x'}\n" for line in range(200_000)))

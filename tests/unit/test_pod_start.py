@@ -96,7 +96,7 @@ def test_equal_code_is_equal_however_busy_a_host_is(tmp_path, monkeypatch):
     files = pod_member.code_files(str(tmp_path))
     assert set(files) == names
     # Where there is too much to look at, nothing is said.
-    monkeypatch.setattr(pod_member, "NAMES", 100)
+    monkeypatch.setattr(pod_member, "MOST_NAMES", 100)
     assert pod_member.code_files(str(tmp_path)) is None
     start = PodStart(2, 0.0)
     for host, found in ((0, files), (1, None)):

@@ -17,26 +17,26 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from jupyter_tpu.on_host.agent.pod.host_names import host_ranges, parse_hosts
 from jupyter_tpu.on_host.agent.pod.pod_actions import (
     Abort,
-    Cell,
     Check,
     Finish,
     Interrupt,
     Look,
+    PodCell,
     Ready,
     Refuse,
     Result,
-    Run,
+    RunCell,
 )
 from jupyter_tpu.on_host.agent.pod.pod_state import (
     CHECKING,
-    GLANCE,
-    GRACE,
+    GLANCE_SECONDS,
+    GRACE_SECONDS,
     IDLE,
-    INTERRUPTS,
+    MOST_INTERRUPTS,
     OUT_OF_STEP,
-    REACTION,
+    REACTION_SECONDS,
     RUNNING,
-    SLOW,
+    SLOW_SECONDS,
     STARTING,
     PodState,
 )
@@ -58,16 +58,16 @@ class Pod(RuleBasedStateMachine):
         self.begun = [0] * HOSTS
         self.open: set[str] = set()  # cells that have not ended
         self.cells = 0
-        self.run: Run | None = None
+        self.run: RunCell | None = None
         self.planned = 0  # collectives of the running cell
         self.check: Check | None = None
         self.forced = False  # the user has told the kernel to go on regardless
         self.stale: list[tuple[str, int, int]] = []
-        self.late: Run | None = None  # that hosts have not ended which are stuck
+        self.late: RunCell | None = None  # that hosts have not ended which are stuck
 
     def take(self, actions: list[Any]) -> None:
         for action in actions:
-            if isinstance(action, Run):
+            if isinstance(action, RunCell):
                 assert self.run is None, "one cell at a time"
                 assert self.state.phase == RUNNING
                 assert sorted((*action.hosts, *action.others)) == sorted(self.state.able)
@@ -100,12 +100,12 @@ class Pod(RuleBasedStateMachine):
     @rule(hosts=st.none() | st.frozensets(st.integers(0, HOSTS - 1), min_size=1))
     def submit(self, hosts: frozenset[int] | None) -> None:
         self.cells += 1
-        cell = Cell(str(self.cells), hosts, stop_on_error=self.cells % 2 == 0)
+        cell = PodCell(str(self.cells), hosts, stop_on_error=self.cells % 2 == 0)
         self.open.add(cell.id)
         phase = self.state.phase
         actions = self.state.submit(cell, self.now)
         if phase == OUT_OF_STEP:
-            assert not any(isinstance(action, Run) for action in actions)
+            assert not any(isinstance(action, RunCell) for action in actions)
         self.take(actions)
 
     @precondition(lambda self: self.run is not None and self.state.phase == RUNNING)
@@ -173,7 +173,7 @@ class Pod(RuleBasedStateMachine):
     def user_checks(self) -> None:
         self.cells += 1
         self.open.add(str(self.cells))
-        self.take(self.state.submit(Cell(str(self.cells), check=True), self.now))
+        self.take(self.state.submit(PodCell(str(self.cells), check=True), self.now))
 
     @precondition(lambda self: self.state.phase == OUT_OF_STEP)
     @rule()
@@ -209,21 +209,24 @@ def running(*, others: int = 0) -> PodState:
     """A pod on whose hosts a cell runs."""
     state = PodState(HOSTS)
     state.started(0.0, checkable=True)
-    state.submit(Cell("a"), 0.0)
+    state.submit(PodCell("a"), 0.0)
     return state
 
 
 def test_hosts_that_wait_for_one_that_raised_are_asked_where_they_are_and_interrupted():
     state = running()
     assert state.finished(2, 1, ERROR, 0.0) == []
-    assert state.tick(GRACE) == [Look(Cell("a"), (0, 1), "raised", 0.0), Interrupt((0, 1))]
+    assert state.tick(GRACE_SECONDS) == [
+        Look(PodCell("a"), (0, 1), "raised", 0.0),
+        Interrupt((0, 1)),
+    ]
 
 
 def test_hosts_that_cannot_be_interrupted_do_not_keep_the_cell():
     state = running()
     state.finished(2, 1, ERROR, 0.0)
     actions: list[Any] = []
-    for second in range(1, int(GRACE + INTERRUPTS * REACTION) + 1):
+    for second in range(1, int(GRACE_SECONDS + MOST_INTERRUPTS * REACTION_SECONDS) + 1):
         actions = state.tick(float(second))
     [finish] = actions
     assert {host: result.status for host, result in finish.results.items()} == {
@@ -237,21 +240,21 @@ def test_hosts_that_cannot_be_interrupted_do_not_keep_the_cell():
 def test_hosts_that_end_an_interrupted_cell_late_come_back(checkable):
     state = PodState(HOSTS)
     state.started(0.0, checkable=checkable)
-    state.submit(Cell("a"), 0.0)
+    state.submit(PodCell("a"), 0.0)
     state.finished(2, 1, ERROR, 0.0)
     for second in range(1, 6):
         state.tick(float(second))
     assert (state.phase, state.able) == (OUT_OF_STEP, (2,))
     assert state.finished(0, 1, ERROR, 6.0) == []
-    [refuse] = state.submit(Cell("b"), 6.0)
+    [refuse] = state.submit(PodCell("b"), 6.0)
     assert refuse.problem.startswith(state.problem)
     assert refuse.problem.endswith("the kernel checks if they are in step.")
     actions = state.finished(1, 1, ERROR, 7.0)
     if checkable:
         assert actions == [Check(1, (0, 1, 2))]
-        assert state.submit(Cell("c"), 7.0) == []
+        assert state.submit(PodCell("c"), 7.0) == []
         assert [state.checked(host, 1, "", 8.0) for host in (0, 1)] == [[], []]
-        assert state.checked(2, 1, "", 8.0) == [Run(Cell("c"), 2, (0, 1, 2), ())]
+        assert state.checked(2, 1, "", 8.0) == [RunCell(PodCell("c"), 2, (0, 1, 2), ())]
     else:
         assert (actions, state.phase, state.able) == ([], IDLE, (0, 1, 2))
 
@@ -262,7 +265,7 @@ def test_a_host_that_ends_late_stays_out_if_a_cell_ran_without_it():
     for second in range(1, 6):
         state.tick(float(second))
     state.proceed()
-    state.submit(Cell("b"), 6.0)
+    state.submit(PodCell("b"), 6.0)
     assert state.finished(0, 1, ERROR, 7.0) == []
     assert state.able == (2,)
 
@@ -270,22 +273,22 @@ def test_a_host_that_ends_late_stays_out_if_a_cell_ran_without_it():
 def test_a_cell_that_some_hosts_have_ended_says_after_a_while_where_the_others_are():
     state = running()
     state.finished(0, 1, OK, 0.0)
-    assert state.tick(SLOW - 1) == []
-    assert state.tick(SLOW) == [Look(Cell("a"), (1, 2), "slow", SLOW)]
-    assert state.tick(SLOW + 1) == []
-    assert state.tick(2 * SLOW) == [Look(Cell("a"), (1, 2), "slow", 2 * SLOW)]
+    assert state.tick(SLOW_SECONDS - 1) == []
+    assert state.tick(SLOW_SECONDS) == [Look(PodCell("a"), (1, 2), "slow", SLOW_SECONDS)]
+    assert state.tick(SLOW_SECONDS + 1) == []
+    assert state.tick(2 * SLOW_SECONDS) == [Look(PodCell("a"), (1, 2), "slow", 2 * SLOW_SECONDS)]
 
 
 def test_while_all_hosts_are_busy_they_are_asked_where_they_are_until_one_is_done():
     state = running()
-    look = Look(Cell("a"), (0, 1, 2), "glance", 0.0)
-    assert [state.tick(n * GLANCE) for n in (0.5, 1, 1.5, 2)] == [[], [look], [], [look]]
-    state.finished(0, 1, OK, 2.5 * GLANCE)
-    assert state.tick(3 * GLANCE) == []
-    assert state.next_deadline == 2.5 * GLANCE + SLOW
+    look = Look(PodCell("a"), (0, 1, 2), "glance", 0.0)
+    assert [state.tick(n * GLANCE_SECONDS) for n in (0.5, 1, 1.5, 2)] == [[], [look], [], [look]]
+    state.finished(0, 1, OK, 2.5 * GLANCE_SECONDS)
+    assert state.tick(3 * GLANCE_SECONDS) == []
+    assert state.next_deadline == 2.5 * GLANCE_SECONDS + SLOW_SECONDS
     state = PodState(HOSTS)
     state.started(0.0, checkable=True)
-    state.submit(Cell("a", frozenset([1])), 0.0)
+    state.submit(PodCell("a", frozenset([1])), 0.0)
     assert state.next_deadline is None, "a host by itself waits for none"
 
 
@@ -302,12 +305,12 @@ def test_an_error_on_all_hosts_is_checked_and_cells_go_on():
 
 def test_cells_behind_one_that_failed_are_aborted():
     state = running()
-    state.submit(Cell("b"), 0.0)
+    state.submit(PodCell("b"), 0.0)
     for host in range(HOSTS):
         state.finished(host, 1, ERROR, 0.0)
     for host in range(HOSTS):
         actions = state.checked(host, 1, "", 0.0)
-    assert actions[1:] == [Abort(Cell("b"))]
+    assert actions[1:] == [Abort(PodCell("b"))]
 
 
 def test_hosts_are_named_in_ranges():
@@ -326,7 +329,7 @@ def test_what_names_no_hosts_is_refused_in_a_sentence(text):
 def test_a_host_that_ends_while_others_run_a_cell_leaves_the_pod_out_of_step():
     state = PodState(HOSTS)
     state.started(0.0, checkable=True)
-    state.submit(Cell("a", frozenset([2])), 0.0)
+    state.submit(PodCell("a", frozenset([2])), 0.0)
     for host in (0, 1):
         state.died(host, f"The kernel of host {host} ended.", 0.0)
     state.finished(2, 1, OK, 0.0)

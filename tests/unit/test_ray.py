@@ -43,7 +43,7 @@ PROGRAM = """
 import sys
 from jupyter_tpu.on_host.ray import node as ray_node
 ray_node.ADDRESS_FILE = sys.argv[1]
-ray_node.PAUSE = 0
+ray_node.START_PAUSE_SECONDS = 0
 ray_node.metadata.version = lambda name: "2.60.0"
 ray_node.dashboard_pages = lambda: ray_node.ADDRESS_FILE + ".none"
 ray_node.main()
@@ -244,7 +244,7 @@ async def test_a_start_right_after_a_stop_waits_until_ray_has_ended(monkeypatch:
     service = fleet_ray.RayService.__new__(fleet_ray.RayService)
     service._jobs = Jobs()  # type: ignore[assignment]
     monkeypatch.setattr(stopping, "variables", [ray.PROGRAM])
-    monkeypatch.setattr(fleet_ray, "PAUSE", 0.0)
+    monkeypatch.setattr(fleet_ray, "LOOK_SECONDS", 0.0)
     log: list[str] = []
     progress: Any = SimpleNamespace(log=log.append)
     assert await service._running(NodeName("p", "z", "pod"), progress) is None

@@ -22,7 +22,7 @@ from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.reconcile import poller
 from jupyter_tpu.fleet.reconcile.poller import HostPoller
 from jupyter_tpu.links import HostName, LinkState
-from jupyter_tpu.on_host.agent.protocol.requests import GetStatus
+from jupyter_tpu.on_host.agent.protocol.requests import GetStatusRequest
 from jupyter_tpu.subscribers import Subscribers
 
 BAD, GOOD = NodeName("p", "us-west4-a", "bad"), NodeName("p", "us-west4-a", "good")
@@ -91,7 +91,7 @@ class Hosts:
         return True
 
     async def request_host(
-        self, host: HostName, request: GetStatus, timeout: float, *, in_use: bool
+        self, host: HostName, request: GetStatusRequest, timeout: float, *, in_use: bool
     ) -> Any:
         await asyncio.sleep(0 if host.node == BAD else 0.01)
         if host.node == GOOD:
@@ -185,7 +185,7 @@ async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped()
 async def test_what_a_host_runs_is_not_known_while_the_line_is_cut_and_asked_anew_after_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(poller, "PAUSE", 0.01)
+    monkeypatch.setattr(poller, "RETRY_SECONDS", 0.01)
     hosts, monitors = Hosts(), Monitors()
     host = HostName(GOOD, 0)
     monitors.jobs = {host: ["a-1"]}

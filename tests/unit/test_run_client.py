@@ -9,7 +9,12 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from jupyter_tpu.on_host.agent.protocol.run_client import LONGEST, Refused, RunClient, SocketStream
+from jupyter_tpu.on_host.agent.protocol.run_client import (
+    LONGEST_OUTPUT_BYTES,
+    RunClient,
+    RunRefused,
+    SocketStream,
+)
 
 pytestmark = pytest.mark.asyncio
 
@@ -29,7 +34,7 @@ async def peer() -> AsyncIterator[tuple[RunClient, socket.socket]]:
     [
         b"output 3 1\nx",
         b"output 1 -1\n",
-        b"output 1 %d\n" % (LONGEST + 1),
+        b"output 1 %d\n" % (LONGEST_OUTPUT_BYTES + 1),
         b"output 1\n",
         b"ended zero -1 - 1.0\n",
         b"ended 0 -1\n",
@@ -74,7 +79,7 @@ async def test_a_connection_that_ends_in_the_middle_is_lost(peer, answer):
 async def test_why_a_program_was_not_started_is_told(peer):
     client, keeper = peer
     keeper.sendall(b"refused program 7 Argument list too long\n")
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RunRefused) as caught:
         await client.begin()
     end = caught.value.end("train")
     assert end["code"] == 126

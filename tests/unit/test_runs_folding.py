@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.commands.run_output import HOLD, LONGEST, FoldedLines, summary
+from jupyter_tpu.commands.run_output import HOLD_SECONDS, LONGEST_LINE_BYTES, FoldedLines, summary
 from jupyter_tpu.errors import InvalidInput, Reason
 from jupyter_tpu.fleet.core.host_numbers import host_numbers, host_ranges
 from jupyter_tpu.fleet.models import HostRun, Problem, Run
@@ -50,10 +50,10 @@ def test_a_line_does_not_wait_for_a_slow_host_longer_than_the_limit():
     page = Page()
     page.add(0, "a\n", 0.0)
     page.add(1, "a\n", 0.1)
-    page.lines.flush(page.hosts, HOLD / 2)
+    page.lines.flush(page.hosts, HOLD_SECONDS / 2)
     assert page.text == []
     assert page.lines.holds
-    page.lines.flush(page.hosts, HOLD + 0.01)
+    page.lines.flush(page.hosts, HOLD_SECONDS + 0.01)
     assert page.text == ["[0-1] a"]
 
 
@@ -83,7 +83,7 @@ def test_progress_that_was_overwritten_is_left_out():
 
 def test_what_has_no_lines_is_not_collected_for_ever():
     page = Page(1)
-    page.add(0, "x" * (LONGEST + 1))
+    page.add(0, "x" * (LONGEST_LINE_BYTES + 1))
     page.lines.flush([0], 0.0)
     assert len(page.text) == 1
 

@@ -199,7 +199,7 @@ def test_what_cannot_be_started_says_why(
 
 
 def test_one_that_was_stopped_sleeps_until_its_end_is_acknowledged(home: Path) -> None:
-    impatient = changed_program(b"GRACE = 3.0", b"GRACE = 0.0")
+    impatient = changed_program(b"GRACE_SECONDS = 3.0", b"GRACE_SECONDS = 0.0")
     with Program("sleep", "1000", program=impatient) as program:
         program.begin()
         program.say(b"stop\n")
@@ -347,7 +347,7 @@ async def test_who_asks_for_what_can_not_be_is_sent_away_and_the_command_goes_on
 
 @pytest.mark.asyncio
 async def test_without_a_client_it_is_ended(home: Path) -> None:
-    impatient = changed_program(b"ABANDONED = 300.0", b"ABANDONED = 0.1")
+    impatient = changed_program(b"ABANDONED_SECONDS = 300.0", b"ABANDONED_SECONDS = 0.1")
     with Program("sh", "-c", "exec sleep 1000", program=impatient) as started:
         pid = started.begin()
         started.stdin.close()  # type: ignore[union-attr]

@@ -14,7 +14,7 @@ from jupyter_tpu.cloud import CloudTPU, Maintenance, Node, NodeName, NodeState
 from jupyter_tpu.cloud.tpu.maintenance import parse_maintenance
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.observer import ObservedState
-from jupyter_tpu.fleet.setup.doctor import INTERVAL, MaintenanceWatch
+from jupyter_tpu.fleet.setup.doctor import CALL_INTERVAL_SECONDS, MaintenanceWatch
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 NODE = Node(name=NAME, id="7", type="v5litepod-8", state=NodeState.READY, health="HEALTHY")
@@ -86,7 +86,7 @@ async def test_what_is_announced_is_shown_with_the_list_and_published_once() -> 
         setting.cloud.answer = {"7": COMING}
         await setting.polled(NODE)
         assert setting.observed.maintenance == {"7": COMING}
-        assert await setting.poll_for(2 * INTERVAL + 60) == 2
+        assert await setting.poll_for(2 * CALL_INTERVAL_SECONDS + 60) == 2
         assert setting.changed == [NAME]
         setting.cloud.answer = {"7": structs.replace(COMING, ongoing=True)}
         await setting.polled(structs.replace(NODE, health="UNHEALTHY_MAINTENANCE"))
@@ -101,7 +101,7 @@ async def test_nothing_is_asked_of_tpus_that_do_not_run() -> None:
     async with Setting() as setting:
         await setting.polled()
         await setting.polled(structs.replace(NODE, state=NodeState.CREATING))
-        assert await setting.poll_for(2 * INTERVAL) == 0
+        assert await setting.poll_for(2 * CALL_INTERVAL_SECONDS) == 0
         for state in (NodeState.READY, NodeState.STOPPED, NodeState.READY):
             await setting.polled(structs.replace(NODE, state=state))
         assert setting.cloud.calls == 2
@@ -113,7 +113,7 @@ async def test_what_was_announced_stays_while_the_cloud_does_not_say() -> None:
         setting.cloud.answer = {"7": COMING}
         await setting.polled(NODE)
         setting.cloud.answer = TPUError("Google does not answer.", Reason.UNAVAILABLE)
-        assert await setting.poll_for(2 * INTERVAL + 60) == 2
+        assert await setting.poll_for(2 * CALL_INTERVAL_SECONDS + 60) == 2
         assert setting.observed.maintenance == {"7": COMING}
         assert setting.changed == [NAME]
 

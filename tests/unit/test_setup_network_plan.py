@@ -93,7 +93,7 @@ def test_rules_that_are_off_or_for_what_goes_out_are_not_read() -> None:
         ([rule("a", allowed=SSH_BODY, sourceRanges=["203.0.113.0/24"])], "a"),
         ([rule("a", allowed=SSH_BODY, sourceRanges=["203.0.113.4/31"])], "a"),
         ([rule("a", allowed=SSH_BODY, sourceRanges=[OFFICE, "::/0"])], None),
-        # Of no addresses, or only for some instances.
+        # For no addresses, or only for some instances.
         ([rule("a", allowed=SSH_BODY, sourceRanges=[], sourceTags=["web"])], None),
         ([rule("a", allowed=SSH_BODY, targetTags=["web"])], None),
         ([rule("a", allowed=SSH_BODY, targetServiceAccounts=["a@b"])], None),

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from jupyter_tpu.ssh.compression import ENOUGH, VALID, CompressionPolicy
+from jupyter_tpu.ssh.compression import ENOUGH_BYTES, VALID_SECONDS, CompressionPolicy
 
 TEXT = b"step 1200 loss 0.3141 accuracy 0.92 learning rate 0.001\n" * 600
 NOISE = os.urandom(len(TEXT))
@@ -21,7 +21,7 @@ class Tunnel:
 
     def transfer(self, data: bytes, rate: float, *, compressed: bool = False) -> bool:
         """Passes *data* again and again at *rate* bytes per second; returns the verdict."""
-        for _ in range(2 * ENOUGH // len(data) + 1):
+        for _ in range(2 * ENOUGH_BYTES // len(data) + 1):
             self.now += len(data) / rate
             self.policy.record(data, self.now, compressed=compressed)
         return self.policy.should_compress(self.now)
@@ -52,7 +52,7 @@ def test_it_is_given_up_when_the_line_is_seen_to_be_fast():
 def test_a_burst_after_a_pause_of_this_machine_does_not_end_it():
     tunnel = Tunnel()
     assert tunnel.transfer(TEXT, 1e6)
-    for _ in range(ENOUGH // len(TEXT) + 1):
+    for _ in range(ENOUGH_BYTES // len(TEXT) + 1):
         tunnel.policy.record(TEXT, tunnel.now + 1, compressed=False)
     assert tunnel.policy.should_compress(tunnel.now + 1)
 
@@ -68,5 +68,5 @@ def test_what_is_compressed_tells_whether_it_shrinks_and_nothing_about_the_line(
 def test_the_line_is_looked_at_again_from_time_to_time():
     tunnel = Tunnel()
     assert tunnel.transfer(TEXT, 1e6)
-    tunnel.now += VALID
+    tunnel.now += VALID_SECONDS
     assert not tunnel.policy.should_compress(tunnel.now)

@@ -56,7 +56,7 @@ def lie_about_tree(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]) -> 
         f"""
 import base64, hashlib
 FILES = {{n: base64.b64decode(d) for n, d in {names!r}.items()}}
-walk, send_file = project.Project.walk, changes.send_file
+walk, send_file = project.ProjectFolder.walk, changes.send_file
 def lying_walk(self, rules, limits):
     answer = walk(self, rules, limits)
     for name, data in FILES.items():
@@ -73,7 +73,7 @@ def lying_file(peer, number, path, *more):
             peer.send(hash="")
             return
     send_file(peer, number, path, *more)
-project.Project.walk, changes.send_file = lying_walk, lying_file
+project.ProjectFolder.walk, changes.send_file = lying_walk, lying_file
 """,
     )
 
@@ -235,7 +235,7 @@ async def test_old_parts_of_a_file_are_bounded_by_its_size_and_do_not_follow_lin
 async def test_a_malformed_answer_is_one_clear_error(
     syncs: Syncs, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
-    lie(monkeypatch, f"project.Project.walk = lambda *_, **__: {answer}")
+    lie(monkeypatch, f"project.ProjectFolder.walk = lambda *_, **__: {answer}")
     outcome = await syncs.pull()
     assert outcome.problem is not None
     assert outcome.problem.reason is Reason.UNAVAILABLE
@@ -247,7 +247,7 @@ async def test_any_time_of_a_file_can_be_shown(
     syncs: Syncs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = {".gitignore": ["file " + "0" * 32, 1, 1e308]}
-    lie(monkeypatch, f"project.Project.walk = lambda *_, **__: {{'tree': {tree!r}}}")
+    lie(monkeypatch, f"project.ProjectFolder.walk = lambda *_, **__: {{'tree': {tree!r}}}")
     ((_, _, there),) = (await syncs.pull()).conflicts
     assert there is not None
     assert there.time < 1 << 40
@@ -296,12 +296,12 @@ async def test_a_host_that_got_files_says_nothing_about_others(
     write(syncs.here, a="1")
     lie(
         monkeypatch,
-        "receive = project.Project.receive\n"
+        "receive = project.ProjectFolder.receive\n"
         "def lying(self, **how):\n"
         "    answer = receive(self, **how)\n"
         "    answer['results'] += [None]\n"
         "    return answer\n"
-        "project.Project.receive = lying",
+        "project.ProjectFolder.receive = lying",
     )
     outcome = (await syncs.push()).hosts[0]
     assert outcome.problem is not None
@@ -314,12 +314,12 @@ async def test_a_host_names_only_files_that_it_was_asked_for(
 ) -> None:
     lie(
         monkeypatch,
-        "look_up = project.Project.look_up\n"
+        "look_up = project.ProjectFolder.look_up\n"
         "def lying(self, *asked, **how):\n"
         "    answer = look_up(self, *asked, **how)\n"
         "    answer.get('tree', {})['invented'] = ['file ' + '0' * 32, 1, 1.0]\n"
         "    return answer\n"
-        "project.Project.look_up = lying",
+        "project.ProjectFolder.look_up = lying",
     )
     write(syncs.here, a="1")
     outcome = (await syncs.push()).hosts[0]
@@ -333,7 +333,7 @@ async def test_a_signature_that_can_not_be_is_refused(
     await syncs.push()
     (syncs.here / "large").write_bytes(os.urandom(2 * MIB))
     one = {"size": 5, "head": [], "tail": ["0" * 32] * 40}
-    lie(monkeypatch, f"project.Project.signatures = lambda self, sizes: {{'large': {one!r}}}")
+    lie(monkeypatch, f"project.ProjectFolder.signatures = lambda self, sizes: {{'large': {one!r}}}")
     outcome = (await syncs.push()).hosts[0]
     assert outcome.problem is not None
     assert "a signature with other blocks" in outcome.problem.message

@@ -150,7 +150,7 @@ async def test_what_another_host_does_not_have_any_more_comes_from_here(
     async def meanwhile(remote: RemoteProject, command: Any, *more: Any) -> Any:
         for host in syncs.hosts:
             if (host.home / "work" / "code").exists():
-                write(host.home / "work", code=f"of {host.host.worker}")
+                write(host.home / "work", code=f"of {host.host.number}")
         received = await fetch(remote, command, *more)
         fetched.append(str(received))
         return received

@@ -211,7 +211,7 @@ async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path: P
 async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_tpu.files.sync.watcher._AGAIN", 0.5)
+    monkeypatch.setattr("jupyter_tpu.files.sync.watcher._RETRY_SECONDS", 0.5)
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "a.py").write_text("1")
@@ -297,7 +297,7 @@ async def test_a_command_waits_for_a_project_as_long_as_something_of_it_arrives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over a slow line, which takes longer than it waits without progress."""
-    monkeypatch.setattr("jupyter_tpu.files.sync.mirrors.HOLD", 5.0)
+    monkeypatch.setattr("jupyter_tpu.files.sync.mirrors.HOLD_SECONDS", 5.0)
     receive, arriving = RemoteProject.receive, True
 
     async def slow(

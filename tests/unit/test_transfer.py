@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.files.exchange import peer_over
-from jupyter_tpu.files.relay import Relay
+from jupyter_tpu.files.relay import TransferRelay
 from jupyter_tpu.on_host.files import contents
-from jupyter_tpu.on_host.files.messages import CHUNK, Peer, TransferFailure
+from jupyter_tpu.on_host.files.messages import CHUNK_BYTES, TransferFailure, TransferPeer
 from jupyter_tpu.on_host.files.part_file import Folder, part_name
 
 MIB = 1 << 20
@@ -30,7 +30,7 @@ MIB = 1 << 20
 def sent(*messages: tuple[dict[str, Any], bytes], compressed: bool) -> bytes:
     """What crosses the line."""
     line = io.BytesIO()
-    peer = Peer(io.BytesIO(), line)
+    peer = TransferPeer(io.BytesIO(), line)
     if compressed:
         peer.compress()
     for message, content in messages:
@@ -58,7 +58,7 @@ def test_messages_and_contents_arrive_compressed_or_not(
         )
         for size, noise, text in parts
     ]
-    peer = Peer(io.BytesIO(sent(*messages, compressed=compressed)), io.BytesIO())
+    peer = TransferPeer(io.BytesIO(sent(*messages, compressed=compressed)), io.BytesIO())
     for message, content in messages:
         assert peer.receive() == message
         assert peer.read(message["data"]) == content
@@ -68,10 +68,10 @@ def test_messages_and_contents_arrive_compressed_or_not(
 
 
 def test_what_does_not_shrink_is_not_compressed_and_costs_nothing() -> None:
-    noise, text = os.urandom(CHUNK), b"step 1: loss 0.5\n" * (CHUNK // 17)
-    assert len(sent(data(noise), data(noise), compressed=True)) < 2 * CHUNK + 300
-    assert len(sent(data(text), compressed=True)) < CHUNK / 50
-    assert noise[: CHUNK // 2] in sent(data(text), data(noise), compressed=True)
+    noise, text = os.urandom(CHUNK_BYTES), b"step 1: loss 0.5\n" * (CHUNK_BYTES // 17)
+    assert len(sent(data(noise), data(noise), compressed=True)) < 2 * CHUNK_BYTES + 300
+    assert len(sent(data(text), compressed=True)) < CHUNK_BYTES / 50
+    assert noise[: CHUNK_BYTES // 2] in sent(data(text), data(noise), compressed=True)
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_what_does_not_shrink_is_not_compressed_and_costs_nothing() -> None:
     [
         b"X" + bytes(4),
         b"Z\xff\xff\xff\xff",
-        b"R" + (CHUNK + 1).to_bytes(4, "big") + bytes(CHUNK + 1),
+        b"R" + (CHUNK_BYTES + 1).to_bytes(4, "big") + bytes(CHUNK_BYTES + 1),
         b"Z" + (4).to_bytes(4, "big") + b"text",
         b"Z" + (24).to_bytes(4, "big") + zlib.compress(b"{}\n") + zlib.compress(b"{}\n") + bytes(2),
         b'R\0\0\0\x15{"compressed": true}\n',
     ],
 )
 def test_frames_that_no_sender_makes_end_the_transfer(frames: bytes) -> None:
-    peer = Peer(io.BytesIO(b'{"compressed": true}\n' + frames), io.BytesIO())
+    peer = TransferPeer(io.BytesIO(b'{"compressed": true}\n' + frames), io.BytesIO())
     with pytest.raises(TransferFailure) as failed:
         peer.receive()
     assert failed.value.code == "PROTOCOL"
@@ -94,9 +94,9 @@ def test_frames_that_no_sender_makes_end_the_transfer(frames: bytes) -> None:
 
 def test_little_that_is_expanded_to_much_costs_no_memory() -> None:
     packed = zlib.compress(b" " * (200 * MIB))
-    assert len(packed) < CHUNK
+    assert len(packed) < CHUNK_BYTES
     frame = b"Z" + len(packed).to_bytes(4, "big") + packed
-    peer = Peer(io.BytesIO(b'{"compressed": true}\n' + frame), io.BytesIO())
+    peer = TransferPeer(io.BytesIO(b'{"compressed": true}\n' + frame), io.BytesIO())
     tracemalloc.start()
     with pytest.raises(TransferFailure, match="PROTOCOL"):
         peer.receive()
@@ -127,7 +127,7 @@ def transfer(
         with peer_over(one) as peer:
             contents.send_file(peer, 7, source, size, lambda _: None, offset, old, mtime)
 
-    class Counting(Peer):
+    class Counting(TransferPeer):
         def read(self, size: int) -> bytes:
             nonlocal line
             line += size
@@ -230,7 +230,7 @@ def test_a_part_from_before_is_continued(tmp_path: Path) -> None:
 async def test_the_number_of_hosts_that_have_it_doubles_in_each_round(failing: int) -> None:
     """Each transfer takes a round. The first *failing* ones fail, and are tried again."""
     hosts = 32
-    relay = Relay[int]()
+    relay = TransferRelay[int]()
     rounds = 0
     tick = asyncio.Event()
     origins: list[int] = []
@@ -273,7 +273,7 @@ async def test_the_number_of_hosts_that_have_it_doubles_in_each_round(failing: i
 
 @pytest.mark.asyncio
 async def test_when_the_first_host_fails_another_one_gets_it_from_here() -> None:
-    relay = Relay[str]()
+    relay = TransferRelay[str]()
     sources: list[str | None] = []
 
     async def get(host: str) -> None:

@@ -61,7 +61,7 @@ class PortRange(Struct, frozen=True):
 
 
 SSH = PortRange("tcp", 22, 22)
-#: Of mosh's servers.
+#: The ports of mosh's servers.
 MOSH = PortRange("udp", 60000, 61000)
 
 
@@ -148,7 +148,7 @@ def _sources(body: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _ports(entries: Iterable[Mapping[str, Any]]) -> tuple[PortRange, ...]:
-    """Of "allowed" or "denied": no ports means all."""
+    """The ports of "allowed" or "denied": no ports means all."""
     port_ranges = []
     for entry in entries:
         protocol = str(entry.get("IPProtocol", "")).lower()

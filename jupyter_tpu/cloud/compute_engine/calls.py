@@ -70,7 +70,7 @@ class ComputeCalls:
             raise
 
     async def items(self, path: str, **query: str) -> list[Body]:
-        """Of all pages of a list."""
+        """The items of all pages of a list."""
         return [item for page in await self._pages(path, query) for item in page.get("items", ())]
 
     async def aggregated(
@@ -155,12 +155,12 @@ class ComputeCalls:
 
 
 def path_of(resource: Body) -> str:
-    """Of a resource or an operation that Google has described."""
+    """The path of a resource or an operation that Google has described."""
     return "projects/" + str(resource["selfLink"]).partition("/projects/")[2]
 
 
 def name_of(operation: Body) -> str:
-    """Of an operation, for `Cloud.operation`."""
+    """The name of an operation, for `Cloud.operation`."""
     with readable("an operation"):
         return OPERATION + path_of(operation)
 

@@ -52,7 +52,7 @@ Body = dict[str, Any]
 
 _REQUESTS = uuid.UUID("b6f1b3f4-0f0c-4c27-8f0a-5a3b7a1f5d3e")
 _GROUPS = "instanceGroupManagers"
-#: Of the machine types with TPUs, for lists.
+#: Machine types with TPUs that can't be created, for lists.
 _REFUSED = ("ct5lp-",)  # of v5e: listed for GKE, and refused by `instances.insert`
 _FAULTS: dict[Fault, str] = {
     "chip-error": "CHIP_ERROR",
@@ -187,7 +187,7 @@ class ComputeEngine(Cloud):
         return name_of(await self._calls.write("POST", path, body, id=str(uuid.uuid4())))
 
     async def set_end(self, node: Node, ends: float | None) -> Node:
-        """Of each host: Google has none for a group."""
+        """Sets the end of each host: Google has none for a group."""
         await self._require_same(node)
         asked = [hosts.set_end(self._calls, path, ends) for path in _host_paths(node)]
         await asyncio.gather(*asked)

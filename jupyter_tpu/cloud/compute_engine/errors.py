@@ -91,7 +91,7 @@ def first_error(errors: Iterable[Mapping[str, Any]], *, project: str = "") -> TP
     """The first of an operation's or a managed instance's errors."""
     for error in errors:
         code, message = str(error.get("code", "")), str(error.get("message", ""))
-        # Of google.rpc.Code: RESOURCE_EXHAUSTED, so that the texts of limits are understood.
+        # google.rpc.Code.RESOURCE_EXHAUSTED, so that the texts of limits are understood.
         number = 8 if code in ("QUOTA_EXCEEDED", "RATE_LIMIT_EXCEEDED") else None
         cloud_error = call_error(
             status_error({"code": number, "message": message}, project=project)

@@ -26,7 +26,7 @@ FAMILIES = {
 _GENERATIONS = {family: generation for generation, (_, family) in FAMILIES.items()}
 #: Seconds before each look for what may have been made.
 _LOOKS = (0.0, 1.0, 3.0)
-#: Of a future reservation that has no more to come.
+#: States of a future reservation that has no more to come.
 _OVER = ("CANCELLED", "DECLINED", "FAILED")
 
 
@@ -121,7 +121,7 @@ def request_body(project: str, spec: ReservationSpec) -> dict[str, Any]:
 
 
 def future(data: Body) -> Reservation:
-    """Of a future reservation."""
+    """What Google says of a future reservation."""
     window, status = data.get("timeWindow", {}), data.get("status", {})
     start = str(window.get("startTime", ""))
     end = str(window.get("endTime", ""))

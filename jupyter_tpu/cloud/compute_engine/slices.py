@@ -43,10 +43,10 @@ _REQUESTS = uuid.UUID("5f0a7a52-6f0e-4ad6-9a3b-6c1d1b6f0f31")
 _MARK = "jupyter-tpu "
 #: How long what has no group may still be on its way to one; seconds. Longer than any creation is
 #: continued.
-LEFTOVER = 3600.0
+LEFTOVER_SECONDS = 3600.0
 _LONGEST_NAME = 63
 #: A request that Google has carried out so long ago is not one whose answer was lost; seconds.
-_REPEATED = 60.0
+_REPEATED_SECONDS = 60.0
 
 
 class Slices:
@@ -76,7 +76,7 @@ class Slices:
             return parse_template(template, name)
 
     async def find_group(self, name: NodeName) -> Body | None:
-        """Of the zone; or of its region, if its instances are in the zone."""
+        """The group of the zone; or of its region, if its instances are in the zone."""
         group = await self._calls.find(_group(name))
         if group is not None:
             return group
@@ -159,7 +159,7 @@ class Slices:
         begun = await self._calls.write("POST", collection, body, id=str(id))
         with readable("an operation"):
             past = self._calls.now() - datetime.fromisoformat(begun["insertTime"])
-        if begun["status"] == "DONE" and past.total_seconds() > _REPEATED:
+        if begun["status"] == "DONE" and past.total_seconds() > _REPEATED_SECONDS:
             # It was made then, and somebody has deleted it since.
             begun = await self._calls.write("POST", collection, body, id=str(uuid.uuid4()))
         return name_of(begun)
@@ -209,7 +209,10 @@ class Slices:
         """
         if not _label(template):
             raise _not_ours("template", name)
-        if self._age(template) < LEFTOVER or await self._calls.find(_group(name)) is not None:
+        if (
+            self._age(template) < LEFTOVER_SECONDS
+            or await self._calls.find(_group(name)) is not None
+        ):
             raise TPUError(
                 f"A TPU called {name.node} is being created in {name.zone}.",
                 Reason.EXISTS,
@@ -274,7 +277,7 @@ class Slices:
         swept = []
         for policy in [*filter(_is_ours, policies), *filter(_label, templates)]:
             path = path_of(policy)
-            if path.removeprefix("projects/") in used or self._age(policy) < LEFTOVER:
+            if path.removeprefix("projects/") in used or self._age(policy) < LEFTOVER_SECONDS:
                 continue
             try:
                 await self._calls.change("DELETE", path, id=str(uuid.uuid4()))

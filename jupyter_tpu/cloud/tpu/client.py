@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 #: Deadlines of single calls, in seconds.
-_READ = 20.0
-_WRITE = 60.0
+_READ_SECONDS = 20.0
+_WRITE_SECONDS = 60.0
 
 #: For how long reads are repeated, in seconds; an emulator is there or it is not.
 _READ_RETRY_LIMIT = 6.0
@@ -169,7 +169,7 @@ class CloudTPU(Cloud):
         return self._parse(parse_queued, resource)
 
     async def begin_queue(self, name: NodeName, spec: QueuedSpec) -> str:
-        """As :meth:`begin_create`: asks for TPUs that are created when there is room."""
+        """As :meth:`begin_create`: asks for TPUs that are created when there is capacity."""
         if spec.node.tier == "flex-start":
             with self._readable("CreateQueuedResource"):
                 return await begin_flex_start(self._apis(), name, spec)
@@ -261,7 +261,7 @@ class CloudTPU(Cloud):
                 "update_mask": {"paths": [field]},
             }
             try:
-                started = await self._call("update_node", request, _WRITE)
+                started = await self._call("update_node", request, _WRITE_SECONDS)
                 await wait_for_operation(
                     started.operation,
                     self._poll,
@@ -414,7 +414,7 @@ class CloudTPU(Cloud):
             timeout=_EMULATOR_RETRY_LIMIT if self.emulated else _READ_RETRY_LIMIT,
         )
         try:
-            return await retry(self._call)(method, request, _READ)
+            return await retry(self._call)(method, request, _READ_SECONDS)
         except RetryError as error:
             raise error.cause or error from None
 
@@ -442,11 +442,11 @@ class CloudTPU(Cloud):
                 return
 
     async def _begin(self, method: str, request: Any) -> str:
-        started = await self._call(method, request, _WRITE)
+        started = await self._call(method, request, _WRITE_SECONDS)
         return started.operation.name
 
     async def _poll(self, operation: str) -> Any:
-        return await self._call("get_operation", {"name": operation}, _READ)
+        return await self._call("get_operation", {"name": operation}, _READ_SECONDS)
 
 
 def _may_repeat(error: Exception) -> bool:

@@ -13,7 +13,7 @@ from ..models import Maintenance
 
 
 async def list_maintenance(apis: GoogleAPIs, project: str) -> dict[str, Maintenance]:
-    """Of all nodes of *project* that have some, by their ids. Raises what `GoogleAPIs` raises."""
+    """The maintenance of a *project*'s nodes, by their ids. Raises what `GoogleAPIs` raises."""
     maintenances: dict[str, Maintenance] = {}
     path, token = f"/v2/projects/{project}/locations/-/nodes", ""
     while True:
@@ -27,7 +27,7 @@ async def list_maintenance(apis: GoogleAPIs, project: str) -> dict[str, Maintena
 
 
 def parse_maintenance(data: Mapping[str, Any]) -> Maintenance:
-    """Of the API's UpcomingMaintenance."""
+    """Reads the API's UpcomingMaintenance."""
     return Maintenance(
         ongoing=data.get("maintenanceStatus") == "ONGOING",
         scheduled=data.get("type") == "SCHEDULED",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from google.longrunning.operations_pb2 import Operation
 
 #: Google gives up on capacity after about a minute; gcloud on the operation after half an hour.
-LIMIT = 1800.0  # seconds
+OPERATION_SECONDS = 1800.0  # seconds
 
 #: A poll that fails for these reasons is repeated; the operation itself continues at Google.
 _PASSING = (Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.TIMEOUT)
@@ -36,7 +36,7 @@ async def wait_for_operation(
     *,
     what: str,
     project: str = "",
-    limit: float = LIMIT,
+    limit: float = OPERATION_SECONDS,
 ) -> None:
     """Returns when *operation* is done; raises TPUError if it failed.
 

@@ -23,7 +23,7 @@ from .nodes import node_path, parse_guest_attributes, parse_node
 T = TypeVar("T")
 
 GOOGLE_ADDRESS = "https://tpu.googleapis.com"
-TIMEOUT = 10.0  # seconds, for one answer
+ANSWER_SECONDS = 10.0  # seconds, for one answer
 
 
 class RestReader:
@@ -63,7 +63,7 @@ class RestReader:
                 headers={**headers, "Content-Type": "application/json"},
             )
             emulated = self._target.emulator is not None
-            with opener(emulated=emulated).open(request, timeout=TIMEOUT) as response:
+            with opener(emulated=emulated).open(request, timeout=ANSWER_SECONDS) as response:
                 return parse(json.load(response))
         except (TPUError, OSError, ValueError, KeyError, AttributeError, TypeError):
             return None  # not reached, refused, or not what the API answers

@@ -13,7 +13,7 @@ from aiohttp import ClientSession, web
 from ..model import api_errors
 
 #: Calls of one batch, as Google allows.
-_MOST = 1000
+_MOST_CALLS = 1000
 
 
 def add_routes(app: web.Application) -> None:
@@ -23,8 +23,10 @@ def add_routes(app: web.Application) -> None:
         head = f"Content-Type: {request.headers.get('Content-Type', '')}\r\n\r\n".encode()
         sent = BytesParser().parsebytes(head + await request.read())
         parts = [part for part in sent.walk() if part.get_content_type() == "application/http"]
-        if not 0 < len(parts) <= _MOST:
-            raise api_errors.invalid_field(f"A batch has 1 to {_MOST} calls, not {len(parts)}.")
+        if not 0 < len(parts) <= _MOST_CALLS:
+            raise api_errors.invalid_field(
+                f"A batch has 1 to {_MOST_CALLS} calls, not {len(parts)}."
+            )
         boundary = f"batch_{secrets.token_hex(12)}"
         answers = []
         assert request.transport is not None

@@ -17,7 +17,7 @@ from ..model import api_errors
 _BY_CORES, _BY_CHIP = "E000-3F24-B8AA", "6F81-5844-456A"
 _CHIPS = {_BY_CORES: 4, _BY_CHIP: 1}
 _OLD = ("v2", "v2 pod", "v3", "v3 pod", "v4")
-_PAGE = 20  # SKUs; Google's pages have up to 5000
+_PAGE_SKUS = 20  # SKUs; Google's pages have up to 5000
 
 
 def add_routes(app: web.Application) -> None:
@@ -29,8 +29,8 @@ def add_routes(app: web.Application) -> None:
             raise api_errors.not_found(f"services/{service}")
         skus = [*_skus(service)]
         first = int(request.query.get("pageToken") or 0)
-        more = {"nextPageToken": str(first + _PAGE)} if first + _PAGE < len(skus) else {}
-        return web.json_response({"skus": skus[first : first + _PAGE], **more})
+        more = {"nextPageToken": str(first + _PAGE_SKUS)} if first + _PAGE_SKUS < len(skus) else {}
+        return web.json_response({"skus": skus[first : first + _PAGE_SKUS], **more})
 
     app.router.add_get("/cloudbilling/v1/services/{service}/skus", list_skus)
 

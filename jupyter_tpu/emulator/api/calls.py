@@ -35,7 +35,7 @@ _PATH = re.compile(
 )
 
 
-class Path(Struct, frozen=True):
+class ResourcePath(Struct, frozen=True):
     """``projects/P/locations/Z/COLLECTION/ID``, its later parts "" where they are missing."""
 
     project: str
@@ -48,7 +48,7 @@ class Path(Struct, frozen=True):
         return f"projects/{self.project}/locations/{self.zone}"
 
     @classmethod
-    def parse(cls, text: str) -> Path:
+    def parse(cls, text: str) -> ResourcePath:
         match = _PATH.fullmatch(text)
         if match is None:
             raise api_errors.invalid_field(f"the resource name {text!r} is invalid")
@@ -160,18 +160,18 @@ class Calls:
     # ---- nodes ----------------------------------------------------------------------------------
 
     def list_nodes(self, request: Any) -> Any:
-        at = Path.parse(request.parent)
+        at = ResourcePath.parse(request.parent)
         nodes, unreachable = self._model.list_nodes(at.project, at.zone)
         page = self._page("Nodes", nodes, self.messages.node, request)
         page.unreachable.extend(unreachable)
         return page
 
     def get_node(self, request: Any) -> Any:
-        at = Path.parse(request.name)
+        at = ResourcePath.parse(request.name)
         return self.messages.node(self._model.get_node(at.project, at.zone, at.id))
 
     def create_node(self, request: Any) -> Any:
-        at = Path.parse(request.parent)
+        at = ResourcePath.parse(request.parent)
 
         def create() -> EmulatedOperation:
             node_request = self.messages.node_request(request.node)
@@ -192,7 +192,7 @@ class Calls:
         return self._do(self._model.maintain_node, request)
 
     def update_node(self, request: Any) -> Any:
-        at = Path.parse(request.node.name)
+        at = ResourcePath.parse(request.node.name)
         mask = list(request.update_mask.paths)
         node_request = self.messages.node_request(request.node)
         return self._begin(
@@ -200,7 +200,7 @@ class Calls:
         )
 
     def guest_attributes(self, request: Any) -> Any:
-        at = Path.parse(request.name)
+        at = ResourcePath.parse(request.name)
         attributes = self._model.guest_attributes(
             at.project, at.zone, at.id, request.query_path, request.worker_ids
         )
@@ -213,7 +213,7 @@ class Calls:
         return answer
 
     def service_identity(self, request: Any) -> Any:
-        at = Path.parse(request.parent)
+        at = ResourcePath.parse(request.parent)
         self._model.check_zone(at.zone)
         answer = self.messages.schema.message("GenerateServiceIdentityResponse")()
         number = project_number(at.project)
@@ -223,18 +223,18 @@ class Calls:
     # ---- queued resources -----------------------------------------------------------------------
 
     def list_queued(self, request: Any) -> Any:
-        at = Path.parse(request.parent)
+        at = ResourcePath.parse(request.parent)
         queued_records, unreachable = self._engine.queue.list_in(at.project, at.zone)
         page = self._page("QueuedResources", queued_records, self.messages.queued, request)
         page.unreachable.extend(unreachable)
         return page
 
     def get_queued(self, request: Any) -> Any:
-        at = Path.parse(request.name)
+        at = ResourcePath.parse(request.name)
         return self.messages.queued(self._engine.queue.get(at.project, at.zone, at.id))
 
     def create_queued(self, request: Any) -> Any:
-        at, name = Path.parse(request.parent), request.queued_resource_id
+        at, name = ResourcePath.parse(request.parent), request.queued_resource_id
 
         def create() -> EmulatedOperation:
             queued_request = self.messages.queued_request(
@@ -245,7 +245,7 @@ class Calls:
         return self._begin(create, request, f"{at.parent}/queuedResources/{name}")
 
     def delete_queued(self, request: Any) -> Any:
-        at = Path.parse(request.name)
+        at = ResourcePath.parse(request.name)
 
         def delete() -> EmulatedOperation:
             return self._engine.queue.delete(at.project, at.zone, at.id, force=request.force)
@@ -257,7 +257,7 @@ class Calls:
 
     def maintain_queued(self, request: Any) -> Any:
         """Maintenance of the nodes that are named, or all; the answer is the last operation."""
-        at = Path.parse(request.name)
+        at = ResourcePath.parse(request.name)
         queued = self._engine.queue.get(at.project, at.zone, at.id)
         names = [name.rpartition("/")[2] for name in request.node_names]
         operation = None
@@ -273,7 +273,7 @@ class Calls:
     # ---- what is offered ------------------------------------------------------------------------
 
     def list_types(self, request: Any) -> Any:
-        at = Path.parse(request.parent)
+        at = ResourcePath.parse(request.parent)
         return self._page(
             "AcceleratorTypes",
             self._model.accelerator_types(at.zone),
@@ -282,12 +282,12 @@ class Calls:
         )
 
     def get_type(self, request: Any) -> Any:
-        at = Path.parse(request.name)
+        at = ResourcePath.parse(request.name)
         accelerator = self._model.accelerator_type(at.parent, at.zone, at.id)
         return self.messages.accelerator_type(at.parent, accelerator)
 
     def list_versions(self, request: Any) -> Any:
-        at = Path.parse(request.parent)
+        at = ResourcePath.parse(request.parent)
         return self._page(
             "RuntimeVersions",
             self._model.runtime_versions(at.zone),
@@ -296,17 +296,17 @@ class Calls:
         )
 
     def get_version(self, request: Any) -> Any:
-        at = Path.parse(request.name)
+        at = ResourcePath.parse(request.name)
         name = self._model.runtime_version(at.parent, at.zone, at.id)
         return self.messages.runtime_version(at.parent, name)
 
     def list_reservations(self, request: Any) -> Any:
         """None: a reservation is made with Google's sales, not by a call."""
-        self._model.check_zone(Path.parse(request.parent).zone)
+        self._model.check_zone(ResourcePath.parse(request.parent).zone)
         return self.messages.schema.message("ListReservationsResponse")()
 
     def list_locations(self, request: Any) -> Any:
-        at = Path.parse(request.name.removesuffix("/locations"))
+        at = ResourcePath.parse(request.name.removesuffix("/locations"))
         return _page(
             locations_pb2.ListLocationsResponse,
             "locations",
@@ -316,7 +316,7 @@ class Calls:
         )
 
     def get_location(self, request: Any) -> Any:
-        at = Path.parse(request.name)
+        at = ResourcePath.parse(request.name)
         self._model.check_zone(at.zone)
         return self._location(at.project, at.zone)
 
@@ -329,7 +329,7 @@ class Calls:
     # ---- operations -----------------------------------------------------------------------------
 
     def list_operations(self, request: Any) -> Any:
-        at = Path.parse(request.name)
+        at = ResourcePath.parse(request.name)
         return _page(
             operations_pb2.ListOperationsResponse,
             "operations",
@@ -350,7 +350,7 @@ class Calls:
         return empty_pb2.Empty()
 
     def _do(self, what: Callable[[str, str, str], EmulatedOperation], request: Any) -> Any:
-        at = Path.parse(request.name)
+        at = ResourcePath.parse(request.name)
         return self._begin(lambda: what(at.project, at.zone, at.id), request, request.name)
 
     def _begin(self, what: Callable[[], EmulatedOperation], request: Any, target: str = "") -> Any:

@@ -43,7 +43,7 @@ COMPUTE_METHODS = frozenset(
 )
 
 
-class ComputeCalls:
+class ComputeRoutes:
     """Adds calls to *app*."""
 
     def __init__(self, app: web.Application, engine: Engine) -> None:

@@ -13,7 +13,7 @@ from ..model.compute_operations import ComputeOperations
 from ..model.instance_records import ComputeOperation
 from ..model.operations import paginate
 
-#: Of all calls on a project.
+#: The path of all calls on a project.
 ROOT = "/compute/{version:v1|beta|alpha}/projects/{project}"
 PLACES = ("global", "regions/{region}", "zones/{zone}")
 _OPERATIONS = web.AppKey("compute_operations", ComputeOperations)

@@ -14,7 +14,7 @@ from ..model.groups import EmulatedGroups
 from ..model.instance_records import ComputeOperation, GroupRecord, MemberRecord
 from ..model.machine_types import compute_zones
 from ..model.networks import regions
-from .compute_calls import ComputeCalls, body_of
+from .compute_calls import ComputeRoutes, body_of
 from .compute_operations import PLACES, ROOT, full_link, link, page, place_of, shown
 from .machine_types import aggregated
 
@@ -43,7 +43,7 @@ _ACTIONS = {
 
 def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -> None:
     """``resourcePolicies``, ``instanceTemplates``, ``instanceGroupManagers`` and their lists."""
-    calls, groups = ComputeCalls(app, engine), machines.groups
+    calls, groups = ComputeRoutes(app, engine), machines.groups
     operations = engine.model.compute_operations
 
     def begun(request: web.Request, target: str, kind: str, make: Make) -> web.Response:
@@ -100,7 +100,7 @@ def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -
 
 
 def _add_workload(
-    calls: ComputeCalls,
+    calls: ComputeRoutes,
     groups: EmulatedGroups,
     begun: Callable[[web.Request, str, str, Make], web.Response],
     which: tuple[str, str, str, str, str],
@@ -157,7 +157,7 @@ def _add_workload(
 
 
 def _add_groups(
-    calls: ComputeCalls,
+    calls: ComputeRoutes,
     groups: EmulatedGroups,
     begun: Callable[[web.Request, str, str, Make], web.Response],
     place: str,

@@ -36,7 +36,7 @@ from .rest import guard
 
 SUBPROTOCOL = "relay.tunnel.cloudproxy.app"
 CONNECTED, RECONNECTED, DATA, ACK = 1, 2, 4, 7
-FRAME = 16384  # bytes of data in one message at most
+FRAME_BYTES = 16384  # bytes of data in one message at most
 #: Close codes: no host of that name or nothing listens there; no such session.
 UNREACHABLE, NO_SESSION = 4003, 4051
 _LOOPBACK = ipaddress.IPv4Address("127.0.0.1")
@@ -62,10 +62,10 @@ class IAPSession:
 
     async def send(self, socket: web.WebSocketResponse) -> None:
         """Sends what the client does not have, and what the host says, until its end."""
-        for at in range(0, len(self._unacknowledged), FRAME):
-            await socket.send_bytes(_data(bytes(self._unacknowledged[at : at + FRAME])))
+        for at in range(0, len(self._unacknowledged), FRAME_BYTES):
+            await socket.send_bytes(_data(bytes(self._unacknowledged[at : at + FRAME_BYTES])))
         with contextlib.suppress(ConnectionError):  # the host's end, as the end of the data
-            while data := await self._reader.read(FRAME):
+            while data := await self._reader.read(FRAME_BYTES):
                 self._unacknowledged += data
                 await socket.send_bytes(_data(data))
         await socket.close()

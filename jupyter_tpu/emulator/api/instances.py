@@ -16,7 +16,7 @@ from ..model.instance_records import ComputeOperation, InstanceRecord
 from ..model.instances import check_zone, fingerprint
 from ..model.machine_types import compute_zones
 from ..model.operations import rfc3339
-from .compute_calls import ComputeCalls, body_of
+from .compute_calls import ComputeRoutes, body_of
 from .compute_operations import ROOT, full_link, link, page, shown
 from .machine_types import aggregated
 
@@ -26,7 +26,7 @@ Begin = Callable[[str, str, str, str], ComputeOperation]
 
 def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -> None:
     """``zones/Z/instances``, their calls, and ``aggregated/instances``."""
-    calls, instances, model = ComputeCalls(app, engine), machines.instances, engine.model
+    calls, instances, model = ComputeRoutes(app, engine), machines.instances, engine.model
     collection = f"{ROOT}/zones/{{zone}}/instances"
 
     def find(request: web.Request) -> InstanceRecord:

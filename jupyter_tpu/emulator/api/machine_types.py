@@ -17,7 +17,7 @@ from ..model.machine_types import (
     compute_zones,
     machine_types_in,
 )
-from .compute_calls import ComputeCalls
+from .compute_calls import ComputeRoutes
 from .compute_operations import ROOT, fits, link, page
 
 _GB = 1024
@@ -25,7 +25,7 @@ _GB = 1024
 
 def add_routes(app: web.Application, engine: Engine) -> None:
     """``machineTypes`` of a zone and of all, ``global/images/family/F`` and ``global/images/I``."""
-    calls = ComputeCalls(app, engine)
+    calls = ComputeRoutes(app, engine)
 
     async def listed(request: web.Request) -> web.Response:
         zone = request.match_info["zone"]

@@ -27,7 +27,7 @@ SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 RUNTIME_PORT = 8470  # what the API shows as a network endpoint's port
 #: Endpoints are not known yet, or no longer.
 WITHOUT_ENDPOINTS = ("CREATING", "PREEMPTED")
-#: Of a v2 NodeSpec and of a v2alpha1 NodeSpec: several nodes of one kind.
+#: Fields of a v2 NodeSpec and of a v2alpha1 NodeSpec: several nodes of one kind.
 _SEVERAL = ("multislice_params", "multi_node_params")
 
 

@@ -14,7 +14,7 @@ from ..model.instance_records import ComputeOperation
 from ..model.instances import check_zone
 from ..model.machine_types import compute_zones
 from ..model.reservations import EmulatedReservations
-from .compute_calls import ComputeCalls, body_of
+from .compute_calls import ComputeRoutes, body_of
 from .compute_operations import ROOT, link, page, shown
 from .machine_types import aggregated
 
@@ -22,7 +22,7 @@ Body = dict[str, Any]
 
 
 def add_routes(app: web.Application, engine: Engine, machines: InstanceEngine) -> None:
-    calls, reservations = ComputeCalls(app, engine), EmulatedReservations(engine.model)
+    calls, reservations = ComputeRoutes(app, engine), EmulatedReservations(engine.model)
     operations = engine.model.compute_operations
     zonal = f"{ROOT}/zones/{{zone}}"
 

@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, empty_pb2, message_
 from google.rpc import error_details_pb2
 
 VERSIONS = ("v2", "v2alpha1")
-#: Of the first field that is added to a message.
+#: The number of the first field that is added to a message.
 FIRST_NUMBER = 1000
 
 _Field = descriptor_pb2.FieldDescriptorProto

@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 
-_SECONDS = 10.0
+_END_SECONDS = 10.0
 
 
 def marked(mark: str) -> list[int]:
@@ -36,7 +36,7 @@ def marked(mark: str) -> list[int]:
 
 def sweep(mark: str) -> bool:
     """Kills them until none is left; False if some are after ten seconds."""
-    deadline = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + _END_SECONDS
     quiet = 0
     while quiet < 3:  # a process between two programs shows no variables for a moment
         pids = marked(mark)

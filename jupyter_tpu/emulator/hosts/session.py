@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         list[tuple[asyncio.StreamReader, asyncssh.SSHWriter[bytes]]],
     ]
 
-_CHUNK = 65536
+_CHUNK_BYTES = 65536
 # A terminal becomes the session's own in the child itself.
 _ON_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
@@ -114,7 +114,7 @@ class LoginSession:
 
         while True:
             try:
-                data = await self._process.stdin.read(_CHUNK)
+                data = await self._process.stdin.read(_CHUNK_BYTES)
             except asyncssh.TerminalSizeChanged as change:
                 self._resize(change.term_size)
                 continue
@@ -159,6 +159,6 @@ class _TerminalProtocol(asyncio.StreamReaderProtocol):
 async def _pump(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes]) -> None:
     """Copies until the end of *source*, no faster than the client takes it."""
     with contextlib.suppress(BrokenPipeError, ConnectionError):  # the client has gone
-        while data := await source.read(_CHUNK):
+        while data := await source.read(_CHUNK_BYTES):
             target.write(data)
             await target.drain()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 SKELETON = "skeleton"
 OPAQUE = "user.overlay.opaque"
-_DEPTH = 6  # deeper directories are thousands, and packages seldom add to them
+_MOST_LEVELS = 6  # deeper directories are thousands, and packages seldom add to them
 _TREES = ("usr", "opt", "var", "lib", "lib32", "lib64", "libx32", "bin", "sbin")
 # Below /var these are edited in place (locks, logs) or must not be the machine's.
 _COPIED = ("lib/dpkg", "lib/apt", "cache/debconf", "lib/ucf", "lib/pam")
@@ -85,7 +85,7 @@ def _directories(source: Path, target: Path) -> None:
             path = os.path.join(inner, entry.name)
             os.makedirs(path, exist_ok=True)
             os.chmod(path, stat.S_IMODE(facts.st_mode) & 0o1777 | 0o700)
-            if facts.st_dev == device and depth < _DEPTH:
+            if facts.st_dev == device and depth < _MOST_LEVELS:
                 pending.append((entry.path, path, depth + 1))
 
 

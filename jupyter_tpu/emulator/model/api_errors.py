@@ -118,7 +118,7 @@ def needs_force(path: str, state: str) -> ApiError:
 
 
 def valid_until_text() -> str:
-    """Of a queued resource that failed (code 4); our wording."""
+    """The error of a queued resource that failed (code 4); our wording."""
     return f"The queued resource was not provisioned before its valid-until time. {_eid()}"
 
 
@@ -224,13 +224,13 @@ def quota(generation: str, tier: str, zone: str, chips: int = 0) -> ApiError:
     )
 
 
-def too_many_hosts(requested: int, room: int, why: str) -> ApiError:
+def too_many_hosts(requested: int, free: int, why: str) -> ApiError:
     # The emulator's own; as a quota, since that is what a client can act on.
     hosts = "1 host" if requested == 1 else f"{requested} hosts"
     return ApiError(
         RESOURCE_EXHAUSTED,
         "Quota limit 'EmulatedHosts' has been exceeded. "
-        f"This type has {hosts} and this machine can run {room} more{why}.",
+        f"This type has {hosts} and this machine can run {free} more{why}.",
     )
 
 
@@ -271,7 +271,7 @@ def api_disabled(project_number: int) -> ApiError:
 
 
 def no_capacity_text(zone: str, tier: str = "on-demand") -> str:
-    """Of the failed operation (code 8), not of the request."""
+    """The error of the failed operation (code 8), not of the request."""
     if tier == "reserved":
         return (
             "Insufficient reserved capacity. Contact customer support to increase your "

@@ -24,7 +24,7 @@ class BillLine(Struct, kw_only=True):
 
 
 class Bill:
-    """Of the nodes since this emulator was started."""
+    """The bill of the nodes since this emulator was started."""
 
     def __init__(self) -> None:
         self._lines: dict[str, BillLine] = {}

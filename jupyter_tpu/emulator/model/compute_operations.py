@@ -12,7 +12,7 @@ from . import api_errors
 from .instance_records import ComputeOperation
 from .operations import rfc3339
 
-_KEPT = 300
+_KEPT_OPERATIONS = 300
 
 
 class ComputeOperations:
@@ -87,7 +87,7 @@ class ComputeOperations:
         )
         self._operations[operation.path] = operation
         done = [path for path, old in self._operations.items() if old.status == "DONE"]
-        for path in done[: max(0, len(self._operations) - _KEPT)]:
+        for path in done[: max(0, len(self._operations) - _KEPT_OPERATIONS)]:
             del self._operations[path]
         return operation
 

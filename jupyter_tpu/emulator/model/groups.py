@@ -48,7 +48,7 @@ class EmulatedGroups:
             raise api_errors.resource_not_found(path) from None
 
     def list_in(self, project: str, place: str | None = None) -> list[GroupRecord]:
-        """Of *place*, or of all places."""
+        """The groups of *place*, or of all places."""
         silent = self._model.faults.unreachable_zones()
         return [
             group
@@ -281,7 +281,7 @@ class EmulatedGroups:
                 f"Invalid value for field 'resource.targetSize': '{size}'. The topology "
                 f"{group.topology} has another number of hosts."
             )
-        self._model.check_room(max(0, size - group.size))
+        self._model.check_host_capacity(max(0, size - group.size))
         staying = [member for member in group.members if not member.deleting]
         for member in staying[size:]:
             member.deleting = True

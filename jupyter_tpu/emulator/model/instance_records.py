@@ -97,7 +97,7 @@ class MemberRecord(Struct, kw_only=True):
     internal: str = ""  # its address, which stays
     made: bool = False  # whether it has been an instance before
     deleting: bool = False
-    #: Of the last attempt: {"code", "message"}.
+    #: Errors of the last attempt: {"code", "message"}.
     errors: list[dict[str, str]] = []
 
 

@@ -139,7 +139,7 @@ def metadata_of(body: Body) -> dict[str, str]:
 
 
 def seconds_of(duration: Any) -> float:
-    """Of a compute.Duration; 0 for none."""
+    """The seconds of a compute.Duration; 0 for none."""
     return float((duration or {}).get("seconds") or 0)
 
 

@@ -90,7 +90,7 @@ class EmulatedInstances:
         external = any(interface.get("accessConfigs") for interface in body["networkInterfaces"])
         if external and self._model.faults.consume("no-external-addresses", zone):
             raise api_errors.external_address_forbidden(project, path)
-        self._model.check_room(1)
+        self._model.check_host_capacity(1)
         return self.make(project, zone, body, request_id=request_id)
 
     def make(

@@ -30,7 +30,7 @@ class Limits:
     def lacks_capacity(
         self, zone: str, accelerator: AcceleratorType, tier: Tier, *, count: int = 1, but: str = ""
     ) -> bool:
-        """Whether *count* more TPUs find no room. *but*: the path of a TPU that is one of them."""
+        """Whether *count* more TPUs find no capacity. *but*: the path of one of them."""
         return self._hit("no-capacity", zone, accelerator, tier, count, but) is not None
 
     def check_quota(

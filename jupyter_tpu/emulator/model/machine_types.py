@@ -124,7 +124,7 @@ def machine_types_in(zone: str) -> list[MachineType]:
 
 
 def machine_type(name: str) -> MachineType | None:
-    """Of a name or a URL, in whatever zone."""
+    """The machine type with this name or URL, in whatever zone."""
     short = name.rpartition("/")[2]
     return next((type_ for type_ in MACHINE_TYPES if type_.name == short), None)
 

@@ -52,8 +52,8 @@ NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 class Model:
     """Everything the service knows.
 
-    *now* gives the time, *chance* the random numbers; *host_room* is how many hosts may exist on
-    this machine, *host_limit_reason* why (in parentheses in the message, "" for none).
+    *now* gives the time, *chance* the random numbers; *host_capacity* is how many hosts may exist
+    on this machine, *host_limit_reason* why (in parentheses in the message, "" for none).
     *one_address*: this machine has no loopback address but 127.0.0.1, so all hosts have that.
     """
 
@@ -63,7 +63,7 @@ class Model:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         chance: random.Random | None = None,
-        host_room: int = 64,
+        host_capacity: int = 64,
         host_limit_reason: str = "",
         one_address: bool = False,
     ) -> None:
@@ -89,7 +89,7 @@ class Model:
             self.nodes, cast("dict[str, NodeRecord]", self.instances)
         )
         self.limits = Limits(self.faults, self._machines, self.queued)
-        self._host_room = host_room
+        self._host_capacity = host_capacity
         self._host_limit_reason = host_limit_reason
         self.addresses = Addresses(self._machines, self._chance, one_address=one_address)
 
@@ -199,7 +199,7 @@ class Model:
         if (path := f"{parent}/nodes/{name}") in self.nodes:
             raise api_errors.exists(path)
         self.limits.check_quota(zone, accelerator, request.tier)
-        self.check_room(accelerator.hosts)
+        self.check_host_capacity(accelerator.hosts)
         node = self.add_node(project, zone, name, accelerator.name, request)
         return self._begin("create", node)
 
@@ -224,11 +224,11 @@ class Model:
         """Whether a node or queued resource may have that name."""
         return NODE_ID.fullmatch(name) is not None
 
-    def check_room(self, hosts: int) -> None:
+    def check_host_capacity(self, hosts: int) -> None:
         """ApiError if this machine can't run that many more."""
-        room = self._host_room - sum(len(machine.own_hosts) for machine in self.machines())
-        if hosts > room:
-            raise api_errors.too_many_hosts(hosts, max(0, room), self._host_limit_reason)
+        free = self._host_capacity - sum(len(machine.own_hosts) for machine in self.machines())
+        if hosts > free:
+            raise api_errors.too_many_hosts(hosts, max(0, free), self._host_limit_reason)
 
     def add_node(
         self,

@@ -1,4 +1,4 @@
-"""Queued resources: requests that wait until there is room, and then make their TPUs.
+"""Queued resources: requests that wait until there is capacity, and then make their TPUs.
 
 ```
 CREATING → ACCEPTED (until its valid-after) → WAITING_FOR_RESOURCES → PROVISIONING → ACTIVE
@@ -97,13 +97,13 @@ class EmulatedQueue:
         for node_name, node in request.specs:
             accelerator = model.check_node_request(project, zone, node_name, node)
             path = f"{parent}/nodes/{node_name}"
-            if self._is_taken(path) or any(node_name == other.name for other in queued.specs):
+            if self._is_used(path) or any(node_name == other.name for other in queued.specs):
                 raise api_errors.exists(path)
             node_request = _in_its_tier(node, request)
             queued.specs.append(
                 SpecRecord(name=node_name, node=node_request, type=accelerator.name)
             )
-        model.check_room(_hosts(queued))
+        model.check_host_capacity(_hosts(queued))
         self._found[queued.path] = queued
         return model.operations.begin("create", queued.path)
 
@@ -194,7 +194,7 @@ class EmulatedQueue:
         ):
             return []
         try:
-            self._model.check_room(_hosts(queued))
+            self._model.check_host_capacity(_hosts(queued))
             for path in map(queued.node_path, queued.specs):
                 if path in self._model.nodes:
                     raise api_errors.exists(path)
@@ -272,7 +272,7 @@ class EmulatedQueue:
         nodes = [node for node in self._nodes(queued) if node.state != "DELETING"]
         return [self._model.begin_delete(node) for node in nodes]
 
-    def _is_taken(self, path: str) -> bool:
+    def _is_used(self, path: str) -> bool:
         return path in self._model.nodes or any(
             path == queued.node_path(spec)
             for queued in self._found.values()

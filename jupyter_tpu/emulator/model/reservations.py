@@ -19,7 +19,7 @@ from .operations import rfc3339
 Body = dict[str, Any]
 
 _FAMILIES = ("TPU7X", "CT6E", "CT5P")
-_DAY = 86_400.0
+_DAY_SECONDS = 86_400.0
 
 
 class EmulatedReservations:
@@ -96,7 +96,7 @@ class EmulatedReservations:
             raise api_errors.required_field("resource.timeWindow")
         if _seconds(window["startTime"]) <= self._now():
             raise api_errors.compute_invalid("The start time must be in the future.")  # ours
-        if length and not _DAY <= length <= 90 * _DAY:
+        if length and not _DAY_SECONDS <= length <= 90 * _DAY_SECONDS:
             raise api_errors.compute_invalid("The duration must be 1 to 90 days.")  # ours
         return self._make(path, zone, body)
 

@@ -29,7 +29,7 @@ class EmulatedWorkloads:
         self._model = model
 
     def list(self, collection: str, project: str, place: str | None = None) -> list[Body]:
-        """Of *place*, or of all places."""
+        """The resources of *place*, or of all places."""
         start = f"projects/{project}/" + (f"{place}/" if place else "")
         bodies = self._of(collection)
         return [bodies[path] for path in sorted(bodies) if path.startswith(start)]

@@ -48,7 +48,7 @@ def holders(report: Report, hardware: Hardware, owners: Mapping[int, str]) -> It
             )
     if hardware.holders and hardware.complete:
         return
-    look = f"Look with your password: jupyter tpu ssh {report.tpu}{report.worker}, and there: "
+    look = f"Look with your password: jupyter tpu ssh {report.tpu}{report.option}, and there: "
     look += "sudo lsof -w /dev/accel* /dev/vfio/*"
     if hardware.lock.held and not hardware.holders:
         yield report.problem(
@@ -75,7 +75,7 @@ def _how_to_end(report: Report, holder: HoldingProcess) -> str:
 
 
 def _free(report: Report) -> str:
-    return f"jupyter tpu chips free {report.tpu}{report.worker}"
+    return f"jupyter tpu chips free {report.tpu}{report.option}"
 
 
 def lock(report: Report, hardware: Hardware) -> Iterator[Finding]:

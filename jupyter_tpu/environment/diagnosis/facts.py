@@ -50,9 +50,9 @@ class ExaminedHost:
 
     host: int
     facts: HostFacts | TPUError
-    agent: TPUError | None = None  # why the agent does not answer
+    agent: TPUError | None = None  # why the daemon does not answer
     owners: dict[int, str] = field(default_factory=dict)  # "The job 1a2b" that has a process
-    clock: ClockOffset | None = None  # None: the agent was not asked, or does not answer
+    clock: ClockOffset | None = None  # None: the daemon was not asked, or does not answer
     ports: Sequence[int] | TPUError | None = None  # of host 0, that it reaches
 
 
@@ -61,7 +61,7 @@ class ExpectedTPU(Struct, frozen=True, kw_only=True):
 
     name: str
     emulated: bool
-    #: Of Google's; "" for a machine that is none of them.
+    #: Google's zone; "" for a machine that is not Google's.
     zone: str = ""
     network: str = "default"
     #: A machine that has no chips, and is used all the same.

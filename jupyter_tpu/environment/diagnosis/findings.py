@@ -54,13 +54,13 @@ class Report:
     # ---- commands for hints ----
 
     @property
-    def worker(self) -> str:
+    def option(self) -> str:
         """The option that names the host, with a space before it; "" of the first one."""
         return f" --worker {self.host}" if self.host else ""
 
     def ssh(self, command: str) -> str:
         """What runs *command*, which has no single quotes, on the host."""
-        return f"jupyter tpu ssh {self.tpu}{self.worker} --command '{command}'"
+        return f"jupyter tpu ssh {self.tpu}{self.option} --command '{command}'"
 
 
 def healthy(findings: list[Finding]) -> bool:

@@ -56,7 +56,7 @@ def _host(
     if examined.agent is not None:
         yield report.problem("agent", examined.agent.message, examined.agent.hint)
     else:
-        yield report.ok("agent", "The agent answers.")
+        yield report.ok("agent", "The daemon answers.")
     yield chips(report, facts.hardware, expected)
     yield from holders(report, facts.hardware, examined.owners)
     yield from lock(report, facts.hardware)

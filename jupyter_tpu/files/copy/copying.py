@@ -20,7 +20,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ...on_host.files.copy.receiver import Receiver
 from ...on_host.files.copy.sender import Listing, send
-from ...on_host.files.messages import NAMED, Peer, Reports, TransferFailure, message_of
+from ...on_host.files.messages import MOST_NAMES, Reports, TransferFailure, TransferPeer, message_of
 from ...on_host.files.tree import is_inside
 from ...on_host.packing import program
 from ...ssh.host_program import COMMAND
@@ -38,7 +38,7 @@ RECONNECT_LIMIT = 600.0
 #: The other end's name.
 HERE = "this computer"
 #: Between two attempts; seconds.
-PAUSE = 1.0
+RETRY_SECONDS = 1.0
 
 _PROGRAM = "files.copy.main"
 
@@ -87,7 +87,7 @@ async def upload(
         "list_id": list_id,
     }
 
-    def work(peer: Peer, reports: Reports) -> dict[str, Any]:
+    def work(peer: TransferPeer, reports: Reports) -> dict[str, Any]:
         tops = [os.fsencode(os.path.abspath(source)) for source in sources]
         if agents_folder:
             rules = [AgentSource(agents_folder, source) for source in sources]
@@ -111,7 +111,7 @@ async def download(
 ) -> HostCopy:
     """Copies files and folders of a host to this computer; as :func:`upload` otherwise."""
 
-    def work(peer: Peer, reports: Reports) -> dict[str, Any]:
+    def work(peer: TransferPeer, reports: Reports) -> dict[str, Any]:
         there = os.path.abspath(os.path.expanduser(destination))
         if destination.endswith(("/", os.sep)):
             there += "/"
@@ -159,7 +159,7 @@ async def call_host(link: Link, request: Mapping[str, Any], receiver: str = "") 
 async def _transfer(
     link: Link,
     request: Mapping[str, Any],
-    work: Callable[[Peer, Reports], dict[str, Any]],
+    work: Callable[[TransferPeer, Reports], dict[str, Any]],
     report: Report,
     sender: str,
     receiver: str,
@@ -175,7 +175,7 @@ async def _transfer(
 
     while True:
         try:
-            return copy_of(link.host.worker, await _exchange(link, request, work, note))
+            return copy_of(link.host.number, await _exchange(link, request, work, note))
         except TransferFailure as failure:
             raise _error(failure, sender, receiver) from None
         except TPUError as error:
@@ -183,13 +183,13 @@ async def _transfer(
                 raise
             if loop.time() > moved + RECONNECT_LIMIT:
                 raise
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 async def _exchange(
     link: Link,
     request: Mapping[str, Any],
-    work: Callable[[Peer, Reports], dict[str, Any]],
+    work: Callable[[TransferPeer, Reports], dict[str, Any]],
     report: Report,
 ) -> dict[str, Any]:
     """One attempt. Raises `TransferFailure`, and what the link does."""
@@ -216,7 +216,7 @@ class _Result(Struct):
     files: _Count
     bytes: _Count
     unchanged: _Count
-    problems: Annotated[list[tuple[str, str, str]], Meta(max_length=NAMED)]
+    problems: Annotated[list[tuple[str, str, str]], Meta(max_length=MOST_NAMES)]
     problem_count: _Count
     targets: list[str]
 

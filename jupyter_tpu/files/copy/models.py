@@ -21,7 +21,7 @@ class HostCopy(Struct, kw_only=True):
 
     host: int
     state: Literal["done", "failed"] = "done"
-    #: Of what was sent now.
+    #: What was sent now.
     files: int = 0
     bytes: int = 0
     #: How many files were there already, with the same size and time.

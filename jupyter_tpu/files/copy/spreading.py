@@ -20,12 +20,12 @@ from ...links.pod_ssh import authorize_hosts
 from ...problem import Problem
 from ...ssh.host_program import COMMAND
 from ...ssh.host_values import InvalidAnswer
-from ..relay import Relay
+from ..relay import TransferRelay
 from .copying import Report, call_host, copy_of, upload
 from .models import HostCopy
 
 #: How often the connection to the origin may be lost.
-_LOSSES = 10
+_MOST_LOSSES = 10
 #: Hosts that send to one host at the same time.
 _AT_ONCE = 4
 #: Reasons to begin with another host.
@@ -159,8 +159,8 @@ async def collect_on_host(
 def _everyone(node: Node) -> dict[HostName, str]:
     """All hosts of a TPU, with their internal addresses."""
     return {
-        HostName(node.name, worker): endpoint.internal
-        for worker, endpoint in enumerate(node.endpoints)
+        HostName(node.name, number): endpoint.internal
+        for number, endpoint in enumerate(node.endpoints)
     }
 
 
@@ -173,7 +173,7 @@ async def _spread(
     end: Ended,
 ) -> None:
     """Copies what a list on the host *origin* has to *hosts*, which accept each other."""
-    relay = Relay[Link]()
+    relay = TransferRelay[Link]()
     await relay.add(origin)
     losses = 0
 
@@ -188,7 +188,7 @@ async def _spread(
                 # It has its files, but is not used again; the origin is.
                 if source is not origin:
                     relay.drop(source)
-                elif losses >= _LOSSES:
+                elif losses >= _MOST_LOSSES:
                     raise
                 else:
                     losses += 1
@@ -205,7 +205,7 @@ async def _spread(
             except TPUError as error:
                 is_lost = isinstance(error, ConnectionLost)
                 if unreachable or is_lost or error.reason is not Reason.UNREACHABLE:
-                    copy = failed_copy(target.host.worker, error)
+                    copy = failed_copy(target.host.number, error)
                 unreachable = True
         end(copy)
 
@@ -227,7 +227,7 @@ async def _forward(
         "command": target.pod_command(COMMAND),
         **settings,
     }
-    return copy_of(target.host.worker, await call_host(source, request, str(target.host)))
+    return copy_of(target.host.number, await call_host(source, request, str(target.host)))
 
 
 def failed_copy(host: int, error: TPUError) -> HostCopy:

@@ -11,18 +11,18 @@ from typing import Any
 
 from ...errors import InvalidInput, Reason, TPUError
 from ...on_host.files.changes import known_of, receive_contents
-from ...on_host.files.messages import Peer, TransferFailure
+from ...on_host.files.messages import TransferFailure, TransferPeer
 from ...on_host.files.tree import HashCache, TooLarge, TreeEntry, entries, look_up, walk
 from ...ssh.host_values import InvalidAnswer
 from ...wording import size_text
 from ..errors import file_error
-from ..exchange import Stream, exchange
+from ..exchange import TransferStream, exchange
 from .bases import Bases, Hashes
 from .ignore import ProjectRules
 
 Tree = dict[str, TreeEntry]
 #: Folders that an error names.
-_NAMED = 3
+_NAMED_FOLDERS = 3
 
 
 class LocalProject:
@@ -97,13 +97,13 @@ class LocalProject:
         return known_of(str(self.path), changes)
 
     async def receive(
-        self, stream: Stream, changes: list[dict], report: Callable[[int], None]
+        self, stream: TransferStream, changes: list[dict], report: Callable[[int], None]
     ) -> list[str | None]:
         """Carries out *changes* with the contents that a host sends: for each why it was not, or
         None. Raises TPUError.
         """
 
-        def work(peer: Peer) -> list[str | None]:
+        def work(peer: TransferPeer) -> list[str | None]:
             self.path.mkdir(parents=True, exist_ok=True)
             memory = self._bases.file("begun", str(self.path))
             results = [*receive_contents(peer, str(self.path), changes, memory, report)]
@@ -141,7 +141,7 @@ def no_folder(path: Path) -> TPUError:
 def too_large(folder: str, totals: Any, limits: tuple[int, int, int]) -> TPUError:
     """totals: what `TooLarge` says."""
     count, size, shares = totals
-    largest = sorted(shares.items(), key=lambda share: -share[1])[:_NAMED]
+    largest = sorted(shares.items(), key=lambda share: -share[1])[:_NAMED_FOLDERS]
     named = ", ".join(f"{name} ({size_text(share)})" for name, share in largest)
     what = f"more than {limits[2]} files" if count > limits[2] else f"{size_text(size)} or more"
     return InvalidInput(

@@ -25,7 +25,7 @@ from .sync import push
 from .watcher import Watcher, retry_after
 
 #: Files that were changed last, and folders, that are looked at.
-_FILES, _FOLDERS = 50, 50
+_WATCHED_FILES, _WATCHED_FOLDERS = 50, 50
 
 
 class Stamps:
@@ -40,7 +40,7 @@ class Stamps:
         latest = sorted(tree, key=lambda path: -tree[path].time)
         self._files = {
             path: (tree[path].time, tree[path].size)
-            for path in islice(filterfalse(is_notebook, latest), _FILES)
+            for path in islice(filterfalse(is_notebook, latest), _WATCHED_FILES)
         }
         names: defaultdict[str, set[str]] = defaultdict(set)
         for path in latest:
@@ -50,7 +50,7 @@ class Stamps:
         for path, *_ in project.skipped:
             folder, _, name = path.rstrip("/").rpartition("/")
             names[folder].add(name)
-        self._names = {folder: names[folder] for folder in ("", *islice(names, _FOLDERS))}
+        self._names = {folder: names[folder] for folder in ("", *islice(names, _WATCHED_FOLDERS))}
         self._times: dict[str, float] = {}
 
     def differ(self) -> bool:
@@ -89,9 +89,9 @@ log = logging.getLogger(__name__)
 LIMITS = (10_000_000, 100_000_000, 5_000)
 #: Seconds without progress after which a command does not wait any more for what was changed here,
 #: and after which it does not in any case: whoever asked for it waits for an answer.
-HOLD, LONGEST_HOLD = 10.0, 240.0
+HOLD_SECONDS, LONGEST_HOLD = 10.0, 240.0
 #: Milliseconds after which changes are noticed, and after which in any case while there are more.
-_QUIET, _LATEST = 50, 400
+_QUIET_MILLISECONDS, _LATEST_MILLISECONDS = 50, 400
 
 
 class Mirror:
@@ -128,7 +128,9 @@ class Mirror:
         self._progressed = 0.0  # when something last arrived, by the loop's clock
         self._rounds = Rounds()
         self._copied = asyncio.Event()  # replaced after each copy
-        self._watcher = Watcher(folder, quiet=_QUIET, latest=_LATEST, leave_out=is_notebook)
+        self._watcher = Watcher(
+            folder, quiet=_QUIET_MILLISECONDS, latest=_LATEST_MILLISECONDS, leave_out=is_notebook
+        )
         self._stamps: Stamps | None = None
         self._others = OtherHosts(lambda: others(self), self._copy_to_others, self._report)
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"mirror {folder}")
@@ -237,13 +239,13 @@ class Mirror:
         self, hosts: Sequence[MirrorHost], progress: ProgressReporter
     ) -> tuple[SyncOutcome, LocalProject]:
         local = await asyncio.to_thread(LocalProject, self.folder, self._bases, LIMITS)
-        by_worker = {host.host.worker: host for host in hosts}
+        by_number = {host.host.number: host for host in hosts}
         outcome = await push(
             hosts,
             local,
             self.remote,
             self._bases,
-            lambda worker: self._key(by_worker[worker]),
+            lambda number: self._key(by_number[number]),
             SyncOptions(),
             progress,
         )
@@ -262,14 +264,14 @@ class Mirror:
         self._copied = asyncio.Event()
         if self.outcome is not None:
             others = self._others.outcomes
-            hosts = [*self.outcome.hosts, *(others[worker] for worker in sorted(others))]
+            hosts = [*self.outcome.hosts, *(others[number] for number in sorted(others))]
             self.overall = structs.replace(self.outcome, hosts=hosts)
         self._changed(self)
 
     def _key(self, host: MirrorHost) -> tuple[str, ...]:
         """That of a sync by hand, which so continues what this has done."""
         name = host.host
-        return (name.node.path, host.node_id, self.remote, str(self.folder), str(name.worker))
+        return (name.node.path, host.node_id, self.remote, str(self.folder), str(name.number))
 
     # ---- as a ProgressReporter
 

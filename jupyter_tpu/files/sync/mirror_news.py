@@ -12,7 +12,7 @@ from .ignore import is_left_out
 from .mirror import Mirror
 
 #: Paths that a line names.
-_NAMED = 3
+_NAMED_PATHS = 3
 #: How the file of a module ends.
 _MODULES = (".py", "/__init__.py")
 
@@ -94,7 +94,7 @@ class MirrorNews:
         remote = mirror.remote.removeprefix("~/")
         command = shlex.join(
             ["jupyter", "tpu", "sync", str(mirror.folder), f"{mirror.host.host.node.node}:{remote}",
-             "--overwrite", *(word for path in paths[:_NAMED] for word in ("--only", path))]
+             "--overwrite", *(word for path in paths[:_NAMED_PATHS] for word in ("--only", path))]
         )  # fmt: skip
         names = _some(paths)
         return (
@@ -122,5 +122,5 @@ class LineHistory:
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = f" and {len(names) - _NAMED_PATHS} more" if len(names) > _NAMED_PATHS else ""
+    return ", ".join(names[:_NAMED_PATHS]) + more

@@ -15,7 +15,7 @@ from ...subscribers import Subscribers
 from .bases import Bases, Stored
 from .local import LocalProject
 from .location import ProjectLocation
-from .mirror import HOLD, LIMITS, LONGEST_HOLD, Mirror
+from .mirror import HOLD_SECONDS, LIMITS, LONGEST_HOLD, Mirror
 from .mirror_news import LineHistory, MirrorNews
 from .outcome import MirrorHost
 
@@ -70,12 +70,12 @@ class Mirrors:
 
     async def catch_up(self, host_id: str) -> None:
         """Waits until the projects on a TPU are there as they are here, or nothing of them arrives
-        for `HOLD` seconds; at most `LONGEST_HOLD`.
+        for `HOLD_SECONDS` seconds; at most `LONGEST_HOLD`.
 
         host_id: of one of its hosts.
         """
         waiting = [
-            mirror.catch_up(HOLD, everywhere=True, progressing=True)
+            mirror.catch_up(HOLD_SECONDS, everywhere=True, progressing=True)
             for mirror in self._users
             if tpu_id(mirror.host.host_id) == tpu_id(host_id)
         ]
@@ -101,10 +101,10 @@ class Mirrors:
             for user in self._users
             if user.folder == mirror.folder and tpu_id(user.host.host_id) == tpu
         ]
-        served = {mirror.host.host.worker for mirror in same}
-        if mirror.host.host.worker != min(served, default=None):
+        served = {mirror.host.host.number for mirror in same}
+        if mirror.host.host.number != min(served, default=None):
             return ()
-        return [host for host in mirror.host.others() if host.host.worker not in served]
+        return [host for host in mirror.host.others() if host.host.number not in served]
 
 
 def default_mirrors() -> Mirrors:

@@ -91,11 +91,11 @@ class OtherHosts:
                     await self._due[failing].wait()
             self._due[failing].clear()
             present = self._hosts()
-            workers = {host.host.worker for host in present}
+            numbers = {host.host.number for host in present}
             self.outcomes = {
-                key: host_outcome for key, host_outcome in self.outcomes.items() if key in workers
+                key: host_outcome for key, host_outcome in self.outcomes.items() if key in numbers
             }
-            hosts = [host for host in present if self._fails(host.host.worker) == failing]
+            hosts = [host for host in present if self._fails(host.host.number) == failing]
             if not hosts and failing:
                 continue
             if not failing:
@@ -113,8 +113,8 @@ class OtherHosts:
             if (host.problem is not None) != failing:
                 self._due[not failing].set()  # it belongs to those now
 
-    def _fails(self, worker: int) -> bool:
-        return worker in self.outcomes and self.outcomes[worker].problem is not None
+    def _fails(self, number: int) -> bool:
+        return number in self.outcomes and self.outcomes[number].problem is not None
 
     def _pause(self) -> float | None:
         """Seconds until the hosts that fail are tried again; None: at the next change."""

@@ -74,7 +74,7 @@ class MirrorHost(StreamingHost, Protocol):
 
     @property
     def node_id(self) -> str:
-        """Of the TPU that it was last connected to."""
+        """The node's id of the TPU that it was last connected to."""
 
     def others(self) -> Sequence[MirrorHost]:
         """The other hosts of its TPU, as far as they are known."""

@@ -22,7 +22,7 @@ class Conflict(Struct, frozen=True):
     kind: Literal["changed", "different", "deleted"]
 
 
-class Plan(Struct, frozen=True):
+class SyncPlan(Struct, frozen=True):
     """What makes the target like the source.
 
     write: paths to write. delete: paths to delete. conflicts: what is left as it is. newer: paths
@@ -45,7 +45,7 @@ def make_plan(
     delete: bool = True,
     overwrite: bool = False,
     within: Callable[[str], bool] = lambda path: True,
-) -> Plan:
+) -> SyncPlan:
     """A three-way comparison.
 
     Parameters
@@ -55,7 +55,7 @@ def make_plan(
     overwrite: whether conflicts are decided for the source. What was never in the source stays.
     within: which paths it is about; the others are left as they are.
     """
-    plan = Plan([], [], [], [], {})
+    plan = SyncPlan([], [], [], [], {})
     for path in sorted({*source, *target, *base}):
         here, there, before = source.get(path), target.get(path), base.get(path)
         if here == there:
@@ -78,7 +78,13 @@ def make_plan(
 
 
 def _plan_deletion(
-    plan: Plan, path: str, there: str | None, before: str | None, *, delete: bool, overwrite: bool
+    plan: SyncPlan,
+    path: str,
+    there: str | None,
+    before: str | None,
+    *,
+    delete: bool,
+    overwrite: bool,
 ) -> None:
     """For a path that the source does not have, or has no more."""
     if there is None:

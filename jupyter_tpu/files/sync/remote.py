@@ -14,7 +14,7 @@ from ...errors import Reason, TPUError
 from ...links.remote_host import RemoteHost
 from ...on_host.files.changes import digest_of, send_contents, send_list
 from ...on_host.files.contents import checked_signature
-from ...on_host.files.messages import Peer, TransferFailure
+from ...on_host.files.messages import TransferFailure, TransferPeer
 from ...on_host.files.tree import TreeEntry
 from ...on_host.packing import program
 from ...ssh.host_program import COMMAND
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _PROGRAM = "files.project"
 #: Bytes of an answer; 20,000 files with long names have less.
-_LARGEST = 32 << 20
+_LARGEST_ANSWER_BYTES = 32 << 20
 #: The last second that a date of Python can have.
-_LATEST = 253402300799
+_LAST_SECOND = 253402300799
 
 _Size = Annotated[int, Meta(ge=0, le=1 << 62)]
 _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
@@ -69,7 +69,7 @@ class Walked(Struct):
 
 
 class _Received(Struct):
-    """Of each change why it was not carried out, up to the *problem* for the others; None if they
+    """Why each change was not carried out, up to the *problem* for the others; None if they
     did not come from the other host: *why*.
     """
 
@@ -107,7 +107,7 @@ class RemoteProject:
     def __init__(self, stream: CommandStream, host: HostName) -> None:
         self._stream = stream
         self._host = str(host)
-        self._where = f"host {host.worker}"
+        self._where = f"host {host.number}"
         self._what = f"The sync on {self._where}"
         self.sent = self.received = 0
         self.kept: dict[str, tuple[str, int]] = {}
@@ -150,7 +150,7 @@ class RemoteProject:
         return walked
 
     async def signatures(self, sizes: Mapping[str, int]) -> dict[str, Any]:
-        """Of large files that are there. sizes: what they will have."""
+        """The signatures of large files that are there. sizes: what they will have."""
         if not sizes:
             return {}
         signatures = await self._call(dict[str, Any], "signatures", sizes=sizes)
@@ -173,7 +173,7 @@ class RemoteProject:
         known, list_id: as `on_host.files.changes` and `on_host.files.project` have them.
         """
 
-        def work(peer: Peer) -> None:
+        def work(peer: TransferPeer) -> None:
             peer.compress()
             send_list(peer, changes)
             send_contents(peer, folder, changes, known, report)
@@ -230,14 +230,14 @@ class RemoteProject:
             raise file_error(*head.error, self._host)
         data = bytearray()
         try:
-            check_size(head.size, _LARGEST)
+            check_size(head.size, _LARGEST_ANSWER_BYTES)
             while len(data) < head.size:
                 more = await self._stream.read()
                 if not more:
                     raise TPUError(f"{self._what} ended early.", Reason.INTERRUPTED, "Sync again.")
                 data += more
             self.received += len(line) + len(data)
-            plain = inflate(data, _LARGEST)
+            plain = inflate(data, _LARGEST_ANSWER_BYTES)
         except ValueError as error:
             raise InvalidAnswer(self._what, str(error)) from None
         return decode(plain, kind, self._what)
@@ -245,6 +245,6 @@ class RemoteProject:
 
 def _tree(plain: dict[str, _Entry]) -> dict[str, TreeEntry]:
     return {
-        path: TreeEntry(state, size, min(max(time, 0.0), _LATEST))
+        path: TreeEntry(state, size, min(max(time, 0.0), _LAST_SECOND))
         for path, (state, size, time) in plain.items()
     }

@@ -22,7 +22,7 @@ from ..relay import Relays
 from .bases import Base, Bases, Sent
 from .local import LocalProject, is_skipped, too_large
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
-from .plan import Plan, make_plan
+from .plan import SyncPlan, make_plan
 from .remote import Received, RemoteProject, StreamingHost
 
 #: From so many bytes on hosts get changes from each other.
@@ -64,20 +64,20 @@ async def push(
     progress.done("read")
     progress.begin("copy")
     relays = Relays(hosts)  # of those that need the same changes, by the digest of these
-    done = dict.fromkeys((host.host.worker for host in hosts), 0.0)
+    done = dict.fromkeys((host.host.number for host in hosts), 0.0)
 
-    def advance(worker: int, part: float) -> None:
-        done[worker] = part
+    def advance(number: int, part: float) -> None:
+        done[number] = part
         progress.part("copy", sum(done.values()) / len(done))
 
     async def on_host(host: StreamingHost) -> HostOutcome:
-        worker = host.host.worker
-        outcome = HostOutcome(host=worker)
+        number = host.host.number
+        outcome = HostOutcome(host=number)
         try:
             async with RemoteProject.open(host, root) as remote:
                 try:
                     base = await _push(host, remote, outcome)
-                    await asyncio.to_thread(_save, bases, base, *key(worker))
+                    await asyncio.to_thread(_save, bases, base, *key(number))
                 finally:
                     outcome.transferred = remote.sent + remote.received
         except TPUError as error:
@@ -86,10 +86,10 @@ async def push(
             progress.host_done("copy")
         finally:
             await relays.needs_nothing(host)
-        advance(worker, 1.0)
+        advance(number, 1.0)
         return outcome
 
-    async def _compare(remote: RemoteProject, worker: int) -> tuple[Tree, list[list], Tree, Base]:
+    async def _compare(remote: RemoteProject, number: int) -> tuple[Tree, list[list], Tree, Base]:
         """What is here and skipped here, what is on the host, and what was last the same.
 
         No other process copies to the host from its first answer on. If one did before that, what
@@ -97,13 +97,13 @@ async def push(
         """
         here, left_out = tree, skipped
         while True:
-            base = bases.load(Base, *key(worker))
-            paths = sorted({*here, *base.states, *bases.load(Sent, *key(worker)).states})
+            base = bases.load(Base, *key(number))
+            paths = sorted({*here, *base.states, *bases.load(Sent, *key(number)).states})
             there, base.paths = await remote.look_up(paths, base.paths)
-            if bases.load(Base, *key(worker)).states == base.states:
+            if bases.load(Base, *key(number)).states == base.states:
                 break
             here, left_out = await asyncio.to_thread(local.unread().read)
-        await asyncio.to_thread(_add_sent, bases, base, there, *key(worker))
+        await asyncio.to_thread(_add_sent, bases, base, there, *key(number))
         return here, left_out, there, base
 
     async def _push(host: StreamingHost, remote: RemoteProject, outcome: HostOutcome) -> Base:
@@ -196,8 +196,8 @@ async def _relay(
             if isinstance(fetched, str):
                 why = f" ({fetched})" if fetched else ""
                 log(
-                    f"Host {host.host.worker} did not get the files from host "
-                    f"{source.host.worker}{why}. It gets them from this computer."
+                    f"Host {host.host.number} did not get the files from host "
+                    f"{source.host.number}{why}. It gets them from this computer."
                 )
             else:
                 received = fetched
@@ -228,7 +228,7 @@ async def pull(
     """
     progress.begin("read")
     await asyncio.to_thread(local.read_rules)
-    outcome = HostOutcome(host=host.host.worker)
+    outcome = HostOutcome(host=host.host.number)
     skipped: list[list] = []
     tree: dict[str, TreeEntry] = {}
     try:
@@ -298,7 +298,7 @@ async def _fetch(
     remote: RemoteProject,
     local: LocalProject,
     outcome: HostOutcome,
-    plan: Plan,
+    plan: SyncPlan,
     tree: Tree,
     here: Tree,
     base: Base,
@@ -355,7 +355,7 @@ def _worth_delta(source: Tree, target: Tree, path: str) -> bool:
     )
 
 
-def _changes(plan: Plan, source: Tree, target: Tree) -> list[dict[str, Any]]:
+def _changes(plan: SyncPlan, source: Tree, target: Tree) -> list[dict[str, Any]]:
     """As `on_host.files.changes` has them; first what is deleted, which may give way to a folder of
     its name.
     """
@@ -370,7 +370,7 @@ def _changes(plan: Plan, source: Tree, target: Tree) -> list[dict[str, Any]]:
     ]
 
 
-def _note(outcome: HostOutcome, plan: Plan, here: Tree, there: Tree) -> dict[str, str]:
+def _note(outcome: HostOutcome, plan: SyncPlan, here: Tree, there: Tree) -> dict[str, str]:
     """Puts into *outcome* what the plan leaves as it is; returns the states that are agreed."""
     outcome.conflicts = [
         (conflict, here.get(conflict.path), there.get(conflict.path)) for conflict in plan.conflicts
@@ -379,7 +379,7 @@ def _note(outcome: HostOutcome, plan: Plan, here: Tree, there: Tree) -> dict[str
     return plan.agreed
 
 
-def _foresee(outcome: HostOutcome, plan: Plan, source: Tree) -> None:
+def _foresee(outcome: HostOutcome, plan: SyncPlan, source: Tree) -> None:
     outcome.written, outcome.deleted = plan.write, plan.delete
     outcome.size = sum(source[path].size for path in plan.write)
 

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 warnings_only("watchfiles")
 
 #: Milliseconds without a change after which changes are reported, and after which in any case.
-_QUIET = 300
-_LATEST = 1600
+_QUIET_MILLISECONDS = 300
+_LATEST_MILLISECONDS = 1600
 #: Seconds after which a host that could not be reached is tried again.
-_AGAIN = 5.0
+_RETRY_SECONDS = 5.0
 _TRANSIENT = (Reason.UNREACHABLE, Reason.TIMEOUT, Reason.INTERRUPTED)
 
 
 def retry_after(problem: TPUError | None) -> float | None:
     """Seconds after which a round that failed is tried again; None: at the next change."""
-    return _AGAIN if problem is not None and problem.reason in _TRANSIENT else None
+    return _RETRY_SECONDS if problem is not None and problem.reason in _TRANSIENT else None
 
 
 class Watcher:
@@ -44,8 +44,8 @@ class Watcher:
         self,
         folder: Path,
         *,
-        quiet: int = _QUIET,
-        latest: int = _LATEST,
+        quiet: int = _QUIET_MILLISECONDS,
+        latest: int = _LATEST_MILLISECONDS,
         leave_out: Callable[[str], bool] = lambda path: False,
     ) -> None:
         self._folder = folder

@@ -132,7 +132,7 @@ class AgentAccess:
             return check_folder(chosen)
         except InvalidInput as error:
             raise TPUError(
-                f"Agents may copy no files yet. {error.message}",
+                f"Coding agents may copy no files yet. {error.message}",
                 Reason.PERMISSION,
                 "A person can choose their folder: jupyter tpu budget set agent --folder DIR",
             ) from None

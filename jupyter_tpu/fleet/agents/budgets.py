@@ -20,7 +20,7 @@ from ..lifecycle.power import PowerService
 from ..models import AGENT, TPU, AllowAgents, Budget, BudgetOverview, SetGuard
 from ..models.core import seconds_of, timestamp, validated
 from ..money.budget_rules import whose
-from ..money.ledger import NOTICE, Ledger
+from ..money.ledger import NOTICE_SECONDS, Ledger
 from ..money.owners import TPUOwners, own_name
 from .plans import PlanService
 
@@ -92,20 +92,20 @@ def _with_folder(budget: Budget) -> Budget:
     if not budget.folder:
         return budget
     if budget.who != AGENT:
-        raise InvalidInput("Only the budget of agents has a folder.", field="folder")
+        raise InvalidInput("Only the budget of coding agents has a folder.", field="folder")
     return structs.replace(budget, folder=str(check_folder(Path(budget.folder))))
 
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two looks.
-LOOK = 15.0
+LOOK_SECONDS = 15.0
 #: A guard that ends a TPU so much later is set again; seconds.
-_LATE = 30.0
+_LATE_SECONDS = 30.0
 #: A clock that is wrong by more than this has jumped; seconds.
-JUMP = 60.0
+JUMP_SECONDS = 60.0
 #: For how long nothing is ended after a jump forwards: the clock may be set right; seconds.
-HOLD = 600.0
+HOLD_SECONDS = 600.0
 
 
 def running_time() -> float:
@@ -128,10 +128,10 @@ class ClockWatch:
     def is_trusted(self, clock: float, running: float) -> bool:
         before, self._offset = self._offset, clock - running
         jump = 0.0 if before is None else self._offset - before
-        if jump > JUMP:
+        if jump > JUMP_SECONDS:
             log.warning("The clock of this computer has jumped forwards by %.0f s.", jump)
-            self._held_until = running + HOLD
-        elif jump < -JUMP:
+            self._held_until = running + HOLD_SECONDS
+        elif jump < -JUMP_SECONDS:
             self._held_until = 0.0  # it was set right
         return running >= self._held_until
 
@@ -163,7 +163,7 @@ class BudgetEnds:
         """Sets guards, and acts for those that do not, until it is cancelled."""
         while True:
             try:
-                async with asyncio.timeout(LOOK):
+                async with asyncio.timeout(LOOK_SECONDS):
                     await self._look.wait()
             except TimeoutError:
                 pass
@@ -214,7 +214,7 @@ class BudgetEnds:
                 "%s has reached its limit, but its guard does not delete it: it is deleted in "
                 "%.0f min.",
                 name,
-                NOTICE / 60,
+                NOTICE_SECONDS / 60,
             )
             self._look.set()
         return True
@@ -224,7 +224,7 @@ class BudgetEnds:
         if node is None or node.id != line.node_id or line.since is None or line.ends is None:
             return  # it costs nothing now
         guard = self._guards.last_known(node)
-        latest = line.ends + _LATE
+        latest = line.ends + _LATE_SECONDS
         times = [guard.until, guard.ends or guard.until] if guard is not None else [""]
         if all(time and seconds_of(time, "ends") <= latest for time in times):
             return  # it is not kept for longer, either
@@ -232,7 +232,7 @@ class BudgetEnds:
             action="delete",
             idle=guard.idle if guard is not None else None,
             until=timestamp("seconds", at=line.ends),
-            notice=NOTICE,
+            notice=NOTICE_SECONDS,
         )
         try:
             await self._guards.set_at_creation(line.name, request)

@@ -26,7 +26,7 @@ from ..models import (
     StartHunt,
 )
 from ..models.core import seconds_of, timestamp, validated
-from ..money.budget_rules import MARGIN, most_for, refusal, time_within
+from ..money.budget_rules import MARGIN_SECONDS, most_for, refusal, time_within
 from ..money.grants import Grants
 from ..money.ledger import Ledger
 from ..money.owners import own_name
@@ -34,14 +34,14 @@ from ..money.owners import own_name
 log = logging.getLogger(__name__)
 
 #: For how long a plan can be carried out, and is known; seconds.
-VALID = 3600.0
-KEPT = 86_400.0
+VALID_SECONDS = 3600.0
+KEPT_SECONDS = 86_400.0
 #: How long a TPU exists if its plan does not say it; seconds.
-TIME = 3600.0
+TPU_SECONDS = 3600.0
 #: A hunt of a plan begins no attempt later than this; seconds.
-HUNT = 86_400.0
+HUNT_SECONDS = 86_400.0
 #: A TPU that lives shorter is of no use; seconds.
-_SHORTEST = 60.0
+_SHORTEST_SECONDS = 60.0
 
 
 class PlanService:
@@ -78,7 +78,7 @@ class PlanService:
 
     async def make(self, request: PlanTPU) -> Plan:
         request = validated(request)
-        request.time = request.time or TIME
+        request.time = request.time or TPU_SECONDS
         await self._reload()
         self._forget_old()
         plan = await self._priced(request)
@@ -116,7 +116,7 @@ class PlanService:
         terms = PlanTerms(
             plan=plan.id,
             who=plan.who,
-            time=plan.request.time or TIME,
+            time=plan.request.time or TPU_SECONDS,
             max_cost=plan.request.max_cost,
             approved=plan.most if approved and why else 0.0,
         )
@@ -172,7 +172,9 @@ class PlanService:
                 "Choose on-demand or spot.",
             )
         hunted = bool(request.zones or request.types or request.tiers)
-        terms = PlanTerms(plan="", who="", time=request.time or TIME, max_cost=request.max_cost)
+        terms = PlanTerms(
+            plan="", who="", time=request.time or TPU_SECONDS, max_cost=request.max_cost
+        )
         choices: list[tuple[str, str, str, Cost]]
         if hunted:
             quotes = await self._hunts.quote(self._hunt(structs.replace(request, tpu=tpu)))
@@ -205,12 +207,13 @@ class PlanService:
                     "Choose another type, zone or tier, or allow more.",
                 )
             seconds = time_within(terms, price)
-            if seconds < _SHORTEST:
+            if seconds < _SHORTEST_SECONDS:
+                shortest = _SHORTEST_SECONDS + MARGIN_SECONDS
                 raise InvalidInput(
                     f"{type} costs {catalog.usd(price)} an hour, so "
                     f"{catalog.usd(request.max_cost or 0)} is enough for less than a minute, "
                     "beside the time for its deletion.",
-                    f"Allow at least {catalog.usd(price * (_SHORTEST + MARGIN) / 3600 + 0.005)}.",
+                    f"Allow at least {catalog.usd(price * shortest / 3600 + 0.005)}.",
                     field="max_cost",
                 )
             prices.append(price)
@@ -226,7 +229,7 @@ class PlanService:
             who=AGENT if request.who == AGENT else own_name(),
             request=structs.replace(request, tpu=tpu, who=""),
             created=timestamp(at=now),
-            expires=timestamp("seconds", at=now + VALID),
+            expires=timestamp("seconds", at=now + VALID_SECONDS),
             name=tpu.name,
             type=type,
             zone=zone,
@@ -242,7 +245,7 @@ class PlanService:
 
     @staticmethod
     def _hunt(request: PlanTPU) -> StartHunt:
-        deadline = timestamp("seconds", at=time.time() + HUNT)
+        deadline = timestamp("seconds", at=time.time() + HUNT_SECONDS)
         return StartHunt(
             tpu=structs.replace(request.tpu, guard=None),
             zones=request.zones,
@@ -348,7 +351,7 @@ class PlanService:
         return plan
 
     def _forget_old(self) -> None:
-        before = time.time() - KEPT
+        before = time.time() - KEPT_SECONDS
         for plan in list(self._plans.values()):
             if seconds_of(plan.created, "created", UTC) < before:
                 del self._plans[plan.id]

@@ -52,7 +52,7 @@ class QueuedAPI(Protocol):
         """All of the project, the oldest first, as Google has described them within 20 seconds."""
 
     async def create(self, request: models.QueueTPU) -> models.Operation:
-        """Asks for TPUs that Google creates when there is room; ends when Google has accepted that.
+        """Asks for TPUs that Google creates when there is capacity; ends when it has accepted that.
 
         To cancel the operation deletes what it has asked for. Raises EXISTS for a name in use, and
         PRICE for what costs something without a confirmation.

@@ -18,8 +18,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.chosen_chips import chip_variables, group_sizes, groups, is_known
-from ...on_host.agent.protocol.records import Kernel as KernelReport
-from ...on_host.agent.protocol.records import Owner
+from ...on_host.agent.protocol.records import KernelReport, Owner
 from ...ssh.agent_answers import owners_by_pid
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
@@ -44,9 +43,9 @@ from ..models import (
 from ..models.core import known_type, timestamp, validated
 
 #: Seconds in which the link to a host must be up, and a kernel must end.
-REACH, END_KERNEL = 30.0, 20.0
+REACH_SECONDS, END_KERNEL_SECONDS = 30.0, 20.0
 #: Seconds for which a job or run that was killed may still hold chips, and between two looks.
-RELEASE, LOOK = 10.0, 0.5
+RELEASE_SECONDS, LOOK_SECONDS = 10.0, 0.5
 
 #: One process for ever: its host, pid and start.
 Process = tuple[int, int, str]
@@ -104,21 +103,21 @@ class Chips:
     async def _ask(self, host: HostName) -> HostChips:
         """A host that can't be asked has the reason as its problem."""
         try:
-            async with self._connections.borrow(host, REACH) as link:
+            async with self._connections.borrow(host, REACH_SECONDS) as link:
                 held = await environment.held_chips(link)
             owners: dict[int, Owner] = {}
             if pids := [holder.pid for holder in held.holders]:
-                question = requests.GetProcessOwners(pids=pids)
+                question = requests.GetProcessOwnersRequest(pids=pids)
                 owners = owners_by_pid(pids, await self._connections.request_host(host, question))
             kernels: Sequence[KernelReport] = []
             if self._desired.environments(host.node):  # else no kernel of ours can be there
-                answer = await self._connections.request_host(host, requests.ListKernels())
+                answer = await self._connections.request_host(host, requests.ListKernelsRequest())
                 kernels = answer["kernels"]
         except TPUError as error:
-            return HostChips(host=host.worker, problem=Problem.of(error))
+            return HostChips(host=host.number, problem=Problem.of(error))
         holders = [
             ChipHolder(
-                host=host.worker,
+                host=host.number,
                 pid=holder.pid,
                 start=holder.start,
                 since="" if holder.since is None else timestamp("seconds", holder.since),
@@ -140,7 +139,7 @@ class Chips:
             if (booked := kernel.get("booked")) and kernel["state"] != "dead"
         ]
         return HostChips(
-            host=host.worker,
+            host=host.number,
             devices=held.devices,
             holders=holders,
             bookings=sorted(bookings, key=lambda booking: booking.chips),
@@ -191,7 +190,7 @@ class Chips:
         except TPUError as error:
             problem = Problem.of(error)
             return {process: _freed(process, "unknown", problem) for process in processes}
-        return await self._wait_until_released(host, processes, request.patience + RELEASE)
+        return await self._wait_until_released(host, processes, request.patience + RELEASE_SECONDS)
 
     async def _end_kernel(self, host: HostName, kernel: str) -> None:
         try:
@@ -200,7 +199,9 @@ class Chips:
             if error.reason is not Reason.NOT_FOUND:
                 raise
             # The TPU was never connected from here.
-            await self._connections.request_host(host, requests.EndKernel(id=kernel), END_KERNEL)
+            await self._connections.request_host(
+                host, requests.EndKernelRequest(id=kernel), END_KERNEL_SECONDS
+            )
 
     async def _stop_job(self, host: HostName, job: str, patience: float) -> None:
         """On all its hosts: the others would wait for this one."""
@@ -210,23 +211,23 @@ class Chips:
             if error.reason is not Reason.NOT_FOUND:
                 raise
             # Someone started it from another computer.
-            there = await self._connections.request_host(host, requests.ListJobs())
+            there = await self._connections.request_host(host, requests.ListJobsRequest())
             for job_status in there["jobs"]:
                 if job_status["id"].rpartition("-")[0] == job:
                     await self._connections.request_host(
-                        host, requests.StopJob(id=job_status["id"], patience=patience)
+                        host, requests.StopJobRequest(id=job_status["id"], patience=patience)
                     )
 
     async def _stop_run(self, host: HostName, run: str) -> None:
         if self._runs.find(run) is not None:
             await self._runs.stop(_ref(host.node), run)
         else:
-            await self._connections.request_host(host, requests.StopRun(id=run))
+            await self._connections.request_host(host, requests.StopRunRequest(id=run))
 
     async def _signal(
         self, host: HostName, processes: Sequence[Process], patience: float
     ) -> dict[Process, FreedHolder]:
-        async with self._connections.borrow(host, REACH) as link:
+        async with self._connections.borrow(host, REACH_SECONDS) as link:
             pairs = [(pid, start) for _, pid, start in processes]
             outcomes = await environment.end_holders(link, pairs, patience)
         return {
@@ -237,12 +238,12 @@ class Chips:
     async def _delete_lock(self, host: HostName) -> DeletedLock:
         """Deletes a lock file that is left over, if no process holds its lock."""
         try:
-            async with self._connections.borrow(host, REACH) as link:
+            async with self._connections.borrow(host, REACH_SECONDS) as link:
                 outcome = await environment.delete_lock_file(link)
         except TPUError as error:
             problem = Problem.of(error)
-            return DeletedLock(host=host.worker, outcome="unknown", problem=problem)
-        return DeletedLock(host=host.worker, outcome=outcome)
+            return DeletedLock(host=host.number, outcome="unknown", problem=problem)
+        return DeletedLock(host=host.number, outcome=outcome)
 
     async def _wait_until_released(
         self, host: HostName, processes: Sequence[Process], seconds: float
@@ -260,7 +261,7 @@ class Chips:
                     process: _freed(process, "held" if process in left else "ended")
                     for process in processes
                 }
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def _count(node: Node) -> int:

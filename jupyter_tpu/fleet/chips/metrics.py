@@ -1,4 +1,4 @@
-"""Memory and load of chips, sampled by agents: often while someone looks, else once a minute.
+"""Memory and load of chips, sampled by daemons: often while someone looks, else once a minute.
 
 The poll of each connected host carries the samples. Other hosts, and those of a command without a
 server, are asked when someone looks. The last samples are kept in memory.
@@ -24,13 +24,13 @@ from ..core.host_numbers import host_numbers
 from ..models import ChipBooking, ChipLoad, HostLoad, LoadQuery, LoadSample, Problem, TPULoad
 
 #: Seconds between two samples while someone looks, and while no one does.
-LOOKED_AT, UNSEEN = 2.0, 60.0
+LOOKED_AT_SECONDS, UNSEEN_SECONDS = 2.0, 60.0
 #: Seconds for which a look counts, and for which one waits for a recent sample.
-LOOK, WAIT = 15.0, 5.0
+LOOK_SECONDS, SAMPLE_SECONDS = 15.0, 5.0
 #: Seconds in which a host that is not polled must answer, and one that did not before.
-ANSWER, ANSWER_AGAIN = 30.0, 4.0
+ANSWER_SECONDS, ANSWER_AGAIN = 30.0, 4.0
 #: Samples that are kept of each host, and of all hosts together; but at least so many.
-HISTORY, ALL, LEAST = 300, 60_000, 20
+HOST_SAMPLES, ALL_SAMPLES, LEAST_SAMPLES = 300, 60_000, 20
 
 _MESSAGES = {
     "idle": "No process uses the chips.",
@@ -51,7 +51,7 @@ class _Host:
     def __init__(self) -> None:
         self.samples: deque[_Sample] = deque()
         self.node_id = ""  # once it is known
-        self.after = 0  # the agent's own number of the latest
+        self.after = 0  # the daemon's own number of the latest
         self.chips = 0
         self.bookings: list[ChipBooking] = []
         self.message = ""
@@ -79,14 +79,14 @@ class Metrics:
     def every(self, name: NodeName) -> float:
         """How often the hosts of a TPU are to be sampled, in seconds."""
         looked_at = self._looks.get(name, 0.0) > time.monotonic()
-        return LOOKED_AT if looked_at else UNSEEN
+        return LOOKED_AT_SECONDS if looked_at else UNSEEN_SECONDS
 
     def after(self, host: HostName) -> int:
-        """The number of the last sample that the host's agent has sent; 0 if there is none."""
+        """The number of the last sample that the host's daemon has sent; 0 if there is none."""
         return self._hosts[host].after if host in self._hosts else 0
 
     def update(self, host: HostName, samples: Iterable[Mapping[str, Any]]) -> None:
-        """Takes an agent's samples."""
+        """Takes a daemon's samples."""
         known = self._hosts.setdefault(host, _Host())
         for reading in samples:
             self._number += 1
@@ -98,7 +98,9 @@ class Metrics:
             sample = _sample(reading)
             known.message = _message(sample, reading)
             known.samples.append(_Sample(self._number, sample))
-        while len(known.samples) > min(HISTORY, max(LEAST, ALL // len(self._hosts))):
+        while len(known.samples) > min(
+            HOST_SAMPLES, max(LEAST_SAMPLES, ALL_SAMPLES // len(self._hosts))
+        ):
             known.samples.popleft()
         event, self._sampled = self._sampled, asyncio.Event()
         event.set()
@@ -113,7 +115,7 @@ class Metrics:
         hosts = [HostName(node.name, number) for number in numbers]
         self._forget_gone()
         before = self.every(node.name)
-        self._looks[node.name] = time.monotonic() + LOOK
+        self._looks[node.name] = time.monotonic() + LOOK_SECONDS
         if before != self.every(node.name):
             self._polled.wake()
         polled = [host for host in hosts if self._polled.polls(host)]
@@ -142,9 +144,9 @@ class Metrics:
 
     async def _wait_for_samples(self, hosts: Sequence[HostName]) -> None:
         """For a recent one of each host whose link is up; not for long."""
-        recent = time.time() - 2 * LOOKED_AT
+        recent = time.time() - 2 * LOOKED_AT_SECONDS
         try:
-            async with asyncio.timeout(WAIT):
+            async with asyncio.timeout(SAMPLE_SECONDS):
                 while not all(self._is_recent(host, recent) for host in hosts):
                     await self._sampled.wait()
         except TimeoutError:
@@ -160,9 +162,9 @@ class Metrics:
     async def _ask(self, host: HostName) -> None:
         """Samples a host that is not polled."""
         known = self._hosts.setdefault(host, _Host())
-        seconds = ANSWER if known.problem is None else ANSWER_AGAIN
+        seconds = ANSWER_SECONDS if known.problem is None else ANSWER_AGAIN
         try:
-            answer = await self._connections.request_host(host, requests.GetLoad(), seconds)
+            answer = await self._connections.request_host(host, requests.GetLoadRequest(), seconds)
         except TPUError as error:
             known.problem = Problem.of(error)
         else:
@@ -190,7 +192,7 @@ class Metrics:
         else:
             samples = [sample.sample for sample in known.samples if sample.number > start]
         return HostLoad(
-            host=host.worker,
+            host=host.number,
             chips=known.chips,
             samples=samples,
             bookings=known.bookings,
@@ -205,9 +207,9 @@ def _sample(report: Mapping[str, Any]) -> LoadSample:
         ChipLoad(memory_used=used, memory_total=total, duty_cycle=duty)
         for used, total, duty in report.get("chips", ())
     ]
-    taken = time.time() - float(report["age"])
+    sampled = time.time() - float(report["age"])
     return LoadSample(
-        time=round(taken, 1), state=report["state"], chips=chips, queue=report.get("queue")
+        time=round(sampled, 1), state=report["state"], chips=chips, queue=report.get("queue")
     )
 
 

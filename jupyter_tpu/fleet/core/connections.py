@@ -11,15 +11,15 @@ from ...environment import single_host_variables
 from ...errors import Reason, TPUError
 from ...kernel_place import KernelPlace
 from ...links import HostName, Link, Links, LinkState
-from ...on_host.agent.protocol.declarations import Answer, Request
+from ...on_host.agent.protocol.declarations import Answer, ProtocolRequest
 from ...subscribers import Subscribers
 from ..kernelspecs import KernelSpecRegistry
 from .desired import DesiredState
 from .records import EnvironmentRecord
 
-#: How long an agent may take to answer, and to be installed and started before; seconds.
-ANSWER = 15.0
-DEPLOYMENT = 60.0
+#: How long a daemon may take to answer, and to be installed and started before; seconds.
+ANSWER_SECONDS = 15.0
+DEPLOYMENT_SECONDS = 60.0
 
 
 class HostConnections:
@@ -50,8 +50,8 @@ class HostConnections:
         """Keeps the links to all hosts up until :meth:`release`. A second call changes nothing."""
         links = self._acquired.setdefault(name, [])
         unsubscribe = self._unsubscribe.setdefault(name, [])
-        for worker in range(len(links), hosts):
-            link = self._links.get(HostName(name, worker))
+        for number in range(len(links), hosts):
+            link = self._links.get(HostName(name, number))
             unsubscribe.append(link.subscribe(lambda *_: self._mark_changed(name)))
             link.acquire(in_use=False)
             links.append(link)
@@ -90,16 +90,16 @@ class HostConnections:
             link.release(in_use=in_use)
 
     async def request(
-        self, name: NodeName, request: Request[Answer], timeout: float = ANSWER
+        self, name: NodeName, request: ProtocolRequest[Answer], timeout: float = ANSWER_SECONDS
     ) -> Answer:
-        """The answer of host 0's agent; see :meth:`request_host`."""
+        """The answer of host 0's daemon; see :meth:`request_host`."""
         return await self.request_host(HostName(name, 0), request, timeout)
 
     async def request_host(
         self,
         host: HostName,
-        request: Request[Answer],
-        timeout: float = ANSWER,
+        request: ProtocolRequest[Answer],
+        timeout: float = ANSWER_SECONDS,
         *,
         in_use: bool = True,
     ) -> Answer:
@@ -109,11 +109,11 @@ class HostConnections:
         """
         async with self.borrow(host, timeout, in_use=in_use) as link:
             try:
-                async with asyncio.timeout(DEPLOYMENT):
+                async with asyncio.timeout(DEPLOYMENT_SECONDS):
                     agent = await link.agent()
             except TimeoutError:
                 raise TPUError(
-                    f"The agent on {link.host} did not start in time.",
+                    f"The daemon on {link.host} did not start in time.",
                     Reason.TIMEOUT,
                     "Will be retried.",
                 ) from None

@@ -26,11 +26,11 @@ from ...errors import Reason, TPUError
 from ..models import Budget, Grant, Plan, PriceList
 from .operation_records import OperationRecord, read_operation
 from .records import (
-    AgentTPURecord,
+    CodingAgentTPURecord,
     EnvironmentRecord,
     GuardRecord,
     JobRecord,
-    RunRecord,
+    ReadyTimeRecord,
     Snapshot,
     SpendRecord,
     TunnelRecord,
@@ -44,9 +44,9 @@ log = logging.getLogger(__name__)
 KEEP_FOR = timedelta(days=3)
 KEEP_AT_MOST = 50
 #: How long SQLite itself waits for a lock; the caller tries again. Seconds.
-_BUSY = 0.2
+_LOCK_SECONDS = 0.2
 #: Less free space than this counts as a full disk; bytes.
-_FULL = 1 << 16
+_FULL_DISK_BYTES = 1 << 16
 
 #: One statement of SQL and its parameters, or what does more in the same transaction and returns
 #: how many rows it changed.
@@ -169,14 +169,14 @@ class Database:
                 requests=dict(db.execute("SELECT operation, request FROM requests").fetchall()),
                 tunnels=self._read_tunnels(db),
                 jobs=self._read_all(db, "jobs", JobRecord),
-                runs=self._read_of_tpus(db, "runs", RunRecord),
+                ready_times=self._read_of_tpus(db, "runs", ReadyTimeRecord),
                 guards=self._read_of_tpus(db, "guards", GuardRecord),
                 grants=self._read_all(db, "grants", Grant),
                 prices=next(iter(self._read_all(db, "prices", PriceList)), None),
                 budgets=self._read_all(db, "budgets", Budget),
                 spending=self.read_spending(db),
                 plans=self._read_all(db, "plans", Plan),
-                agent_tpus=self._read_all(db, "agent_tpus", AgentTPURecord),
+                agent_tpus=self._read_all(db, "agent_tpus", CodingAgentTPURecord),
             )
 
     def know(self, snapshot: Snapshot) -> None:
@@ -198,7 +198,7 @@ class Database:
             return TPUError(
                 f"The disk is full. The state of your TPUs can't be saved in {self.path}.",
                 Reason.DISK_FULL,
-                "Make room on the disk, and try again.",
+                "Free disk space, and try again.",
             )
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
             return TPUError(
@@ -218,7 +218,7 @@ class Database:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
         try:
-            return shutil.disk_usage(self.path.parent).free < _FULL
+            return shutil.disk_usage(self.path.parent).free < _FULL_DISK_BYTES
         except OSError:
             return False
 
@@ -330,7 +330,7 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         db = sqlite3.connect(
-            self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False
+            self.path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
             _set_journal(db, self.path)

@@ -100,7 +100,7 @@ log = logging.getLogger(__name__)
 
 #: How long a request waits for what other processes have written; seconds. After that it is
 #: answered with what this process knows.
-RELOAD = 1.5
+RELOAD_SECONDS = 1.5
 
 
 class SharedState:
@@ -114,7 +114,7 @@ class SharedState:
     async def reload(self) -> None:
         """Never fails: why it can't be read or saved now is the store's problem."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(RELOAD):
+            async with asyncio.timeout(RELOAD_SECONDS):
                 await self._reloads.get(None, self._reload)
 
     async def close(self) -> None:
@@ -122,7 +122,7 @@ class SharedState:
 
     async def _reload(self) -> None:
         try:
-            async with asyncio.timeout(RELOAD):
+            async with asyncio.timeout(RELOAD_SECONDS):
                 snapshot = await self._store.refresh()
         except (TimeoutError, TPUError) as error:
             log.debug("Other processes' changes are not known now: %s", error)

@@ -399,5 +399,5 @@ def _waits_in_queue(record: OperationRecord) -> bool:
 
 
 def _newest_first(items: Iterable[T], time: Callable[[T], str]) -> list[T]:
-    """Of those of one millisecond, what was added last comes first."""
+    """The newest first; of one millisecond, what was added last."""
     return sorted(items, key=time)[::-1]

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 #: How long a loop that failed waits before it continues.
 PAUSES = Backoff(1.0, 60.0)
 #: A loop that ran for so long starts again with the first pause; seconds.
-HEALTHY = 300.0
+HEALTHY_SECONDS = 300.0
 
 
 class Loops:
@@ -79,7 +79,7 @@ class Loops:
                 status.failures += 1
                 status.last_failure = timestamp()
                 status.last_error = f"{type(error).__name__}: {error}"
-            if time() - started > HEALTHY:
+            if time() - started > HEALTHY_SECONDS:
                 pause = PAUSES.first
             self._suspect[name] = time() + 2 * pause
             await asyncio.sleep(pause)

@@ -102,16 +102,16 @@ class ObservedState:
         return any(node.state.changing for name, node in self.nodes.items() if name not in besides)
 
 
-QUICK = 2.0  # seconds
-SLOW = 30.0
-FAILED = 10.0  # after a poll that failed
-LIMIT = 90.0  # for one poll; Cloud gives up earlier
-FRESH = 5.0  # how old a list may be that a user asked for; seconds
-AT_ONCE = 2.0  # how long such a user waits for a newer one; seconds
+QUICK_POLL_SECONDS = 2.0  # seconds
+SLOW_POLL_SECONDS = 30.0
+FAILED_POLL_SECONDS = 10.0  # after a poll that failed
+POLL_LIMIT_SECONDS = 90.0  # for one poll; Cloud gives up earlier
+FRESH_LIST_SECONDS = 5.0  # how old a list may be that a user asked for; seconds
+NEWER_LIST_SECONDS = 2.0  # how long such a user waits for a newer one; seconds
 #: After this long without a change, even a TPU under repair is polled slowly; seconds.
-SLOW_AFTER = 900.0
+UNCHANGED_SECONDS = 900.0
 #: After this long without a question polling pauses, unless something is connected; seconds.
-INTEREST = 600.0
+INTEREST_SECONDS = 600.0
 
 
 class Observer:
@@ -170,7 +170,7 @@ class Observer:
 
     @property
     def age(self) -> float:
-        """Of the last poll; seconds."""
+        """The age of the last poll; seconds."""
         return self._time() - self._polled_at
 
     def request_refresh(self) -> None:
@@ -185,7 +185,7 @@ class Observer:
         take. Returns whether it waited: then the poll began after the question.
         """
         self._asked = self._time()
-        if self.age <= SLOW + 5:
+        if self.age <= SLOW_POLL_SECONDS + 5:
             return False
         await self.refresh()
         return True
@@ -193,24 +193,25 @@ class Observer:
     async def refresh_for_missing(self) -> None:
         """A TPU is asked for that is not listed: waits for a poll that begins after the question.
 
-        Such polls are QUICK apart, and questions in between wait for the next one: asking again and
-        again for a TPU that does not exist causes no more calls than a TPU that changes.
+        Such polls are QUICK_POLL_SECONDS apart, and questions in between wait for the next one:
+        asking again and again for a TPU that does not exist causes no more calls than a TPU that
+        changes.
         """
-        pause = self._missed_at + QUICK - self._time()
+        pause = self._missed_at + QUICK_POLL_SECONDS - self._time()
         if pause > 0:
             await asyncio.sleep(pause)
         self._missed_at = self._time()
         await self.refresh()
 
     async def ensure_fresh(self) -> None:
-        """Like `ensure_recent`, with a poll at most FRESH old if that can be had at once.
+        """Like `ensure_recent`, with a poll at most FRESH_LIST_SECONDS old if that is there.
 
         For users who ask for the list: what gcloud did a moment ago is in it.
         """
         await self.ensure_recent()
-        if self.age > FRESH:
+        if self.age > FRESH_LIST_SECONDS:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(AT_ONCE):
+                async with asyncio.timeout(NEWER_LIST_SECONDS):
                     await self.refresh()
 
     async def refresh(self) -> None:
@@ -219,7 +220,7 @@ class Observer:
         with contextlib.suppress(TimeoutError):  # then the answer is what is known
             for _ in range(2 if self._polling else 1):
                 self._wake.set()
-                async with asyncio.timeout(LIMIT + FAILED):
+                async with asyncio.timeout(POLL_LIMIT_SECONDS + FAILED_POLL_SECONDS):
                     await self._new.wait()
 
     def upsert(self, node: Node) -> None:
@@ -266,7 +267,7 @@ class Observer:
 
     def _wanted(self) -> bool:
         needed = self._busy() or any(needed() for needed in self._needed)
-        return needed or self._time() - self._asked < INTEREST
+        return needed or self._time() - self._asked < INTEREST_SECONDS
 
     def _pause(self) -> float | None:
         if not self._wanted():
@@ -274,16 +275,20 @@ class Observer:
         if self.observed.unreachable is None:
             # No credentials, for example: quicker tries would not help.
             problem = self.observed.problem
-            return max(FAILED, (problem and problem.retry_after) or 0.0)
+            return max(FAILED_POLL_SECONDS, (problem and problem.retry_after) or 0.0)
         recently = self._time() - self._changed_at
-        changing = self.observed.changing(self._hunted()) and recently < SLOW_AFTER
-        return QUICK if self._busy() or recently < 3 * QUICK or changing else SLOW
+        changing = self.observed.changing(self._hunted()) and recently < UNCHANGED_SECONDS
+        return (
+            QUICK_POLL_SECONDS
+            if self._busy() or recently < 3 * QUICK_POLL_SECONDS or changing
+            else SLOW_POLL_SECONDS
+        )
 
     async def _poll(self) -> None:
         observed = self.observed
         asked = time.time()
         try:
-            async with asyncio.timeout(LIMIT):
+            async with asyncio.timeout(POLL_LIMIT_SECONDS):
                 listed = await self._cloud.list_nodes()
                 if listed.problem is not None:
                     observed.nodes = _with_attached(observed.nodes, listed.nodes)
@@ -299,7 +304,7 @@ class Observer:
             # The earlier list stays: that Google can't be asked does not mean that a TPU is gone.
             if isinstance(error, TimeoutError):
                 error = TPUError(
-                    f"The list of TPUs did not come within {LIMIT:.0f} s.",
+                    f"The list of TPUs did not come within {POLL_LIMIT_SECONDS:.0f} s.",
                     Reason.TIMEOUT,
                     "Will be retried.",
                 )

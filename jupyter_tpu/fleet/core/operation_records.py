@@ -60,9 +60,9 @@ class NodeClaim(Struct, kw_only=True):
     failure: Problem | None = None
     #: Whether a node that will not be READY is removed, too.
     tidy: bool = False
-    #: From when on what still waits for room is taken back; seconds since the epoch, 0 for never.
+    #: From when on what waits for capacity is withdrawn; seconds since the epoch, 0 for never.
     withdraw_at: float = 0.0
-    #: Whether it is being taken back. What got room meanwhile stays.
+    #: Whether it is being withdrawn. What got capacity meanwhile stays.
     withdrawing: bool = False
     #: From when on no one wants it any more; seconds since the epoch, 0 for never.
     until: float = 0.0
@@ -105,7 +105,7 @@ class Creation(Struct, kw_only=True, tag="create"):
     claim: NodeClaim
     #: The queued resource that it is created as; None: it is not.
     queue: QueueTPU | None = None
-    #: Of a plan that is carried out.
+    #: The terms of the plan that is carried out.
     terms: PlanTerms | None = None
 
 
@@ -196,8 +196,8 @@ class AwaitedTPU(Struct, kw_only=True):
 
     zone: str
     node_id: str
-    #: Whether Google has: what is left of it is deleted, and the hunt begins.
-    taken: bool = False
+    #: What is left of it is deleted then, and the hunt begins.
+    preempted: bool = field(default=False, name="taken")
     #: Whether it is deleted without waiting for that: a user has it replaced.
     replace: bool = False
 
@@ -246,11 +246,11 @@ class HuntRecord(Struct, kw_only=True, tag="hunt"):
     #: Whether its attempts are queued resources, but for those of a candidate that is *direct*.
     #: Those of flex-start always are.
     queued: bool = False
-    #: Of a hunt that begins when a TPU is preempted; None while it continues.
+    #: The TPU at whose preemption the hunt begins; None while it continues.
     awaited: AwaitedTPU | None = None
-    #: Of a TPU that it replaces.
+    #: What belongs to the TPU that it replaces.
     belongings: Belongings | None = None
-    #: Of a plan that is carried out.
+    #: The terms of the plan that is carried out.
     terms: PlanTerms | None = None
     #: Its current attempt, or the TPU that it has found.
     current: Creation | None = None

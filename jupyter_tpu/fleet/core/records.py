@@ -43,7 +43,7 @@ class EnvironmentRecord(Struct, kw_only=True):
     hosts: int = 1  # of the TPU
     #: None: as configured.
     warm: KeepWarm | None = None
-    #: Of its packages on host 0 that its request has, and that all hosts have.
+    #: The revision of its packages on host 0 that its request has, and that all hosts have.
     revision: int = 0
 
     @property
@@ -84,7 +84,7 @@ class SpendRecord(RecordOfTPU, kw_only=True):
     ended: bool = False
 
 
-class AgentTPURecord(RecordOfTPU, kw_only=True):
+class CodingAgentTPURecord(RecordOfTPU, kw_only=True):
     """A TPU of a person on which coding agents may run commands."""
 
     #: Google's id of the node: a later one of the same name is another TPU.
@@ -120,10 +120,10 @@ class JobRecord(RecordOfTPU, kw_only=True):
     stopped: bool = False
     patience: float = 10.0
     #: Its TPU was preempted, or terminated by Google.
-    taken: bool = False
+    preempted: bool = field(default=False, name="taken")
 
 
-class RunRecord(Struct, kw_only=True, frozen=True):
+class ReadyTimeRecord(Struct, kw_only=True, frozen=True):
     """How long a node was READY."""
 
     node_id: str
@@ -166,7 +166,7 @@ class Snapshot(Struct, kw_only=True):
     tunnels: list[TunnelRecord]
     jobs: list[JobRecord]
     #: How long each node was READY.
-    runs: dict[NodeName, RunRecord]
+    ready_times: dict[NodeName, ReadyTimeRecord]
     #: What the guard of each node last said.
     guards: dict[NodeName, GuardRecord]
     grants: list[Grant]
@@ -177,4 +177,4 @@ class Snapshot(Struct, kw_only=True):
     spending: list[SpendRecord]
     plans: list[Plan]
     #: The TPUs of people on which coding agents may run commands.
-    agent_tpus: list[AgentTPURecord]
+    agent_tpus: list[CodingAgentTPURecord]

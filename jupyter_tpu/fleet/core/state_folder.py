@@ -43,7 +43,7 @@ class ProcessLease:
             raise TPUError(
                 f"Can't lock a file in {folder}: {error}.",
                 Reason.DISK_FULL if full else Reason.INTERNAL,
-                "Make room on the disk, or set JUPYTER_TPU_DATA_DIR to a folder on a local disk.",
+                "Free disk space, or set JUPYTER_TPU_DATA_DIR to a folder on a local disk.",
             ) from error
         self._sweep()
 
@@ -138,7 +138,7 @@ def network_file_system(path: Path, mounts: Path = MOUNTS) -> str:
         if len(fields) < 5 or not named[0]:
             continue
         mount = Path(_unescape(fields[4]))
-        # Of two mounts at one place the later one is seen.
+        # The later one of two mounts at one place is seen.
         if len(mount.parts) >= deepest and target.is_relative_to(mount):
             kind, deepest = named[0], len(mount.parts)
     return kind if _NETWORK.match(kind) else ""

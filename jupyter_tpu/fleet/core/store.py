@@ -36,11 +36,11 @@ from .database import (
 )
 from .operation_records import OperationRecord, OperationRequest
 from .records import (
-    AgentTPURecord,
+    CodingAgentTPURecord,
     EnvironmentRecord,
     GuardRecord,
     JobRecord,
-    RunRecord,
+    ReadyTimeRecord,
     Snapshot,
     SpendRecord,
     TunnelRecord,
@@ -54,7 +54,7 @@ LOCK_WAIT = 30.0
 PAUSES = Backoff(0.05, 5.0)
 PAUSES_LOCKED = Backoff(0.05, 1.0)
 #: How many times a file is read again if it changes while it is read.
-_READINGS = 20
+_MOST_READS = 20
 
 _OF_TPU = "identity = ? AND project = ? AND zone = ? AND tpu = ?"
 _T = TypeVar("_T")
@@ -124,7 +124,7 @@ class Store:
         What is returned has all changes of this process, too: take it over before awaiting anything
         else. Raises TPUError while it can't be read, or changes of this process can't be saved.
         """
-        for _ in range(_READINGS):
+        for _ in range(_MOST_READS):
             if self.problem is not None:
                 raise self.problem  # it does not work now, so do not wait
             await self.flush(1.0)
@@ -189,11 +189,11 @@ class Store:
             (f"DELETE FROM connected WHERE {_OF_TPU}", self._key(name)),
         )
 
-    def save_run(self, name: NodeName, record: RunRecord) -> None:
+    def save_ready_time(self, name: NodeName, record: ReadyTimeRecord) -> None:
         sql = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)"
         self._put(("run", name), (sql, (*self._key(name), msgspec.json.encode(record))))
 
-    def drop_run(self, name: NodeName) -> None:
+    def drop_ready_time(self, name: NodeName) -> None:
         self._put(("run", name), (f"DELETE FROM runs WHERE {_OF_TPU}", self._key(name)))
 
     def save_guard(self, name: NodeName, record: GuardRecord) -> None:
@@ -325,11 +325,11 @@ class Store:
         sql = "DELETE FROM plans WHERE identity = ? AND id = ?"
         self._put(("plan", id), (sql, (self._identity, id)))
 
-    def save_agent_tpu(self, record: AgentTPURecord) -> None:
+    def save_agent_tpu(self, record: CodingAgentTPURecord) -> None:
         id = _agent_tpu(record)
         self._put(("agent_tpu", id), self._database.saving("agent_tpus", id, record))
 
-    def drop_agent_tpu(self, record: AgentTPURecord) -> None:
+    def drop_agent_tpu(self, record: CodingAgentTPURecord) -> None:
         sql, id = "DELETE FROM agent_tpus WHERE identity = ? AND id = ?", _agent_tpu(record)
         self._put(("agent_tpu", id), (sql, (self._identity, id)))
 
@@ -449,5 +449,5 @@ class Store:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
 
-def _agent_tpu(record: AgentTPURecord) -> str:
+def _agent_tpu(record: CodingAgentTPURecord) -> str:
     return f"{record.project}/{record.zone}/{record.tpu}"

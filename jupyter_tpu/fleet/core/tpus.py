@@ -23,7 +23,7 @@ from .view import TPUFacts, node_to_create, view_tpu
 Desired = Callable[[], Iterable[NodeName]]
 Describe = Callable[[TPUFacts], None]
 #: As many TPUs are named where none has the name that was typed.
-_NAMED = 5
+_NAMED_TPUS = 5
 
 
 class KnownTPUs:
@@ -165,8 +165,8 @@ def _names_instead(zone: str, node: str, names: Iterable[NodeName]) -> str:
         return f" Did you mean {' or '.join(near)}?"
     if not names:
         return " There are no TPUs."
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f" There are: {', '.join(list(refs.values())[:_NAMED])}{more}."
+    more = f" and {len(names) - _NAMED_TPUS} more" if len(names) > _NAMED_TPUS else ""
+    return f" There are: {', '.join(list(refs.values())[:_NAMED_TPUS])}{more}."
 
 
 def _matching(zone: str, node: str, names: Iterable[NodeName]) -> list[NodeName]:

@@ -106,7 +106,7 @@ class TPUFacts(Struct, kw_only=True):
     supervised: bool = True
     links: Sequence[Link] = ()
     operations: Sequence[OperationRecord] = ()
-    #: Since when and for how long it is READY (see `RunTimes`), and what it costs by the hour.
+    #: Since when and for how long it is READY (see `ReadyTimes`), and what it costs by the hour.
     since: float | None = None
     seconds: float | None = 0.0
     #: When it was first seen that it is no longer READY.

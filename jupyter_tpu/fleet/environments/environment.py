@@ -16,7 +16,7 @@ from ...environment import FoundPython, FoundPythons, existing_pythons
 from ...errors import Reason, TPUError
 from ...links import HostName, Link
 from ...progress import StepPlan
-from ..core.connections import ANSWER, HostConnections
+from ..core.connections import ANSWER_SECONDS, HostConnections
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
 from ..core.records import EnvironmentRecord
@@ -107,7 +107,7 @@ async def connect_hosts(links: Sequence[Link], progress: OperationProgress) -> N
 
 async def _connect(link: Link, progress: OperationProgress) -> None:
     await wait_until_up(link)
-    progress.log(f"Connected to host {link.host.worker}")
+    progress.log(f"Connected to host {link.host.number}")
     progress.host_done(LINKS.key)
 
 
@@ -249,9 +249,11 @@ class HostPythons:
     async def list(self, ref: str, path: str | None = None) -> FoundPythons:
         node = await self._finder.find_ready(ref)
 
-        async def ask(worker: int) -> existing_pythons.OnHost | TPUError:
+        async def ask(host_number: int) -> existing_pythons.OnHost | TPUError:
             try:
-                async with self._connections.borrow(HostName(node.name, worker), ANSWER) as link:
+                async with self._connections.borrow(
+                    HostName(node.name, host_number), ANSWER_SECONDS
+                ) as link:
                     return await existing_pythons.on_host(link, path or "")
             except TPUError as error:
                 return error
@@ -266,7 +268,7 @@ class HostPythons:
             if record.environment.python_path
         }
         # One that was found and failed may be replaced.
-        taken = {
+        in_use = {
             record.environment.name
             for record in records
             if not (record.is_existing and record.environment.state == "failed")
@@ -274,13 +276,13 @@ class HostPythons:
         named = []
         for python in merged.pythons:
             name = used.get(python.path, "")
-            suggested = name or unused_name(python, taken)
-            taken.add(suggested)
+            suggested = name or unused_name(python, in_use)
+            in_use.add(suggested)
             named.append(structs.replace(python, environment=name, name=suggested))
         return structs.replace(merged, pythons=named)
 
 
-def unused_name(python: FoundPython, taken: Iterable[str]) -> str:
+def unused_name(python: FoundPython, in_use: Iterable[str]) -> str:
     """A name for an environment: the one of the Python's folder, where it has one of its own."""
     own = python.kind in ("venv", "conda")
     parts = [part.strip("._-") for part in python.prefix.lower().split("/")]
@@ -291,6 +293,6 @@ def unused_name(python: FoundPython, taken: Iterable[str]) -> str:
     numbered = (f"{name}-{number}" for number in range(2, 1000))
     return (
         name
-        if name not in taken
-        else next(candidate for candidate in numbered if candidate not in taken)
+        if name not in in_use
+        else next(candidate for candidate in numbered if candidate not in in_use)
     )

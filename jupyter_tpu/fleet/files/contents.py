@@ -19,7 +19,7 @@ from msgspec import Meta
 from ...errors import InvalidInput, Reason, TPUError
 from ...files.errors import file_error
 from ...links import HostName, Link
-from ...on_host.files.requests import LISTED, OPENED
+from ...on_host.files.requests import LARGEST_FILE_BYTES, MOST_ENTRIES
 from ...on_host.packing import program
 from ...ssh.host_program import COMMAND
 from ...ssh.host_values import Count, InvalidAnswer, Line, Text, Timestamp, Word, decoded
@@ -47,13 +47,13 @@ class FoundFile(TypedDict):
     left_out: NotRequired[Count]
 
 
-FoundFiles = Annotated[list[FoundFile], Meta(max_length=LISTED)]
+FoundFiles = Annotated[list[FoundFile], Meta(max_length=MOST_ENTRIES)]
 
 
 class ContentsAnswer(TypedDict):
     """What the program on the host says before the content; or an error."""
 
-    size: NotRequired[Annotated[int, Meta(ge=0, le=OPENED)]]
+    size: NotRequired[Annotated[int, Meta(ge=0, le=LARGEST_FILE_BYTES)]]
     model: NotRequired[FoundFile | None]
     home: NotRequired[Line]
     error: NotRequired[Word]  # an errno's name

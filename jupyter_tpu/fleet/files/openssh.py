@@ -43,31 +43,31 @@ def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
         ]
         for node in nodes
     }
-    taken = {name for names in bases.values() for name in names}
+    used = {name for names in bases.values() for name in names}
     blocks = []
     for node in nodes:
         hosts = max(1, len(node.endpoints))  # one that is being created has none yet
-        for worker in range(hosts):
+        for host_number in range(hosts):
             names = []
             for base in bases[node.name]:
-                names += [base] if worker == 0 else []
-                numbered = f"{base}-{worker}"
-                names += [numbered] if hosts > 1 and numbered not in taken else []
+                names += [base] if host_number == 0 else []
+                numbered = f"{base}-{host_number}"
+                names += [numbered] if hosts > 1 and numbered not in used else []
             if names:
-                blocks.append(entry(cloud, node, worker, tuple(names)))
+                blocks.append(entry(cloud, node, host_number, tuple(names)))
     return blocks
 
 
-def entry(cloud: Cloud, node: Node, worker: int, names: tuple[str, ...]) -> HostEntry:
+def entry(cloud: Cloud, node: Node, host_number: int, names: tuple[str, ...]) -> HostEntry:
     """How OpenSSH reaches one host. Raises KEY_FILE."""
     name = node.name
     data = data_dir().absolute()
     identity, user = ensure_key().absolute(), login(node).user
     if is_attached(name) and (machine := AttachedMachines().find(name.node)) is not None:
-        user = machine.hosts[worker].user
-    # Of the name, not of the node's id: ssh accepts a TPU that was created again without asking.
-    # It has other host keys then, which come from Google with the address.
-    alias = f"{name.node}-{worker}.{name.zone}.{name.project.replace(':', '.')}"
+        user = machine.hosts[host_number].user
+    # Made of the name, not of the node's id: ssh accepts a TPU that was created again without
+    # asking. It has other host keys then, which come from Google with the address.
+    alias = f"{name.node}-{host_number}.{name.zone}.{name.project.replace(':', '.')}"
     if cloud.emulated:
         alias += "." + cloud.identity.replace(":", "-")
     known_hosts = data / "ssh" / "hosts" / alias
@@ -77,7 +77,7 @@ def entry(cloud: Cloud, node: Node, worker: int, names: tuple[str, ...]) -> Host
     proxy += [
         f"--project={name.project}",
         f"--zone={name.zone}",
-        f"--worker={worker}",
+        f"--worker={host_number}",
         f"--data={data}",
         f"--key={identity}",
         f"--user={user}",
@@ -93,7 +93,7 @@ def entry(cloud: Cloud, node: Node, worker: int, names: tuple[str, ...]) -> Host
     ]
     return HostEntry(
         names=names,
-        host_name=_host_name(node, worker, alias),
+        host_name=_host_name(node, host_number, alias),
         user=user,
         alias=alias,
         known_hosts=known_hosts,
@@ -102,14 +102,14 @@ def entry(cloud: Cloud, node: Node, worker: int, names: tuple[str, ...]) -> Host
     )
 
 
-def _host_name(node: Node, worker: int, alias: str) -> str:
+def _host_name(node: Node, host_number: int, alias: str) -> str:
     """A name that says which host it is: of which project, zone and node, not only its name.
 
     It is short, because people have it in the paths of sockets, which take about 100 characters.
     """
     digest = hashlib.sha256(f"{alias} {node.id}".encode()).digest()
     unique = base64.b32encode(digest).decode()[:10].lower()  # OpenSSH makes names lower case
-    number = f"-{worker}" if worker else ""
+    number = f"-{host_number}" if host_number else ""
     return f"{node.name.node[:30].rstrip('-')}{number}.{unique}"
 
 

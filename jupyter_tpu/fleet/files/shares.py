@@ -43,9 +43,9 @@ _Steps = list[Step]
 _Found = tuple[dict[Client, SharingHost], list[str]]
 
 #: Seconds for a host to say what it has, and to do its steps, which may install packages.
-_EXAMINING, _CHANGING = 120.0, 1200.0
+_EXAMINE_SECONDS, _CHANGE_SECONDS = 120.0, 1200.0
 #: Seconds in which hosts are asked once more when something was changed.
-_LOOKING = 20.0
+_LOOK_SECONDS = 20.0
 
 
 class ShareService:
@@ -99,13 +99,13 @@ class ShareService:
             self._changed(node.name)
         name = nodes[0].name
         with contextlib.suppress(TPUError, TimeoutError):
-            async with asyncio.timeout(_LOOKING):
+            async with asyncio.timeout(_LOOK_SECONDS):
                 await self.list(f"{name.zone}~{name.node}")
 
     async def _found_on(
         self, nodes: dict[str, Node], by_client: dict[Client, SharingHost], node: Node
     ) -> _Found:
-        answers = await self._on_hosts(_hosts_of(node), nodes, "examine_sharing", _EXAMINING)
+        answers = await self._on_hosts(_hosts_of(node), nodes, "examine_sharing", _EXAMINE_SECONDS)
         up = {host: answer for host, answer in answers.items() if not isinstance(answer, TPUError)}
         problems = [
             f"{_named(host)}: {answer.message}"
@@ -241,7 +241,7 @@ class ShareService:
     ) -> dict[Client, SharingHost]:
         """What hosts say. Raises what any of them fails with, and names it: nothing is changed."""
         answers = await self._on_hosts(
-            hosts, nodes, "examine_sharing", _EXAMINING, progress, "examine", folder=folder
+            hosts, nodes, "examine_sharing", _EXAMINE_SECONDS, progress, "examine", folder=folder
         )
         failed = {h: e for h, e in answers.items() if isinstance(e, TPUError)}
         for host, error in failed.items():
@@ -259,7 +259,7 @@ class ShareService:
     ) -> None:
         shown = {(host.tpu, host.host): host for host in result.hosts}
         answers = await self._on_hosts(
-            list(plans), nodes, "change_sharing", _CHANGING, progress, key, plans
+            list(plans), nodes, "change_sharing", _CHANGE_SECONDS, progress, key, plans
         )
         failed = {}
         for host, answer in answers.items():

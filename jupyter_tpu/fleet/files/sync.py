@@ -43,7 +43,7 @@ from ..models import (
     SyncResult,
 )
 from ..models.core import timestamp, validated
-from ..models.files import LISTED
+from ..models.files import LISTED_PATHS
 
 
 def result_of(request: SyncProject, outcome: SyncOutcome) -> SyncResult:
@@ -66,11 +66,11 @@ def result_of(request: SyncProject, outcome: SyncOutcome) -> SyncResult:
             newer=len(newer),
             not_copied=len(not_copied),
         ),
-        written=written[:LISTED],
-        deleted=deleted[:LISTED],
-        conflicts=conflicts[:LISTED],
-        newer=newer[:LISTED],
-        not_copied=not_copied[:LISTED],
+        written=written[:LISTED_PATHS],
+        deleted=deleted[:LISTED_PATHS],
+        conflicts=conflicts[:LISTED_PATHS],
+        newer=newer[:LISTED_PATHS],
+        not_copied=not_copied[:LISTED_PATHS],
         ended=timestamp(),
     )
 
@@ -166,7 +166,7 @@ def failure_of(outcome: SyncOutcome) -> TPUError | None:
 
 #: Files of one folder at most.
 MAX_FILES = 20_000
-_MB = 1_000_000
+_MEGABYTE = 1_000_000
 _Watched = list[SyncProject]
 
 
@@ -256,12 +256,12 @@ class SyncService:
                 LocalProject,
                 Path(request.folder),
                 self._bases,
-                (int(request.max_file * _MB), int(request.max_total * _MB), MAX_FILES),
+                (int(request.max_file * _MEGABYTE), int(request.max_total * _MEGABYTE), MAX_FILES),
                 for_agent=bool(request.agents_folder),
             )
             links = [
-                self._connections.link(HostName(node.name, worker))
-                for worker in range(len(node.endpoints))
+                self._connections.link(HostName(node.name, number))
+                for number in range(len(node.endpoints))
             ]
             if request.pull:
                 outcome = await file_sync.pull(
@@ -279,7 +279,7 @@ class SyncService:
                     local,
                     request.remote,
                     self._bases,
-                    lambda worker: (*common, str(worker)),
+                    lambda number: (*common, str(number)),
                     options,
                     progress,
                 )
@@ -351,7 +351,7 @@ def _check_parts(path: str, shown: str) -> None:
 
 
 class MirroredProjects:
-    """Of the kernels of this process. changed: called with a TPU whose projects have changed."""
+    """Mirrored projects of kernels here. changed: called with a TPU whose projects have changed."""
 
     def __init__(self, connections: HostConnections, changed: Callable[[NodeName], None]) -> None:
         self._connections = connections
@@ -385,7 +385,7 @@ class MirroredProjects:
         return MirroredProject(
             folder=str(mirror.folder),
             remote=mirror.remote,
-            host=mirror.host.host.worker,
+            host=mirror.host.host.number,
             state=mirror.state,
             problem=Problem.of(mirror.problem) if mirror.problem else None,
             result=self._result(mirror),

@@ -321,7 +321,7 @@ class TensorBoardService:
         progress.begin("open")
         app = await self._apps.open_on(
             node,
-            OpenApp(port=board.port, host=link.host.worker, name="TensorBoard"),
+            OpenApp(port=board.port, host=link.host.number, name="TensorBoard"),
             kind="tensorboard",
             logdir=board.logdir,
             on_close=functools.partial(tensorboard.stop, link, board.logdir),

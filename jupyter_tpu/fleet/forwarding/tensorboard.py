@@ -36,7 +36,7 @@ ENVIRONMENT = "_tensorboard"
 #: xprof is the plug-in for traces; without TensorFlow, logs in a bucket are read by gcsfs.
 REQUIREMENTS = ("tensorboard", "xprof", "gcsfs")
 #: Bytes that must be free before they are installed.
-SPACE = 600 * 2**20
+FREE_BYTES = 600 * 2**20
 
 INSTALL_STEPS = (
     StepPlan("look", "Check the host", 3),
@@ -63,10 +63,10 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
         for key in ("uv", "venv", "packages"):
             reporter.done(key, "skipped")
         return
-    if probe.free < SPACE:
+    if probe.free < FREE_BYTES:
         raise TPUError(
             f"Only {probe.free / 2**20:.0f} MiB of the host's disk are free; TensorBoard and "
-            f"xprof need {SPACE / 2**20:.0f}.",
+            f"xprof need {FREE_BYTES / 2**20:.0f}.",
             Reason.DISK_FULL,
             DISK_HINT,
         )

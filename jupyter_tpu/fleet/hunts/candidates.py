@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 #: A hunt whose deadline is further away continues while this computer is off, unless its request
 #: says otherwise; seconds.
-OVERNIGHT = 4 * 3600.0
+OVERNIGHT_SECONDS = 4 * 3600.0
 
 #: Fills in a request's defaults; raises INVALID for what its zone does not offer.
 Resolve = Callable[[CreateTPU], Awaitable[tuple[CreateTPU, NodeName]]]
@@ -49,7 +49,7 @@ async def plan(
     deadline = (
         future_seconds(request.deadline, "deadline", now, zone=UTC) if request.deadline else None
     )
-    overnight = deadline is not None and deadline - now > OVERNIGHT
+    overnight = deadline is not None and deadline - now > OVERNIGHT_SECONDS
     queued = overnight if request.queued is None else request.queued
     hunt = HuntRecord(
         request=request,

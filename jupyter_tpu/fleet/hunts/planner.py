@@ -21,8 +21,8 @@ anything else         nothing about the candidate: all wait, as long as Google s
 
 Capacity and quotas are those of a control plane: what one refuses, the other may have.
 
-An attempt that waits for room at Google does so for its :func:`turn`. Google could grant several
-requests at the same time, so that one is surely gone before the next is made.
+An attempt that waits for capacity at Google does so for its :func:`turn`. Google could grant
+several requests at the same time, so that one is surely gone before the next is made.
 
 A hunt is over when all candidates are ruled out, and when its deadline has passed.
 """
@@ -42,28 +42,28 @@ from ..models.core import known_type, timestamp
 
 #: Pauses are up to a quarter shorter or longer, by chance: many hunts do not ask in step.
 _JITTER = (0.75, 1.25)
-_ROOM = Backoff(20.0, 300.0, jitter=_JITTER)
+_CAPACITY = Backoff(20.0, 300.0, jitter=_JITTER)
 _QUOTA = Backoff(120.0, 1800.0, jitter=_JITTER)
 #: What time may mend, and the pauses after it.
 #: PRICE: the grant that covers it has too few chips left now. BUDGET: it is used up today.
 MENDED_BY_TIME = {
-    Reason.NO_CAPACITY: _ROOM,
-    Reason.CONFLICT: _ROOM,
+    Reason.NO_CAPACITY: _CAPACITY,
+    Reason.CONFLICT: _CAPACITY,
     Reason.QUOTA: _QUOTA,
     Reason.PRICE: _QUOTA,
     Reason.BUDGET: _QUOTA,
 }
 #: The same, of what is not about a candidate.
 GOOGLE = Backoff(10.0, 300.0, jitter=_JITTER)
-#: How long an attempt of a candidate that waits for room at Google may keep the others waiting.
+#: How long an attempt of a candidate that waits for capacity at Google may keep the others waiting.
 TURN = Backoff(120.0, 1800.0)
 #: The same, of a request that Compute Engine takes long to delete: a user has seen 39 minutes.
 COMPUTE_TURN = Backoff(1800.0, 7200.0)
 #: A longer pause than any: what waits longer has met a clock that was set back. Seconds.
-_LONGEST = 3600.0
+_LONGEST_PAUSE_SECONDS = 3600.0
 
 _FOR_GOOD = (Reason.INVALID, Reason.PERMISSION)
-_ABOUT_ROOM = (Reason.NO_CAPACITY, Reason.CONFLICT)
+_ABOUT_CAPACITY = (Reason.NO_CAPACITY, Reason.CONFLICT)
 
 
 class Attempt(Struct, frozen=True):
@@ -100,7 +100,7 @@ def next_step(hunt: HuntRecord, now: float) -> Attempt | Wait | Exhausted:
 
 def due(hunt: HuntRecord, candidate: Candidate, now: float) -> float:
     """When it may be tried; seconds since the epoch."""
-    return min(max(candidate.retry_at, hunt.retry_at), now + _LONGEST)
+    return min(max(candidate.retry_at, hunt.retry_at), now + _LONGEST_PAUSE_SECONDS)
 
 
 def clock_set(hunt: HuntRecord, seconds: float) -> None:
@@ -112,7 +112,7 @@ def clock_set(hunt: HuntRecord, seconds: float) -> None:
 
 
 def turn(hunt: HuntRecord, candidate: Candidate) -> float | None:
-    """How long *candidate* may wait for room at Google, in seconds; None if there is no other
+    """How long *candidate* may wait for capacity at Google, in seconds; None if there is no other
     candidate to try: then there is no limit.
     """
     others = any(other is not candidate and not other.ruled_out for other in hunt.candidates)
@@ -143,8 +143,8 @@ def learn(
         candidate.failures += 1
         pause = MENDED_BY_TIME[reason].after(candidate.failures, chance)
         for other in _in_scope(hunt, candidate, error.scope):
-            # Where there is no room now, there may be some for who waits, and the reverse.
-            alike = reason not in _ABOUT_ROOM or other.direct == candidate.direct
+            # Where there is no capacity now, there may be some for who waits, and the reverse.
+            alike = reason not in _ABOUT_CAPACITY or other.direct == candidate.direct
             if other.type == candidate.type and alike:
                 other.problem = problem
                 other.retry_at = now + max(pause, error.retry_after or 0.0)

@@ -40,7 +40,7 @@ from ..models.core import seconds_of
 from ..money.owners import ONCE
 
 #: Seconds between two looks at what the observer knows.
-LOOK = 5.0
+LOOK_SECONDS = 5.0
 
 
 class PreemptedTPUs:
@@ -91,7 +91,7 @@ class PreemptedTPUs:
                     progress.set_message(f"{name.node} is being deleted")
                     await _wait(stopped)
                     continue
-                if node is None and awaited.taken:
+                if node is None and awaited.preempted:
                     return True
                 if node is None or node.id != awaited.node_id:
                     progress.log(
@@ -141,14 +141,14 @@ class PreemptedTPUs:
         user deletes is not hunted for again.
         """
         name = node.name
-        if not awaited.taken:
+        if not awaited.preempted:
             if not awaited.replace:
                 progress.log(f"Google ended {name.node} ({node.state})")
                 self._jobs.await_successor(name)
             if hunt.request.tpu.connect is None and name in self._desired.connected:
                 tpu = structs.replace(hunt.request.tpu, connect=self._connection(name))
                 hunt.request = structs.replace(hunt.request, tpu=tpu)
-            awaited.taken = True
+            awaited.preempted = True
             await self._runner.save(record)
         progress.set_message(f"Deleting {'' if awaited.replace else 'what is left of '}{name.node}")
         options = DeleteTPU(end_kernels=True, end_jobs=True)
@@ -166,7 +166,7 @@ class PreemptedTPUs:
 
 async def _wait(stopped: asyncio.Event) -> None:
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(LOOK):
+        async with asyncio.timeout(LOOK_SECONDS):
             await stopped.wait()
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from msgspec import structs
 
-from ...clock import SET, Clock
+from ...clock import CLOCK_SET_SECONDS, Clock
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ...own_log import happened
@@ -40,11 +40,11 @@ from .replacing import PreemptedTPUs
 log = logging.getLogger(__name__)
 
 #: How many attempts are kept.
-HISTORY = 50
+KEPT_ATTEMPTS = 50
 #: A wait is looked at again after this time: clocks jump, and computers sleep. Seconds.
-SLICE = 10.0
+WAIT_SLICE_SECONDS = 10.0
 #: How long a new TPU may take to get its tunnels and syncs back; seconds.
-RESTORING = 30.0
+RESTORE_SECONDS = 30.0
 
 _NOT_BEGUN = TPUError("The process was stopped before this attempt began.", Reason.INTERRUPTED)
 
@@ -92,7 +92,7 @@ class HuntRun:
         """
         ended = self._hunt.attempts[-1].ended if self._hunt.attempts else ""
         ahead = seconds_of(ended, "ended") - self._now() if ended else 0.0
-        if ahead > SET:
+        if ahead > CLOCK_SET_SECONDS:
             clock_set(self._hunt, -ahead)
 
     def carry_out(self, request: OperationRequest) -> None:
@@ -160,7 +160,7 @@ class HuntRun:
     ) -> None:
         """Whatever goes wrong, the guard and the environments follow."""
         try:
-            async with asyncio.timeout(RESTORING):
+            async with asyncio.timeout(RESTORE_SECONDS):
                 await self._restore(name, belongings, progress.log)
         except Exception as error:
             log.warning("Not all of %s is restored", name.node, exc_info=error)
@@ -192,7 +192,7 @@ class HuntRun:
             started=timestamp(),
             unattended=hunt.waits(candidate),
         )
-        hunt.attempts = [*hunt.attempts, attempt][-HISTORY:]
+        hunt.attempts = [*hunt.attempts, attempt][-KEPT_ATTEMPTS:]
         self._note(attempt)
         request = request_of(hunt.request, candidate)
         progress.log(f"Attempt {attempt.number}: {_doing(attempt)}")
@@ -297,7 +297,7 @@ class HuntRun:
         if message != self._record.operation.message:  # a process that ended has said another
             progress.set_message(message)
         try:
-            async with asyncio.timeout(min(max(step.until - self._now(), 0.0), SLICE)):
+            async with asyncio.timeout(min(max(step.until - self._now(), 0.0), WAIT_SLICE_SECONDS)):
                 await self._stopped.wait()
         except TimeoutError:
             pass

@@ -171,7 +171,7 @@ class HuntService:
         await self._grants.refresh()
 
         def check_price(candidate: Candidate) -> None:
-            """What a grant is for is tried whenever that has room; each attempt looks again."""
+            """What a grant is for is tried whenever it has free chips; each attempt looks again."""
             type, zone, tier = candidate.type, candidate.zone, candidate.tier
             create_tpu = candidates.request_of(request, candidate)
             require_guard(create_tpu)
@@ -235,7 +235,7 @@ class HuntService:
             task.add_done_callback(self._notifying.discard)
 
     def _records(self) -> Iterator[OperationRecord]:
-        """Of the hunts that are remembered, newest first."""
+        """The records of the hunts that are remembered, newest first."""
         known = {
             operation.operation.id: operation
             for operation in self._store.snapshot.operations

@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 
 VARIABLE = "JUPYTER_TPU_NOTIFY_URL"
 #: Pauses between attempts to reach it, and how long one may take; seconds.
-PAUSES = (2.0, 10.0, 60.0, 300.0)
-LIMIT = 15.0
+PAUSE_SECONDS = (2.0, 10.0, 60.0, 300.0)
+ATTEMPT_SECONDS = 15.0
 
 
 def configured_url() -> str:
@@ -35,8 +35,8 @@ async def notify(url: str, body: Mapping[str, object]) -> bool:
     """Posts *body* as JSON; whether it was accepted. Tries again for some minutes."""
     import aiohttp
 
-    limit = aiohttp.ClientTimeout(total=LIMIT)
-    for pause in (*PAUSES, None):
+    limit = aiohttp.ClientTimeout(total=ATTEMPT_SECONDS)
+    for pause in (*PAUSE_SECONDS, None):
         try:
             async with (
                 aiohttp.ClientSession(timeout=limit) as session,

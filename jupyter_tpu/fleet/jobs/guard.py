@@ -20,8 +20,8 @@ from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
-from ...on_host.agent.protocol.declarations import Request
-from ..core.connections import ANSWER
+from ...on_host.agent.protocol.declarations import ProtocolRequest
+from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
 from ..models import (
     Cost,
@@ -43,7 +43,7 @@ from .guard_stops import SERVER_SIDE_GRACE, GoogleEnds, GuardStops, described
 log = logging.getLogger(__name__)
 
 #: Seconds for Google's answers to host 0 about its permissions.
-CHECK = 90.0
+PERMISSION_CHECK_SECONDS = 90.0
 #: What the other hosts have of a rule, and what they have not: limits, at which they would act.
 _COMMON = ("action", "node", "node_id", "hosts")
 _SILENT: Mapping[str, Any] = {
@@ -127,7 +127,7 @@ class Guards:
 
     async def get(self, ref: str) -> Guard:
         node = await self._find(ref)
-        return self._found(node, await self._request(node, requests.GetGuard()))
+        return self._found(node, await self._request(node, requests.GetGuardRequest()))
 
     async def set(self, ref: str, request: SetGuard) -> Guard:
         request = validated(request)
@@ -169,13 +169,15 @@ class Guards:
     ) -> Guard | None:
         others = range(1, len(node.endpoints))
         if request.idle is None:
-            guard = await self._request(node, requests.SetGuard(**rule), CHECK)
-            await self._on_hosts(node, others, lambda _: requests.RemoveGuard())
+            guard = await self._request(
+                node, requests.SetGuardRequest(**rule), PERMISSION_CHECK_SECONDS
+            )
+            await self._on_hosts(node, others, lambda _: requests.RemoveGuardRequest())
             return guard
         # Host 0 is the last: until all others say what they do, its old rule counts.
         silent = silent_rule(rule)
         refused = await self._on_hosts(
-            node, others, lambda number: requests.SetGuard(**silent, worker=number)
+            node, others, lambda number: requests.SetGuardRequest(**silent, worker=number)
         )
         for host, error in refused:
             raise TPUError(
@@ -183,19 +185,19 @@ class Guards:
                 error.reason,
                 error.hint or "Try again when the host can be reached.",
             )
-        return await self._request(node, requests.SetGuard(**rule), CHECK)
+        return await self._request(node, requests.SetGuardRequest(**rule), PERMISSION_CHECK_SECONDS)
 
     async def keep(self, ref: str, request: KeepTPU | None = None) -> Guard:
         request = validated(request or KeepTPU())
         node = await self._find_for_change(ref, request.confirm_name)
-        guard = self._found(node, await self._request(node, requests.GetGuard()))
+        guard = self._found(node, await self._request(node, requests.GetGuardRequest()))
         until = time.time() + max(request.seconds, guard.notice)
         deletes = guard.action == "delete"
         async with (
             self._ledger.keeping(node, until) if deletes else nullcontext(),
             self._ends.put_off(node, time.time() + request.seconds + guard.notice),
         ):
-            delay = requests.DelayGuard(seconds=request.seconds)
+            delay = requests.DelayGuardRequest(seconds=request.seconds)
             kept = await self._request(node, delay)
         after = self._found(self._observed.node(node.name) or node, kept)
         if deletes and after.ends:  # counted from when the host was reached
@@ -205,9 +207,11 @@ class Guards:
     async def remove(self, ref: str, options: RemoveGuard | None = None) -> None:
         node = await self._find_for_change(ref, (options or RemoveGuard()).confirm_name)
         async with self._ledger.moving_end(node, None), self._ends.put_off(node, None):
-            await self._request(node, requests.RemoveGuard())
+            await self._request(node, requests.RemoveGuardRequest())
         # The others only say what they do, and to no one now.
-        await self._on_hosts(node, range(1, len(node.endpoints)), lambda _: requests.RemoveGuard())
+        await self._on_hosts(
+            node, range(1, len(node.endpoints)), lambda _: requests.RemoveGuardRequest()
+        )
         await self._drop_awaited(node.name)
 
     async def _drop_awaited(self, name: NodeName) -> None:
@@ -216,7 +220,7 @@ class Guards:
             await self.awaited.supersede(name)
 
     async def _on_hosts(
-        self, node: Node, hosts: Sequence[int], request: Callable[[int], Request[Any]]
+        self, node: Node, hosts: Sequence[int], request: Callable[[int], ProtocolRequest[Any]]
     ) -> list[tuple[int, TPUError]]:
         """Asks each of these hosts, and returns those that did not do it, with why."""
 
@@ -247,7 +251,10 @@ class Guards:
         return node
 
     async def _request(
-        self, node: Node, request: Request[requests.GuardReport], timeout: float = ANSWER
+        self,
+        node: Node,
+        request: ProtocolRequest[requests.GuardAnswer],
+        timeout: float = ANSWER_SECONDS,
     ) -> Guard | None:
         answer = await self._connections.request(node.name, request, timeout)
         return self._apply_report(node.name, node.id, answer["guard"])

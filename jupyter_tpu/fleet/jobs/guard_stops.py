@@ -27,9 +27,9 @@ from ..models.core import seconds_of, timestamp
 log = logging.getLogger(__name__)
 
 #: Seconds by which a stop may come before the time that the guard has said last.
-EARLY = 60.0
+EARLY_SECONDS = 60.0
 #: A guard that has said nothing for so many seconds may have acted unheard.
-UNHEARD = 300.0
+UNHEARD_SECONDS = 300.0
 _STOPPED = (NodeState.STOPPING, NodeState.STOPPED)
 
 
@@ -131,11 +131,11 @@ def _stop_of(guard: Guard, heard: float, now: float) -> GuardStop | None:
         return None
     if guard.phase != "watching":
         return GuardStop(time=_time(now), reason=guard.reason)
-    if guard.ends and seconds_of(guard.ends, "ends") <= now + EARLY:
+    if guard.ends and seconds_of(guard.ends, "ends") <= now + EARLY_SECONDS:
         return GuardStop(time=guard.ends, reason=guard.reason)
     if guard.until and seconds_of(guard.until, "until") <= now:
         return GuardStop(time=guard.until, reason="time")
-    if now - heard > UNHEARD:
+    if now - heard > UNHEARD_SECONDS:
         return GuardStop(reason="idle" if guard.idle is not None else "cost", certain=False)
     return None
 
@@ -147,7 +147,7 @@ def _time(now: float) -> str:
 #: How much later than a guard Google deletes its TPU; seconds.
 SERVER_SIDE_GRACE = 900.0
 #: An end that Google has already is left alone if it is at most so much earlier or later; seconds.
-_EARLIER, _LATER = 60.0, 900.0
+_EARLIER_SECONDS, _LATER_SECONDS = 60.0, 900.0
 
 
 class GoogleEnds:
@@ -201,12 +201,12 @@ class GoogleEnds:
 
     async def _set(self, node: Node, deadline: float | None) -> Node:
         end = None if deadline is None else deadline + SERVER_SIDE_GRACE
-        if end is not None and end - _EARLIER <= _seconds(node) <= end + _LATER:
+        if end is not None and end - _EARLIER_SECONDS <= _seconds(node) <= end + _LATER_SECONDS:
             return node
         changed = await self._cloud.set_end(node, end)
         self._observer.upsert(changed)
         if changed.tier != "flex-start":  # which Google ends by its own run time
-            if end is not None and 0.0 < _seconds(changed) < end - _EARLIER:
+            if end is not None and 0.0 < _seconds(changed) < end - _EARLIER_SECONDS:
                 raise TPUError("Its time limit at Google is an earlier one.", Reason.CONFLICT)
             if end is not None and not changed.ends:
                 raise TPUError("Google does not show the new time limit.", Reason.UNAVAILABLE)

@@ -17,15 +17,15 @@ from ...ssh.host_values import Count, HostPath, InvalidAnswer, Seconds, checked
 T = TypeVar("T")
 
 #: Seconds for a host to answer, in addition to those of the trace.
-ANSWER = 240.0
+ANSWER_SECONDS = 240.0
 
 __all__ = [
-    "ANSWER", "COLLECTING", "KernelMemory", "TracedKernel", "WrittenTrace", "finish_run",
+    "ANSWER_SECONDS", "COLLECTING", "KernelMemory", "TracedKernel", "WrittenTrace", "finish_run",
     "make_folder", "profile_memory", "trace",
 ]  # fmt: skip
 
 
-class MemoryProfile(TypedDict):
+class HostMemoryProfile(TypedDict):
     """data: in pprof's format, as base64; cells: their numbers, by the names of files. Or the
     error.
     """
@@ -35,7 +35,7 @@ class MemoryProfile(TypedDict):
     error: NotRequired[HostError]
 
 
-class Trace(TypedDict):
+class HostTrace(TypedDict):
     """A trace that was written on a host, or why there is none."""
 
     path: NotRequired[HostPath]
@@ -50,8 +50,8 @@ PROGRAM = HostProgram(
     {
         "make_folder": HostPath,
         "finish_run": HostPath,
-        "trace": list[Trace],
-        "profile_memory": list[MemoryProfile],
+        "trace": list[HostTrace],
+        "profile_memory": list[HostMemoryProfile],
     },
 )
 
@@ -118,7 +118,7 @@ async def trace(
         host,
         "trace",
         log=log,
-        timeout=seconds + lead + ANSWER,
+        timeout=seconds + lead + ANSWER_SECONDS,
         kernels=[_payload(kernel) for kernel in kernels],
         port=port and {"port": port[0], "name": port[1]},
         folder=folder,
@@ -146,7 +146,7 @@ async def profile_memory(
         host,
         "profile_memory",
         log=_ignore,
-        timeout=ANSWER,
+        timeout=ANSWER_SECONDS,
         kernels=[_payload(kernel) for kernel in kernels],
     )
     listed = _listed(answers, len(kernels))

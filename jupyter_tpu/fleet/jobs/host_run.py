@@ -1,7 +1,7 @@
 """A command on one host, followed over its link until it has ended.
 
 The process that owns it there, its keeper (`on_host.agent.keeper.run_keeper`), is started by the
-agent, if that runs: a short command takes one request. If not, it is started over SSH: a command
+daemon, if that runs: a short command takes one request. If not, it is started over SSH: a command
 needs no agent. What takes longer is asked for at the keeper's socket, and again after each loss of
 the link.
 """
@@ -21,9 +21,9 @@ from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.paths import run_socket
 from ...on_host.agent.protocol.records import RunEnd
 from ...on_host.agent.protocol.run_client import (
-    WAIT,
-    Refused,
+    OUTPUT_SECONDS,
     RunClient,
+    RunRefused,
     SocketStream,
     encoded_order,
 )
@@ -37,17 +37,17 @@ log = logging.getLogger(__name__)
 
 _KEEPER = "agent.keeper.run_keeper"
 #: Seconds in which the link must be up, and the keeper must answer.
-REACH = 60.0
+REACH_SECONDS = 60.0
 #: Seconds without a connection after which the keeper ends a command, and the wait for it here.
-ABANDONED = 300.0
+ABANDONED_SECONDS = 300.0
 #: Seconds after which its first connection is left: sshd allows few programs at once on a link.
-SOON = 2.0
+FIRST_CONNECTION_SECONDS = 2.0
 #: Between two attempts to ask again; seconds. The link itself waits between its attempts.
-PAUSE = 0.2
+RETRY_SECONDS = 0.2
 #: Seconds in which a host must answer that it stopped a command.
-STOP = 12.0
+STOP_SECONDS = 12.0
 #: The exit codes for the time limit and for what is not known, as of timeout(1) and ssh(1).
-TIMED_OUT, UNKNOWN = 124, 255
+TIMED_OUT, UNKNOWN_CODE = 124, 255
 
 Received = Callable[[int, bytes], Awaitable[None]]
 #: Output by stream, and how the command has ended.
@@ -74,14 +74,14 @@ class FollowedRun:
         received: Received,
         changed: Callable[[], None],
     ) -> None:
-        self.state = HostRun(host=host.worker)
+        self.state = HostRun(host=host.number)
         self._connections = connections
         self._host = host
-        self._order = requests.StartRun(id=id, **request)
+        self._order = requests.StartRunRequest(id=id, **request)
         self._received = received
         self._changed = changed
         self._tried = False  # to start it
-        self._daemon: Any = None  # the agent's process that was asked to
+        self._daemon: Any = None  # the daemon's process that was asked to
         self._socket = ""  # of its keeper, once that is there
         self._at_keeper = asyncio.Event()  # the rest is there, or it has ended
         self._keeper: RunClient | None = None  # while there is a connection
@@ -98,7 +98,7 @@ class FollowedRun:
         """Ends it; if the host can't be asked to, it may continue there, and `state` says so."""
         if self._tried:
             with contextlib.suppress(TPUError, OSError, ValueError):
-                async with asyncio.timeout(STOP):
+                async with asyncio.timeout(STOP_SECONDS):
                     await self._at_keeper.wait()
                     if not self._task.done():
                         await (await self._connected()).stop()
@@ -119,14 +119,14 @@ class FollowedRun:
                     return False
             except ConnectionError:
                 pass  # it is made anew
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_SECONDS)
         return False
 
     # ---- its life
 
     async def _live(self) -> None:
         try:
-            async with self._connections.borrow(self._host, REACH) as link:
+            async with self._connections.borrow(self._host, REACH_SECONDS) as link:
                 self._end(await self._follow(link))
         except TPUError as error:
             self._give_up(error)
@@ -150,10 +150,10 @@ class FollowedRun:
             except TPUError as error:
                 lost = lost or loop.time()
                 running = self.state.state == "running"
-                since, limit = (lost, ABANDONED) if running else (begun, REACH)
+                since, limit = (lost, ABANDONED_SECONDS) if running else (begun, REACH_SECONDS)
                 if not _is_interruption(error) or loop.time() - since > limit:
                     raise
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
             lost = 0.0
             for stream, data in output:
@@ -172,11 +172,11 @@ class FollowedRun:
             if answer is not None:
                 return answer
         keeper = await self._connected(offset)
-        seconds = WAIT
+        seconds = OUTPUT_SECONDS
         if self._soon is not None:
             seconds = max(0.0, self._soon - asyncio.get_running_loop().time())
         try:
-            async with asyncio.timeout(seconds + REACH):
+            async with asyncio.timeout(seconds + REACH_SECONDS):
                 output, _, ended = await keeper.read(offset, seconds)
         except ValueError as error:
             raise InvalidAnswer("run", str(error)) from None
@@ -188,7 +188,7 @@ class FollowedRun:
     # ---- its start
 
     async def _start(self, link: Link) -> Answer | None:
-        """Has it started; its first output, if the agent does that. Can be called again."""
+        """Has it started; its first output, if the daemon does that. Can be called again."""
         if self._daemon is not None or (link.has_agent and not self._tried):
             return await self._start_by_agent(link)
         words = [
@@ -200,9 +200,11 @@ class FollowedRun:
         keeper = RunClient(await self._program.enter_async_context(link.stream(words)))
         again, self._tried = self._tried, True
         try:
-            async with asyncio.timeout(REACH):
-                await keeper.begin(encoded_order(self._order, again=again), 0, SOON)
-        except Refused as refusal:
+            async with asyncio.timeout(REACH_SECONDS):
+                await keeper.begin(
+                    encoded_order(self._order, again=again), 0, FIRST_CONNECTION_SECONDS
+                )
+        except RunRefused as refusal:
             await self._program.aclose()
             if refusal.what == "program":
                 end = refusal.end(self._order.command[0])
@@ -222,7 +224,7 @@ class FollowedRun:
         except ValueError as error:
             raise InvalidAnswer("run", str(error)) from None
         self._keeper = keeper
-        self._soon = asyncio.get_running_loop().time() + SOON
+        self._soon = asyncio.get_running_loop().time() + FIRST_CONNECTION_SECONDS
         self._started(keeper.socket)
         return None
 
@@ -275,12 +277,12 @@ class FollowedRun:
         link = self._connections.link(self._host)
         keeper = RunClient(SocketStream(*await link.open_unix(self._socket)))
         try:
-            async with asyncio.timeout(REACH):
+            async with asyncio.timeout(REACH_SECONDS):
                 await keeper.begin(start=offset)
         except (ConnectionError, TimeoutError) as error:
             keeper.close()
             raise ConnectionLost(str(self._host)) from error
-        except (ValueError, Refused) as error:
+        except (ValueError, RunRefused) as error:
             keeper.close()
             raise InvalidAnswer("run", str(error)) from None
         return keeper
@@ -308,7 +310,7 @@ class FollowedRun:
     def _give_up(self, error: TPUError | None) -> None:
         """Its end is not known. *error*: why; None: it was stopped."""
         state = self.state
-        state.code = UNKNOWN
+        state.code = UNKNOWN_CODE
         state.cause = "stopped" if error is None else ""
         lost = error is None or _is_interruption(error) or error.reason is Reason.NOT_FOUND
         if not self._tried or not (lost or self._socket):
@@ -325,13 +327,13 @@ class FollowedRun:
                 "The command has probably ended, too."
             )
         else:
-            minutes = round(ABANDONED / 60)
+            minutes = round(ABANDONED_SECONDS / 60)
             message = (
                 "The connection was lost. The command may still run there; it is ended "
                 f"{minutes} minutes after the loss."
             )
-        worker = f" --worker {self._host.worker}" if self._host.worker else ""
-        hint = f"See `jupyter tpu ssh {self._host.node.node}{worker}`."
+        option = f" --worker {self._host.number}" if self._host.number else ""
+        hint = f"See `jupyter tpu ssh {self._host.node.node}{option}`."
         state.problem = Problem(message=message, reason=Reason.UNREACHABLE, hint=hint)
 
 

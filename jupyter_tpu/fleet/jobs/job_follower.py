@@ -24,10 +24,10 @@ from ...environment import single_host_variables
 from ...errors import Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
-from ...on_host.agent.protocol.declarations import Answer, Request
-from ...on_host.agent.protocol.records import Job as JobReport
+from ...on_host.agent.protocol.declarations import Answer, ProtocolRequest
+from ...on_host.agent.protocol.records import JobReport
 from ...tokens import passed_variables
-from ..core.connections import ANSWER, HostConnections
+from ..core.connections import ANSWER_SECONDS, HostConnections
 from ..core.desired import DesiredState
 from ..core.observer import ObservedState
 from ..core.records import JobRecord
@@ -37,9 +37,9 @@ from .job_records import FINAL, JobRecords, host_job, is_final, to_restart
 log = logging.getLogger(__name__)
 
 #: Between two attempts to reach a host, and after an answer that can't be read; seconds.
-PAUSE, UNREAD = 3.0, 30.0
+RETRY_SECONDS, UNREADABLE_RETRY_SECONDS = 3.0, 30.0
 #: Jobs are looked through so often even if nothing seems to have happened; seconds.
-EVERY = 5.0
+LOOK_SECONDS = 5.0
 #: Why a host does not start a job, now and later. After others it is asked again.
 _REFUSED = (Reason.NO_FOLDER, Reason.DISK_FULL, Reason.INVALID, Reason.INTERNAL, Reason.NO_PYTHON,
             Reason.LOGIN_SHELL)  # fmt: skip
@@ -76,7 +76,7 @@ class JobFollower:
                 for record in self._records.all():
                     self._reconcile(record)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(EVERY):
+                    async with asyncio.timeout(LOOK_SECONDS):
                         await self._wake.wait()
         finally:
             self.supervised = False
@@ -105,18 +105,22 @@ class JobFollower:
         )
 
     async def request(
-        self, name: NodeName, host: int, request: Request[Answer], timeout: float = ANSWER
+        self,
+        name: NodeName,
+        host: int,
+        request: ProtocolRequest[Answer],
+        timeout: float = ANSWER_SECONDS,
     ) -> Answer:
-        """The answer of a host's agent; see `HostConnections.request_host`."""
+        """The answer of a host's daemon; see `HostConnections.request_host`."""
         return await self._connections.request_host(HostName(name, host), request, timeout)
 
     def _reconcile(self, record: JobRecord) -> None:
         node = self._observed.node(record.name)
         if node is None:
             return
-        taken = node.state.gone  # then it waits for a successor of the same name
-        if taken != record.taken and not is_final(record):
-            self._records.change(record.id, lambda record: setattr(record, "taken", taken))
+        preempted = node.state.gone  # then it waits for a successor of the same name
+        if preempted != record.preempted and not is_final(record):
+            self._records.change(record.id, lambda record: setattr(record, "preempted", preempted))
         attempt = record.attempts[-1]
         if node.state is not NodeState.READY:
             why = f"The TPU {record.tpu} is {node.state.lower()}."
@@ -148,10 +152,10 @@ class JobFollower:
             try:
                 await self._ask(id, host)
             except TPUError:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(RETRY_SECONDS)
             except Exception as error:  # an answer that can't be read, for example
                 self._handle_bad_report(id, record.attempts[-1].number, host, error)
-                await asyncio.sleep(UNREAD)
+                await asyncio.sleep(UNREADABLE_RETRY_SECONDS)
 
     # ---- what hosts report ----
 
@@ -174,17 +178,17 @@ class JobFollower:
             id, number = _parts(job)
             try:
                 if job in reports:
-                    self._apply_report(job, host.worker, reports[job])
+                    self._apply_report(job, host.number, reports[job])
                 else:
                     gone = TPUError("The host does not have the job.", Reason.NOT_FOUND)
-                    self._failed(id, number, host.worker, gone)
+                    self._failed(id, number, host.number, gone)
             except Exception as error:  # a report that can't be read
-                self._handle_bad_report(id, number, host.worker, error)
+                self._handle_bad_report(id, number, host.number, error)
 
     def unreachable(self, host: HostName, jobs: Sequence[str], error: TPUError) -> None:
         """A host can't be asked for *jobs*: what became of them is not known."""
         for job in jobs:
-            self._update(*_parts(job), host.worker, state="unknown", cause=str(error))
+            self._update(*_parts(job), host.number, state="unknown", cause=str(error))
 
     def _handle_bad_report(self, id: str, number: int, host: int, error: Exception) -> None:
         log.error("The job %s on host %d can't be followed", id, host, exc_info=error)
@@ -225,7 +229,7 @@ class JobFollower:
         """The host's report, after what is to be done there now."""
         name, host, job = record.name, host_record.host, _on_host(record)
         if _is_to_stop(record, host_record):
-            stop = requests.StopJob(id=job, patience=record.patience)
+            stop = requests.StopJobRequest(id=job, patience=record.patience)
             return await self.request(name, host, stop)
         if not _is_due(record, host_record):
             return await self._status(name, host, job)
@@ -239,7 +243,7 @@ class JobFollower:
     async def _status_after_refusal(
         self, error: TPUError, name: NodeName, host: int, job: str
     ) -> JobReport:
-        """The report of a host that has the job although its agent said that it can't start it.
+        """The report of a host that has the job although its daemon said that it can't start it.
 
         Raises *error* if the host does not have it. If the host does not say that, it is not known.
         """
@@ -252,7 +256,7 @@ class JobFollower:
             raise _StartUnknown(why, second.reason, "Will be retried.") from error
 
     async def _status(self, name: NodeName, host: int, job: str) -> JobReport:
-        return await self.request(name, host, requests.GetJob(id=job))
+        return await self.request(name, host, requests.GetJobRequest(id=job))
 
     async def _start(self, record: JobRecord, host: int, job: str) -> JobReport:
         request = record.request
@@ -266,7 +270,7 @@ class JobFollower:
             where["JUPYTER_TPU_ADDRESSES"] = ",".join(
                 endpoint.internal for endpoint in node.endpoints
             )
-        order = requests.StartJob(
+        order = requests.StartJobRequest(
             id=job,
             argv=request.command,
             cwd=request.cwd,

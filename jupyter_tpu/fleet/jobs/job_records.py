@@ -18,7 +18,7 @@ from ..models import HostJob, Job, JobAttempt, JobLine, JobLog
 from ..models.core import timestamp
 
 #: So many attempts of a job are kept.
-ATTEMPTS = 20
+KEPT_ATTEMPTS = 20
 #: States that a host has reported for good: an older report changes nothing any more.
 _REPORTED_ENDS = ("ended", "lost")
 
@@ -114,8 +114,8 @@ def begin_attempt(record: JobRecord) -> None:
     number = record.attempts[-1].number + 1 if record.attempts else 1
     hosts = [HostJob(host=host) for host in record.hosts]
     attempt = JobAttempt(number=number, created=timestamp("seconds"), hosts=hosts)
-    record.attempts = [*record.attempts, attempt][-ATTEMPTS:]
-    record.taken = False
+    record.attempts = [*record.attempts, attempt][-KEPT_ATTEMPTS:]
+    record.preempted = False
 
 
 def _host_job(record: JobRecord, attempt: int, host: int) -> HostJob | None:
@@ -195,7 +195,7 @@ def _state(record: JobRecord) -> Any:
 
 
 def host_job(host: int, report: Mapping[str, Any]) -> HostJob:
-    """What a host's agent reports."""
+    """What a host's daemon reports."""
     return HostJob(
         host=host,
         state=report["state"],

@@ -14,7 +14,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...files.sync import default_mirrors
 from ...links import HostName
 from ...on_host.agent.protocol import requests
-from ..core.connections import ANSWER
+from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.records import JobRecord, Snapshot
@@ -82,10 +82,10 @@ class JobService:
         if number not in attempts:
             raise TPUError(f"The job {id} has no attempt {number}.", Reason.NOT_FOUND)
         hosts = [host.host for host in attempts[number].hosts]
-        worker = hosts[0] if job_log_query.host is None else job_log_query.host
-        if worker not in hosts:
-            raise TPUError(f"The job {id} has no host {worker}.", Reason.NOT_FOUND)
-        reading = requests.ReadJobLog(
+        host_number = hosts[0] if job_log_query.host is None else job_log_query.host
+        if host_number not in hosts:
+            raise TPUError(f"The job {id} has no host {host_number}.", Reason.NOT_FOUND)
+        reading = requests.ReadJobLogRequest(
             id=f"{id}-{number}",
             start=job_log_query.start,
             limit=job_log_query.limit,
@@ -94,9 +94,9 @@ class JobService:
             partial={"out": job_log_query.partial_out, "err": job_log_query.partial_err},
         )
         answer = await self.follower.request(
-            record.name, worker, reading, ANSWER + job_log_query.wait
+            record.name, host_number, reading, ANSWER_SECONDS + job_log_query.wait
         )
-        return job_log(worker, number, answer)
+        return job_log(host_number, number, answer)
 
     # ---- changing ----
 
@@ -179,7 +179,7 @@ class JobService:
     async def _remove_on_host(self, record: JobRecord, attempt: int, host: int) -> None:
         with contextlib.suppress(TPUError):  # the host removes old jobs automatically, too
             job = f"{record.id}-{attempt}"
-            await self.follower.request(record.name, host, requests.RemoveJob(id=job))
+            await self.follower.request(record.name, host, requests.RemoveJobRequest(id=job))
 
     async def running(self, name: NodeName) -> Sequence[Job]:
         """Those that have not ended there, as far as known."""
@@ -206,7 +206,7 @@ class JobService:
         for its successor.
         """
         for record in self._records.all():
-            if record.name == name and not (record.taken and record.request.restart_with_tpu):
+            if record.name == name and not (record.preempted and record.request.restart_with_tpu):
                 self._records.drop(record.id)
 
     def await_successor(self, name: NodeName) -> None:
@@ -215,14 +215,14 @@ class JobService:
         """
         for record in self._records.all():
             if record.name == name and record.request.restart_with_tpu and not is_final(record):
-                self._records.change(record.id, lambda record: setattr(record, "taken", True))
+                self._records.change(record.id, lambda record: setattr(record, "preempted", True))
 
     def take_over(self, name: NodeName) -> None:
         """The TPU takes the place of one that was preempted, perhaps in another zone: the jobs that
         wait for it are its own.
         """
         for record in self._records.all():
-            waits = record.taken and record.request.restart_with_tpu
+            waits = record.preempted and record.request.restart_with_tpu
             if waits and structs.replace(record.name, zone=name.zone) == name:
                 self._records.change(record.id, lambda record: setattr(record, "zone", name.zone))
         self.follower.wake()

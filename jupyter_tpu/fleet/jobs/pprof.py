@@ -16,13 +16,13 @@ from ...on_host.agent.metrics import protobuf
 from ..models import MemoryLine, MemoryProfile
 
 #: Longest profile, not compressed, bytes.
-LARGEST = 256 << 20
+LARGEST_PROFILE_BYTES = 256 << 20
 #: Folders of Python, of what is installed, and of our agent; the other lines are the user's.
 _LIBRARY = re.compile(
     r"[/\\]((site|dist)-packages|lib[/\\]python3[^/\\]*|jupyter_tpu_(agent|on_host))[/\\]|^<|^$"
 )
 #: Deepest tree: a recursive program's is cut.
-_DEPTH = 60
+_DEEPEST_LEVEL = 60
 
 
 @dataclass
@@ -52,7 +52,7 @@ def read_memory_profile(data: bytes, cells: Mapping[str, int] | None = None) -> 
 def _uncompressed(data: bytes) -> bytes:
     if data[:2] != b"\x1f\x8b":
         return data
-    return inflate(data, LARGEST, gzip=True)
+    return inflate(data, LARGEST_PROFILE_BYTES, gzip=True)
 
 
 def _read(data: bytes, cells: Mapping[str, int]) -> MemoryProfile:
@@ -107,7 +107,7 @@ def _read(data: bytes, cells: Mapping[str, int]) -> MemoryProfile:
 def _own_lines(stack: list[tuple[str, str, int]]) -> Iterator[tuple[str, str, int]]:
     """The user's lines, from the outermost to the innermost; the last one if there is none."""
     own = [line for line in stack if not _LIBRARY.search(line[1])]
-    yield from (own or stack[-1:])[:_DEPTH]
+    yield from (own or stack[-1:])[:_DEEPEST_LEVEL]
 
 
 def _lines(node: _Node, cells: Mapping[str, int]) -> Iterator[MemoryLine]:

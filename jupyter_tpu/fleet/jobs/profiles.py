@@ -42,9 +42,9 @@ from .pprof import read_memory_profile
 #: Where traces go by default; below the home.
 TRACES = "~/.jupyter-tpu/traces"
 #: Seconds that one trace may take: what JAX records meanwhile stays in the kernel's memory.
-LONGEST = 120.0
+LONGEST_TRACE_SECONDS = 120.0
 #: Seconds until hosts begin to trace together: each first connects to its kernels.
-LEAD = 3.0
+LEAD_SECONDS = 3.0
 
 _USE_JAX = "Run a cell that uses JAX first."
 _OR_PORT = (
@@ -142,7 +142,7 @@ class ProfileService:
             async with contextlib.AsyncExitStack() as stack:
                 # First, so that the traces do not wait for it.
                 link = await self._install(stack, node, listed, progress)
-                profile.host = link.host.worker
+                profile.host = link.host.number
                 progress.begin("trace")
                 await self._trace_hosts(node, listed, request, folder, profile, progress)
                 progress.done("trace")
@@ -210,7 +210,7 @@ class ProfileService:
         progress: OperationProgress,
     ) -> None:
         """All at once. A host that fails does not stop the others."""
-        lead = LEAD if len(listed) > 1 else 0.0
+        lead = LEAD_SECONDS if len(listed) > 1 else 0.0
         start = time.time() + lead
 
         async def trace(host: int, kernels: list[Kernel]) -> list[Trace]:
@@ -393,10 +393,10 @@ def _require_one(profile: Profile) -> None:
 
 
 def _checked(request: ProfileTPU) -> ProfileTPU:
-    if not 0 < request.seconds <= LONGEST:
+    if not 0 < request.seconds <= LONGEST_TRACE_SECONDS:
         raise InvalidInput(
             f"A trace can't take {request.seconds:g} seconds.",
-            f"Choose up to {LONGEST:g} seconds; one to five are usual.",
+            f"Choose up to {LONGEST_TRACE_SECONDS:g} seconds; one to five are usual.",
         )
     if request.logdir:
         check_logdir(request.logdir)

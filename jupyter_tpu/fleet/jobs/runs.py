@@ -27,14 +27,14 @@ from .host_run import FollowedRun
 
 #: Bytes of output that are kept of a run, and that one answer carries about at most.
 KEPT_OUTPUT = 4 << 20
-ANSWER = 1 << 20
+ANSWER_BYTES = 1 << 20
 #: Seconds that a request waits for output, and for more of it once there is some.
-WAIT = 20.0
-GATHER = 0.02
+OUTPUT_SECONDS = 20.0
+GATHER_SECONDS = 0.02
 #: Runs that have ended and are still known.
-KEPT = 10
+KEPT_RUNS = 10
 #: Bytes of input that are on their way at once.
-INPUT = 64 << 10
+INPUT_BYTES = 64 << 10
 
 _DEFAULT = "default"
 _STREAMS: dict[int, Literal["stdout", "stderr"]] = {1: "stdout", 2: "stderr"}
@@ -76,7 +76,7 @@ class RunService:
         tokens = await asyncio.to_thread(passed_variables, agents=for_agent)
         await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).host_id)
         ended = [id for id, active_run in self._runs.items() if active_run.done]
-        for id in ended[: max(0, len(ended) + 1 - KEPT)]:
+        for id in ended[: max(0, len(ended) + 1 - KEPT_RUNS)]:
             del self._runs[id]
             self._changed(id)
         id = uuid.uuid4().hex[:8]
@@ -95,7 +95,7 @@ class RunService:
         self, ref: str, id: str, start: str | None = None, wait: str | None = None
     ) -> RunOutput:
         active = await self._get(ref, id)
-        seconds = WAIT if wait is None else min(WAIT, _number("wait", wait))
+        seconds = OUTPUT_SECONDS if wait is None else min(OUTPUT_SECONDS, _number("wait", wait))
         return await active.read(int(_number("from", start or "0")), seconds)
 
     async def write(self, ref: str, id: str, request: RunInput) -> Run:
@@ -165,7 +165,7 @@ class _ActiveRun:
         self._read = 0  # the offset up to which someone has asked for all
         self._stopping = False
         self._news = asyncio.Event()  # replaced when there is more
-        self._room = asyncio.Event()
+        self._not_full = asyncio.Event()
         self._readers = 0
         self._stop_unwatched = request.stop_unwatched
         self._timer: asyncio.TimerHandle | None = None
@@ -210,7 +210,7 @@ class _ActiveRun:
         if start > self._start + self._size:
             raise InvalidInput(f"The run has no output from {start} on.")
         self._read = max(self._read, start)
-        self._room.set()
+        self._not_full.set()
         self._readers += 1
         try:
             if start == self._start + self._size and not self.done:
@@ -219,7 +219,7 @@ class _ActiveRun:
                     async with asyncio.timeout(wait):
                         await news.wait()
             if not self.done:
-                await asyncio.wait({self._end}, timeout=GATHER)
+                await asyncio.wait({self._end}, timeout=GATHER_SECONDS)
         finally:
             self._readers -= 1
             self.watched()
@@ -227,7 +227,7 @@ class _ActiveRun:
         output: list[OutputPart] = []
         first, size = None, 0
         for part in self._parts:
-            if offset >= start and size < ANSWER:
+            if offset >= start and size < ANSWER_BYTES:
                 first = offset if first is None else first
                 output.append(part)
                 size += len(part.data)
@@ -244,9 +244,9 @@ class _ActiveRun:
     async def write(self, request: RunInput) -> None:
         """Writes to the input of all hosts, as fast as the slowest takes it."""
         async with self._writing:
-            pieces = range(0, max(1, len(request.data)), INPUT)
+            pieces = range(0, max(1, len(request.data)), INPUT_BYTES)
             for begin in pieces:
-                data = request.data[begin : begin + INPUT]
+                data = request.data[begin : begin + INPUT_BYTES]
                 end = request.end and begin == pieces[-1]
                 calls = (host.write(self._written, data, end) for host in self._hosts)
                 reads = await asyncio.gather(*calls)
@@ -256,7 +256,7 @@ class _ActiveRun:
 
     async def stop(self) -> None:
         self._stopping = True
-        self._room.set()  # its last output need not wait
+        self._not_full.set()  # its last output need not wait
         await asyncio.gather(*(host.stop() for host in self._hosts))
         await self._end
 
@@ -264,8 +264,8 @@ class _ActiveRun:
         while self._size >= KEPT_OUTPUT and not self._forget_read():
             if self._stopping:
                 break
-            self._room.clear()
-            await self._room.wait()
+            self._not_full.clear()
+            await self._not_full.wait()
         self._parts.append(OutputPart(host=host, stream=_STREAMS[stream], data=data))
         self._size += len(data)
         self._tell()

@@ -1,4 +1,4 @@
-"""The kernels on connected TPUs, as their agents last reported them, and what interrupts them."""
+"""The kernels on connected TPUs, as their daemons last reported them, and what interrupts them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostGone, HostName
 from ...on_host.agent.protocol import requests
-from ...on_host.agent.protocol.records import Kernel as KernelReport
+from ...on_host.agent.protocol.records import KernelReport
 from ...ssh.host_values import InvalidAnswer
 from ..core.changes import ChangeFeed
-from ..core.connections import ANSWER
+from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
 from ..core.observer import ObservedState
 from ..models import Interruption, Kernel, ListQuery, Problem
@@ -28,7 +28,7 @@ from .slice_kernels import WarmKernelMonitor
 ASK_FIRST = 10.0
 SHUT_DOWN = 20.0
 #: At most so many dead kernels of a TPU are shown until the user dismisses them.
-LOST = 50
+MOST_DEAD_KERNELS = 50
 
 #: Makes this process the master of a kernel: its id, kernelspec, key and notebook.
 TakeOver = Callable[[str, str, str, str], Awaitable[None]]
@@ -53,7 +53,7 @@ class KernelMonitor:
         return None
 
     def update(self, name: NodeName, reports: Sequence[KernelReport], host: int = 0) -> None:
-        """Takes the agent's report of all kernels of a host."""
+        """Takes the daemon's report of all kernels of a host."""
         known = self._reported.get(name, {})
         before = {id: kernel for id, kernel in known.items() if kernel.host == host}
         after = {report["id"]: _kernel(name, host, report) for report in reports}
@@ -74,7 +74,7 @@ class KernelMonitor:
         self._reported.get(name, {}).pop(kernel.id, None)
         lost = self._lost.setdefault(name, {})
         lost[kernel.id] = kernel
-        old = set(list(lost)[:-LOST])
+        old = set(list(lost)[:-MOST_DEAD_KERNELS])
         for id in old:
             del lost[id]
         self._mark_changed(name, {kernel.id, *old})
@@ -118,7 +118,7 @@ class KernelService:
         self._desired = core.desired
         self._observed = core.observed
         self._changes = core.changes
-        # Of each TPU, the kernels that were last shut down with something else, and why.
+        # The kernels of each TPU that were last shut down with something else, and why.
         self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
         core.connected.ends_with_tpu(partial(self.clear, lost=True), when_disconnected=True)
 
@@ -138,12 +138,12 @@ class KernelService:
         except HostGone:  # it is no longer READY, which the link noticed first
             return self._monitor.last_known(name)
 
-    async def list_on(self, host: HostName, timeout: float = ANSWER) -> Sequence[Kernel]:
+    async def list_on(self, host: HostName, timeout: float = ANSWER_SECONDS) -> Sequence[Kernel]:
         """Asks one host of a READY TPU; raises TPUError if it does not answer."""
-        answer = await self._connections.request_host(host, requests.ListKernels(), timeout)
-        self._monitor.update(host.node, answer["kernels"], host.worker)
+        answer = await self._connections.request_host(host, requests.ListKernelsRequest(), timeout)
+        self._monitor.update(host.node, answer["kernels"], host.number)
         return [
-            kernel for kernel in self._monitor.last_known(host.node) if kernel.host == host.worker
+            kernel for kernel in self._monitor.last_known(host.node) if kernel.host == host.number
         ]
 
     async def require(self, name: NodeName, id: str) -> Kernel:
@@ -167,7 +167,7 @@ class KernelService:
         if kernel is None:
             raise _not_found(name, id)
         host = HostName(name, kernel.host)
-        await self._connections.request_host(host, requests.EndKernel(id=id))
+        await self._connections.request_host(host, requests.EndKernelRequest(id=id))
         await self._fetch(name)
 
     async def shut_down_all(
@@ -207,7 +207,7 @@ class KernelService:
     ) -> bool:
         host = HostName(name, kernel.host)
         try:
-            end = requests.EndKernel(id=kernel.id)
+            end = requests.EndKernelRequest(id=kernel.id)
             await self._connections.request_host(host, end, SHUT_DOWN)
         except TPUError as error:
             log(f"Kernel {kernel.id} could not be shut down: {error}")
@@ -259,7 +259,7 @@ class KernelService:
                 Reason.CONFLICT,
                 f"Connect it first: `jupyter tpu connect {name.node} --env {kernel.environment}`.",
             )
-        key = (await self._connections.request(name, requests.GetKernelKey(id=id)))["key"]
+        key = (await self._connections.request(name, requests.GetKernelKeyRequest(id=id)))["key"]
         spec = record.environment.kernelspec
         if kernel.booked:  # a restart gives it the same chips
             spec, _ = self._connected.register_chips(name, record, kernel.booked)
@@ -291,7 +291,7 @@ class KernelService:
         """The TPU's hosts are down, and its kernels with them; *lost*: those are forgotten, too."""
         self._monitor.clear(name, lost=lost)
 
-    async def _fetch(self, name: NodeName, timeout: float = ANSWER) -> Sequence[Kernel]:
+    async def _fetch(self, name: NodeName, timeout: float = ANSWER_SECONDS) -> Sequence[Kernel]:
         """Asks host 0 and those that have kernels now; raises TPUError if one does not answer."""
         hosts = self._hosts(name)
         invalid: list[InvalidAnswer] = []
@@ -366,17 +366,19 @@ class Interruptions:
         if node is None:
             return
         before = self._of(node)
-        reports = {worker: what for worker, what in before.items() if worker != host.worker}
+        reports = {
+            host_number: what for host_number, what in before.items() if host_number != host.number
+        }
         if report is not None:
-            run = [{**checkpoint, "host": host.worker} for checkpoint in report["checkpoints"]]
-            fields = {**report, "hosts": [host.worker], "checkpoints": run}
-            reports[host.worker] = convert(fields, Interruption)
+            run = [{**checkpoint, "host": host.number} for checkpoint in report["checkpoints"]]
+            fields = {**report, "hosts": [host.number], "checkpoints": run}
+            reports[host.number] = convert(fields, Interruption)
         if reports != before:
             self._reports[host.node] = node.id, reports
             self._changed(host.node)
 
     def last_known(self, node: Node) -> Interruption | None:
-        """Of all hosts together, the gravest; it stays known while a host that said so is gone."""
+        """The gravest of all hosts; it stays known while a host that said so is gone."""
         reports = self._of(node)
         for kind in ("preemption", "maintenance"):
             hosts = sorted(host for host, what in reports.items() if what.kind == kind)

@@ -3,7 +3,7 @@
 Hosts of pods can log in to each other before the first pod kernel needs it. One kernel can run on
 all hosts of several TPUs, which are the slices of one job ("multislice").
 
-Warm kernels are desired here, started and counted by the agent of host 0. The agent keeps them for
+Warm kernels are desired here, started and counted by the daemon of host 0. It keeps them for
 as long as this process is connected to it. So they end with the connection; they are asked for at
 each poll, and so come back with it.
 """
@@ -32,10 +32,10 @@ from ..models.core import validated
 log = logging.getLogger(__name__)
 
 #: Seconds until the hosts of a pod that could not be authorized are tried again.
-RETRY = 60.0
+RETRY_SECONDS = 60.0
 
 
-class PodHosts:
+class PodAuthorizer:
     """Authorizes the hosts of each connected TPU that has several, once the links to all are up.
 
     on_ready: called when another pod is ready.
@@ -51,7 +51,7 @@ class PodHosts:
         core.loops.register("pods", self.run)
 
     def address(self, name: NodeName) -> PodAddress | None:
-        """Where the agent of host 0 reaches the others; None if it can't yet."""
+        """Where the daemon of host 0 reaches the others; None if it can't yet."""
         return self._addresses.get(name)
 
     async def run(self) -> None:
@@ -80,7 +80,7 @@ class PodHosts:
             await link.authorize_pod()
         except (TPUError, IndexError) as error:
             log.info("The hosts of %s can't log in to each other yet: %s", name, error)
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(RETRY_SECONDS)
             self._begun.discard(name)
             self._changed.set()
             return
@@ -90,7 +90,7 @@ class PodHosts:
 
 
 class WarmKernelSpec(Struct, frozen=True, kw_only=True):
-    """An environment that should have a warm kernel, in the agent's words."""
+    """An environment that should have a warm kernel, in the daemon's words."""
 
     python: str  # on the host
     imports: list[str]
@@ -105,7 +105,7 @@ class WarmKernelMonitor:
     pods: the pods of which all hosts can have one.
     """
 
-    def __init__(self, core: Core, pods: PodHosts, *, by_default: bool) -> None:
+    def __init__(self, core: Core, pods: PodAuthorizer, *, by_default: bool) -> None:
         self._pods = pods
         self._connections = core.connections
         self._desired = core.desired
@@ -162,7 +162,7 @@ class WarmKernelMonitor:
         specs: Mapping[str, WarmKernelSpec],
         reports: Sequence[Mapping[str, Any]],
     ) -> None:
-        """Takes the agent's report, its answer to *specs*."""
+        """Takes the daemon's report, its answer to *specs*."""
         by_python = {report["python"]: report for report in reports if not report.get("pod")}
         now = {
             environment: _warm_kernel(by_python[spec.python], spec)
@@ -179,13 +179,13 @@ class WarmKernelMonitor:
             del self._reported[name]
 
     async def stop(self, name: NodeName) -> None:
-        """Ends those of a TPU, whatever is desired, until `resume`; returns when the agent knows
+        """Ends those of a TPU, whatever is desired, until `resume`; returns when the daemon knows
         it.
         """
         self._stopped.add(name)
         if self._reported.pop(name, None):
             with contextlib.suppress(TPUError):  # they end with the connection, too
-                await self._connections.request(name, requests.KeepWarm(environments=[]))
+                await self._connections.request(name, requests.KeepWarmRequest(environments=[]))
 
     def resume(self, name: NodeName) -> None:
         """Those that are desired start again."""

@@ -54,7 +54,7 @@ async def inspect_machines(request: AttachMachine) -> list[ResolvedMachine]:
     Raises what fails, INVALID for a machine that is there twice, and HOST_KEY for an expected key
     that no machine shows.
     """
-    inspected = await _of_each(request.ssh, lambda worker: _inspect(request.ssh[worker]))
+    inspected = await _of_each(request.ssh, lambda index: _inspect(request.ssh[index]))
     _require_expected(request, inspected)
     return inspected
 
@@ -75,26 +75,26 @@ async def attach_machines(
     addresses = [
         host.host_address(
             host_keys=(shown.key,),
-            alias=host_alias(id, worker),
+            alias=host_alias(id, index),
             name=host.alias,
             identity_file=identity,
         )
-        for worker, (host, shown) in enumerate(inspected)
+        for index, (host, shown) in enumerate(inspected)
     ]
 
     node = attached_name(name)
     hosts = await _of_each(
         request.ssh,
-        lambda worker: _examine(HostName(node, worker), inspected[worker][0], addresses[worker]),
+        lambda index: _examine(HostName(node, index), inspected[index][0], addresses[index]),
     )
     require_one_slice(hosts)
     order = in_googles_order(hosts)
     hosts = [hosts[place] for place in order]
-    aliases = [host_alias(id, worker) for worker in range(len(hosts))]
+    aliases = [host_alias(id, index) for index in range(len(hosts))]
     pin = functools.partial(
         ssh.KnownHosts().pin,
-        {aliases[worker]: addresses[place].host_keys for worker, place in enumerate(order)},
-        {alias: f"{node.path}/{worker}" for worker, alias in enumerate(aliases)},
+        {aliases[index]: addresses[place].host_keys for index, place in enumerate(order)},
+        {alias: f"{node.path}/{index}" for index, alias in enumerate(aliases)},
     )
     machine = AttachedMachine(name=name, id=id, hosts=tuple(hosts), created=timestamp())
     return await asyncio.to_thread(store.add, machine, pin)
@@ -119,7 +119,7 @@ async def _examine(
     )
 
 
-async def _connect(host: user_host.UserHost, address: ssh.HostAddress) -> ssh.Connection:
+async def _connect(host: user_host.UserHost, address: ssh.HostAddress) -> ssh.SSHConnection:
     """Our key is added to those that may log in, if it is not there yet."""
     try:
         return await ssh.connect(address)
@@ -152,21 +152,21 @@ async def _of_each(aliases: Sequence[str], call: Callable[[int], Awaitable[T]]) 
     """
     limit = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(worker: int) -> T:
+    async def one(index: int) -> T:
         async with limit:
-            return await call(worker)
+            return await call(index)
 
     results, failed = await gather_failures({index: one(index) for index in range(len(aliases))})
     if not failed:
         return list(results.values())
     messages = [
-        error.message if aliases[worker] in error.message else f"{aliases[worker]}: {error.message}"
-        for worker, error in failed.items()
+        error.message if aliases[index] in error.message else f"{aliases[index]}: {error.message}"
+        for index, error in failed.items()
     ]
     if len(aliases) > 1:
         others = other_hosts(len(results), "can be used", "can be used")
         messages.append(f"Nothing was attached.{others}")
-    # Of several reasons the one that may be an attack decides what to do next.
+    # The reason that may be an attack decides what to do next.
     errors = list(failed.values())
     first = next((error for error in errors if error.reason is Reason.HOST_KEY), errors[0])
     raise error_for(" ".join(messages), first.reason, first.hint) from first
@@ -243,7 +243,7 @@ def _chips_text(chips: Sequence[str]) -> str:
 class _ConnectedHost:
     """A :class:`~jupyter_tpu.links.remote_host.RemoteHost` without a link: there is none yet."""
 
-    def __init__(self, host: HostName, connection: ssh.Connection) -> None:
+    def __init__(self, host: HostName, connection: ssh.SSHConnection) -> None:
         self.host = host
         self.run = connection.run
 

@@ -18,7 +18,7 @@ from . import choices
 from .choices import ControlPlanes
 
 #: How long a list from Google is used before it is asked for again; seconds.
-FRESH = 3600.0
+FRESH_LIST_SECONDS = 3600.0
 #: How long to wait for one; seconds.
 LIST_TIMEOUT = 25.0
 #: What a control plane answers that has no such zone, or that the project does not use.
@@ -147,7 +147,7 @@ class Availability:
         self, key: tuple[str, ...], ask: Callable[[], Awaitable[tuple[str, ...]]]
     ) -> tuple[str, ...]:
         asked, answer = self._lists.get(key, (float("-inf"), ()))
-        if time.monotonic() - asked > FRESH:
+        if time.monotonic() - asked > FRESH_LIST_SECONDS:
             try:
                 async with asyncio.timeout(LIST_TIMEOUT):
                     answer = await ask()

@@ -56,7 +56,7 @@ class RunningWork:
 
 
 #: How long its hosts may take to say which folders they share; seconds.
-_ASKING = 20.0
+_ANSWER_SECONDS = 20.0
 
 Log = Callable[[str], None]
 
@@ -106,7 +106,7 @@ class TPUBelongings:
         return belongings, lost
 
     def _records(self, name: NodeName) -> list[EnvironmentRecord]:
-        """Of its environments, the usual one first."""
+        """The records of its environments, the usual one first."""
         records = self._core.desired.environments(name).values()
         return sorted(records, key=lambda record: record.environment.name != "default")
 
@@ -120,7 +120,7 @@ class TPUBelongings:
         """The folders that its hosts share, and why they are not known; "" if they are."""
         folders, problem = SharedFolders(folders=[]), ""
         try:
-            async with asyncio.timeout(_ASKING):
+            async with asyncio.timeout(_ANSWER_SECONDS):
                 folders = await self._shares.list(f"{node.name.zone}~{node.name.node}")
             problem = " ".join(folders.problems)
         except TimeoutError:

@@ -137,13 +137,13 @@ def _offers(in_zone: str, offered: set[str]) -> str:
 #: The setting: "tpu" or "compute"; anything else: what the quota allows.
 API_VARIABLE = "JUPYTER_TPU_API"
 #: How long an answer about quotas is used; seconds.
-_FRESH = 300.0
+_FRESH_ANSWER_SECONDS = 300.0
 #: How long to wait for one; seconds.
-_LIMIT = 15.0
+_ANSWER_SECONDS = 15.0
 _NAMED: dict[API, str] = {"tpu": "the Cloud TPU API", "compute": "Compute Engine"}
 
 
-class Choice(Struct, frozen=True):
+class ControlPlaneChoice(Struct, frozen=True):
     """What makes a TPU, and why that, in a sentence; "" where there is no choice."""
 
     api: API
@@ -183,7 +183,7 @@ class ControlPlanes:
 
     async def choose(
         self, request: CreateTPU, zone: str, offered: Mapping[API, Iterable[str]]
-    ) -> Choice:
+    ) -> ControlPlaneChoice:
         """What makes it in *zone*. offered: the types that each has there.
 
         Raises INVALID if what was asked for can't make it.
@@ -197,16 +197,18 @@ class ControlPlanes:
                     f"Choose that: --api {can[0]}",
                     field="api",
                 )
-            return Choice(request.api)
+            return ControlPlaneChoice(request.api)
         if len(can) < 2:
-            return Choice(can[0] if can else self._cloud.apis[0])
+            return ControlPlaneChoice(can[0] if can else self._cloud.apis[0])
         setting = os.environ.get(API_VARIABLE, "")
         for api in can:
             if setting == api:
-                return Choice(api, f"{API_NAMES[api]} makes it, as {API_VARIABLE} says.")
+                return ControlPlaneChoice(
+                    api, f"{API_NAMES[api]} makes it, as {API_VARIABLE} says."
+                )
         return await self._by_quota(request, zone)
 
-    async def _by_quota(self, request: CreateTPU, zone: str) -> Choice:
+    async def _by_quota(self, request: CreateTPU, zone: str) -> ControlPlaneChoice:
         accelerator = known_type(request.type)
         generation = accelerator.generation if accelerator is not None else ""
         tpu, compute = await asyncio.gather(
@@ -214,14 +216,14 @@ class ControlPlanes:
         )
         what = f"{generation} ({request.tier}) in {zone}"
         if tpu == 0 and compute:
-            return Choice(
+            return ControlPlaneChoice(
                 "compute",
                 f"Compute Engine makes it: the Cloud TPU API's quota for {what} is 0.",
             )
         if not compute:
-            return Choice("tpu")
+            return ControlPlaneChoice("tpu")
         too = "Compute Engine can make it, too: --api compute"
-        return Choice("tpu", f"The Cloud TPU API makes it. {too}")
+        return ControlPlaneChoice("tpu", f"The Cloud TPU API makes it. {too}")
 
     async def quota(self, api: API, generation: str, tier: Tier, zone: str) -> int | None:
         """How many chips *api* allows there at most, -1 for no limit; None if that is not known.
@@ -230,10 +232,10 @@ class ControlPlanes:
         """
         key = (api, generation, tier, zone)
         asked, answer = self._quotas.get(key, (float("-inf"), None))
-        if time.monotonic() - asked > _FRESH:
+        if time.monotonic() - asked > _FRESH_ANSWER_SECONDS:
             try:
                 project = self._cloud.project
-                async with asyncio.timeout(_LIMIT):
+                async with asyncio.timeout(_ANSWER_SECONDS):
                     quotas = await preflight.quotas(
                         GoogleAPIs(self._cloud.target, project),
                         project,

@@ -12,7 +12,7 @@ from ...backoff import POLLING
 from ...clock import uptime
 from ...cloud import Node, NodeName, NodeState, check_ours
 from ...errors import Reason, TPUError
-from ...on_host.agent.protocol.requests import NoteClientStop
+from ...on_host.agent.protocol.requests import NoteClientStopRequest
 from ...progress import StepPlan
 from ..core import checks
 from ..core.core import Core
@@ -25,7 +25,7 @@ from ..money.grants import Grants
 from ..money.owners import TPUOwners
 from .belongings import RunningWork
 from .provisioner import NodeProvisioner
-from .provisioning import EXPECTED, SETTLE
+from .provisioning import EXPECTED_SECONDS, SETTLE_SECONDS
 from .queued import QueuedOrigins, leftover_hint
 
 log = logging.getLogger(__name__)
@@ -195,7 +195,7 @@ class PowerService:
         A guard that does not hear it stops the TPU again after its next start.
         """
         try:
-            await self._connections.request(name, NoteClientStop(stops=stops))
+            await self._connections.request(name, NoteClientStopRequest(stops=stops))
         except TPUError as error:
             log.warning("The guard of %s was not told of its stop: %s", name.node, error)
 
@@ -336,10 +336,10 @@ class PowerService:
                     if node.state is after:
                         break
                     if node.state is before and carried_out:
-                        if uptime() - carried_out > SETTLE:
+                        if uptime() - carried_out > SETTLE_SECONDS:
                             raise _Refused(_undone(node))
                     elif node.state is before:
-                        if after is NodeState.READY and uptime() - asked > EXPECTED:
+                        if after is NodeState.READY and uptime() - asked > EXPECTED_SECONDS:
                             raise _Refused(_not_started(node))
                         operation = change.accepted = await self._begin(begin, name, after)
                         self._runner.save_soon(record)
@@ -359,7 +359,7 @@ class PowerService:
                     pause = max(pause, error.retry_after or 0.0)
             except _Busy as busy:
                 refused = refused or uptime()
-                if uptime() - refused > EXPECTED:
+                if uptime() - refused > EXPECTED_SECONDS:
                     raise busy.error from None
                 progress.block(busy.error)
             except _Refused as refusal:
@@ -388,7 +388,8 @@ def _refusal(error: TPUError, after: NodeState) -> _Busy | _Refused:
 
 def _not_started(node: Node) -> TPUError:
     return TPUError(
-        f"{node.name.node} was not started within {EXPECTED / 60:.0f} minutes. It is {node.state}.",
+        f"{node.name.node} was not started within {EXPECTED_SECONDS / 60:.0f} minutes. "
+        f"It is {node.state}.",
         Reason.INTERRUPTED,
         "Start it again.",
     )
@@ -423,4 +424,4 @@ class _Refused(_Final):
 def is_recent(record: OperationRecord) -> bool:
     """Whether it may still be meant: it was asked for a short while ago."""
     created = datetime.fromisoformat(record.operation.created)
-    return (datetime.now(UTC) - created).total_seconds() <= EXPECTED
+    return (datetime.now(UTC) - created).total_seconds() <= EXPECTED_SECONDS

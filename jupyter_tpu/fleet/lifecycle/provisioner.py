@@ -374,7 +374,7 @@ class QueuedProvisioner(Provisioner[QueuedSpec]):
 
 class QueuedNodeProvisioner(NodeProvisioner):
     """Creates a TPU as a queued resource of its name, and waits until it is READY. What has no
-    room by `claim.withdraw_at` is deleted again; what has is kept.
+    capacity by `claim.withdraw_at` is deleted again; what has is kept.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ Which node is meant
     if it has the name.
 
 What is not known
-    A CreateNode whose answer was lost may take effect until :data:`SETTLE` seconds after it was
+    A CreateNode whose answer was lost may take effect until :data:`SETTLE_SECONDS` after it was
     given up. Until then a missing node proves nothing; the claim is *in doubt*. No answer about an
     operation is final either (a token expires, Google forgets old operations): the node itself is.
 
@@ -24,8 +24,8 @@ present, accepted        Google's operation, until it ends
   … which succeeded      the node, until it is READY (done) or in a state it does not leave: then it
                          has failed; with `claim.tidy`, as below
   … which failed         as *absent*, then failed with Google's words
-  … and waits for room   the node, until `claim.withdraw_at`; then DELETE, which is refused if it
-                         has room meanwhile: then the node again, until it is READY
+  … and is queued        the node, until `claim.withdraw_at`; then DELETE, which is refused if it
+                         has capacity meanwhile: then the node again, until it is READY
   … and is unfinished    CREATE once more, which takes the next step; if that is refused, or no one
                          expects it any longer, as *absent*, then failed
   … and has a problem    as *absent*, then failed: Google would go on trying
@@ -59,10 +59,10 @@ from ..models import Problem
 #: The label that a node carries for the operation which creates it.
 LABEL = OPERATION_LABEL
 #: How long a CreateNode without an answer may still take effect; twice its deadline. Seconds.
-SETTLE = 120.0
+SETTLE_SECONDS = 120.0
 #: How long after the user asked for it a node is still created (or started, or stopped); later,
 #: no one expects it. Seconds.
-EXPECTED = 900.0
+EXPECTED_SECONDS = 900.0
 #: States after which it may still become READY.
 _ON_ITS_WAY = frozenset(
     map(NodeState, ["CREATING", "STARTING", "RESTARTING", "REPAIRING", "UNKNOWN"])
@@ -72,8 +72,8 @@ _UNHEARD = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INTERNAL, Reaso
 #: And those that are given while another change of the node continues.
 _UNKNOWN = _UNHEARD | {Reason.CONFLICT}
 #: Seconds until Google is asked again to take back what it did not take back.
-_AGAIN = 60.0
-#: Between questions while it waits for room, or something stands in the way; else POLLING.
+_RETRY_SECONDS = 60.0
+#: Between questions while it waits for capacity, or something stands in the way; else POLLING.
 _POLLING_BLOCKED = Backoff(POLLING.first, 30.0, POLLING.factor)
 
 
@@ -100,7 +100,7 @@ class ObservedNode(Struct, frozen=True, kw_only=True):
     id: str
     state: NodeState
     label: str = ""  # the value of LABEL
-    waiting: bool = False  # for room: there is nothing yet that could be used
+    waiting: bool = False  # for capacity: there is nothing yet that could be used
     problem: Problem | None = None  # why it is not on its way to READY, where that is known
     unfinished: bool = False  # a part of it is not made yet, or is deleted already
 
@@ -122,7 +122,7 @@ class Provisioning:
         self._thing = thing
         self._node: ObservedNode | Literal["missing"] | None = None  # None: to be looked at
         self._end: ProvisioningResult | None = None
-        self._waiting = False  # what is being created, for room
+        self._waiting = False  # what is being created, for capacity
 
     @property
     def problem(self) -> TPUError | None:
@@ -183,7 +183,7 @@ class Provisioning:
     def _withdraw(self, now: float) -> NextCall | ProvisioningResult:
         claim = self.claim
         claim.withdrawing = True
-        claim.withdraw_at = now + _AGAIN  # where that is refused
+        claim.withdraw_at = now + _RETRY_SECONDS  # where that is refused
         claim.failure = Problem(
             message=f"There was no capacity for {self._what} while it waited.",
             reason=Reason.NO_CAPACITY,
@@ -209,7 +209,7 @@ class Provisioning:
     def _kept(self, now: float, node: ObservedNode) -> NextCall | ProvisioningResult:
         """A user has given it up: it stays, unless a DELETE is still on its way."""
         claim, refusal = self.claim, self.claim.refusal
-        if now - claim.delete_in_doubt < SETTLE:
+        if now - claim.delete_in_doubt < SETTLE_SECONDS:
             return self._refresh_node()
         error = TPUError(
             f"{self._what} is {node.state}. Trying to delete it was stopped.",
@@ -232,13 +232,14 @@ class Provisioning:
 
     def _create(self, now: float) -> NextCall | ProvisioningResult:
         too_late = self.is_too_late(now)
-        if not too_late and now - self.claim.since <= EXPECTED:
+        if not too_late and now - self.claim.since <= EXPECTED_SECONDS:
             return NextCall.CREATE
         reason = f" {self._unanswered.message}" if self._unanswered else ""
+        minutes = EXPECTED_SECONDS / 60
         problem = Problem(
             message=f"{self._what} was not created in time."
             if too_late
-            else f"{self._what} was not created within {EXPECTED / 60:.0f} minutes.{reason}",
+            else f"{self._what} was not created within {minutes:.0f} minutes.{reason}",
             reason=Reason.TIMEOUT if too_late else Reason.INTERRUPTED,
             hint="Create it again.",
         )
@@ -252,7 +253,7 @@ class Provisioning:
         """Whether ours may still come, though *node* was seen in its place."""
         claim = self.claim
         ours = isinstance(node, ObservedNode) and self._is_ours(node)
-        return claim.in_doubt and not ours and now - claim.sent < SETTLE
+        return claim.in_doubt and not ours and now - claim.sent < SETTLE_SECONDS
 
     def _is_ours(self, node: ObservedNode) -> bool:
         claim = self.claim
@@ -371,7 +372,7 @@ class Provisioning:
             self._end = ProvisioningResult("failed", error)
 
     def operation_runs(self, *, waiting: bool = False) -> None:
-        """The operation that was asked for has not ended. *waiting*: for room."""
+        """The operation that was asked for has not ended. *waiting*: for capacity."""
         self._unanswered = None
         self._node = None
         self._waiting = waiting
@@ -397,7 +398,7 @@ class Provisioning:
             self.unanswered(error)
 
     def _keep(self) -> None:
-        """It got room before it could be taken back."""
+        """It got capacity before it could be withdrawn."""
         claim = self.claim
         claim.withdrawing, claim.failure, claim.refusal = False, None, None
         self._progress()

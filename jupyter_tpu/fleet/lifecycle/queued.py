@@ -1,4 +1,4 @@
-"""Queued resources: asks Google for TPUs that are created when there is room, and ends that again.
+"""Queued resources: asks Google for TPUs that are created when there is capacity, and deletes them.
 
 They are made and deleted as TPUs are, by a claim (see `provisioning`): the intent is saved before
 Google is asked, an unknown outcome is looked up, and only what carries our label, or is the one
@@ -47,7 +47,7 @@ from .provisioner import WITH_TPUS, QueuedProvisioner, failure
 from .provisioning import LABEL
 
 #: For how long Google may refuse to delete it when its TPU is gone; seconds.
-REFUSED = 600.0
+REFUSED_SECONDS = 600.0
 #: Answers that do not say that Google refuses.
 _UNCLEAR = (
     Reason.UNAVAILABLE,
@@ -102,7 +102,7 @@ class QueuedOrigins:
                     return
                 if error.reason not in _UNCLEAR:
                     refused = refused or time.time()
-                    if error.reason is Reason.PERMISSION or time.time() - refused > REFUSED:
+                    if error.reason is Reason.PERMISSION or time.time() - refused > REFUSED_SECONDS:
                         raise TPUError(
                             f"{tpu.node} is deleted, and its queued resource {name.node} "
                             f"is not: {error.message}",
@@ -121,8 +121,8 @@ def leftover_hint(origin: QueuedOrigin) -> str:
 
 #: How long an answer about all queued resources serves further questions, and those of someone who
 #: asks for the list; seconds.
-RECENT = 19.0  # panels ask every 20 s
-FRESH = 2.0
+RECENT_ANSWER_SECONDS = 19.0  # panels ask every 20 s
+FRESH_ANSWER_SECONDS = 2.0
 _USES_QUOTA = "It still uses quota: delete it, or reset it to wait again."
 #: What each state means, where it is known.
 _MEANINGS = {
@@ -161,7 +161,7 @@ class QueuedService:
         self._known: dict[str, QueuedResource] = {}  # those of the last list
 
     async def list(self, query: ListQuery | None = None) -> QueuedResources:
-        age = FRESH if query is not None and query.fresh else RECENT
+        age = FRESH_ANSWER_SECONDS if query is not None and query.fresh else RECENT_ANSWER_SECONDS
         async with self._listing:  # many that ask at the same time cause one call
             asked, answer = self._listed
             if time.monotonic() - asked > age:

@@ -53,11 +53,11 @@ class Budget(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "Only this zone.", "--zone", metavar="ZONE", default="all", typing_hint="Repeatable."
         ),
     ] = []
-    #: Of agents only; "": as before, and that in which Jupyter runs if none was chosen.
+    #: For coding agents; "": as before, and that in which Jupyter runs if none was chosen.
     folder: Annotated[
         str,
         option(
-            "The folder of the Jupyter server's computer whose files agents may copy.",
+            "The folder of the Jupyter server's computer whose files coding agents may copy.",
             metavar="DIR",
             default="that in which Jupyter runs, if it is not your home folder",
         ),
@@ -141,7 +141,7 @@ class PlanTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     max_cost: Annotated[
         USD | None, option("Delete the TPU before it has cost more than this.", unit="USD")
     ] = None
-    #: Set by the server: "agent" if it was asked with the agents' token.
+    #: Set by the server: "agent" if it was asked with the coding agents' token.
     who: str = ""
 
 
@@ -164,7 +164,7 @@ class Plan(Struct, kw_only=True):
     """What a TPU would cost at most, for an hour: carry it out by its id."""
 
     id: str
-    #: "agent", or a person.
+    #: "agent" (a coding agent), or a person.
     who: str
     request: PlanTPU
     created: str
@@ -178,7 +178,7 @@ class Plan(Struct, kw_only=True):
     meaning: str = ""
     hunt: bool = False
     emulated: bool = False
-    #: Of the most expensive choice. An emulated TPU has the price of a real one here.
+    #: The price of the most expensive choice. An emulated TPU has the price of a real one here.
     usd_per_hour: float
     #: The price is not known: `usd_per_hour` is what the plan allows at most.
     price_unknown: bool = False

@@ -15,7 +15,7 @@ class ChipHolder(Struct, kw_only=True):
 
     host: int
     pid: int
-    #: Of the process, in a unit of the host's system: with the pid, it identifies one process.
+    #: When the process was started, in a unit of the host's system: with the pid, it identifies it.
     start: str = ""
     since: str = ""  # when the process was started, by the host's clock
     user: str = ""

@@ -141,7 +141,7 @@ class Environment(EnvironmentContent, kw_only=True):
     platform: str = ""
     kernelspec: str = ""  # its name in Jupyter
     display_name: str = ""  # "Python 3.12 · my-tpu"
-    #: Of the kernel that runs each cell on all hosts of a pod; "" for a TPU of one host.
+    #: The kernelspec whose kernel runs each cell on all hosts of a pod; "" for a TPU of one host.
     pod_kernelspec: str = ""
     pod_display_name: str = ""  # "Python 3.12 · my-tpu (all 4 hosts)"
     warm: WarmKernel = field(default_factory=lambda: WarmKernel(state="off"))

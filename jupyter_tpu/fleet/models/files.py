@@ -188,7 +188,7 @@ class SharedFolders(Struct, kw_only=True):
 
 
 #: How many paths of a kind a result lists; `SyncCounts` has all.
-LISTED = 200
+LISTED_PATHS = 200
 
 Megabytes = Annotated[float, Meta(gt=0)]
 

@@ -37,7 +37,7 @@ class SetGuard(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = None
     #: With a time zone.
     until: Annotated[str, option("Stop it at this time.", typed="time")] = ""
-    #: Of an idle limit it is at most as long as that.
+    #: The notice of an idle limit is at most as long as that.
     notice: Annotated[
         float,
         Meta(ge=0, le=3600),

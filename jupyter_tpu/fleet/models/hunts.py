@@ -126,7 +126,7 @@ class Hunt(Struct, kw_only=True):
     """A search for a TPU. Its operation has the same id."""
 
     id: str
-    #: Of the TPU.
+    #: The TPU's name.
     name: str
     #: "paused": no process of this computer runs it now; the next Jupyter server continues it.
     state: HuntState = "running"

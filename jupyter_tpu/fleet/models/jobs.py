@@ -57,7 +57,7 @@ class StartJob(Struct, kw_only=True, forbid_unknown_fields=True):
         bool,
         option("Start it again after the TPU is restarted, or created again after a preemption."),
     ] = False
-    #: Set by the server: "agent" if it was asked with the agents' token.
+    #: Set by the server: "agent" if it was asked with the coding agents' token.
     who: str = ""
 
 
@@ -115,7 +115,7 @@ class Job(Struct, kw_only=True):
     variables: list[str] = []  # their names
     restart_with_tpu: bool = False
     created: str = ""
-    #: Of the last attempt on all its hosts. "ended": with exit code 0 on each; "failed": with
+    #: The last attempt on all its hosts. "ended": with exit code 0 on each; "failed": with
     #: another one, or not started; "waiting": until the TPU is ready, to be started again.
     state: Literal[
         "starting", "running", "stopping", "ended", "failed", "stopped", "lost", "unknown",
@@ -202,7 +202,7 @@ class StartRun(Struct, kw_only=True, forbid_unknown_fields=True):
     input: bool = False
     #: Seconds after which it is stopped if no client asks about it any more; None: never.
     stop_unwatched: Annotated[float, Meta(gt=0)] | None = None
-    #: Set by the server: "agent" if it was asked with the agents' token.
+    #: Set by the server: "agent" if it was asked with the coding agents' token.
     who: str = ""
 
 
@@ -411,7 +411,7 @@ class Ray(Struct, kw_only=True):
     version: str = ""
     #: On the pod's network; `ray.init()` in a kernel of this TPU finds it without.
     address: str = ""
-    #: Of its dashboard on host 0, on the loopback address; 0 if it is not known.
+    #: The port of its dashboard on host 0, on the loopback address; 0 if it is not known.
     dashboard_port: int = 0
     hosts: list[RayHost] = []
     problem: Problem | None = None

@@ -175,7 +175,7 @@ class UsedTPU(Struct, kw_only=True):
     state: str
     #: What its state means, and what can be done now.
     advice: str
-    #: Of all its TPUs.
+    #: The chips of all its TPUs.
     chips: int = 0
     #: Which quota of the project it uses. "chips": for the chips that it has. "quota": for chips
     #: that can't be used until it is deleted. "": none.
@@ -239,7 +239,7 @@ class ReservationView(Struct, kw_only=True):
     used: int | None = None
     #: Google's word, such as READY, or PENDING_APPROVAL of one that is still to come.
     state: str = ""
-    #: Of calendar mode, RFC 3339; "" for no such date.
+    #: The dates of calendar mode, RFC 3339; "" for none.
     start: str = ""
     end: str = ""
     #: Whether it is still to come: TPUs can't use it yet.

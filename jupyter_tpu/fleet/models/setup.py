@@ -91,7 +91,7 @@ class TPULogging(Struct, kw_only=True):
     #: What storing a GiB costs, beyond the free GiB that a project has each month.
     usd_per_gib: float
     free_gib: int
-    #: Of when the price is.
+    #: The date of the price.
     price_date: str
 
 
@@ -246,7 +246,7 @@ class Token(Struct, kw_only=True):
 class PassTokens(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body of a request to pass tokens on."""
 
-    #: Of variables, such as HF_TOKEN.
+    #: Names of variables, such as HF_TOKEN.
     names: list[str]
     #: Also to what coding agents start.
     agents: bool = False

@@ -67,7 +67,7 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
             typed="duration",
         ),
     ] = None
-    #: Of the Cloud TPU API it can't be chosen.
+    #: It can't be chosen with the Cloud TPU API.
     disk_gb: Annotated[
         Annotated[int, Meta(ge=10, le=65536)] | None,
         option(
@@ -91,7 +91,7 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     network: Annotated[str | None, option("VPC network.", default="the project's")] = None
     subnetwork: Annotated[str | None, option("Subnetwork of the VPC network.")] = None
     labels: Annotated[dict[str, str], option("Labels.")] = {}
-    #: Of `run --once` and functions on a TPU: the same for those that can use it in turn.
+    #: For `run --once` and functions on a TPU: the same for those that can use it in turn.
     once: Annotated[str, Meta(pattern=r"^[-_a-z0-9]{0,63}$(?!\n)")] = ""
     #: What costs something is created only if its price was confirmed: any price, or one of at most
     #: *max_price* USD an hour. What is inside a grant needs neither.
@@ -335,7 +335,7 @@ class MachineHost(Struct, kw_only=True):
     address: str
     port: int
     user: str
-    #: Of the host key that it shows now.
+    #: The fingerprint of the host key that it shows now.
     host_key: str
     #: Whether the known hosts of the server's user have this key. If not, it has to be among
     #: `host_keys`.

@@ -20,10 +20,10 @@ from ..models import AGENT, Budget
 from ..models.core import known_type
 
 #: Seconds that a deletion at the end of a TPU's time may take, and still be within its maximum.
-MARGIN = 120.0
+MARGIN_SECONDS = 120.0
 #: Amounts are compared in tenths of a cent.
-_EXACT = 0.001
-_DAY = 86_400.0
+_EXACT_USD = 0.001
+_DAY_SECONDS = 86_400.0
 
 
 class BudgetSum(Struct, frozen=True):
@@ -41,14 +41,14 @@ def day_of(moment: float) -> str:
 
 def most_for(price: float, seconds: float) -> float:
     """USD that a TPU can cost that is deleted after *seconds*; *price*: USD an hour."""
-    return price * (seconds + MARGIN) / 3600.0
+    return price * (seconds + MARGIN_SECONDS) / 3600.0
 
 
 def time_within(terms: PlanTerms, price: float) -> float:
     """Seconds that a TPU of *price* USD an hour may exist within the limits of its plan."""
     if terms.max_cost is None or price == 0:
         return terms.time
-    return min(terms.time, terms.max_cost / price * 3600.0 - MARGIN)
+    return min(terms.time, terms.max_cost / price * 3600.0 - MARGIN_SECONDS)
 
 
 def add_ready(days: dict[str, float], since: float, until: float) -> dict[str, float]:
@@ -58,7 +58,7 @@ def add_ready(days: dict[str, float], since: float, until: float) -> dict[str, f
     """
     added = dict(days)
     while since < until:
-        midnight = (since // _DAY + 1) * _DAY
+        midnight = (since // _DAY_SECONDS + 1) * _DAY_SECONDS
         end = min(midnight, until)
         day = day_of(since)
         added[day] = added.get(day, 0.0) + end - since
@@ -141,11 +141,11 @@ def shortened_ends(
             continue
         may_cost = max(0.0, line.most - usd_of(line, now)[0])
         left -= may_cost
-        if left >= -_EXACT or not line.usd_per_hour:
+        if left >= -_EXACT_USD or not line.usd_per_hour:
             continue
         share = max(0.0, may_cost + left)
-        end = now + max(notice, share / line.usd_per_hour * 3600.0 - MARGIN)
-        if line.ends is None or end < line.ends - MARGIN:
+        end = now + max(notice, share / line.usd_per_hour * 3600.0 - MARGIN_SECONDS)
+        if line.ends is None or end < line.ends - MARGIN_SECONDS:
             ends[line.id] = end
         left = 0.0
     return ends
@@ -174,7 +174,7 @@ def outside(
     if budget.zones and spend.zone not in budget.zones:
         return f"The budget of {whose(who)} is for {', '.join(budget.zones)}, not {spend.zone}."
     left = left_of(budget, add_up(who, lines, now, unmade))
-    if spend.most > left + _EXACT:
+    if spend.most > left + _EXACT_USD:
         return (
             f"It can cost {catalog.usd(spend.most)}, and the budget of {whose(who)} has "
             f"{catalog.usd(left)} left."
@@ -207,7 +207,7 @@ def require_later_end(
     """Raises BUDGET where a TPU that exists can cost more than its budget has, because a person
     lets it run longer: *before* is its line until now, *others* are all other lines.
     """
-    if after.approved or after.most <= before.most + _EXACT:
+    if after.approved or after.most <= before.most + _EXACT_USD:
         return
     left = structs.replace(after, most=after.most - usd_of(before, now)[0])
     lines = [*others, structs.replace(before, most=0.0)]

@@ -51,11 +51,11 @@ class Grants:
         await self._look()
         today, grants = _today(), self._sorted()
         used = self._used()
-        taken = None if used is None else pricing.used_chips(grants, used, today=today)
+        in_use = None if used is None else pricing.used_chips(grants, used, today=today)
         return [
             GrantUse(
                 grant=grant,
-                used=None if taken is None else taken[grant.name],
+                used=None if in_use is None else in_use[grant.name],
                 expired=pricing.has_ended(grant, today),
             )
             for grant in grants
@@ -307,7 +307,7 @@ def _checked(request: Grant, project: str) -> Grant:
 
 
 def _require_name_free(record: OperationRecord, others: Iterable[OperationRecord]) -> None:
-    """Of two processes that create a TPU of one name at once, on whichever control plane, the one
+    """Where two processes create a TPU of one name at once, on whichever control plane, the one
     that is saved first gets it.
     """
     if record.creation is not None and any(

@@ -19,17 +19,17 @@ from ...errors import Reason, TPUError
 from ..core.core import Core
 from ..core.known_operations import Demand
 from ..core.operation_records import OperationRecord
-from ..core.records import AgentTPURecord, Snapshot, SpendRecord
+from ..core.records import CodingAgentTPURecord, Snapshot, SpendRecord
 from ..models import AGENT, Budget, BudgetUse, SetGuard, Spending
 from ..models.core import seconds_of, timestamp
 from . import budget_rules
-from .budget_rules import MARGIN, add_ready, add_up, left_of, most_for, text_of, usd_of
+from .budget_rules import MARGIN_SECONDS, add_ready, add_up, left_of, most_for, text_of, usd_of
 from .owners import own_name
 
 log = logging.getLogger(__name__)
 
 #: Seconds between the announcement that a TPU ends sooner, and its end, at least.
-NOTICE = 300.0
+NOTICE_SECONDS = 300.0
 
 
 class Ledger:
@@ -41,7 +41,7 @@ class Ledger:
         self._known = core.runner.known
         self._changes = core.changes
         self.emulated = core.cloud.emulated
-        self._agent_tpus: dict[NodeName, AgentTPURecord] = {}
+        self._agent_tpus: dict[NodeName, CodingAgentTPURecord] = {}
         self._budgets: dict[str, Budget] = {}
         self._lines: dict[str, SpendRecord] = {}
         self.take_over(core.store.snapshot)
@@ -250,11 +250,14 @@ class Ledger:
             return False
 
     def give_notice(self, node: Node, now: float) -> None:
-        """Has a TPU whose time has ended, but whose guard goes by another end, end after NOTICE."""
+        """Has a TPU whose time has ended, but whose guard goes by another end, end
+        after NOTICE_SECONDS."""
         line = self.line_of(node)
         if line is not None:
-            most = max(line.most, usd_of(line, now)[0] + most_for(line.usd_per_hour, NOTICE))
-            self._save(structs.replace(line, ends=now + NOTICE, most=most, shortened=True))
+            most = max(
+                line.most, usd_of(line, now)[0] + most_for(line.usd_per_hour, NOTICE_SECONDS)
+            )
+            self._save(structs.replace(line, ends=now + NOTICE_SECONDS, most=most, shortened=True))
 
     async def _move_end(self, line: SpendRecord, ends: float | None) -> None:
         now = time.time()
@@ -289,7 +292,7 @@ class Ledger:
         """Raises PERMISSION for a TPU that no agent has created."""
         if not self.created_by_agent(name):
             raise TPUError(
-                f"{name.node} was not created by an agent, so an agent can't {act} it.",
+                f"{name.node} was not created by a coding agent, so a coding agent can't {act} it.",
                 Reason.PERMISSION,
                 "Ask a person to do it.",
             )
@@ -298,7 +301,7 @@ class Ledger:
         """Raises PERMISSION for a TPU that a person has created, and not opened to agents."""
         if not self.agents_may_use(name):
             raise TPUError(
-                f"{name.node} was not created by an agent, so an agent can't {act} it.",
+                f"{name.node} was not created by a coding agent, so a coding agent can't {act} it.",
                 Reason.PERMISSION,
                 f"A person can allow it for this TPU: jupyter tpu budget allow {name.node}",
             )
@@ -324,7 +327,7 @@ class Ledger:
     async def allow_agents(self, node: Node, allowed: bool) -> None:
         """Lets coding agents run commands on a TPU that a person has created, or no longer."""
         name = node.name
-        record = AgentTPURecord(
+        record = CodingAgentTPURecord(
             project=name.project, zone=name.zone, tpu=name.node, node_id=node.id
         )
         if allowed:
@@ -358,7 +361,7 @@ class Ledger:
             if line.id in there or (line.name, line.node_id) not in self._observed.gone:
                 continue
             # If no process has seen its end, it counts until its guard has deleted it.
-            end = now if line.ends is None else min(now, line.ends + MARGIN)
+            end = now if line.ends is None else min(now, line.ends + MARGIN_SECONDS)
             days = line.days if line.since is None else add_ready(line.days, line.since, end)
             self._save(structs.replace(line, since=None, days=days, ended=True))
 
@@ -371,7 +374,7 @@ class Ledger:
         return [
             line
             for line in self._open()
-            if (line.node_id or now - line.asked >= MARGIN)
+            if (line.node_id or now - line.asked >= MARGIN_SECONDS)
             and not any(
                 record.claim is not None
                 and record.claim.label == line.id
@@ -388,7 +391,7 @@ class Ledger:
         shortened = []
         for budget in self._budgets.values():
             lines = list(self._lines.values())
-            ends = budget_rules.shortened_ends(budget, lines, now, NOTICE)
+            ends = budget_rules.shortened_ends(budget, lines, now, NOTICE_SECONDS)
             for id, end in ends.items():
                 line = self._lines[id]
                 spent, _ = usd_of(line, now)
@@ -402,13 +405,13 @@ class Ledger:
         return [line for line in self._open() if line.shortened and line.node_id]
 
     def overdue(self, now: float) -> list[SpendRecord]:
-        """Of TPUs that exist although their time has ended: their guards have not deleted them."""
+        """The records of TPUs whose time has ended, and which their guards have not deleted."""
         return [
             line
             for line in self._open()
             if line.node_id
             and line.ends is not None
-            and now > line.ends + MARGIN
+            and now > line.ends + MARGIN_SECONDS
             and line.since is not None
         ]
 

@@ -22,7 +22,7 @@ from ...cloud import Node, NodeName, NodeState, gcloud, is_attached
 from ...cloud.models import QueuedTPUs
 from ...errors import Reason, TPUError
 from ...ssh.keys import local_user, stored_public_key, user_name
-from ..core.records import RunRecord
+from ..core.records import ReadyTimeRecord
 from ..core.store import Store
 
 #: The label with its owner on what this program creates.
@@ -35,7 +35,7 @@ OWNER_VARIABLE = "JUPYTER_TPU_OWNER"
 _LABELS = (OWNER, "owner", "user", "created-by", "created_by", "creator")
 
 #: For how long who the user is counts as known; seconds.
-KNOWN = 30.0
+KNOWN_USER_SECONDS = 30.0
 
 OwnerSource = Literal["", "label", "ssh-keys"]
 
@@ -80,7 +80,7 @@ class TPUOwners:
     @property
     def me(self) -> User:
         now = time.monotonic()
-        if self._me is None or now - self._me[0] > KNOWN:
+        if self._me is None or now - self._me[0] > KNOWN_USER_SECONDS:
             _, _, key = stored_public_key().partition(" ")
             self._me = now, User(own_name(), key, user_name())
         return self._me[1]
@@ -138,86 +138,88 @@ def owner_of(labels: Mapping[str, str], metadata: Mapping[str, str], me: User) -
     return TPUOwner(user, "ssh-keys", is_me=mine, is_other=not mine and user != me.login)
 
 
-class RunTimes:
-    """The run times of all nodes, kept in *store*."""
+class ReadyTimes:
+    """How long all nodes were READY, kept in *store*."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._runs = dict(store.snapshot.runs)
+        self._records = dict(store.snapshot.ready_times)
 
-    def reload(self, runs: Mapping[NodeName, RunRecord]) -> None:
+    def reload(self, ready_times: Mapping[NodeName, ReadyTimeRecord]) -> None:
         """Takes over what other processes wrote."""
-        self._runs = dict(runs)
+        self._records = dict(ready_times)
 
     def observe(self, nodes: Iterable[Node], now: float) -> None:
         """Takes in what Google said of nodes. *now*: seconds since the epoch."""
         for node in nodes:
             if is_attached(node.name):
                 continue  # it runs whether it is attached or not
-            before = self._runs.get(node.name)
+            before = self._records.get(node.name)
             if before is not None and before.node_id != node.id:
                 before = None  # another node of the same name
             after = _next(before, node, now)
             if after != before:
-                self._runs[node.name] = after
-                self._store.save_run(node.name, after)
+                self._records[node.name] = after
+                self._store.save_ready_time(node.name, after)
 
     def forget(self, gone: Collection[tuple[NodeName, str]]) -> None:
         """The nodes of these names and ids are gone."""
         for name, id in self.tpus():
             if (name, id) in gone:
-                del self._runs[name]
-                self._store.drop_run(name)
+                del self._records[name]
+                self._store.drop_ready_time(name)
 
     def tpus(self) -> list[tuple[NodeName, str]]:
-        """The names and ids of the nodes whose run time is kept."""
-        return [(name, record.node_id) for name, record in self._runs.items()]
+        """The names and ids of the nodes whose ready time is kept."""
+        return [(name, record.node_id) for name, record in self._records.items()]
 
     def since(self, node: Node) -> float | None:
         """Since when it is READY, in seconds since the epoch; None if it is not."""
-        record = self._runs.get(node.name)
+        record = self._records.get(node.name)
         return record.since if record is not None and record.node_id == node.id else None
 
     def ended(self, node: Node) -> float | None:
         """When it was first seen that it is no longer READY, in seconds since the epoch; None if it
         is, or if that was not seen.
         """
-        record = self._runs.get(node.name)
+        record = self._records.get(node.name)
         return record.ended if record is not None and record.node_id == node.id else None
 
     def seconds(self, node: Node, now: float) -> float | None:
         """How long it was READY until *now*; None if that is not known."""
-        record = self._runs.get(node.name)
+        record = self._records.get(node.name)
         return _seconds(record, now) if record is not None and record.node_id == node.id else None
 
     def estimate(self, node: Node, now: float) -> tuple[float | None, float | None]:
         """As `since` and `seconds`; of a node that was never observed, such as one of another
         project, what the first poll would say.
         """
-        record = self._runs.get(node.name)
+        record = self._records.get(node.name)
         if record is None or record.node_id != node.id:
             record = _next(None, node, now)
         return record.since, _seconds(record, now)
 
 
-def _seconds(record: RunRecord, now: float) -> float | None:
+def _seconds(record: ReadyTimeRecord, now: float) -> float | None:
     if record.seconds is None:
         return None
     return record.seconds + (max(0.0, now - record.since) if record.since is not None else 0.0)
 
 
-def _next(before: RunRecord | None, node: Node, now: float) -> RunRecord:
+def _next(before: ReadyTimeRecord | None, node: Node, now: float) -> ReadyTimeRecord:
     ready = node.state is NodeState.READY
     if before is None:
         if ready:
-            return RunRecord(node_id=node.id, since=_created(node) or now, seconds=0.0)
+            return ReadyTimeRecord(node_id=node.id, since=_created(node) or now, seconds=0.0)
         # One that is stopped has run for an unknown time.
-        return RunRecord(node_id=node.id, seconds=0.0 if node.state is NodeState.CREATING else None)
+        return ReadyTimeRecord(
+            node_id=node.id, seconds=0.0 if node.state is NodeState.CREATING else None
+        )
     if ready and before.since is None:
-        return RunRecord(node_id=node.id, since=now, seconds=before.seconds)
+        return ReadyTimeRecord(node_id=node.id, since=now, seconds=before.seconds)
     if not ready and before.since is not None:
         seconds = None if before.seconds is None else before.seconds + max(0.0, now - before.since)
-        return RunRecord(node_id=node.id, seconds=seconds, ended=now)
+        return ReadyTimeRecord(node_id=node.id, seconds=seconds, ended=now)
     return before
 
 

@@ -138,7 +138,7 @@ class ReservationService:
         return _view(await self._cloud.reserve(spec))
 
     def _list_price(self, generation: str, request: CreateReservation) -> float | None:
-        """Of all its days on demand, USD."""
+        """The price of all its days on demand, USD."""
         types = [
             candidate
             for candidate in catalog.types("compute")
@@ -152,7 +152,7 @@ class ReservationService:
 
 
 def _generation(type: str) -> str:
-    """Of a type, a machine type or a generation; raises INVALID."""
+    """The generation of a type, a machine type or a generation; raises INVALID."""
     generations = {accelerator.generation for accelerator in catalog.types("compute")}
     if type in generations:
         return type

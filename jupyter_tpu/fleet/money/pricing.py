@@ -72,12 +72,12 @@ def decide(
     cost = partial(cost_of, demand.type, demand.zone, demand.tier, prices=prices)
     if emulated:
         return PriceDecision(cost=cost(emulated=True))
-    taken = None if used is None else used_chips(grants, used, today=today)
+    in_use = None if used is None else used_chips(grants, used, today=today)
     reasons = []  # why each grant does not cover it
     for grant in grants:
         why = _outside(demand, grant, today)
         if not why:
-            left = None if taken is None else grant.chips - taken[grant.name]
+            left = None if in_use is None else grant.chips - in_use[grant.name]
             if left is not None and demand.chips <= left:
                 return PriceDecision(cost=cost(emulated=False, grant=grant.name))
             why = [_used_up(demand, grant, left)]
@@ -114,11 +114,11 @@ def assign(used: Iterable[Demand], grants: Sequence[Grant], *, today: str) -> li
 def used_chips(grants: Sequence[Grant], used: Iterable[Demand], *, today: str) -> dict[str, int]:
     """How many chips of each grant *used* has, by the grant's name."""
     used = list(used)
-    taken = {grant.name: 0 for grant in grants}
+    in_use = {grant.name: 0 for grant in grants}
     for demand, name in zip(used, assign(used, grants, today=today), strict=True):
         if name:
-            taken[name] += demand.chips
-    return taken
+            in_use[name] += demand.chips
+    return in_use
 
 
 def has_ended(grant: Grant, today: str) -> bool:

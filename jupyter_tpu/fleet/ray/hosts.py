@@ -24,7 +24,7 @@ REQUIREMENT = "ray[default]"
 #: The first version with token authentication. Source: docs.ray.io, "Ray token authentication".
 WITH_TOKENS = (2, 52)
 #: Bytes that must be free before it is installed; it takes some 400 MB.
-SPACE = 1 << 30
+FREE_BYTES = 1 << 30
 #: The variable with the program of a host. A job that has it is the Ray of its TPU.
 PROGRAM = "JUPYTER_TPU_RAY"
 #: The command of that job.
@@ -117,10 +117,10 @@ def require_ray(hosts: Sequence[RayOnHost], tpu: str, environment: str) -> None:
 def require_space(hosts: Sequence[RayOnHost]) -> None:
     """Raises DISK_FULL if Ray can't be installed."""
     for number, host in enumerate(hosts):
-        if not host.version and host.free < SPACE:
+        if not host.version and host.free < FREE_BYTES:
             raise TPUError(
                 f"Only {host.free >> 20} MiB of the disk of host {number} are free. Ray needs "
-                f"{SPACE >> 20}.",
+                f"{FREE_BYTES >> 20}.",
                 Reason.DISK_FULL,
                 "Delete files there, or create the TPU with a larger disk.",
             )

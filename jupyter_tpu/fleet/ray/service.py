@@ -48,11 +48,11 @@ OPEN = StepPlan("open", "Open the dashboard", 1)
 #: How long the link to host 0 may take to come up; seconds.
 LINK_UP = 60.0
 #: In which all hosts must have joined. Ray starts slowly on a slow disk; seconds.
-JOIN = 600.0
+JOIN_SECONDS = 600.0
 #: Between two looks at a cluster that starts; seconds.
-PAUSE = 1.0
+LOOK_SECONDS = 1.0
 #: In which Ray may end its programs on a host, before they are killed; seconds.
-PATIENCE = 60.0
+END_PATIENCE_SECONDS = 60.0
 #: Lines of the log of a host on which Ray did not start.
 LAST_LINES = 20
 
@@ -178,11 +178,11 @@ class RayService:
             return job
         else:
             progress.log(f"Ray has ended on host 0. Stopping the job {job.id} on the other hosts")
-            await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
+            await self._jobs.stop(_ref(name), job.id, StopJob(patience=END_PATIENCE_SECONDS))
         try:
-            async with asyncio.timeout(PATIENCE + LINK_UP):
+            async with asyncio.timeout(END_PATIENCE_SECONDS + LINK_UP):
                 while not job.over:
-                    await asyncio.sleep(PAUSE)
+                    await asyncio.sleep(LOOK_SECONDS)
                     job = await self._jobs.get(_ref(name), job.id)
         except TimeoutError:
             raise TPUError(
@@ -237,18 +237,19 @@ class RayService:
     async def _stop_job(self, name: NodeName) -> None:
         job = await self._job(name)
         if job is not None and not job.over:
-            await self._jobs.stop(_ref(name), job.id, StopJob(patience=PATIENCE))
+            await self._jobs.stop(_ref(name), job.id, StopJob(patience=END_PATIENCE_SECONDS))
 
     async def _wait_until_joined(
         self, node: Node, job: Job, head: Link, progress: OperationProgress
     ) -> None:
         """Returns when all hosts are in the cluster, and its dashboard is open."""
         try:
-            async with asyncio.timeout(JOIN):
+            async with asyncio.timeout(JOIN_SECONDS):
                 state = await self._joined(node, job, head, progress)
         except TimeoutError:
             raise TPUError(
-                f"Not all hosts of {node.name.node} have joined Ray in {JOIN / 60:.0f} minutes.",
+                f"Not all hosts of {node.name.node} have joined Ray in "
+                f"{JOIN_SECONDS / 60:.0f} minutes.",
                 Reason.TIMEOUT,
                 f"Their logs: jupyter tpu job logs {node.name.node} {job.id}",
             ) from None
@@ -275,7 +276,7 @@ class RayService:
                 if error.reason not in (Reason.UNREACHABLE, Reason.TIMEOUT):
                     raise
                 progress.block(error)  # it goes on there, and is seen when the link is back
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(LOOK_SECONDS)
                 continue
             progress.block(None)
             shown = Ray(tpu=node.name.node, zone=node.name.zone, state="starting")
@@ -287,7 +288,7 @@ class RayService:
                     progress.log(f"Host {host.host} has joined")
             if shown.state == "running" and len(joined) == len(shown.hosts):
                 return state
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _why_ended(
         self, name: NodeName, job: Job, ended: list[HostJob], progress: OperationProgress

@@ -74,7 +74,7 @@ class OperationService:
 log = logging.getLogger(__name__)
 
 #: How often changes by other processes, and their ends, are checked for; seconds.
-EVERY = 1.0
+CHECK_SECONDS = 1.0
 
 
 class Takeover:
@@ -94,7 +94,7 @@ class Takeover:
     async def run(self) -> None:
         """Checks until it is cancelled."""
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(CHECK_SECONDS)
             await self.check()
 
     async def check(self) -> None:
@@ -231,7 +231,7 @@ class _LocalStore:
         self.save_request = store.save_request
         self.drop_request = store.drop_request
         self.flush = store.flush
-        self._taken: set[str] = set()  # operations of ended processes that this one has now
+        self._taken_over: set[str] = set()  # operations of ended processes that this one has now
 
     async def of_ended_processes(self) -> list[OperationRecord]:
         """What they left: living processes know their own better."""
@@ -240,7 +240,7 @@ class _LocalStore:
         return [
             operation
             for operation in self._store.snapshot.operations
-            if operation.operation.id not in self._taken and not self.alive(operation.owner)
+            if operation.operation.id not in self._taken_over and not self.alive(operation.owner)
         ]
 
     async def take_over_operation(
@@ -248,7 +248,7 @@ class _LocalStore:
     ) -> OperationRecord | None:
         mine = await self._store.take_over_operation(record, owner)
         if mine is not None:
-            self._taken.add(mine.operation.id)
+            self._taken_over.add(mine.operation.id)
         return mine
 
     async def close(self) -> None:

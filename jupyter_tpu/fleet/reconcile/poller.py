@@ -1,4 +1,4 @@
-"""One poll per host: its agent answers with all that is shown of it, once that has changed."""
+"""One poll per host: its daemon answers with all that is shown of it, once that has changed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ...cloud import NodeName
 from ...errors import TPUError
 from ...links import HostName, LinkState
 from ...on_host.agent.protocol import requests
-from ...on_host.agent.protocol.records import Status
+from ...on_host.agent.protocol.records import DaemonStatus
 from ...ssh.host_values import InvalidAnswer
 from ..chips.metrics import Metrics
-from ..core.connections import ANSWER
+from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
 from ..jobs.job_follower import JobFollower
 from ..kernels.kernels import KernelMonitor
@@ -25,7 +25,7 @@ from ..kernels.slice_kernels import WarmKernelMonitor, WarmKernelSpec
 #: How long a host waits for a change before it answers that there is none; seconds.
 LONG_POLL = 60.0
 #: Between two attempts to ask a host, and between two looks for hosts to ask; seconds.
-PAUSE, EVERY = 3.0, 5.0
+RETRY_SECONDS, LOOK_SECONDS = 3.0, 5.0
 
 #: The warm kernels that a host should have, by environment; with the jobs that it should report,
 #: and the seconds between two samples of its chips' load.
@@ -34,7 +34,7 @@ _Asked = tuple[_Specs, Sequence[str], float]
 
 
 class HostPoller:
-    """Asks the agents of connected hosts whose links are up, and of hosts that have jobs.
+    """Asks the daemons of connected hosts whose links are up, and of hosts that have jobs.
 
     packages(name, reports) is called with what is asked for in the environments of a TPU, and
     guard(name, report) with what the guard on host 0 says, and interruption(host, report) with what
@@ -80,7 +80,7 @@ class HostPoller:
                 self._reconcile()
                 self._warm.forget_disconnected()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(EVERY):
+                    async with asyncio.timeout(LOOK_SECONDS):
                         await self._polled.woken.wait()
         finally:
             if ended := [self._end(host) for host in list(self._polls)]:
@@ -106,7 +106,7 @@ class HostPoller:
                 self._polled.asked.add(host)
 
     def _specs(self, host: HostName) -> _Specs:
-        return self._warm.specs(host.node) if host.worker == 0 else {}
+        return self._warm.specs(host.node) if host.number == 0 else {}
 
     def _end(self, host: HostName) -> asyncio.Task[None]:
         self._failures.clear(host.node, _what(host))
@@ -135,7 +135,7 @@ class HostPoller:
                     known = {}
                     self._polled.answering.discard(host)
                     if isinstance(error, TPUError) and not isinstance(error, InvalidAnswer):
-                        await asyncio.sleep(PAUSE)  # its link says it
+                        await asyncio.sleep(RETRY_SECONDS)  # its link says it
                     else:
                         await asyncio.sleep(self._failures.record(host.node, _what(host), error))
                 else:
@@ -148,8 +148,8 @@ class HostPoller:
 
     async def _ask(
         self, host: HostName, specs: _Specs, jobs: Sequence[str], every: float, version: str
-    ) -> Status:
-        asked = requests.GetStatus(
+    ) -> DaemonStatus:
+        asked = requests.GetStatusRequest(
             environments=to_builtins(list(specs.values())),
             jobs=list(jobs),
             load={"every": every, "after": self._metrics.after(host)},
@@ -158,7 +158,7 @@ class HostPoller:
         )
         try:
             return await self._connections.request_host(
-                host, asked, ANSWER + LONG_POLL, in_use=False
+                host, asked, ANSWER_SECONDS + LONG_POLL, in_use=False
             )
         except TPUError as error:
             self._jobs.unreachable(host, jobs, error)
@@ -169,14 +169,14 @@ class HostPoller:
     ) -> None:
         self._jobs.report(host, jobs, answer["jobs"])
         if host.node in self._connections:
-            self._kernels.update(host.node, answer["kernels"], host.worker)
-            if host.worker == 0:
+            self._kernels.update(host.node, answer["kernels"], host.number)
+            if host.number == 0:
                 self._warm.update(host.node, specs, answer["warm"])
                 await self._packages(host.node, answer["packages"])
-        self._interruption(host, answer.get("interruption"))  # an older agent says nothing
-        if host.worker == 0:
+        self._interruption(host, answer.get("interruption"))  # an older daemon says nothing
+        if host.number == 0:
             self._guard(host.node, answer.get("guard"))
 
 
 def _what(host: HostName) -> str:
-    return f"Host {host.worker}"
+    return f"Host {host.number}"

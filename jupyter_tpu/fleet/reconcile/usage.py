@@ -29,23 +29,23 @@ from ..models import AdoptTPU, Cost, OwnerUsage, Problem, Usage, UsedTPU
 from ..models.core import known_type
 from ..models.money import running_cost
 from ..money.grants import Grants, holds_chips
-from ..money.owners import OWNER, RunTimes, TPUOwners
+from ..money.owners import OWNER, ReadyTimes, TPUOwners
 
 log = logging.getLogger(__name__)
 
 #: A TPU counts as forgotten if it is READY for longer, and nothing here uses it; seconds.
-FORGOTTEN = 4 * 3600.0
+FORGOTTEN_SECONDS = 4 * 3600.0
 #: Seconds between two looks for queued resources and leftovers: usually, and after one that failed.
 PAUSES = (86_400.0, 3600.0)
 
 
 class ForgottenTPUs:
     def __init__(
-        self, core: Core, jobs: JobService, run_times: RunTimes, owners: TPUOwners
+        self, core: Core, jobs: JobService, ready_times: ReadyTimes, owners: TPUOwners
     ) -> None:
         self._desired = core.desired
         self._jobs = jobs
-        self._run_times = run_times
+        self._ready_times = ready_times
         self._owners = owners
         self._reported: set[str] = set()  # ids
         core.observer.polled.add(self._report)
@@ -57,10 +57,10 @@ class ForgottenTPUs:
     def is_forgotten(self, node: Node) -> bool:
         """Whether it is the user's, READY for hours, not connected here, and without a job."""
         now = time.time()
-        since, _ = self._run_times.estimate(node, now)
+        since, _ = self._ready_times.estimate(node, now)
         return (
             since is not None
-            and now - since > FORGOTTEN
+            and now - since > FORGOTTEN_SECONDS
             and self._desired.connected.get(node.name) != node.id
             and node.name not in self._jobs.unfinished_on()
             and self._owners.of(node).is_me
@@ -136,7 +136,7 @@ class Leftovers:
 
 
 #: How long an answer serves further questions; seconds.
-FRESH = 3.0
+FRESH_ANSWER_SECONDS = 3.0
 #: States of a queued resource in which no one can use the chips of its quota.
 _BLOCKING = (QueuedState.FAILED, QueuedState.SUSPENDING, QueuedState.SUSPENDED)
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{0,99}")
@@ -177,7 +177,7 @@ class UsageService:
         self,
         core: Core,
         grants: Grants,
-        run_times: RunTimes,
+        ready_times: ReadyTimes,
         owners: TPUOwners,
         forgotten: ForgottenTPUs,
     ) -> None:
@@ -186,12 +186,12 @@ class UsageService:
         self._observer = core.observer
         self._desired = core.desired
         self._changed = core.changes.mark_tpu_changed
-        self._run_times = run_times
+        self._ready_times = ready_times
         self._grants = grants
         self._owners = owners
         self._forgotten = forgotten
         # Many that ask at the same time cause one call.
-        self._listings: SingleFlight[str, _Listing] = SingleFlight(self._list, FRESH)
+        self._listings: SingleFlight[str, _Listing] = SingleFlight(self._list, FRESH_ANSWER_SECONDS)
         core.ending.push_async_callback(self._listings.close)
 
     async def show(self, projects: str | None = None) -> Usage:
@@ -252,7 +252,7 @@ class UsageService:
     def _tpu(self, node: Node, nodes: Iterable[Node]) -> UsedTPU:
         connected = self._desired.connected.get(node.name) == node.id
         cost = self._grants.cost(node, nodes)
-        since, seconds = self._run_times.estimate(node, time.time())
+        since, seconds = self._ready_times.estimate(node, time.time())
         return self._used(
             node,
             kind="tpu",

@@ -49,8 +49,10 @@ class Doctor:
             if record.environment.state == "ready"
         }
         began = timestamp()
-        workers = range(len(node.endpoints))
-        links = [self._connections.link(HostName(node.name, worker)) for worker in workers]
+        links = [
+            self._connections.link(HostName(node.name, number))
+            for number in range(len(node.endpoints))
+        ]
         for link in links:
             link.acquire()
         try:
@@ -160,7 +162,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two calls, while the TPUs that run are the same. Google announces maintenance
 #: seven days before; people who try it with an emulator should see it soon.
-INTERVAL = 600.0
+CALL_INTERVAL_SECONDS = 600.0
 EMULATED_INTERVAL = 10.0
 #: For how long a user waits for the answer; seconds.
 AT_ONCE = 2.0
@@ -181,7 +183,7 @@ class MaintenanceWatch:
         self._cloud = cloud
         self._observed = observed
         self._changed = changed
-        self._interval = EMULATED_INTERVAL if cloud.emulated else INTERVAL
+        self._interval = EMULATED_INTERVAL if cloud.emulated else CALL_INTERVAL_SECONDS
         self._wake = asyncio.Event()
         self._known = asyncio.Event()  # what is announced of those in the last list
         self._known.set()

@@ -23,11 +23,11 @@ from ...cloud.compute import (
 from ...errors import InvalidInput
 from ..models import SetUpNetwork
 
-#: Of our rules. A rule that refuses with a lower or equal number comes before them.
-_PRIORITY = 1000
+#: The priority of our rules. A rule that refuses with a lower or equal number comes before them.
+_RULE_PRIORITY = 1000
 _INTERNAL = (PortRange("tcp"), PortRange("udp"), PortRange("icmp"))
 #: Wider ranges are most of the internet.
-_WIDEST = 8
+_WIDEST_PREFIX = 8
 
 
 class NetworkChange(Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ def read_sources(request: SetUpNetwork) -> list[str]:
                 f"{text!r} is not an IPv4 address or range.",
                 "Write an address, such as 203.0.113.4, or a range, such as 203.0.113.0/24.",
             ) from error
-        if range.prefixlen < _WIDEST and not request.anywhere:
+        if range.prefixlen < _WIDEST_PREFIX and not request.anywhere:
             raise InvalidInput(
                 f"{text} would let most of the internet try to log in.",
                 "Name your own address, or, if you really want this, use --anywhere (over REST: "
@@ -154,8 +154,8 @@ def _plan_subnetwork(
 
 
 def _range(request: SetUpNetwork, used: tuple[Subnetwork, ...]) -> str:
-    """Of a new subnetwork: 4096 addresses outside of those that Google's own networks take."""
-    taken = [IPv4Network(subnetwork.range) for subnetwork in used]
+    """The range of a new subnetwork: 4096 addresses that Google's own networks don't take."""
+    in_use = [IPv4Network(subnetwork.range) for subnetwork in used]
     if request.range is not None:
         try:
             block = IPv4Network(request.range)
@@ -164,14 +164,14 @@ def _range(request: SetUpNetwork, used: tuple[Subnetwork, ...]) -> str:
                 f"{request.range!r} is not a range of IPv4 addresses.",
                 "Write one such as 10.0.0.0/20.",
             ) from error
-        if any(block.overlaps(block) for block in taken):
+        if any(block.overlaps(block) for block in in_use):
             raise InvalidInput(
                 f"Another subnetwork of {request.network} has addresses of {block}.",
                 "Choose another range, or leave it out.",
             )
         return str(block)
     for range in IPv4Network("10.0.0.0/9").subnets(new_prefix=20):
-        if not any(range.overlaps(block) for block in taken):
+        if not any(range.overlaps(block) for block in in_use):
             return str(range)
     raise InvalidInput("No addresses in 10.0.0.0/9 are left.", "Choose a range.")
 
@@ -198,7 +198,7 @@ def _plan_rule(plan: NetworkPlan, need: _Need, network: Network, path: str) -> N
         deciding = [deciding_rule(network.rules, port, source) for port in need.ports]
         refusing = [rule for rule in deciding if rule is not None and rule.denied]
         lets_in = dict.fromkeys(rule.name for rule in deciding if rule is not None)
-        if any(rule.priority <= _PRIORITY for rule in refusing):
+        if any(rule.priority <= _RULE_PRIORITY for rule in refusing):
             plan.blocked.append(
                 f"The firewall rule {refusing[0].name} keeps {source} out (priority "
                 f"{refusing[0].priority}). Delete it, or add an exception to it."
@@ -237,7 +237,7 @@ def _create(
                     "description": f"For {need.why}. Made by jupyter-tpu.",
                     "network": path,
                     "direction": "INGRESS",
-                    "priority": _PRIORITY,
+                    "priority": _RULE_PRIORITY,
                     "allowed": [port.body() for port in need.ports],
                     "sourceRanges": missing,
                 },

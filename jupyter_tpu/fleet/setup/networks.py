@@ -18,8 +18,8 @@ from ..models.core import validated
 from .network_plan import NetworkChange, plan, read_sources
 
 #: For all hosts that are asked for this computer's address; seconds.
-_LIMIT = 10.0
-#: Of an answer that shows that nothing was changed. After others, that is not known.
+_ADDRESS_SECONDS = 10.0
+#: Reasons that show that nothing was changed. After others, that is not known.
 _REFUSALS = frozenset(
     {
         Reason.CONFLICT,
@@ -112,7 +112,7 @@ async def client_address(connections: HostConnections, project: str) -> str | No
     None if there is none, or it goes through Identity-Aware Proxy, whose address says nothing.
     """
     try:
-        async with asyncio.timeout(_LIMIT):
+        async with asyncio.timeout(_ADDRESS_SECONDS):
             for name in connections.names():
                 for link in connections.links(name)[:1] if name.project == project else ():
                     if link.state is LinkState.UP and (address := await _seen_by(link)):

@@ -27,7 +27,7 @@ from ..models import AddSSHKey, PassTokens, RemoveSSHKey, SSHKeyPlace, SSHKeySta
 from ..models.core import timestamp, validated
 
 _KEYS = "ssh-keys"
-_DAY = 24 * 3600.0
+_DAY_SECONDS = 24 * 3600.0
 #: As Google writes the end of a key in metadata.
 _EXPIRY = "%Y-%m-%dT%H:%M:%S%z"
 #: What Google's guest agent can create; root may not log in.
@@ -48,7 +48,7 @@ class SSHKeyService:
         request = validated(request)
         key = await self._open()
         ssh_key_status = await key.status()
-        expires = time.time() + request.days * _DAY
+        expires = time.time() + request.days * _DAY_SECONDS
         if request.to == "account" or (request.to == "auto" and ssh_key_status.os_login):
             await key.add_to_account(ssh_key_status, expires, dry_run=request.dry_run)
         else:

@@ -37,7 +37,7 @@ _QUIET = {
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_WORKER_ID": "0",
 }
-#: Of the process that compiles.
+#: The environment of the process that compiles.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",  # nothing is executed
     "JAX_ENABLE_COMPILATION_CACHE": "false",  # its entries have no buffer assignment
@@ -47,7 +47,7 @@ ENVIRONMENT = {
     **_QUIET,
 }
 _REPORT_SECONDS = 0.2  # between two reports of progress
-_LINES = 200  # kept between two reports
+_KEPT_LINES = 200  # kept between two reports
 
 
 def compile_for(
@@ -282,7 +282,7 @@ class _StepReporter:
 
     def __init__(self) -> None:
         self.step = ""
-        self.lines: deque[str] = deque(maxlen=_LINES)
+        self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._reported = ""
 
     def set_step(self, step: str) -> None:

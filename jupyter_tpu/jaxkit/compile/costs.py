@@ -27,7 +27,7 @@ _PARTS = re.compile(r"dynamic-slice|slice|gather")
 
 
 class ProgramCosts(Struct, frozen=True):
-    """Of one device, in one run of the program."""
+    """The costs of one device, in one run of the program."""
 
     loop_flops: float  # beyond the first run of each loop's body
     hbm_traffic_bytes: float
@@ -131,7 +131,7 @@ def _moved_bytes(program: Program, instruction: Instruction) -> float:
         return 0.0
     result = arrays_of(instruction.shape)
     if kind.endswith("-done") or _PARTS.fullmatch(kind):
-        # Of what it reads only this part; what goes to the chip's own memory isn't written.
+        # Only this part of what it reads; what goes to the chip's own memory isn't written.
         return float(sum(a.bytes if _on_chip(a) else 2 * a.bytes for a in result))
     names = operands_of(instruction)
     if kind == "dynamic-update-slice" and len(names) > 1:
@@ -156,7 +156,7 @@ def _moved_bytes(program: Program, instruction: Instruction) -> float:
 
 
 def _read_by(program: Program, body: list[Instruction], position: int, whole: int) -> int:
-    """Of a fusion's operand: all of it, or the parts that slices take and updates replace."""
+    """The bytes of a fusion's operand: all, or the parts that slices take and updates replace."""
     parameter = next((i.name for i in body if i.rest.startswith(f"parameter({position})")), "")
     users = [item for item in body if parameter and parameter in operands_of(item)]
     if not users:

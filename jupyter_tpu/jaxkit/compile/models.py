@@ -70,7 +70,7 @@ class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     donate: list[int] = []
     #: For all types together. Then the plan is partial.
     seconds: Annotated[float, Meta(gt=0, le=7200)] = 600.0
-    #: Of each compilation.
+    #: The limits of each compilation.
     limits: CompileLimits = CompileLimits()
 
 

@@ -10,8 +10,8 @@ from .plan_row import PlanRow, Tier
 
 #: By bound; colour-blind readers can tell them apart, and the text says it, too.
 _FILLS = {"compute": "#4477aa", "HBM": "#ee8866", "ICI": "#228833"}
-_LEFT, _WIDTH, _RIGHT, _LINE = 250, 300, 260, 26
-_MOST = 40  # rows
+_LEFT_PIXELS, _WIDTH_PIXELS, _RIGHT_PIXELS, _LINE_PIXELS = 250, 300, 260, 26
+_MOST_ROWS = 40  # rows
 
 
 def draw_plan(rows: Sequence[PlanRow], tier: Tier) -> str:
@@ -19,32 +19,32 @@ def draw_plan(rows: Sequence[PlanRow], tier: Tier) -> str:
 
     "" if none has one.
     """
-    timed = [row for row in rows if row.time is not None][:_MOST]
+    timed = [row for row in rows if row.time is not None][:_MOST_ROWS]
     longest = max((row.time.ms for row in timed if row.time), default=0.0)
     if not longest:
         return ""
-    shapes = []
+    shapes, left = [], _LEFT_PIXELS
     for number, row in enumerate(timed):
         assert row.time is not None
-        time, top = row.time, 8 + number * _LINE
+        time, top = row.time, 8 + number * _LINE_PIXELS
         middle = top + 9
 
         def at(ms: float) -> float:
-            return _LEFT + _WIDTH * min(1.0, ms / longest)
+            return left + _WIDTH_PIXELS * min(1.0, ms / longest)
 
-        last = _LEFT + _WIDTH if time.longest_ms is None else at(time.longest_ms)
+        last = left + _WIDTH_PIXELS if time.longest_ms is None else at(time.longest_ms)
         cost = row.usd_for_1000_steps(tier)
         price = "price not known" if cost is None else f"{price_text(cost)} per 1000 steps"
         shapes.append(
-            f'<text x="{_LEFT - 8}" y="{middle}" text-anchor="end">{escape(row.title)}</text>'
-            f'<rect x="{_LEFT}" y="{top}" width="{at(time.ms) - _LEFT:.1f}" height="18" '
+            f'<text x="{left - 8}" y="{middle}" text-anchor="end">{escape(row.title)}</text>'
+            f'<rect x="{left}" y="{top}" width="{at(time.ms) - left:.1f}" height="18" '
             f'fill="{_FILLS[time.bound]}" fill-opacity="0.6"/>'
             f'<line x1="{at(time.shortest_ms):.1f}" y1="{middle}" x2="{last:.1f}" y2="{middle}" '
             'stroke="currentColor"/>'
-            f'<text x="{_LEFT + _WIDTH + 8}" y="{middle}">'
+            f'<text x="{left + _WIDTH_PIXELS + 8}" y="{middle}">'
             f"{ms_text(time.ms)} ms · {time.bound} · {price}</text>"
         )
-    width, height = _LEFT + _WIDTH + _RIGHT, 12 + len(timed) * _LINE
+    width, height = _LEFT_PIXELS + _WIDTH_PIXELS + _RIGHT_PIXELS, 12 + len(timed) * _LINE_PIXELS
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Time of a step by type" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" '

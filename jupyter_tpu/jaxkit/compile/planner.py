@@ -38,7 +38,7 @@ from .search import by_price
 
 _LEAST_SECONDS = 1.0  # below that, no compiler is started
 #: Programs that one plan compiles at most.
-MOST = 200
+MOST_PROGRAMS = 200
 
 
 def plan(
@@ -185,7 +185,7 @@ class Trial(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Of it among the trials of its plan: "v5litepod-8 data=4 tensor=2"."""
+        """Its key among the trials of its plan: "v5litepod-8 data=4 tensor=2"."""
         return _key(self.type, self.mesh)
 
 
@@ -218,9 +218,10 @@ class Planning:
             for name in _named(types, max_devices)
             for mesh in (layouts(self.axes, topology(name).devices) if self.axes else [{}])
         ]
-        if len(self.candidates) > MOST:
+        if len(self.candidates) > MOST_PROGRAMS:
             raise InvalidInput(
-                f"These are {len(self.candidates)} programs to compile; at most {MOST} are.",
+                f"These are {len(self.candidates)} programs to compile; "
+                f"at most {MOST_PROGRAMS} are.",
                 "Name fewer types or axes, or lower max_devices.",
             )
         self._tier = tier
@@ -232,7 +233,7 @@ class Planning:
 
     @property
     def keys(self) -> list[str]:
-        """Of all trials."""
+        """The keys of all trials."""
         return [_key(name, mesh) for name, mesh in self.candidates]
 
     def trials(self) -> Iterator[Trial]:

@@ -41,7 +41,7 @@ class Collective(Struct, kw_only=True):
     bytes: int
     #: What one device sends for them, if the devices of each form a ring.
     sent_bytes: int = 0
-    #: Of that, for those that join all devices of the program.
+    #: The part of that for those that join all devices of the program.
     sent_by_all: int = 0
 
 

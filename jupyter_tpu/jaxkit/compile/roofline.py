@@ -30,7 +30,7 @@ class StepWork(Struct, kw_only=True, frozen=True):
     flops: float
     hbm_bytes: float
     sent_bytes: float  # over ICI
-    #: Of that, what can use all ports: collectives of all devices of a full torus.
+    #: The part of that which can use all ports: collectives of all devices of a full torus.
     sent_on_all_ports: float = 0.0
     #: There is more that could not be counted: the longest time is not known.
     incomplete: bool = False

@@ -6,7 +6,7 @@ import struct
 from typing import BinaryIO
 
 _LENGTHS = struct.Struct(">II")
-#: Of a head; it holds names and figures, never arrays.
+#: Bytes of a head; it holds names and figures, never arrays.
 MAX_HEAD = 32 << 20
 LENGTHS = _LENGTHS.size
 

@@ -21,9 +21,9 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...python_command import module_command
 from .frames import FrameTooLarge, read_frame, write_frame
 
-_TAIL = 64 << 10  # of stderr
-_LINE = 500  # bytes of a line that are reported
-_ANSWER = 64 << 20
+_TAIL_BYTES = 64 << 10  # of stderr
+_LINE_BYTES = 500  # bytes of a line that are reported
+_ANSWER_BYTES = 64 << 20
 _CHECK_SECONDS = 0.05  # between two checks of the process
 
 
@@ -204,7 +204,7 @@ class _Pipes:
         try:
             with stream:
                 while self.answer is None:
-                    head, body = read_frame(stream, _ANSWER)
+                    head, body = read_frame(stream, _ANSWER_BYTES)
                     if head:
                         self.answer = head, body
                     else:
@@ -219,13 +219,13 @@ class _Pipes:
         with stream:
             while chunk := stream.read1(1 << 16):  # type: ignore[attr-defined]
                 self._tail += chunk
-                del self._tail[:-_TAIL]
+                del self._tail[:-_TAIL_BYTES]
                 *whole, line = (line + chunk).split(b"\n")
                 for one in whole:
-                    self._on_line(one[:_LINE].decode(errors="replace"))
-                line = line[: 2 * _LINE]  # of an endless line, the beginning is reported
+                    self._on_line(one[:_LINE_BYTES].decode(errors="replace"))
+                line = line[: 2 * _LINE_BYTES]  # of an endless line, the beginning is reported
         if line:
-            self._on_line(line[:_LINE].decode(errors="replace"))
+            self._on_line(line[:_LINE_BYTES].decode(errors="replace"))
 
 
 def _ignore(_: str) -> None:
@@ -243,7 +243,7 @@ def _died(what: str, status: int, tail: str) -> TPUError:
 
 
 def _cause(lines: list[str]) -> str:
-    """Of what a process printed before it ended, the line that says why."""
+    """The line that says why, of what a process printed before it ended."""
     for line in lines:  # native code: of severity F
         if line[:1] == "F" and line[1:5].isdigit():
             return line.strip()

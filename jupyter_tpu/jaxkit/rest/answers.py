@@ -26,7 +26,7 @@ from .models import (
     decode,
 )
 
-#: Of any array made on the way to an answer: 16 MiB of float32.
+#: Elements of any array made on the way to an answer: 16 MiB of float32.
 MAX_ELEMENTS = 1 << 22
 MAX_KEYS = 1 << 18
 #: More numbers than this go out as .npy unless JSON was asked for.

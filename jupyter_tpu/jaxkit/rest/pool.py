@@ -21,7 +21,7 @@ from .worker import MAX_ANSWER, MAX_BODY, AnswerHead
 
 #: Starting Python on a busy machine.
 _START_SECONDS = 60.0
-#: Of the bodies of all requests that wait or run.
+#: Bytes of the bodies of all requests that wait or run.
 _MOST_BYTES = 64 << 20
 
 

@@ -16,12 +16,12 @@ import msgspec
 from ...errors import Reason, TPUError
 from ..processes.frames import pack, read_frame, write_frame
 
-#: Of a request.
+#: Bytes of a request.
 MAX_BODY = 16 << 20
-#: Of an answer.
+#: Bytes of an answer.
 MAX_ANSWER = 128 << 20
-#: Resident memory of a process without jax, with room.
-_BARE = 256 << 20
+#: Resident memory of a process without jax, and a margin.
+_BARE_PROCESS_BYTES = 256 << 20
 
 
 class AnswerHead(msgspec.Struct, kw_only=True):
@@ -54,7 +54,7 @@ def main() -> None:
             import_jax()
             start = limit_memory(memory)
         head, content = respond(name.decode(), body)
-        head.last = _resident() > (start or _BARE) + memory // 2
+        head.last = _resident() > (start or _BARE_PROCESS_BYTES) + memory // 2
         write_frame(answers, msgspec.json.encode(head), content)
         if head.last:
             return
@@ -96,11 +96,11 @@ def limit_memory(memory: int) -> int:
             mapped = int(file.read().split()[0]) * resource.getpagesize()
     except (ImportError, OSError):
         return 0  # not Linux: only the limits of requests apply
-    # Threads reserve address space that they never touch: hence the room.
-    room = mapped + memory + (1 << 30)
+    # Threads reserve address space that they never touch: hence the margin.
+    most = mapped + memory + (1 << 30)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard == resource.RLIM_INFINITY or room < hard:
-        resource.setrlimit(resource.RLIMIT_AS, (room, hard))
+    if hard == resource.RLIM_INFINITY or most < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     return _resident()
 
 

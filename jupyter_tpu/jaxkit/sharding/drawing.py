@@ -19,8 +19,8 @@ from .models import ArrayPlacement
 #: Eight fills that colour-blind readers can tell apart; the blocks also have numbers.
 _FILLS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#888888")
 _MOST_BLOCKS = 16  # along one side
-_NAME = 48  # letters of an array's name that are drawn
-_LONG, _SHORT = 480.0, 120.0  # sides of the sheet, in pixels
+_NAME_LETTERS = 48  # letters of an array's name that are drawn
+_LONG_SIDE_PIXELS, _SHORT_SIDE_PIXELS = 480.0, 120.0  # sides of the sheet, in pixels
 #: Theme -> colour of text and lines; "auto" follows the reader's setting by a style of its own.
 _COLOURS = {"inherit": "", "light": "#1f1f1f", "dark": "#e8e8e8", "auto": ""}
 _AUTO = (
@@ -55,7 +55,7 @@ def draw(array: ArrayPlacement, mesh: MeshAxes, theme: str = "inherit") -> str:
             'stroke="currentColor" stroke-width="1"/>'
             f'<text x="{x + box_width / 2:.1f}" y="{y + box_height / 2:.1f}" '
             f'text-anchor="middle" dominant-baseline="central" font-size="{_font(box_width)}">'
-            f"{_list(holders, _room(box_width))}</text></g>"
+            f"{_list(holders, _letters(box_width))}</text></g>"
         )
     heading, foot = _heading(array), _foot(array, mesh)
     labels = [
@@ -148,16 +148,16 @@ def _index(axes: tuple[str, ...], where: dict[str, int], mesh: MeshAxes) -> int:
 
 
 def _sheet(columns: int, rows: int, column_blocks: int, row_blocks: int) -> tuple[float, float]:
-    """Width and height: something of the array's proportions, and room for each block's number."""
+    """Width and height: something of the array's proportions, and space for each block's number."""
     ratio = min(4.0, max(0.5, columns / max(rows, 1)))
-    width = _LONG if ratio >= 1 else max(_SHORT, _LONG * ratio)
-    height = max(_SHORT / 2, min(_LONG / 2, width / ratio))
+    width = _LONG_SIDE_PIXELS if ratio >= 1 else max(_SHORT_SIDE_PIXELS, _LONG_SIDE_PIXELS * ratio)
+    height = max(_SHORT_SIDE_PIXELS / 2, min(_LONG_SIDE_PIXELS / 2, width / ratio))
     return max(width, 34.0 * column_blocks), max(height, 26.0 * row_blocks)
 
 
 def _heading(array: ArrayPlacement) -> str:
     shape = " × ".join(str(size) for size in array.shape) or "a single value"
-    name = array.name if len(array.name) <= _NAME else f"…{array.name[1 - _NAME :]}"
+    name = array.name if len(array.name) <= _NAME_LETTERS else f"…{array.name[1 - _NAME_LETTERS :]}"
     return f"{name}  {shape} {array.dtype}".strip()
 
 
@@ -175,8 +175,8 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", weight: str =
     )
 
 
-def _list(numbers: list[int], room: int) -> str:
-    """[0, 1, 2, 5] -> "0–2, 5", shortened to *room* characters."""
+def _list(numbers: list[int], width: int) -> str:
+    """[0, 1, 2, 5] -> "0–2, 5", shortened to *width* characters."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
@@ -185,17 +185,17 @@ def _list(numbers: list[int], room: int) -> str:
             runs.append((number, number))
     texts = [str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}–{b}" for a, b in runs]
     text = ", ".join(texts)
-    if len(text) <= room:
+    if len(text) <= width:
         return text
     kept = ""
     for part in texts:
-        if len(kept) + len(part) + 3 > room:
+        if len(kept) + len(part) + 3 > width:
             break
         kept += f"{part}, "
     return f"{kept}…"
 
 
-def _room(width: float) -> int:
+def _letters(width: float) -> int:
     return max(3, int(width / 7))
 
 

@@ -52,7 +52,7 @@ class ArrayPlacement(Struct, kw_only=True):
 
 
 class TypeFit(Struct, kw_only=True):
-    """Whether the arrays fit a TPU type; a program also needs room for its temporaries."""
+    """Whether the arrays fit a TPU type; a program also needs memory for its temporaries."""
 
     type: str
     fits: bool

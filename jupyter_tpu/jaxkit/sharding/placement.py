@@ -21,7 +21,7 @@ from .axes import DoesNotDivide, axis_sizes, nearest_sizes
 from .drawing import draw
 from .models import ArrayPlacement, Placement, PlacementRequest, TypeFit
 
-#: Devices of the largest TPU there is, with room.
+#: More devices than the largest TPU has.
 MAX_DEVICES = 1 << 14
 
 
@@ -34,7 +34,7 @@ def placement(
     generation: str = "v5e",
     picture: str | None = None,
 ) -> Placement:
-    """What each device holds of *arrays*, and which TPU types have room for it.
+    """What each device holds of *arrays*, and which TPU types have memory for it.
 
     *mesh*: axis -> size, or a jax mesh. *arrays*: a tree of arrays, shapes or (shape, dtype).
     *specs*: partition specs for them, as ``jit`` takes them: one for all, or a tree prefix of
@@ -192,11 +192,11 @@ def _fits(
         family = "v3" if kind.generation in ("v2", "v3") else "v6e"
         if family not in needed:
             needed[family] = sum(padded_bytes(row.shard_shape, row.dtype, family) for row in rows)
-        room = usable_hbm(kind.generation)
+        usable = usable_hbm(kind.generation)
         if kind.devices < devices:
             why = f"too few devices for a mesh of {devices}"
-        elif needed[family] > room:
-            why = f"{(needed[family] - room) / 2**30:.2f} GiB per device missing"
+        elif needed[family] > usable:
+            why = f"{(needed[family] - usable) / 2**30:.2f} GiB per device missing"
         else:
             why = ""
         fits.append(
@@ -204,7 +204,7 @@ def _fits(
                 type=kind.name,
                 fits=not why,
                 devices=kind.devices,
-                hbm_bytes_per_device=room,
+                hbm_bytes_per_device=usable,
                 padded_bytes_per_device=needed[family],
                 why=why,
             )

@@ -7,7 +7,7 @@ import zlib
 
 #: Zip files have no earlier time. With a fixed one the archive is the same on every machine.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_SECONDS = 315532800  # the same since 1970, UTC
+_EPOCH_SECONDS = 315532800  # the same since 1970, UTC
 
 
 def zipped(files, level=9):
@@ -27,4 +27,4 @@ def unpack(data, folder):
     """
     with zipfile.ZipFile(io.BytesIO(zlib.decompress(data))) as archive:
         for name in archive.namelist():
-            os.utime(archive.extract(name, folder), (_SECONDS, _SECONDS))
+            os.utime(archive.extract(name, folder), (_EPOCH_SECONDS, _EPOCH_SECONDS))

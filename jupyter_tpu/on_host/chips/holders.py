@@ -92,7 +92,7 @@ def delete_left_over():
 
 #: Seconds for root to answer in addition to what it is asked for, and for a killed process to be
 #: gone.
-ROOT, KILLED = 20, 10
+ROOT_SECONDS, KILLED_SECONDS = 20, 10
 #: What a Jupyter server gives to its kernels: the notebook's path.
 NOTEBOOK = b"JPY_SESSION_NAME="
 
@@ -119,7 +119,7 @@ def all_holders(root="/"):
     devices = chip_devices(root)
     visible = None
     if devices and os.getuid():
-        visible = as_root("visible_holders", ROOT, root=root)
+        visible = as_root("visible_holders", ROOT_SECONDS, root=root)
     complete = visible is not None or not devices or os.getuid() == 0
     if visible is None:
         visible = visible_holders(root)
@@ -131,7 +131,7 @@ def delete_lock_file():
     """What `delete_left_over` says, as root where that is needed."""
     outcome = delete_left_over()
     if outcome == "refused" and os.getuid():
-        outcome = as_root("delete_lock_file", ROOT) or outcome
+        outcome = as_root("delete_lock_file", ROOT_SECONDS) or outcome
     return outcome
 
 
@@ -145,7 +145,7 @@ def end_holders(processes, patience):
     others = [process for process in processes if not _may_signal(process[0])]
     outcomes = {}
     if others:
-        seconds = ROOT + patience + KILLED
+        seconds = ROOT_SECONDS + patience + KILLED_SECONDS
         answer = as_root("end_holders", seconds, processes=others, patience=patience)
         for index, (pid, start) in enumerate(others):
             lives = start_time(pid) == start
@@ -161,7 +161,7 @@ def _end(processes, patience):
     outcomes = {pid: "held" if pid in waiting else "gone" for pid in starts}
     for number, seconds, outcome in (
         (signal.SIGTERM, patience, "ended"),
-        (signal.SIGKILL, KILLED, "killed"),
+        (signal.SIGKILL, KILLED_SECONDS, "killed"),
     ):
         for pid in waiting:
             if signal_process(pid, starts[pid], number):

@@ -62,7 +62,7 @@ def install_commands(path):
         folder, name = module.__name__.split(".")[-2:]
         package["%s/__init__.py" % folder] = ""
         package["%s/%s.py" % (folder, name)] = text_of(module)
-    package["__init__.py"] = '"""Of jupyter-tpu: pip and uv."""\n'
+    package["__init__.py"] = '"""The pip and uv of jupyter-tpu."""\n'
     package["notebook.py"] = _NOTEBOOK
     for name, text in package.items():
         file = os.path.join(site, PACKAGE, name)

@@ -17,7 +17,7 @@ from .packages import uv_pip
 from .probe import environment_folders, installed_pythons, is_ours
 
 #: More are not listed.
-_MOST = 100
+_MOST_PYTHONS = 100
 
 #: What is installed, so that it stays as it is.
 _INSTALLED = r"""
@@ -32,7 +32,9 @@ def found_pythons(path=""):
     asked = interpreter(path) if path else ""
     paths = [asked, *map(_python_in, environment_folders()), *installed_pythons()]
     with ThreadPoolExecutor(8) as pool:
-        described = list(pool.map(describe, list(dict.fromkeys(filter(None, paths)))[:_MOST]))
+        described = list(
+            pool.map(describe, list(dict.fromkeys(filter(None, paths)))[:_MOST_PYTHONS])
+        )
     pythons = {}  # type: ignore[var-annotated]
     for python in described:
         if not is_ours(python["prefix"] or python["path"]):

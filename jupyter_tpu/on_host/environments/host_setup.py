@@ -37,7 +37,7 @@ _APT_CAUSES = (
     (r"E: Package '?(\S+?)'? has no installation candidate", "apt has no package {}."),
     (r"E: Version '(.+?)' for '(.+?)' was not found", "apt has no version {} of {}."),
 )
-_LONGEST = 7200
+_LONGEST_STEP_SECONDS = 7200
 
 
 def setup_states(setup, path):
@@ -47,9 +47,9 @@ def setup_states(setup, path):
     return {key: "done" if STEPS[key][0](value, path) else "needed" for key, value in setup.items()}
 
 
-def apply_setup(key, value, name, worker):
-    """Applies one step; *name* is the environment's, *worker* the number of this host."""
-    os.environ["JUPYTER_TPU_HOST"] = str(worker)  # as jobs have it
+def apply_setup(key, value, name, number):
+    """Applies one step; *name* is the environment's, *number* that of this host."""
+    os.environ["JUPYTER_TPU_HOST"] = str(number)  # as jobs have it
     STEPS[key][1](value, environment_dir(name))
     return {}
 
@@ -63,7 +63,9 @@ def _sudo(*argv):
     """As `run`, as root; its output goes to the log."""
     if os.geteuid():
         argv = ("sudo", "-n", *argv)
-    return run(argv, env=clean_environment(), timeout=_LONGEST, on_line=lambda x: emit(log=x))
+    return run(
+        argv, env=clean_environment(), timeout=_LONGEST_STEP_SECONDS, on_line=lambda x: emit(log=x)
+    )
 
 
 def _require_sudo(action):
@@ -232,7 +234,7 @@ def run_script(script, path):
         status, lines = run(
             command,
             env=environment,
-            timeout=_LONGEST,
+            timeout=_LONGEST_STEP_SECONDS,
             on_line=lambda line: emit(log=line),
             pass_fds=(descriptor,),
         )

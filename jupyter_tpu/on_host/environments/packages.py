@@ -25,7 +25,7 @@ REQUESTED = "jupyter-tpu-packages.json"
 #: the environment is verified again.
 REQUIRED = ("jax", "jaxlib", "libtpu", "ipykernel", "pyzmq")
 #: So many changes are kept for running kernels, which look after each cell.
-CHANGES = 20
+KEPT_CHANGES = 20
 
 
 def normalized(name):
@@ -76,7 +76,7 @@ def record(path, added=(), removed=(), modules=None, installed_from=None):
     new = {
         "revision": revision,
         "packages": merge(kept, [requirement.strip() for requirement in added]),
-        "changes": changes[-CHANGES:],
+        "changes": changes[-KEPT_CHANGES:],
         "indexes": {n: known[n] for n in known if known[n][0] and known[n][0] == versions.get(n)},
     }
     write_file(os.path.join(path, REQUESTED), json.dumps(new))
@@ -287,7 +287,7 @@ def resolve(uv, name, requirements, lock=""):
 
 
 def pins(lines):
-    """Of requirements, those that name one version or an address that other hosts reach, too."""
+    """The requirements that name one version or an address that other hosts reach, too."""
     return [line for line in lines if re.match(r"[\w.-]+(\[.*?\])?(==| @ (?!file:))", line)]
 
 

@@ -46,7 +46,7 @@ _MISSING = re.findall(
 )
 
 
-class Argument:
+class PipArgument:
     """One argument: an option with its value, or a word (then *option* is "").
 
     given: as it was typed.
@@ -62,17 +62,17 @@ def read(words):
     while rest:
         word = rest.pop(0)
         if word == "--" or not re.match(r"-.", word):
-            arguments.append(Argument("", "" if word == "--" else word, [word]))
+            arguments.append(PipArgument("", "" if word == "--" else word, [word]))
             continue
         option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if option[:2] in _WITH_VALUE and len(option) > 2 and not option.startswith("--"):
             option, value = option[:2], option[2:]
-            arguments.append(Argument(option, value, [word]))
+            arguments.append(PipArgument(option, value, [word]))
         elif option in _WITH_VALUE and not equals and rest:
             value = rest.pop(0)
-            arguments.append(Argument(option, value, [word, value]))
+            arguments.append(PipArgument(option, value, [word, value]))
         else:
-            arguments.append(Argument(option, value, [word]))
+            arguments.append(PipArgument(option, value, [word]))
     return arguments
 
 
@@ -93,10 +93,10 @@ def as_uv(arguments, variables):
         if option in _VARIABLES:
             variables.update(dict.fromkeys(_VARIABLES[option], argument.value))
         elif option in _RENAMED:
-            kept.append(Argument(_RENAMED[option], "", [_RENAMED[option]]))
+            kept.append(PipArgument(_RENAMED[option], "", [_RENAMED[option]]))
         elif option == "--upgrade-strategy":
             if argument.value == "eager":
-                kept.append(Argument("--upgrade", "", ["--upgrade"]))
+                kept.append(PipArgument("--upgrade", "", ["--upgrade"]))
         elif option not in _IGNORED:
             kept.append(argument)
     return kept

@@ -25,13 +25,13 @@ from .part_file import FULL, Folder, new_digest, part_name
 from .tree import is_inside, is_safe, state_of
 
 #: Changes in a message.
-_BATCH = 1000
+_BATCH_CHANGES = 1000
 #: Why a change was not carried out that may be, when it is sent again.
 SENT_CHANGED = "it was changed while it was sent"
 _CHANGED = "it has changed in the meantime"
 
 
-class Refused(Exception):
+class ChangeRefused(Exception):
     """Why a change is not carried out."""
 
 
@@ -39,8 +39,8 @@ class Refused(Exception):
 
 
 def send_list(peer, changes):
-    for at in range(0, len(changes), _BATCH):
-        peer.send(changes=changes[at : at + _BATCH])
+    for at in range(0, len(changes), _BATCH_CHANGES):
+        peer.send(changes=changes[at : at + _BATCH_CHANGES])
 
 
 def send_contents(peer, root, changes, known, report=lambda size: None):
@@ -58,7 +58,7 @@ def has_content(state):
 
 
 def digest_of(changes):
-    """Of a list of changes or paths, from which it is known again."""
+    """The digest of a list of changes or paths, from which it is known again."""
     digest = new_digest()
     digest.update(json.dumps(changes, sort_keys=True).encode())
     return digest.hexdigest()
@@ -128,7 +128,7 @@ def receive_contents(peer, root, changes, memory, report=lambda size: None):
                 else:
                     _carry_out(top, change)
                 yield None
-            except Refused as refused:
+            except ChangeRefused as refused:
                 yield str(refused)
             except NotReceived as error:
                 yield SENT_CHANGED if error.of_sender else error.message or SENT_CHANGED
@@ -146,7 +146,7 @@ def _receive_file(peer, top, number, change, memory, report):
         raise protocol_error("a file that was not asked for")
     if not is_safe(path):
         skip_file(peer, size, offset, report)
-        raise Refused("it is not below the folder")
+        raise ChangeRefused("it is not below the folder")
     if size >= DELTA_FROM:
         _begin(top, change, memory)
     with received(
@@ -163,7 +163,7 @@ def _receive_file(peer, top, number, change, memory, report):
     ) as (folder, name, file):
         _check(top, folder, name, change["expected"])
         if not file.is_mine():
-            raise Refused("another sync wrote it at the same time")
+            raise ChangeRefused("another sync wrote it at the same time")
         file.place(name, _mode(folder, name, file, state))
 
 
@@ -178,7 +178,7 @@ def _carry_out(top, change):
     path, state, expected = change["path"], change["state"], change["expected"]
     target = None if state is None else state[len("link ") :]
     if not is_safe(path) or (target is not None and not is_inside(path, target)):
-        raise Refused("it is not below the folder")
+        raise ChangeRefused("it is not below the folder")
     below, name = os.path.split(encoded(path))
     if target is None:
         if _delete(top, below, name, expected):
@@ -201,13 +201,13 @@ def _delete(top, below, name, expected):
                 folder.unlink(name)
     except FileNotFoundError:
         if expected is not None:
-            raise Refused(_CHANGED) from None
+            raise ChangeRefused(_CHANGED) from None
     return expected is not None
 
 
 def _check(top, folder, name, expected):
     if state_of(top, folder, name) != expected:
-        raise Refused(_CHANGED)
+        raise ChangeRefused(_CHANGED)
 
 
 def _remove_empty(top, path):

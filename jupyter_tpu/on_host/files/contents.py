@@ -13,17 +13,24 @@ import contextlib
 import hashlib
 import os
 
-from .messages import CHUNK, TransferFailure, checked_problem, encoded, problem, protocol_error
+from .messages import (
+    CHUNK_BYTES,
+    TransferFailure,
+    checked_problem,
+    encoded,
+    problem,
+    protocol_error,
+)
 from .part_file import FULL, PartFile, is_own_file, new_digest, part_name
 
 #: From this size on only the changed parts of a file are sent, and a part of it is kept.
 DELTA_FROM = 1 << 20
 #: Bytes of which a signature has one hash, and how many it has at most: then they are larger.
-_BLOCK, _BLOCKS = 64 << 10, 4096
+_BLOCK_BYTES, _MOST_BLOCKS = 64 << 10, 4096
 #: Blocks in a row that are other; from then on one in so many is compared.
-_MISSES = 16
+_MOST_MISSES = 16
 #: About how many blocks a message has the hashes of; two for each.
-_SIGNED = 20_000
+_SIGNED_BLOCKS = 20_000
 
 
 class NotReceived(Exception):
@@ -42,8 +49,8 @@ class NotReceived(Exception):
 
 def block_size(size):
     """Bytes of a block in the signature of a file of *size* bytes."""
-    block = _BLOCK
-    while size // block > _BLOCKS:
+    block = _BLOCK_BYTES
+    while size // block > _MOST_BLOCKS:
         block *= 2
     return block
 
@@ -73,7 +80,7 @@ def signatures(files):
     signed: dict = {}
     blocks = 0
     for key, (path, size) in files.items():
-        old = signature(path, size) if blocks < _SIGNED else None
+        old = signature(path, size) if blocks < _SIGNED_BLOCKS else None
         if old is not None:
             blocks += len(old["head"])
             signed[key] = old
@@ -124,7 +131,7 @@ def _changes(file, size, old):
     while start < end:
         length = min(block, end - start)
         # Where all is other, few blocks are compared.
-        compares = misses < _MISSES or start // block % _MISSES == 0
+        compares = misses < _MOST_MISSES or start // block % _MOST_MISSES == 0
         misses = 0 if compares and is_same(start, old["head"], start) else misses + 1
         yield start, length, None if misses else start
         start += length
@@ -185,7 +192,7 @@ def send_file(
 def _read(file, start, end):
     file.seek(start)
     while start < end:
-        data = file.read(min(CHUNK, end - start))
+        data = file.read(min(CHUNK_BYTES, end - start))
         if not data:
             return
         start += len(data)

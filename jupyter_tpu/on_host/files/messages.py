@@ -10,21 +10,21 @@ import time
 import zlib
 from typing import Any
 
-CHUNK = 256 << 10
+CHUNK_BYTES = 256 << 10
 #: How many names a message has at most.
-NAMED = 100
+MOST_NAMES = 100
 #: How the name begins under which a file is written until it is whole.
 PART = b".jupyter-tpu-"
 #: Seconds between two reports of progress.
-PACE = 0.2
+REPORT_SECONDS = 0.2
 #: What is told of a failure.
 FIELDS = {"code": str, "path": str, "message": str, "names": list, "count": int, "of_sender": bool}
 #: Bytes of a message, and those that it may have more for each file that it is about.
-LONGEST, PER_FILE = 4 << 20, 40
-#: Of zlib; 40 MB/s.
-_LEVEL = 6
+LONGEST_MESSAGE_BYTES, PER_FILE = 4 << 20, 40
+#: The level of zlib; 40 MB/s.
+_ZLIB_LEVEL = 6
 #: Bytes of a sample that tells whether data is compressed, and the part of it that may be left.
-_SAMPLE, _RATIO = 4096, 0.9
+_SAMPLE_BYTES, _COMPRESSED_RATIO = 4096, 0.9
 
 
 class TransferFailure(Exception):
@@ -42,7 +42,7 @@ class TransferFailure(Exception):
         self.of_sender = of_sender
 
 
-class Peer:
+class TransferPeer:
     """The other end: two binary files."""
 
     def __init__(self, reader, writer):
@@ -81,9 +81,9 @@ class Peer:
     def receive(self, files=0) -> "dict[str, Any]":
         """The next message. files: about how many it may be."""
         self.flush()
-        return self._next_message(LONGEST + PER_FILE * files)
+        return self._next_message(LONGEST_MESSAGE_BYTES + PER_FILE * files)
 
-    def _next_message(self, limit=LONGEST):
+    def _next_message(self, limit=LONGEST_MESSAGE_BYTES):
         while True:
             try:
                 line = self._reader.readline(limit + 1)
@@ -102,7 +102,7 @@ class Peer:
             self._reader = _Expanded(self._plain)
 
     def read(self, size):
-        if type(size) is not int or not 0 < size <= CHUNK:
+        if type(size) is not int or not 0 < size <= CHUNK_BYTES:
             raise protocol_error("a part of a file that no sender makes")
         try:
             data = self._reader.read(size)
@@ -134,7 +134,7 @@ class _Compressed:
 
     def write(self, data):
         self._waiting += data
-        while len(self._waiting) >= CHUNK:
+        while len(self._waiting) >= CHUNK_BYTES:
             self._write_frame()
 
     def flush(self):
@@ -146,12 +146,12 @@ class _Compressed:
         self._write_frame()
 
     def _write_frame(self):
-        data = bytes(self._waiting[:CHUNK])
-        del self._waiting[:CHUNK]
+        data = bytes(self._waiting[:CHUNK_BYTES])
+        del self._waiting[:CHUNK_BYTES]
         kind = b"R"
-        middle = data[len(data) // 2 :][:_SAMPLE]
-        if len(zlib.compress(middle, 1)) < _RATIO * len(middle):
-            packed = zlib.compress(data, _LEVEL)
+        middle = data[len(data) // 2 :][:_SAMPLE_BYTES]
+        if len(zlib.compress(middle, 1)) < _COMPRESSED_RATIO * len(middle):
+            packed = zlib.compress(data, _ZLIB_LEVEL)
             if len(packed) < len(data):
                 kind, data = b"Z", packed
         self._line.write(kind + len(data).to_bytes(4, "big") + data)
@@ -186,7 +186,7 @@ class _Expanded:
     def _read_frame(self):
         head = self._line.read(5)
         kind, size = head[:1], int.from_bytes(head[1:], "big")
-        if len(head) == 5 and (kind not in (b"R", b"Z") or size > CHUNK):
+        if len(head) == 5 and (kind not in (b"R", b"Z") or size > CHUNK_BYTES):
             raise protocol_error("it is not compressed as it says")
         data = self._line.read(size)
         if len(head) < 5 or len(data) < size:
@@ -200,7 +200,7 @@ class _Expanded:
 def _expanded(data):
     inflate = zlib.decompressobj()
     try:
-        expanded = inflate.decompress(data, CHUNK + 1)
+        expanded = inflate.decompress(data, CHUNK_BYTES + 1)
     except zlib.error as error:
         raise protocol_error(str(error)) from None
     if not inflate.eof or inflate.unused_data:
@@ -277,5 +277,5 @@ class Reports:
         self._done += size
         now = time.monotonic()
         if now >= self._next or self._done >= self._total:
-            self._next = now + PACE
+            self._next = now + REPORT_SECONDS
             self._report(self._done, self._total)

@@ -6,12 +6,12 @@ import os
 import sys
 
 from ..agent.protocol.login_shell import skip_greeting
-from .messages import Peer, TransferFailure
+from .messages import TransferFailure, TransferPeer
 
 #: Seconds in which its command has to begin, and in which ssh says why it failed. A connection that
 #: does not come, or is lost, ends sooner by ssh's own limits. So this is for a login shell that
 #: waits for its input, and has room for the busiest host.
-START_LIMIT, GRACE = 300, 5
+START_LIMIT, GRACE_SECONDS = 300, 5
 #: Bytes of its errors that are read, from their end.
 LAST_ERRORS = 4096
 
@@ -43,11 +43,11 @@ def other_host(command, **request):
                 process.stdin.write(program + json.dumps(request).encode() + b"\n")
             except OSError:
                 raise TransferFailure("LOST") from None
-            yield Peer(process.stdout, process.stdin)
+            yield TransferPeer(process.stdout, process.stdin)
         except TransferFailure as error:
             if error.code == "LOST":
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(GRACE)
+                    process.wait(GRACE_SECONDS)
                 errors.seek(max(0, errors.seek(0, os.SEEK_END) - LAST_ERRORS))
                 lines = errors.read(LAST_ERRORS).decode("utf-8", "replace").strip().splitlines()
                 error.message = lines[-1] if lines else ""

@@ -16,7 +16,7 @@ import hashlib
 import os
 import stat
 
-from .messages import CHUNK, PART, encoded
+from .messages import CHUNK_BYTES, PART, encoded
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its writer
@@ -26,13 +26,13 @@ _OPENS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 #: Whether rights and times are set by an open file, and not by a name that may be a link by then.
 _SETS_BY_HANDLE = hasattr(os, "fchmod") and os.utime in os.supports_fd
 #: Bytes of the key of names.
-_KEY = 32
+_KEY_BYTES = 32
 #: What a full disk fails with.
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def new_digest():
-    """Of a file's content, from which it is known again."""
+    """A digest of a file's content, from which it is known again."""
     return hashlib.blake2b(digest_size=16)
 
 
@@ -51,10 +51,10 @@ def _key(folder):
     """What only this user knows. Where it can't be kept, no transfer continues another one."""
     path = os.path.join(folder, "part-key")
     with contextlib.suppress(OSError), open(path, "rb") as file:
-        key = file.read(_KEY + 1)
-        if len(key) == _KEY:
+        key = file.read(_KEY_BYTES + 1)
+        if len(key) == _KEY_BYTES:
             return key
-    key = os.urandom(_KEY)
+    key = os.urandom(_KEY_BYTES)
     with contextlib.suppress(OSError):
         os.makedirs(folder, 0o700, exist_ok=True)
         new = "%s.%s" % (path, os.urandom(8).hex())
@@ -249,7 +249,7 @@ class PartFile:
         kept = self._kept() if offset else None
         self._file = kept or self._new(mode)
         while offset and kept:  # without it the digest will show that
-            data = self._file.read(min(CHUNK, offset))
+            data = self._file.read(min(CHUNK_BYTES, offset))
             if not data:
                 break  # the digest will show it
             self.digest.update(data)
@@ -285,7 +285,7 @@ class PartFile:
         with os.fdopen(self._folder.open(name, os.O_RDONLY), "rb") as file:
             file.seek(offset)
             while length:
-                data = file.read(min(CHUNK, length))
+                data = file.read(min(CHUNK_BYTES, length))
                 if not data:
                     return
                 self.write(data)

@@ -26,7 +26,7 @@ from .changes import (
     send_list,
 )
 from .contents import signatures
-from .messages import Peer, TransferFailure, failure
+from .messages import TransferFailure, TransferPeer, failure
 from .other_host import other_host
 from .part_file import FULL
 from .tree import HashCache, Rules, TooLarge, entries, look_up, walk
@@ -39,7 +39,7 @@ _LONGEST_REASON = 200
 _NOT_THIS = (TransferFailure, LookupError, TypeError, ValueError, AttributeError)
 
 
-class Project:
+class ProjectFolder:
     """The folder *root*, and what we remember of it."""
 
     def __init__(self, root, peer):
@@ -201,10 +201,10 @@ def main():
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
     requests = iter(sys.stdin.buffer.readline, b"")
-    peer = Peer(sys.stdin.buffer, sys.stdout.buffer)
+    peer = TransferPeer(sys.stdin.buffer, sys.stdout.buffer)
     try:
         first = json.loads(next(requests))
-        project = Project(first["root"], peer)
+        project = ProjectFolder(first["root"], peer)
         if "list_id" in first:
             project.pass_on(first["list_id"])
             return

@@ -21,11 +21,11 @@ from urllib.parse import quote
 
 from .part_file import is_own_file, part_name
 
-CHUNK = 256 << 10
+CHUNK_BYTES = 256 << 10
 #: The most that is listed of a folder.
-LISTED = 5000
+MOST_ENTRIES = 5000
 #: The largest file that is opened; bytes.
-OPENED = 100 << 20
+LARGEST_FILE_BYTES = 100 << 20
 
 
 def get(path, content=False, digest=False):
@@ -37,7 +37,7 @@ def get(path, content=False, digest=False):
         data = json.dumps(models).encode()
     else:
         with open(path, "rb") as file:
-            if model["size"] > OPENED:
+            if model["size"] > LARGEST_FILE_BYTES:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
             data = file.read()
     if digest and model["kind"] == "file":
@@ -50,7 +50,7 @@ def entries(path):
     models: list = []
     left_out = 0
     for name in sorted(os.listdir(path)):
-        if len(models) >= LISTED:
+        if len(models) >= MOST_ENTRIES:
             left_out += 1
             continue
         try:
@@ -79,7 +79,7 @@ def sha256(path):
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while True:
-            data = file.read(CHUNK)
+            data = file.read(CHUNK_BYTES)
             if not data:
                 return digest.hexdigest()
             digest.update(data)
@@ -97,7 +97,7 @@ def send(path):
         left = size_of(os.fstat(file.fileno()))
         emit(size=left)
         while left:
-            data = file.read(min(CHUNK, left))
+            data = file.read(min(CHUNK_BYTES, left))
             if not data:
                 return
             sys.stdout.buffer.write(data)
@@ -130,7 +130,7 @@ def save(path, size, chunk=None):
 
 
 def open_part(part, begin):
-    """Of an upload in parts, whose folder may be one that others write to."""
+    """Opens the file of an upload in parts, whose folder may be one that others write to."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
     if begin:
         with contextlib.suppress(FileNotFoundError):
@@ -163,7 +163,7 @@ def fill(handle, part, size, path, place=os.replace, ready=False):
             if ready:
                 emit(ready=True)
             while size:
-                data = sys.stdin.buffer.read(min(CHUNK, size))
+                data = sys.stdin.buffer.read(min(CHUNK_BYTES, size))
                 if not data:
                     sys.exit(1)  # no one is there to be answered
                 file.write(data)
@@ -243,7 +243,7 @@ def duplicate(path, source):
     for new in free_names(path, stem + b"-Copy", extension, 1):
         try:
             with open(source, "rb") as old, open(new, "xb") as file:
-                shutil.copyfileobj(old, file, CHUNK)
+                shutil.copyfileobj(old, file, CHUNK_BYTES)
         except FileExistsError:
             continue
         except BaseException:

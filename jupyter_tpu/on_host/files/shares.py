@@ -18,7 +18,7 @@ MARK = "# jupyter-tpu: "
 EXPORTS = "/etc/exports.d/jupyter-tpu-*.exports"
 UNITS = "/etc/systemd/system/*.mount"
 #: Seconds: for packages, for another step, and for a shared folder to answer.
-PACKAGES, STEP, ANSWER = 900, 120, 30
+PACKAGES_SECONDS, STEP_SECONDS, ANSWER_SECONDS = 900, 120, 30
 
 
 def examine_sharing(folder=""):
@@ -32,7 +32,7 @@ def examine_sharing(folder=""):
         "gid": user.pw_gid,
         "home": HOME,
         "path": path,
-        "root": os.geteuid() == 0 or run(_as_root(["true"]), timeout=STEP)[0] == 0,
+        "root": os.geteuid() == 0 or run(_as_root(["true"]), timeout=STEP_SECONDS)[0] == 0,
         "systemd": os.path.isdir("/run/systemd/system"),
         "server_kernel": "nfsd" in kinds or _loadable("nfsd"),
         "client_kernel": "nfs4" in kinds or _loadable("nfsv4"),
@@ -68,8 +68,8 @@ def change_sharing(steps):
 
 def _packages(names):
     apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=300"]
-    _root([*apt, "update", "-qq"], PACKAGES)
-    _root([*apt, "install", "-y", "-qq", "--no-install-recommends", *names], PACKAGES)
+    _root([*apt, "update", "-qq"], PACKAGES_SECONDS)
+    _root([*apt, "install", "-y", "-qq", "--no-install-recommends", *names], PACKAGES_SECONDS)
 
 
 def _folder(path):
@@ -109,7 +109,7 @@ def _unmount(path):
     """Ends a mount, unless a program uses it."""
     if not _mounts().get(path, "").startswith("nfs"):
         return
-    status, lines = run(_as_root(["umount", path]), timeout=STEP)
+    status, lines = run(_as_root(["umount", path]), timeout=STEP_SECONDS)
     if status:
         raise HostError(
             "CONFLICT",
@@ -149,7 +149,7 @@ _STEPS: dict = {
 }
 
 
-def _root(argv, limit=STEP, input="", shown=""):
+def _root(argv, limit=STEP_SECONDS, input="", shown=""):
     emit(log=shown or " ".join(argv))
     status, lines = run(_as_root(argv), input=input, timeout=limit, on_line=lambda x: emit(log=x))
     if status:
@@ -176,7 +176,8 @@ def _file_systems():
 
 def _loadable(module):
     return (
-        _found("modprobe") and run(_as_root(["modprobe", "-n", "-q", module]), timeout=STEP)[0] == 0
+        _found("modprobe")
+        and run(_as_root(["modprobe", "-n", "-q", module]), timeout=STEP_SECONDS)[0] == 0
     )
 
 
@@ -193,7 +194,7 @@ def _mounts():
 
 def _answers(path):
     """Looking at it mounts it. A server that is silent would keep the look for ever."""
-    status, lines = run(["stat", "-f", "-c", "%T", "--", path], timeout=ANSWER)
+    status, lines = run(["stat", "-f", "-c", "%T", "--", path], timeout=ANSWER_SECONDS)
     return status == 0 and lines == ["nfs"]
 
 

@@ -13,13 +13,13 @@ import time
 import unicodedata
 
 from .contents import open_file
-from .messages import CHUNK
+from .messages import CHUNK_BYTES
 from .part_file import new_digest
 
 #: Seconds: a file that was changed since may be changed again in the same tick of the clock.
-_SETTLED = 2.0
+_SETTLED_SECONDS = 2.0
 #: Bytes of a path, and of a name in it, that file systems take.
-_LONGEST, _LONGEST_NAME = 4096, 255
+_LONGEST_PATH_BYTES, _LONGEST_NAME = 4096, 255
 
 
 class TooLarge(Exception):
@@ -72,7 +72,7 @@ class HashCache:
         known = self._known.get(path)
         if not known or known[0] != signature:
             known = [signature, hash_file(full, info.st_size)]
-        if info.st_mtime < self._now - _SETTLED:
+        if info.st_mtime < self._now - _SETTLED_SECONDS:
             self.fresh[path] = known
         return ("program " if info.st_mode & stat.S_IXUSR else "file ") + known[1]
 
@@ -255,7 +255,7 @@ def is_safe(path):
     parts = path.split("/")
     foreign = {"\0", "\\", ":"} if os.sep != "/" else {"\0"}
     return (
-        len(data) <= _LONGEST
+        len(data) <= _LONGEST_PATH_BYTES
         and not foreign & set(path)
         and all(part and len(part.encode()) <= _LONGEST_NAME for part in parts)
         and not {".", ".."} & set(parts)
@@ -303,7 +303,7 @@ def hash_file(path, size=math.inf):
 
 def _hash(file, size=math.inf):
     digest = new_digest()
-    while data := file.read(min(CHUNK, size)):
+    while data := file.read(min(CHUNK_BYTES, size)):
         digest.update(data)
         size -= len(data)
     return digest.hexdigest()

@@ -22,15 +22,15 @@ from ..calls.protocol import HostError, disk_full, emit
 from ..in_environment import ask_kernel
 
 #: Seconds that JAX may take to write a trace, and to answer otherwise.
-WRITE, ANSWER = 180, 60
+WRITE_SECONDS, ANSWER_SECONDS = 180, 60
 #: Longest memory profile, bytes; it is compressed.
-LARGEST = 16 << 20
+LARGEST_PROFILE_BYTES = 16 << 20
 #: How the names of traces end that xprof reads.
 SUFFIX = ".xplane.pb"
 #: How the folder's name begins in which a run's traces are collected.
 COLLECTING = ".collecting-"
 #: Seconds after which what a killed trace has left is deleted.
-LEFT = 3600
+LEFTOVER_SECONDS = 3600
 
 #: These run in the kernel, in a subshell (a thread next to the one that runs cells). They neither
 #: import nor start JAX: that would take the chips.
@@ -115,7 +115,7 @@ def trace(kernels, port, folder, seconds, start, lead):
     def trace_kernel(kernel):
         with _own_folder() as own:
             variables = {"folder": own, "seconds": seconds, "start": start, "lead": lead}
-            done = _ask(kernel, TRACE, variables, lead + seconds + WRITE)
+            done = _ask(kernel, TRACE, variables, lead + seconds + WRITE_SECONDS)
             path = _path(folder, kernel["name"])
             shutil.move(_written(own), path)
             return done, path
@@ -151,10 +151,10 @@ def profile_memory(kernels):
 
     def profile(kernel):
         with _own_folder() as own:
-            done = _ask(kernel, MEMORY, {"folder": own}, ANSWER)
+            done = _ask(kernel, MEMORY, {"folder": own}, ANSWER_SECONDS)
             with open(os.path.join(own, "memory"), "rb") as file:
-                data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
+                data = file.read(LARGEST_PROFILE_BYTES + 1)
+        if len(data) > LARGEST_PROFILE_BYTES:
             raise HostError("ENVIRONMENT", "The memory profile has more than 16 MiB.")
         return {"data": base64.b64encode(data).decode(), "cells": done["cells"]}
 
@@ -253,7 +253,9 @@ def _call_server(port, path, seconds):
         request += encode(field, os.fsencode(text))
     calls = [("/tensorflow.ProfilerService/Profile", request)]
     try:
-        [answer] = asyncio.run(with_timeout(call("127.0.0.1", port, calls), seconds + WRITE))
+        [answer] = asyncio.run(
+            with_timeout(call("127.0.0.1", port, calls), seconds + WRITE_SECONDS)
+        )
     except OSError:
         raise HostError(
             "CONFLICT",
@@ -293,7 +295,7 @@ def _remove_left(top, prefix=""):
     for name in os.listdir(top):
         path = os.path.join(top, name)
         with contextlib.suppress(OSError):
-            if name.startswith(prefix) and os.stat(path).st_mtime < time.time() - LEFT:
+            if name.startswith(prefix) and os.stat(path).st_mtime < time.time() - LEFTOVER_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
 
 

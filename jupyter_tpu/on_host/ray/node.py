@@ -27,10 +27,10 @@ from ..calls.paths import private_dir, write_file
 HEAD_LIMIT = 300
 #: How often Ray is started on a host where it ended, and the first pause in seconds, which doubles:
 #: on a busy host its 30 seconds for a start are too few, and others end before the head is ready.
-STARTS, PAUSE = 5, 5
+MOST_STARTS, START_PAUSE_SECONDS = 5, 5
 #: A head that ends within so many seconds of its start did not get enough of a busy host: it is
 #: started again, once. Later it takes tasks with it, and that is not to go unnoticed.
-EARLY = 120
+EARLY_SECONDS = 120
 #: Seconds that Ray may take to end; then the job's keeper kills it.
 STOP_LIMIT = 60
 #: Bytes of the object store of an emulated host, whose memory is this machine's.
@@ -58,7 +58,7 @@ def main():
         own_files(dashboard_pages())
     try:
         again = not host  # a head that was up may be started again
-        for left in reversed(range(STARTS)):
+        for left in reversed(range(MOST_STARTS)):
             forget_address(addresses[0], port)
             if host:
                 wait_for_head(addresses[0], port)
@@ -68,7 +68,7 @@ def main():
             code = _run(command(host, addresses, port, dashboard), environment())
             seconds = time.monotonic() - begun
             was_up = not host and _is_current(addresses[0], port)
-            if not left or (was_up and (seconds > EARLY or not again)):
+            if not left or (was_up and (seconds > EARLY_SECONDS or not again)):
                 sys.exit(code)
             after = ""
             if was_up:
@@ -76,7 +76,7 @@ def main():
                 after = " %d s after its start, perhaps because this host is busy" % seconds
             print("Ray ended with exit code %d%s. Starting it again" % (code, after), flush=True)
             _end_leftovers()
-            time.sleep(PAUSE << (STARTS - 1 - left))
+            time.sleep(START_PAUSE_SECONDS << (MOST_STARTS - 1 - left))
     finally:
         forget_address(addresses[0], port)
         with contextlib.suppress(OSError):

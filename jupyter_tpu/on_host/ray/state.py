@@ -20,7 +20,7 @@ except metadata.PackageNotFoundError as error:
     print(json.dumps({"missing": error.name}))
 """
 #: Seconds for an answer of the dashboard.
-ANSWER = 10
+ANSWER_SECONDS = 10
 
 
 def examine_ray(python):
@@ -75,7 +75,7 @@ def _nodes(port, token):
         headers={"Authorization": "Bearer " + token},
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=ANSWER) as response:
+    with opener.open(request, timeout=ANSWER_SECONDS) as response:
         listed = json.load(response)["data"]["result"]["result"]
     return [
         {

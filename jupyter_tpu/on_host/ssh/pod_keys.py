@@ -17,15 +17,15 @@ KEY = FOLDER + "/jupyter_tpu_pod"
 LOCK = KEY + ".lock"
 MARK = "jupyter-tpu-pod"
 #: Seconds for all of it, with the wait for others.
-LIMIT = 50
+ALL_SECONDS = 50
 #: How often it begins again because somebody else has replaced a file meanwhile.
-ATTEMPTS = 5
+MOST_ATTEMPTS = 5
 
 
 def main():
     import fcntl  # not on Windows, where `pod_ssh` imports this module
 
-    signal.alarm(LIMIT)
+    signal.alarm(ALL_SECONDS)
     os.umask(0o077)
     os.chdir(os.path.expanduser("~"))
     os.makedirs(FOLDER, exist_ok=True)
@@ -56,7 +56,7 @@ def public_key():
 def authorize(lines, mark):
     """Makes *lines*, which end with *mark*, the only ones in authorized_keys that do."""
     path = os.path.join(FOLDER, "authorized_keys")
-    for _ in range(ATTEMPTS):
+    for _ in range(MOST_ATTEMPTS):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "rb+", buffering=0) as file:
             text = file.read()
@@ -91,7 +91,7 @@ def comment_out(path, at, line):
 def include(line):
     """Makes *line* the first one of the SSH configuration, if it has no such line."""
     path = os.path.join(FOLDER, "config")
-    for _ in range(ATTEMPTS):
+    for _ in range(MOST_ATTEMPTS):
         try:
             with open(path, "rb") as file:
                 before, text = os.fstat(file.fileno()), file.read()

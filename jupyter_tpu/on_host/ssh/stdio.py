@@ -13,12 +13,12 @@ import socket
 import sys
 import threading
 
-CHUNK = 1 << 18
+CHUNK_BYTES = 1 << 18
 
 
 def copy(source: int, sink: int) -> None:
     """Copies bytes until the end of *source*, or until *sink* is closed."""
-    buffer = bytearray(CHUNK)
+    buffer = bytearray(CHUNK_BYTES)
     view = memoryview(buffer)
     with contextlib.suppress(OSError):
         while count := os.readv(source, [buffer]):

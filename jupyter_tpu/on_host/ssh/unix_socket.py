@@ -11,12 +11,12 @@ import threading
 from .stdio import copy
 
 CONNECTED = b"+"
-LIMIT = 20.0  # seconds, for a server that accepts nobody
+CONNECT_SECONDS = 20.0  # seconds, for a server that accepts nobody
 
 
 def main():
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(LIMIT)
+    connection.settimeout(CONNECT_SECONDS)
     try:
         connection.connect(sys.argv[1])
     except OSError:

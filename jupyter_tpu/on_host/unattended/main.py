@@ -3,7 +3,7 @@ job.
 
 Its startup script runs this at each boot, as the login user. It is done when the job has been
 started once. Whoever connects meanwhile does the same with the same locks, and starts the job under
-the same id, which the agent starts once.
+the same id, which the daemon starts once.
 """
 
 import base64
@@ -32,7 +32,7 @@ from ..ssh.install_agent import unpack
 #: Pauses after what failed, such as a network that is not up yet; seconds. Then it is given up.
 PAUSES = (10, 20, 60, 120, 300, 600, 1200)
 #: Seconds for one answer of the agent.
-ANSWER = 120.0
+ANSWER_SECONDS = 120.0
 
 
 def main():
@@ -56,7 +56,7 @@ def main():
 def is_done(step, request):
     """Whether *step* could be done. What was done before is not done again."""
     try:
-        step(request, Agent(**request["agent"]))
+        step(request, OwnDaemon(**request["agent"]))
     except (HostError, OSError, ValueError, subprocess.SubprocessError) as error:
         emit(log="%s failed: %s" % (step.__doc__, error))
         return False
@@ -67,10 +67,10 @@ def start(request, agent):
     """Starting the job"""
     python = request["python_path"] or prepare(**request["environment"])
     with exclusive_lock(request["environment"]["name"]):  # no one checks its chips now
-        job = requests.StartJob(
+        job = requests.StartJobRequest(
             id=request["job"] + "-1",
             argv=["sh", "-c", request["command"]],
-            env={"JUPYTER_TPU_HOST": worker()},
+            env={"JUPYTER_TPU_HOST": host_number()},
             python=python,
         )
         agent.request(job)
@@ -79,12 +79,12 @@ def start(request, agent):
 
 def set_guard(request, agent):
     """Setting the guard"""
-    number = int(worker())
+    number = int(host_number())
     rule = dict(request["guard"]["others" if number else "first"] or {})
-    if rule and agent.request(requests.GetGuard())["guard"] is None:
+    if rule and agent.request(requests.GetGuardRequest())["guard"] is None:
         seconds = rule.pop("cost_seconds", None)
         rule["cost_until"] = None if seconds is None else time.time() + seconds
-        agent.request(requests.SetGuard(**rule, worker=number))
+        agent.request(requests.SetGuardRequest(**rule, worker=number))
 
 
 def prepare(name, python, usual, requirements, index, lock, packages, jaxkit, setup):
@@ -110,7 +110,7 @@ def apply(setup, keys, name):
     for key in STEPS:
         if states.get(key) == "needed":
             try:
-                apply_setup(key, requested[key], name, worker())
+                apply_setup(key, requested[key], name, host_number())
             except HostError as error:
                 if key not in OPTIONAL:
                     raise
@@ -135,10 +135,10 @@ def numbers(version):
     return [int(number) for number in version.split(".")]
 
 
-def worker():
+def host_number():
     """The number of this host in its TPU, as jobs have it."""
-    worker = os.environ.get("TPU_WORKER_ID", "")  # on emulated hosts
-    if not worker:
+    host_number = os.environ.get("TPU_WORKER_ID", "")  # on emulated hosts
+    if not host_number:
         import urllib.request
 
         host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
@@ -146,14 +146,14 @@ def worker():
         asked = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(asked, timeout=20) as answer:
-            worker = answer.read().decode()
-    if not re.match(r"\d+$", worker):
-        raise ValueError("the metadata server does not say which host this is: %r" % worker)
-    return worker
+            host_number = answer.read().decode()
+    if not re.match(r"\d+$", host_number):
+        raise ValueError("the metadata server does not say which host this is: %r" % host_number)
+    return host_number
 
 
-class Agent:
-    """The agent of this host; installed if it is not there.
+class OwnDaemon:
+    """The daemon of this host; installed if it is not there.
 
     hash, files: of its sources.
     """
@@ -166,9 +166,9 @@ class Agent:
         self._path = json.loads(up.stdout)["socket"]
 
     def request(self, request):
-        """The agent's answer; raises HostError with its own words."""
+        """The daemon's answer; raises HostError with its own words."""
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as line:
-            line.settimeout(ANSWER)
+            line.settimeout(ANSWER_SECONDS)
             line.connect(self._path)
             message = {"id": 1, "op": request.op, "params": request.params}
             line.sendall(json.dumps(message).encode() + b"\n")
@@ -177,7 +177,7 @@ class Agent:
                 if answer.get("id") == 1:
                     break
             else:
-                raise OSError("the agent ended")
+                raise OSError("the daemon ended")
         if "error" in answer:
             error = answer["error"]
             raise HostError(error["reason"], error["message"], error.get("hint", ""))

@@ -21,9 +21,9 @@ from typing import Any
 from .frames import decode_frame, encode_frame
 
 #: Numbers beyond these are written in hexadecimal: JSON's reader limits the digits of an int.
-_INT = 1 << 63
+_LARGE_INT = 1 << 63
 #: Roughly the bytes of a number in JSON, for the limit.
-_NUMBER = 8
+_NUMBER_BYTES = 8
 
 
 class CodecError(Exception):
@@ -110,11 +110,11 @@ class _Encoder:
     def encode(self, value: Any, path: str) -> Any:
         kind = type(value)
         if value is None or kind in (bool, float):
-            self._spend(_NUMBER, path)
+            self._spend(_NUMBER_BYTES, path)
             return value
         if kind is int:
-            self._spend(_NUMBER, path)
-            return value if -_INT < value < _INT else ["int", hex(value)]
+            self._spend(_NUMBER_BYTES, path)
+            return value if -_LARGE_INT < value < _LARGE_INT else ["int", hex(value)]
         if kind is str:
             self._spend(len(value), path)
             return value
@@ -123,11 +123,11 @@ class _Encoder:
         if kind in (bytes, bytearray):
             return [kind.__name__, self._buffer(value, path)]
         if kind in (list, tuple, set, frozenset):
-            self._spend(_NUMBER, path)
+            self._spend(_NUMBER_BYTES, path)
             items = [self.encode(item, f"{path}[{i}]") for i, item in enumerate(value)]
             return [kind.__name__, *items]
         if kind is dict:
-            self._spend(_NUMBER, path)
+            self._spend(_NUMBER_BYTES, path)
             pairs = [
                 [self.encode(key, f"a key of {path}"), self.encode(item, f"{path}[{key!r}]")]
                 for key, item in value.items()

@@ -20,19 +20,19 @@ from typing import Any
 
 from .codec import CodecError, decode, encode
 
-#: Of a reply's value, and of the path of a socket.
+#: Media types of a reply's value, and of the path of a socket.
 VALUE = "application/vnd.jupyter-tpu.value+json"
 SOCKET = "application/vnd.jupyter-tpu.socket+json"
-#: Of the names of an error's built-in classes, the nearest first.
+#: The media type of the names of an error's built-in classes, the nearest first.
 CLASSES = "application/vnd.jupyter-tpu.classes+json"
 #: Bytes of a result that comes with the reply of its cell.
-SMALL = 64 << 10
+SMALL_RESULT_BYTES = 64 << 10
 #: Seconds in which the notebook must connect.
 CONNECT_LIMIT = 30.0
 #: Set in the kernels of which a kernel on all hosts consists: the host's number.
 POD = "JUPYTER_TPU_POD"
 #: Bytes that all hosts get from host 0 at once.
-PART = 32 << 20
+PART_BYTES = 32 << 20
 #: Bytes before the header: its size.
 SIZE = struct.Struct(">Q")
 
@@ -54,7 +54,9 @@ def last_value() -> Reply | None:
     if number not in shell.user_ns.get("_oh", {}):
         return None
     try:
-        header, buffers = encode({"_": shell.user_ns["_oh"][number]}, pickled=False, limit=SMALL)
+        header, buffers = encode(
+            {"_": shell.user_ns["_oh"][number]}, pickled=False, limit=SMALL_RESULT_BYTES
+        )
     except CodecError:
         return None
     parts = [base64.b64encode(buffer).decode() for buffer in buffers]
@@ -143,11 +145,11 @@ def _share(data: Any) -> Any:
         return None
     size = (high << 31) + low
     content = bytearray(size) if data is None else data
-    for start in range(0, size, PART):
-        part = numpy.frombuffer(content, numpy.uint8)[start : start + PART]
+    for start in range(0, size, PART_BYTES):
+        part = numpy.frombuffer(content, numpy.uint8)[start : start + PART_BYTES]
         shared = broadcast(part)
         if data is None:
-            content[start : start + PART] = shared.astype(numpy.uint8).tobytes()
+            content[start : start + PART_BYTES] = shared.astype(numpy.uint8).tobytes()
     return content
 
 

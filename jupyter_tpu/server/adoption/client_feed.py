@@ -65,9 +65,9 @@ from .persisted_kernel import ANSWERED, PersistedKernel
 from .remembered_requests import ExecuteRequest
 
 #: Unacknowledged bytes in flight to a client. Further messages wait in the journal.
-WINDOW = 4 << 20
+WINDOW_BYTES = 4 << 20
 #: Bytes that are read from the journal, and coalesced, at a time.
-BATCH = 256 << 10
+BATCH_BYTES = 256 << 10
 #: The same two for clients without our extension, which may get so much twice.
 PLAIN_WINDOW, PLAIN_BATCH = 64 << 10, 16 << 10
 
@@ -92,7 +92,7 @@ class ClientFeed:
         self._client = ""
         self._page_seen: int | None = None  # the page's own position
         self._page_acknowledges = False  # it is a page with our extension
-        self._window, self._batch = WINDOW, BATCH
+        self._window, self._batch = WINDOW_BYTES, BATCH_BYTES
         self._in_flight: deque[tuple[int, int]] = deque()  # number and bytes, not acknowledged
         self._in_flight_bytes = 0
         # Requests to be repeated, each with the number up to which the client has its output.
@@ -145,7 +145,7 @@ class ClientFeed:
         reader = journal.reader(self._reader.number)
         # It has at most a window more than it has acknowledged, unless that was lost.
         rest = math.inf if self._kernel.positions_lost else PLAIN_WINDOW + PLAIN_BATCH
-        while last and rest > 0 and (entries := journal.read(reader, BATCH)):
+        while last and rest > 0 and (entries := journal.read(reader, BATCH_BYTES)):
             rest -= sum(entry.size for entry in entries)
             has = max([has, *(e.number for e in entries if _id_of(e) in ids)])
         if has:

@@ -18,7 +18,7 @@ from pathlib import Path
 #: Clients whose positions are remembered, the latest ones.
 MAX_CLIENTS = 32
 #: Bytes of one of the two places.
-PLACE = 64 << 10
+PLACE_BYTES = 64 << 10
 
 
 class ClientPositions:
@@ -37,9 +37,9 @@ class ClientPositions:
         self._path: Path | None = path
         with suppress(OSError):
             data = path.read_bytes()
-            for place in 0, PLACE:
+            for place in 0, PLACE_BYTES:
                 with suppress(ValueError):
-                    version, acknowledged = json.loads(unseal(data[place : place + PLACE]))
+                    version, acknowledged = json.loads(unseal(data[place : place + PLACE_BYTES]))
                     if version > self._version:
                         self._version, self.acknowledged = version, acknowledged
         #: The file was damaged, so it is not known who has read what.
@@ -72,7 +72,7 @@ class ClientPositions:
         with suppress(OSError):  # a full disk; the older state stays in the other place
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
-                os.pwrite(file, data[:PLACE], self._version % 2 * PLACE)
+                os.pwrite(file, data[:PLACE_BYTES], self._version % 2 * PLACE_BYTES)
             finally:
                 os.close(file)
 

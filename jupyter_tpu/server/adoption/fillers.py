@@ -21,9 +21,9 @@ from .remembered_requests import ExecuteRequest
 #: Seconds for which a client that has gone remains the writer: one that closed its connection
 #: (JupyterLab does so to connect again), and one whose connection broke, or that was connected to
 #: an earlier server.
-CLOSED, BROKEN = 1.0, 10.0
+CLOSED_SECONDS, BROKEN_SECONDS = 1.0, 10.0
 #: Seconds after it has read all, after which a writer has surely written it.
-WRITTEN = 2.0
+WRITTEN_SECONDS = 2.0
 #: Clients that have gone and are remembered.
 MAX_GONE = 32
 
@@ -39,7 +39,7 @@ class Fillers:
     def __init__(self, on_change: Callable[[ExecuteRequest, str], None]) -> None:
         self._on_change = on_change
         self._connections: dict[str, int] = {}  # of connected clients
-        # Of clients that have gone: when they went, and until when they remain writers.
+        # When clients have gone, and until when they remain writers.
         self._gone: dict[str, tuple[float, float]] = {}
         self._began = time.monotonic()
         self._waiting: dict[str, tuple[ExecuteRequest, dict[str, Callable[[], None]]]] = {}
@@ -55,7 +55,7 @@ class Fillers:
         del self._connections[client]
         now = time.monotonic()
         self._gone.pop(client, None)
-        self._gone[client] = now, now + (CLOSED if closed else BROKEN)
+        self._gone[client] = now, now + (CLOSED_SECONDS if closed else BROKEN_SECONDS)
         for old in list(self._gone)[:-MAX_GONE]:
             del self._gone[old]
         for request, waiting in list(self._waiting.values()):
@@ -77,7 +77,7 @@ class Fillers:
             writes = filler in self._connections and request.claimed
             if writes or self._has_written(request):
                 return
-            _, kept_until = self._gone.get(filler, (0.0, self._began + BROKEN))
+            _, kept_until = self._gone.get(filler, (0.0, self._began + BROKEN_SECONDS))
             kept = kept_until - time.monotonic()
             if kept > 0:
                 asyncio.get_running_loop().call_later(kept, self._choose, request)
@@ -92,4 +92,4 @@ class Fillers:
     def _has_written(self, request: ExecuteRequest) -> bool:
         """Whether the writer, which has gone, stayed long enough after it had got all of it."""
         left, _ = self._gone.get(request.filler, (math.inf, 0.0))
-        return request.filled_at is not None and left > request.filled_at + WRITTEN
+        return request.filled_at is not None and left > request.filled_at + WRITTEN_SECONDS

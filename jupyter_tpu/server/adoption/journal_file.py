@@ -31,15 +31,15 @@ from ...on_host.agent.protocol import frames, messages
 log = logging.getLogger(__name__)
 
 #: Bytes in one file.
-SEGMENT = 4 << 20
+SEGMENT_BYTES = 4 << 20
 #: Bytes above which a message's content is read only when it is needed, in pieces of so many.
-LARGE, PIECE = 1 << 20, 4 << 20
+LARGE_CONTENT_BYTES, PIECE_BYTES = 1 << 20, 4 << 20
 #: Kinds of records: a message of the kernel, and an execute request of a client.
 MESSAGE, REQUEST = 1, 2
 
 #: Checksum of the rest, bytes after the head, kind, channel, the host's number.
 _HEAD = struct.Struct("!IIBBQ")
-_CHECKSUM = 4  # bytes
+_CHECKSUM_BYTES = 4  # bytes
 #: What the system writes at once.
 _MAX_WRITES = 1000
 
@@ -223,16 +223,16 @@ class JournalFile:
         """Writes a record and returns its number."""
         payload = [frames.sizes_of(parts), *parts]
         size = sum(map(len, payload))
-        if size < LARGE or len(payload) > _MAX_WRITES:
+        if size < LARGE_CONTENT_BYTES or len(payload) > _MAX_WRITES:
             payload = [b"".join(payload)]
-        head = _HEAD.pack(0, size, kind, channel, last)[_CHECKSUM:]
+        head = _HEAD.pack(0, size, kind, channel, last)[_CHECKSUM_BYTES:]
         checksum = zlib.crc32(head)
         for part in payload:
             checksum = zlib.crc32(part, checksum)
-        data = [checksum.to_bytes(_CHECKSUM, "big") + head, *payload]
+        data = [checksum.to_bytes(_CHECKSUM_BYTES, "big") + head, *payload]
         with self._lock:
             segment = self._segments[-1]
-            if segment.end >= SEGMENT:
+            if segment.end >= SEGMENT_BYTES:
                 self._begin(segment.next)
                 segment = self._segments[-1]
             if not segment.append(data):
@@ -256,7 +256,7 @@ class JournalFile:
             data, start = b"", 0
             while reader.number < min(number, segment.next):
                 if reader.offset + _HEAD.size > start + len(data):
-                    start, data = reader.offset, segment.read(reader.offset, PIECE)
+                    start, data = reader.offset, segment.read(reader.offset, PIECE_BYTES)
                 reader.offset += _HEAD.size + _HEAD.unpack_from(data, reader.offset - start)[1]
                 reader.number += 1
             return reader
@@ -295,7 +295,7 @@ class JournalFile:
             with self._lock:  # not for all pieces: messages of the kernel wait for it
                 if self._closed or stored.segment not in self._segments:
                     raise ClosedError("the journal has no such message any more")
-                pieces.append(stored.segment.read(offset, min(PIECE, end - offset)))
+                pieces.append(stored.segment.read(offset, min(PIECE_BYTES, end - offset)))
             offset += len(pieces[-1])
         return pieces
 
@@ -337,7 +337,7 @@ def _read_records(
         offset, end = reader.offset + _HEAD.size, at + _HEAD.size + size
         if end > len(data) and at:
             return  # one record that is larger than the limit
-        if end > len(data) and size >= LARGE:
+        if end > len(data) and size >= LARGE_CONTENT_BYTES:
             parts, stored = _read_large(segment, offset)
         else:
             if end > len(data):
@@ -371,7 +371,7 @@ def _intact_records(data: bytes, number: int) -> Iterator[StoredRecord]:
     while at + _HEAD.size <= len(data):
         checksum, size, kind, channel, last = _HEAD.unpack_from(data, at)
         start, end = at + _HEAD.size, at + _HEAD.size + size
-        if end > len(data) or zlib.crc32(view[at + _CHECKSUM : end]) != checksum:
+        if end > len(data) or zlib.crc32(view[at + _CHECKSUM_BYTES : end]) != checksum:
             return
         yield StoredRecord(number, kind, channel, last, data, start, end)
         number, at = number + 1, end

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 #: Seconds for which a folder is kept whose kernel cannot be adopted.
 FORGET_AFTER = 14 * 24 * 3600.0
 #: Seconds after its last message for which a kernel counts as recent: a tab may still show it.
-RECENT = 3600.0
+RECENT_SECONDS = 3600.0
 #: The record's files. The copy is used if the record is damaged or lost.
 RECORD, COPY = "record.json", "record.copy.json"
 
@@ -181,7 +181,7 @@ class KernelFolder:
     def is_recent(self) -> bool:
         """Whether its kernel may still be open in a tab."""
         changed = (file.stat().st_mtime for file in self.path.glob("journal-*"))
-        return time.time() - max(changed, default=0.0) < RECENT
+        return time.time() - max(changed, default=0.0) < RECENT_SECONDS
 
     def release(self) -> None:
         """Lets the next server adopt the kernel."""

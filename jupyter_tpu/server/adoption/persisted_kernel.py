@@ -19,7 +19,7 @@ from ...on_host.agent.protocol import messages
 from ...on_host.agent.protocol.deduplication import answered_request
 from ...on_host.agent.protocol.events import SHELL, STDIN, Message
 from .client_positions import ClientPositions
-from .fillers import WRITTEN, Fillers
+from .fillers import WRITTEN_SECONDS, Fillers
 from .journal_file import MESSAGE, REQUEST, JournalFile, JournalReader, StoredRecord
 from .kernel_folder import KernelFolder, KernelRecord, SessionRow
 from .outbox import Outbox
@@ -78,7 +78,7 @@ class PersistedKernel:
         self._lock = RLock()
         self._last = 0  # the host's number of the newest message
         self._listeners: list[Callable[[], None]] = []
-        self._on_room: Callable[[], None] | None = None
+        self._on_drained: Callable[[], None] | None = None
         self._connected: dict[str, int] = {}
         self._gone = False
         self.fillers = Fillers(self._record_filler)
@@ -155,14 +155,14 @@ class PersistedKernel:
         for listener in listeners:
             listener()
 
-    def backlog_full(self, on_room: Callable[[], None]) -> bool:
+    def backlog_full(self, on_drained: Callable[[], None]) -> bool:
         with self._lock:
             if (
                 not (self._positions.acknowledged or self._positions.lost)
                 or self.journal.bytes_from(self._read_position() + 1) <= MAX_UNREAD
             ):
                 return False
-            self._on_room = on_room
+            self._on_drained = on_drained
             return True
 
     def has_unread(self) -> bool:
@@ -300,10 +300,10 @@ class PersistedKernel:
             self._positions.acknowledge(client, min(number, self.journal.next - 1))
             for request in self._forget_read():
                 self._record_filled(request)
-            on_room = self._on_room
-            if on_room is not None and not self.backlog_full(on_room):
-                self._on_room = None
-                on_room()
+            on_drained = self._on_drained
+            if on_drained is not None and not self.backlog_full(on_drained):
+                self._on_drained = None
+                on_drained()
 
     def lost_requests(self, client: str) -> list[str]:
         """Requests whose output *client* filled in, and another client does now."""
@@ -401,7 +401,7 @@ class PersistedKernel:
         """What may not have been saved in a shared document has to be written again."""
         saved = self.record.saved_date() or 0.0
         for request in filter(lambda request: request.cell, self.requests):
-            if request.written_date is None or request.written_date + WRITTEN > saved:
+            if request.written_date is None or request.written_date + WRITTEN_SECONDS > saved:
                 self._record_filler(request, request.filler)
 
     def _forget_read(self) -> list[ExecuteRequest]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from ...on_host.agent.protocol import messages
-from ...on_host.agent.protocol.activity import KernelActivity, Status
+from ...on_host.agent.protocol.activity import KernelActivity, StatusMessage
 from ...on_host.agent.protocol.events import IOPUB, SHELL
 
 
@@ -100,7 +100,7 @@ def _code(content: bytes) -> str:
 
 #: Seconds for which a request is remembered after its end was read, at least: until the notebook
 #: that shows it was saved. JupyterLab does so every two minutes.
-REMEMBERED = 300.0
+REMEMBERED_SECONDS = 300.0
 #: The error with which the keeper ends the cell of a kernel that died.
 DIED = "KernelDied"
 #: Answered input_requests that are remembered, the latest ones.
@@ -141,7 +141,7 @@ class RememberedRequests:
         self._died = False
         self._answered.clear()
 
-    def observe(self, channel: int, parts: list[bytes], number: int) -> Status | None:
+    def observe(self, channel: int, parts: list[bytes], number: int) -> StatusMessage | None:
         """Notes which requests run and which have ended; *number*: of the message's record.
 
         Returns the status that the message reports, if it does.
@@ -164,7 +164,7 @@ class RememberedRequests:
             pass  # not a Jupyter message; it is passed on unchanged
         return None
 
-    def _observe_status(self, parts: list[bytes], number: int) -> Status | None:
+    def _observe_status(self, parts: list[bytes], number: int) -> StatusMessage | None:
         status = self.activity.observe(parts)
         if status is not None:
             if status.request in self._requests:
@@ -222,7 +222,7 @@ class RememberedRequests:
                 if request.ended and read >= request.end:
                     request.read_at, request.read_date = now, request.written_date or time.time()
                     read_now.append(request)
-            elif now - request.read_at > REMEMBERED:
+            elif now - request.read_at > REMEMBERED_SECONDS:
                 saved = saved_date()
                 if saved is None or saved > request.read_date:
                     del self._requests[request.id]

@@ -42,7 +42,11 @@ describe('an operation', () => {
   });
 
   it('that failed says why and what to do, and can be tried again', async () => {
-    const problem = aProblem('The disk is full.', 'DISK_FULL', 'Make room.');
+    const problem = aProblem(
+      'The disk is full.',
+      'DISK_FULL',
+      'Free disk space.'
+    );
     const { node, changes, server } = await openPanel({
       ...listOf(aTPU()),
       'POST tpus/us-central1-a~my-tpu/connect': [202, anOperation({ id: 'o2' })]
@@ -52,7 +56,7 @@ describe('an operation', () => {
       node,
       'my-tpu could not be connected',
       'The disk is full.',
-      'Make room.'
+      'Free disk space.'
     );
     button(node, 'Try Again').click();
     await shows(node, 'Connecting my-tpu');

@@ -190,7 +190,7 @@ function holderName(holder: IChipHolder): string {
   if (holder.run) {
     return trans.__('Command: %1', holder.command);
   }
-  // Of a Jupyter server that is not this one, such as one on the host.
+  // A kernel of a Jupyter server that is not this one, such as one on the host.
   return holder.notebook
     ? trans.__('Another Jupyter server: %1', holder.notebook)
     : holder.command || trans.__('Another program');

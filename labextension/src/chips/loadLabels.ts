@@ -7,7 +7,7 @@ import { problemLine } from '../language/text';
 import { trans } from '../language/translation';
 import { IChipLoad, IHostLoad, ILoadSample, ITPULoad } from '../rest/api';
 
-/** Of several chips: the sum of their memory, and the mean of their duty cycles. */
+/** The load of several chips: the sum of their memory, and the mean of their duty cycles. */
 export function together(chips: IChipLoad[]): IChipLoad {
   // Chips that no kernel uses have none, where others have one each.
   const known = (key: keyof IChipLoad) =>

@@ -59,7 +59,7 @@ export async function changeGuard(tpu: ITPU, model: TPUModel): Promise<void> {
             )}
       </p>
     ],
-    // Of another person’s TPU, the name is asked for first.
+    // The name of another person’s TPU is asked for first.
     submit: tpu.not_yours ? undefined : save
   });
   if (input && tpu.not_yours && (guardOf(input, deletes) || guard)) {

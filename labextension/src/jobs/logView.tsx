@@ -23,7 +23,7 @@ const NEAR = 40;
 
 /** Which job a tab shows. */
 export interface IJobTarget extends ReadonlyJSONObject {
-  /** Of the TPU: zone/name. */
+  /** The TPU: zone/name. */
   readonly tpu: string;
   readonly job: string;
   readonly name: string;

@@ -15,7 +15,7 @@ export interface IContext {
   disposed: ISignal<unknown, unknown>;
 }
 
-/** Of its notebooks. */
+/** The cells of its notebooks. */
 export interface ICells {
   widgets?: readonly ICell[];
 }

@@ -24,7 +24,7 @@ interface ILoss {
   why: string;
   type: 'error' | 'warning';
   names: Set<string>;
-  /** Of the notebooks that are open here. */
+  /** The paths of the notebooks that are open here. */
   paths: Set<string>;
   tpu: string;
   /** Whether it says that they can run again. */

@@ -1,4 +1,4 @@
-// Requests that wait at Google until there is room for their TPUs.
+// Requests that wait at Google until there is capacity for their TPUs.
 
 import React, { useEffect } from 'react';
 

@@ -28,7 +28,7 @@ export function matchingTypes(groups: Groups, query: string): Groups {
 }
 
 export function TypePicker(props: {
-  /** Of the input, from its `Field`. */
+  /** The attributes of the input, from its `Field`. */
   attributes: React.InputHTMLAttributes<HTMLInputElement>;
   groups: Groups;
   value: string;

@@ -122,8 +122,8 @@ export interface IBudget {
   /** Only this zone. By default all. */
   zones?: string[];
   /**
-   * The folder of the Jupyter server's computer whose files agents may copy. By
-   * default that in which Jupyter runs, if it is not your home folder.
+   * The folder of the Jupyter server's computer whose files coding agents may
+   * copy. By default that in which Jupyter runs, if it is not your home folder.
    */
   folder?: string;
 }

@@ -111,7 +111,7 @@ export interface IReference {
 
 type Value = string | number | boolean | undefined;
 
-/** Of an address; what is undefined is left out. */
+/** The query of an address; what is undefined is left out. */
 export interface IQuery {
   [name: string]: Value;
 }

@@ -36,7 +36,7 @@ export const SliceMap = memo(Drawing);
 
 function Drawing(props: {
   tpu: ITPU;
-  /** Of the catalog: "4x4"; "" where it is not known. */
+  /** The catalog's topology: "4x4"; "" where it is not known. */
   topology: string;
   load: IHostLoad[];
   kernels: IKernel[];

@@ -70,9 +70,9 @@ export interface IField<T extends object> extends Attributes {
   shown?: string | boolean;
   /** Why what was entered is invalid. */
   problem?: string;
-  /** Of an area. */
+  /** The lines of an area. */
   rows?: number;
-  /** Of a path. */
+  /** Where a path is. */
   place?: IPlace;
   input?: RefObject<HTMLInputElement>;
 }

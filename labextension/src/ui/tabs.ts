@@ -14,11 +14,11 @@ import { tpuIcon } from './icons';
 
 export interface ITabs<A extends ReadonlyJSONObject> {
   command: string;
-  /** Of the tabs, for layouts. */
+  /** The type of the tabs, for layouts. */
   type: string;
   label: string;
   describedBy: ReturnType<typeof describe>;
-  /** Of the tabs, among those of other extensions. */
+  /** The name of the tabs among those of other extensions. */
   namespace: string;
   /** The arguments of the command as they are kept. */
   argsOf: (args: ReadonlyJSONObject) => A;

@@ -17,7 +17,7 @@ interface IFile {
   path: string;
   /** As it is shown: inside the workspace. */
   label: string;
-  /** Of the workspace. */
+  /** The workspace's folder. */
   folder?: string;
 }
 

@@ -10,8 +10,8 @@ from typing import Any, Dict, List, Optional
 from ..protocol.chips import chip_devices, chips, holders
 from ..protocol.chosen_chips import chip_variables, devices_by_chip, named, problem_of
 from ..protocol.processes import origin
-from ..protocol.records import Kernel
-from ..protocol.requests import StartKernel
+from ..protocol.records import KernelReport
+from ..protocol.requests import StartKernelRequest
 from .handlers import OperationError
 from .keepers import Keepers
 from .owners import ProcessOwners
@@ -27,7 +27,7 @@ def without_driver(tpu: str) -> OperationError:
     )
 
 
-def booked_by(kernel: Kernel, chips: List[int], tpu: str) -> OperationError:
+def booked_by(kernel: KernelReport, chips: List[int], tpu: str) -> OperationError:
     """The *kernel*, a keeper's status, was started with some of *chips* ([]: all)."""
     notebook = os.path.basename(kernel["notebook"] or "")
     who = "the kernel %s" % ("of %s" % notebook if notebook else kernel["id"])
@@ -79,10 +79,10 @@ def held_by(holder: Dict[str, Any], tpu: str) -> OperationError:
 
 
 #: Seconds for which a start waits for chips that another process holds.
-RELEASE = 3.0
+RELEASE_SECONDS = 3.0
 
 
-def chosen_by(request: StartKernel, environment: Dict[str, str]) -> Optional[List[int]]:
+def chosen_by(request: StartKernelRequest, environment: Dict[str, str]) -> Optional[List[int]]:
     """The chips that the requested kernel books: [] means all,
     together with others; None: it does not use the chips, or shares them on purpose.
 
@@ -132,7 +132,7 @@ class ChipChecks:
             return
         if not chip_devices() and chips():
             raise without_driver(tpu)
-        deadline = time.monotonic() + RELEASE
+        deadline = time.monotonic() + RELEASE_SECONDS
         while True:
             statuses = await self._keepers.statuses()
             require_unbooked(statuses, requested, tpu)
@@ -143,7 +143,7 @@ class ChipChecks:
                 raise held_by(held[0], tpu)
             await asyncio.sleep(0.1)
 
-    async def _held(self, statuses: List[Kernel], requested: List[int]) -> List[Any]:
+    async def _held(self, statuses: List[KernelReport], requested: List[int]) -> List[Any]:
         """The holders of the chips *requested*, but for kernels that have booked others."""
         held = holders()
         if not held:
@@ -163,7 +163,7 @@ class ChipChecks:
         ]
 
 
-def require_unbooked(statuses: List[Kernel], requested: List[int], tpu: str) -> None:
+def require_unbooked(statuses: List[KernelReport], requested: List[int], tpu: str) -> None:
     """Raises OperationError if a kernel, of which *statuses* has that of the keeper, has booked
     chips that a kernel with the chips *requested* can't share.
     """

@@ -29,12 +29,12 @@ from ..protocol.messages import now
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import complete_variables
-from ..protocol.records import Kernel, Status
+from ..protocol.records import DaemonStatus, KernelReport
 from ..protocol.timeouts import cancel_all, exit_within
 from .chip_checks import ChipChecks, booked_meanwhile, chosen_by
 from .guard_operations import GuardOperations
 from .handlers import OperationError, handlers, handles
-from .jobs import Jobs
+from .jobs import HostJobs
 from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
 from .metadata import Announced, follow_announcements
 from .owners import ProcessOwners
@@ -44,12 +44,12 @@ from .warm_kernels import WarmKernels
 
 #: Seconds without a connection and without a kernel after which the daemon ends. The client that
 #: had it started needs some to connect if the host or the line is slow.
-IDLE = 30.0
+IDLE_SECONDS = 30.0
 #: Seconds in which it ends when it is told to, whatever hangs: no other one can start before.
-ENDING = 12.0
+DAEMON_END_SECONDS = 12.0
 #: What a warm pod kernel has imported on each host.
 POD_IMPORTS = "jax", "jax.experimental.multihost_utils"
-_TOO_LONG = "%s of the agent on the host is longer than %d MiB."
+_TOO_LONG = "%s of the daemon on the host is longer than %d MiB."
 #: The message and the hint about a kernel whose keeper does not answer.
 _SILENT = "The process that keeps the kernel does not answer on the host.", "Try again later."
 
@@ -65,7 +65,7 @@ class Daemon:
     idle: seconds without a connection and a kernel after which it ends.
     """
 
-    def __init__(self, run: str, version: str, sources: str, idle: float = IDLE) -> None:
+    def __init__(self, run: str, version: str, sources: str, idle: float = IDLE_SECONDS) -> None:
         self.run_folder = run
         self.version = version
         self._idle = idle
@@ -73,7 +73,7 @@ class Daemon:
         self._warm = WarmKernels(sources)
         self._keepers = Keepers(run, sources, self._warm)
         self._runs = Runs()
-        self._jobs = Jobs(sources)
+        self._jobs = HostJobs(sources)
         self._owners = ProcessOwners(self._keepers, self._jobs, self._runs)
         self._chip_checks = ChipChecks(self._keepers, self._owners)
         self._guard = GuardOperations(sources)
@@ -99,7 +99,7 @@ class Daemon:
             self._guard.resume()
         follow_announcements(self._metadata_noted)
         await self._ended.wait()
-        exit_within(ENDING)
+        exit_within(DAEMON_END_SECONDS)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         server.close()
@@ -182,11 +182,11 @@ class Daemon:
         except InvalidRequest as error:
             answer = {"error": OperationError("INVALID", str(error)).answer}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            text = "The request to the agent is invalid (%s)." % error
+            text = "The request to the daemon is invalid (%s)." % error
             answer = {"error": OperationError("INVALID", text).answer}
             traceback.print_exc()  # to the log: it may be a bug of ours
         except Exception as error:
-            text = "The agent on the host failed (%s: %s)." % (type(error).__name__, error)
+            text = "The daemon on the host failed (%s: %s)." % (type(error).__name__, error)
             answer = {"error": OperationError("INTERNAL", text).answer}
             traceback.print_exc()
         number = message.get("id") if isinstance(message, dict) else None
@@ -201,12 +201,12 @@ class Daemon:
 
     # ---- requests
 
-    @handles(requests.GetTime)
-    async def _time(self, request: requests.GetTime) -> requests.HostTime:
+    @handles(requests.GetTimeRequest)
+    async def _time(self, request: requests.GetTimeRequest) -> requests.HostTime:
         return {"time": time.time()}
 
-    @handles(requests.StartKernel)
-    async def _start_kernel(self, request: requests.StartKernel) -> requests.KernelStart:
+    @handles(requests.StartKernelRequest)
+    async def _start_kernel(self, request: requests.StartKernelRequest) -> requests.KernelStart:
         spec = _spec_from(request)
         kernel_id = request.id
         async with self._starting.setdefault(kernel_id, asyncio.Lock()):
@@ -217,7 +217,7 @@ class Daemon:
                         "EXISTS", "A kernel with the id %s is already running." % kernel_id
                     )
                 await self._keepers.end(kernel_id, now=True)
-                await self._keepers.make_room()
+                await self._keepers.free_disk()
                 spec["chips"] = chosen_by(request, spec["env"])
                 status = await self._launch(kernel_id, spec, request.tpu or "TPU")
         return {
@@ -239,43 +239,45 @@ class Daemon:
                 "Connect the TPU again to repair its environment.",
             ) from error
 
-    @handles(requests.GetProcessOwners)
-    async def _process_owners(self, request: requests.GetProcessOwners) -> requests.OwnerList:
+    @handles(requests.GetProcessOwnersRequest)
+    async def _process_owners(
+        self, request: requests.GetProcessOwnersRequest
+    ) -> requests.OwnerList:
         owners = await self._owners.of(request.pids)
         return {"owners": [owners[pid] for pid in request.pids]}
 
-    @handles(requests.ListKernels)
-    async def _kernels(self, request: requests.ListKernels) -> requests.KernelList:
+    @handles(requests.ListKernelsRequest)
+    async def _kernels(self, request: requests.ListKernelsRequest) -> requests.KernelList:
         return {"kernels": await self._list_kernels()}
 
-    async def _list_kernels(self) -> List[Kernel]:
+    async def _list_kernels(self) -> List[KernelReport]:
         statuses = await self._keepers.statuses()
         held = await self._owners.name(holders() if statuses else [], statuses)
         holding = {holder["kernel"] for holder in held}
         return [{**status, "chips": status["id"] in holding} for status in statuses]
 
-    @handles(requests.GetKernelFate)
-    async def _kernel_fate(self, request: requests.GetKernelFate) -> requests.KernelFate:
+    @handles(requests.GetKernelFateRequest)
+    async def _kernel_fate(self, request: requests.GetKernelFateRequest) -> requests.KernelFate:
         return await self._keepers.fate(request.id)
 
-    @handles(requests.EndKernel)
-    async def _end_kernel(self, request: requests.EndKernel) -> requests.Ended:
+    @handles(requests.EndKernelRequest)
+    async def _end_kernel(self, request: requests.EndKernelRequest) -> requests.Ended:
         starting = self._starting.get(request.id)
         if starting is not None:  # a start in progress must not complete after this
             async with starting:
                 pass
         return {"ended": await self._keepers.end(request.id, request.now, request.secret)}
 
-    @handles(requests.GetKernelKey)
-    async def _kernel_key(self, request: requests.GetKernelKey) -> requests.KernelKey:
+    @handles(requests.GetKernelKeyRequest)
+    async def _kernel_key(self, request: requests.GetKernelKeyRequest) -> requests.KernelKey:
         key = self._keepers.key(request.id)
         if key is None:
             message = "The kernel %s does not exist on the host." % request.id
             raise OperationError("NOT_FOUND", message)
         return {"key": key}
 
-    @handles(requests.KeepWarm)
-    async def _keep_warm(self, request: requests.KeepWarm) -> requests.WarmKernelList:
+    @handles(requests.KeepWarmRequest)
+    async def _keep_warm(self, request: requests.KeepWarmRequest) -> requests.WarmKernelList:
         self._request_warm(request.client, request.environments)
         return {"warm": self._warm.statuses()}
 
@@ -297,17 +299,19 @@ class Daemon:
                 requested.append({**warm, "imports": imports, "env": env, "pod": pod})
         self._warm.request(client, requested)
 
-    @handles(requests.GetStatus)
-    async def _wait_status(self, request: requests.GetStatus) -> Status:
+    @handles(requests.GetStatusRequest)
+    async def _wait_status(self, request: requests.GetStatusRequest) -> DaemonStatus:
         self._request_warm(request.client, request.environments)
         return await self._status.wait(request)
 
-    @handles(requests.GetLoad)
-    async def _load(self, request: requests.GetLoad) -> requests.LoadList:
+    @handles(requests.GetLoadRequest)
+    async def _load(self, request: requests.GetLoadRequest) -> requests.LoadList:
         return {"load": await self._status.load.latest()}
 
-    @handles(requests.PrepareDelete)
-    async def _prepare_delete(self, request: requests.PrepareDelete) -> requests.EndedKernels:
+    @handles(requests.PrepareDeleteRequest)
+    async def _prepare_delete(
+        self, request: requests.PrepareDeleteRequest
+    ) -> requests.EndedKernels:
         self._guard.remove()
         await self._jobs.stop_all()
         await self._runs.end_all()
@@ -316,8 +320,8 @@ class Daemon:
         self._end_soon()
         return {"ended": len(statuses)}
 
-    @handles(requests.EndAgent)
-    async def _end_agent(self, request: requests.EndAgent) -> requests.Ended:
+    @handles(requests.EndDaemonRequest)
+    async def _end_agent(self, request: requests.EndDaemonRequest) -> requests.Ended:
         awaited = self._runs.awaited(leaving=request.client)
         others = len(self._connections) > 1 or self._keepers.folders or awaited
         idle = not others
@@ -330,7 +334,7 @@ class Daemon:
         asyncio.get_running_loop().call_later(0.01, self._ended.set)
 
 
-def _spec_from(request: requests.StartKernel) -> Dict[str, Any]:
+def _spec_from(request: requests.StartKernelRequest) -> Dict[str, Any]:
     """What a keeper is started with."""
     home = os.path.expanduser("~")
     cwd = os.path.expanduser(request.cwd or home)
@@ -362,13 +366,13 @@ def _spec_from(request: requests.StartKernel) -> Dict[str, Any]:
 
 
 def _variables(
-    variables: Optional[Dict[str, str]], tpu: Optional[str], zone: str = "", worker: int = 0
+    variables: Optional[Dict[str, str]], tpu: Optional[str], zone: str = "", host_number: int = 0
 ) -> Dict[str, str]:
     for_kernel = {}  # for what the kernel itself says
     if tpu:
         for_kernel["JUPYTER_TPU_NAME"] = tpu
     if zone:
-        for_kernel.update(JUPYTER_TPU_ZONE=zone, JUPYTER_TPU_WORKER=str(worker))
+        for_kernel.update(JUPYTER_TPU_ZONE=zone, JUPYTER_TPU_WORKER=str(host_number))
     return complete_variables({**(variables or {}), **for_kernel})
 
 

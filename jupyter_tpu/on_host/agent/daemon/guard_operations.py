@@ -14,14 +14,14 @@ from ..guard import files
 from ..guard.google import GoogleError, id_of, require_permission
 from ..protocol import requests
 from ..protocol.paths import boot
-from .guard_process import SILENT
+from .guard_process import SILENT_SECONDS
 from .handlers import OperationError, handles
 from .single_process import is_silent, living_holder, start_process
 
 #: Seconds to wait until the guard has seen a change.
-SEEN = 10.0
+SEEN_SECONDS = 10.0
 #: What a client says of a rule.
-_RULE = list(requests.SetGuard.__annotations__)
+_RULE = list(requests.SetGuardRequest.__annotations__)
 
 
 class GuardOperations:
@@ -60,8 +60,8 @@ class GuardOperations:
             "no_restart": report.get("no_restart", ""),
         }
 
-    @handles(requests.SetGuard)
-    async def _set(self, request: requests.SetGuard) -> requests.GuardReport:
+    @handles(requests.SetGuardRequest)
+    async def _set(self, request: requests.SetGuardRequest) -> requests.GuardAnswer:
         rule = {name: getattr(request, name) for name in _RULE}
         reads_peers = (request.hosts or 1) > 1
         refused, loop = None, asyncio.get_running_loop()
@@ -85,12 +85,12 @@ class GuardOperations:
                      "host": refused is None, "refused": refused})  # fmt: skip
         return await self._seen("number", number)
 
-    @handles(requests.GetGuard)
-    async def _show(self, request: requests.GetGuard) -> requests.GuardReport:
+    @handles(requests.GetGuardRequest)
+    async def _show(self, request: requests.GetGuardRequest) -> requests.GuardAnswer:
         return {"guard": self.report()}
 
-    @handles(requests.DelayGuard)
-    async def _delay(self, request: requests.DelayGuard) -> requests.GuardReport:
+    @handles(requests.DelayGuardRequest)
+    async def _delay(self, request: requests.DelayGuardRequest) -> requests.GuardAnswer:
         rule = files.read(files.RULE)
         if rule is None:
             raise OperationError("NOT_FOUND", "The TPU has no guard.")
@@ -99,24 +99,24 @@ class GuardOperations:
         self._start({**rule, "keep": keep, "sources": self._sources})
         return await self._seen("keep", number)
 
-    @handles(requests.NoteClientStop)
-    async def _client_stops(self, request: requests.NoteClientStop) -> requests.GuardReport:
+    @handles(requests.NoteClientStopRequest)
+    async def _client_stops(self, request: requests.NoteClientStopRequest) -> requests.GuardAnswer:
         rule = files.read(files.RULE)
         if rule is not None:
             self._start({**rule, "client_stops": request.stops})
         return {"guard": self.report()}
 
-    async def _seen(self, key: str, number: str) -> requests.GuardReport:
+    async def _seen(self, key: str, number: str) -> requests.GuardAnswer:
         """The answer when the guard has seen what has this number, or after some seconds."""
-        deadline = time.monotonic() + SEEN
+        deadline = time.monotonic() + SEEN_SECONDS
         while (files.read(files.REPORT) or {}).get(key) != number:
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(0.1)
         return {"guard": self.report()}
 
-    @handles(requests.RemoveGuard)
-    async def _remove(self, request: requests.RemoveGuard) -> requests.GuardReport:
+    @handles(requests.RemoveGuardRequest)
+    async def _remove(self, request: requests.RemoveGuardRequest) -> requests.GuardAnswer:
         self.remove()
         return {"guard": None}
 
@@ -132,7 +132,7 @@ class GuardOperations:
 
     def _ensure_process(self) -> None:
         """Starts the guard unless one runs, which may be that of an earlier daemon."""
-        if not is_silent(files.guard_path(files.LOCK), SILENT):
+        if not is_silent(files.guard_path(files.LOCK), SILENT_SECONDS):
             if self._process is not None and self._process.poll() is None:
                 return
             holder = living_holder(files.guard_path(files.LOCK))

@@ -17,29 +17,29 @@ from typing import Any, Dict, List, Optional
 from ..guard import activity, files, processes, restart
 from ..guard.decision import GuardDecision, GuardRule, Verdict
 from ..guard.google import GoogleError, carry_out, publish, published
-from ..guard.others import Listener, Speaker
+from ..guard.others import ActivityPublisher, ActivityReader
 from ..keeper.job_log import FINAL
 from ..protocol.chips import holders
 from ..protocol.paths import boot, run_folder
 from ..protocol.process_tree import descendants
 from ..protocol.timeouts import exit_within, with_timeout
-from .jobs import Jobs
+from .jobs import HostJobs
 from .keepers import Keepers
 from .load import read_sample
 from .single_process import become_single, end_holder, is_silent, living_holder, note_alive
 
 #: Seconds between two looks at the host, and between two looks for another rule.
-LOOK, RULE_PAUSE = 30.0, 1.0
+LOOK_SECONDS, RULE_PAUSE = 30.0, 1.0
 #: Seconds by which the end has to change to be reported again.
-STEADY = 20.0
+STEADY_SECONDS = 20.0
 #: Seconds for which the guard of another version may still hold the lock.
 TAKE_OVER = 30.0
 #: Seconds for Google's answers to one request, with those of the metadata server.
-GOOGLE = 120.0
+GOOGLE_SECONDS = 120.0
 #: Seconds without a look after which another guard takes the place of one that hangs.
-SILENT = 600.0
+SILENT_SECONDS = 600.0
 #: Seconds in which the process ends when its rule is gone.
-ENDING = 10.0
+END_SECONDS = 10.0
 #: What of a rule is read at once when it changes.
 _RULE_KEYS = "number", "keep", "sources"
 #: The limits that a running cell is told about.
@@ -59,7 +59,7 @@ def run_guard(sources: str) -> int:
     while not become_single(lock, sources=sources):
         holder = living_holder(lock)
         same = holder is not None and holder.get("sources") == sources
-        if same and is_silent(lock, SILENT):
+        if same and is_silent(lock, SILENT_SECONDS):
             deadline = 0.0
         elif same or not _is_mine(files.read(files.RULE), sources):
             return 0
@@ -74,7 +74,7 @@ async def _guard(sources: str) -> None:
     try:
         await GuardProcess(sources).run()
     finally:
-        exit_within(ENDING)
+        exit_within(END_SECONDS)
 
 
 class GuardProcess:
@@ -83,12 +83,12 @@ class GuardProcess:
     def __init__(self, sources: str) -> None:
         self._sources = sources
         self._keepers = Keepers(run_folder(), sources)
-        self._jobs = Jobs(sources)
+        self._jobs = HostJobs(sources)
         self._times: activity.Times = {}
         self._measured = 0.0
         self._problem: Optional[Dict[str, Any]] = None  # why Google has refused
-        self._speaker = Speaker()
-        self._listener: Optional[Listener] = None
+        self._speaker = ActivityPublisher()
+        self._listener: Optional[ActivityReader] = None
         self._peer_error: Optional[Dict[str, Any]] = None  # why hosts can't tell each other
         self._keep: Optional[str] = None  # the last one that was heard
         self._number: Optional[str] = None  # of the rule
@@ -184,7 +184,7 @@ class GuardProcess:
         """Asks Google; False if it has refused, or could not be asked."""
         what = rule["node"], rule["node_id"], rule["action"]
         try:
-            await with_timeout(_loop().run_in_executor(None, carry_out, *what), GOOGLE)
+            await with_timeout(_loop().run_in_executor(None, carry_out, *what), GOOGLE_SECONDS)
         except Exception as error:
             self._problem = _problem_of(error)
             decision.asked(False)
@@ -199,7 +199,7 @@ class GuardProcess:
         self, rule: Dict[str, Any], verdict: Optional[Verdict]
     ) -> Optional[Dict[str, Any]]:
         """The rule when it is time for another look: it is another one, or some time has passed."""
-        left = min(LOOK, (verdict and verdict.left) or LOOK)
+        left = min(LOOK_SECONDS, (verdict and verdict.left) or LOOK_SECONDS)
         deadline = time.monotonic() + left
         while True:
             await asyncio.sleep(max(0.05, min(RULE_PAUSE, deadline - time.monotonic())))
@@ -217,22 +217,22 @@ class GuardProcess:
         """What keeps the TPU busy, where it has several hosts: host 0 reads what
         the others publish, but only if it has nothing to do itself.
         """
-        hosts, worker, loop = rule.get("hosts") or 1, rule.get("worker") or 0, _loop()
-        if hosts == 1 or (worker == 0 and busy != []):
+        hosts, number, loop = rule.get("hosts") or 1, rule.get("worker") or 0, _loop()
+        if hosts == 1 or (number == 0 and busy != []):
             return busy
         try:
-            if worker:
+            if number:
                 text = self._speaker.text(busy)
-                await with_timeout(loop.run_in_executor(None, publish, text), GOOGLE)
+                await with_timeout(loop.run_in_executor(None, publish, text), GOOGLE_SECONDS)
             else:
                 heard = loop.run_in_executor(None, published, rule["node"])
-                texts = await with_timeout(heard, GOOGLE)
-                self._listener = self._listener or Listener(hosts)
+                texts = await with_timeout(heard, GOOGLE_SECONDS)
+                self._listener = self._listener or ActivityReader(hosts)
                 self._listener.receive(texts, _uptime())
                 busy = self._listener.busy(_uptime())
         except Exception as error:
             self._peer_error = _problem_of(error)
-            return busy if worker else None
+            return busy if number else None
         self._peer_error = None
         return busy
 
@@ -270,7 +270,7 @@ class GuardProcess:
         now, moment = activity.processor_times(), time.monotonic()
         if self._times:
             used = activity.processors_used(self._times, now, moment - self._measured)
-            if used is None or used > activity.PROCESSORS:
+            if used is None or used > activity.BUSY_PROCESSORS:
                 reasons.append("its processors")
         self._times, self._measured = now, moment
         return sorted(set(reasons))
@@ -285,7 +285,7 @@ class GuardProcess:
         phase = "ending" if decision.agreed else verdict.phase
         ends = None if verdict.left is None else time.time() + verdict.left
         # That a time comes nearer is no news, and neither are some seconds.
-        if ends is None or self._ends is None or abs(ends - self._ends) > STEADY:
+        if ends is None or self._ends is None or abs(ends - self._ends) > STEADY_SECONDS:
             self._ends = ends
         report = {
             "number": rule["number"],
@@ -313,7 +313,9 @@ def _problem_of(error: Exception) -> Dict[str, Any]:
     if isinstance(error, GoogleError):
         return error.problem
     if isinstance(error, asyncio.TimeoutError):
-        return GoogleError("TIMEOUT", "Google has not answered within %.0f s." % GOOGLE).problem
+        return GoogleError(
+            "TIMEOUT", "Google has not answered within %.0f s." % GOOGLE_SECONDS
+        ).problem
     traceback.print_exc()
     message = "The guard has failed (%s: %s)." % (type(error).__name__, error)
     return GoogleError("INTERNAL", message).problem

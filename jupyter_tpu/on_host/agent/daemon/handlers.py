@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Awaitable, Callable, Dict, Type
 
-from ..protocol.declarations import Answer, Request
+from ..protocol.declarations import Answer, ProtocolRequest
 
 
 class OperationError(Exception):
@@ -18,7 +18,7 @@ class OperationError(Exception):
 Method = Callable[[Any, Any], Awaitable[Answer]]
 
 
-def handles(kind: Type[Request[Answer]]) -> Callable[[Method[Answer]], Method[Answer]]:
+def handles(kind: Type[ProtocolRequest[Answer]]) -> Callable[[Method[Answer]], Method[Answer]]:
     """Marks a method that handles requests of this kind."""
 
     def mark(method: Method[Answer]) -> Method[Answer]:

@@ -25,20 +25,27 @@ from ..protocol.messages import now
 from ..protocol.paths import boot, job_folder, job_socket, jobs_folder, private_folder
 from ..protocol.process_env import process_environment
 from ..protocol.processes import start_time
-from ..protocol.records import Job
+from ..protocol.records import JobReport
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
-from .keepers import ANSWER, START, StartError, kill_process, last_line, require_room
+from .keepers import (
+    ANSWER_SECONDS,
+    START_SECONDS,
+    StartError,
+    kill_process,
+    last_line,
+    require_free_disk,
+)
 
 #: So many jobs that have ended are kept, and so many bytes of their output.
 ENDED_JOBS, ENDED_BYTES = 200, 4 << 30
 #: Most seconds that a query waits for lines, and lines in one answer.
-WAIT, LINES = 60.0, 5000
+WAIT_SECONDS, MOST_LINES = 60.0, 5000
 #: So that what a program prints is there at once.
 _UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 
 
-class Jobs:
+class HostJobs:
     """All jobs of this user on this host.
 
     sources: what Python runs to be a keeper.
@@ -50,7 +57,7 @@ class Jobs:
 
     async def start(
         self, job: str, argv: List[str], cwd: str, env: Dict[str, str], limit: Optional[int]
-    ) -> Job:
+    ) -> JobReport:
         """Starts a job, unless it was started before; returns its status.
 
         Raises StartError, and OSError if the disk is full.
@@ -60,7 +67,7 @@ class Jobs:
             known = await self._status(folder)
             if known is not None:
                 return known
-            await self._make_room()
+            await self._free_disk()
             shutil.rmtree(folder, ignore_errors=True)  # of a start that failed
             private_folder(folder)
             spec = {
@@ -95,7 +102,7 @@ class Jobs:
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             # By stdin, because the list of processes must not show the variables.
             keeper.stdin.write(json.dumps(spec).encode() + b"\n")
-            if await with_timeout(keeper.stdout.readline(), START):
+            if await with_timeout(keeper.stdout.readline(), START_SECONDS):
                 return
         if keeper.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -103,24 +110,24 @@ class Jobs:
         kill_leftovers(folder)
         problem = last_line(os.path.join(folder, "keeper.log"))
         try:
-            require_room(folder)
+            require_free_disk(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         raise StartError(problem or "its keeper ended without a message")
 
-    async def all(self) -> List[Job]:
+    async def all(self) -> List[JobReport]:
         """The status of each job."""
         names = [name for name in sorted(os.listdir(jobs_folder())) if name.startswith("j-")]
         folders = [os.path.join(jobs_folder(), name) for name in names]
         statuses = await asyncio.gather(*map(self._status, folders))
         return [status for status in statuses if status is not None]
 
-    async def some(self, jobs: List[str]) -> Dict[str, Job]:
+    async def some(self, jobs: List[str]) -> Dict[str, JobReport]:
         """The status of those of *jobs* that are there, by their ids."""
         statuses = await asyncio.gather(*(self._status(job_folder(job)) for job in jobs))
         return {job: status for job, status in zip(jobs, statuses) if status is not None}
 
-    async def stop(self, job: str, patience: float) -> Optional[Job]:
+    async def stop(self, job: str, patience: float) -> Optional[JobReport]:
         """Requests a stop; returns the status of the job, None if there is no such job."""
         async with self._starting.setdefault(job, asyncio.Lock()):  # not before a start is done
             folder = job_folder(job)
@@ -146,18 +153,18 @@ class Jobs:
         shutil.rmtree(folder, ignore_errors=True)
         return True
 
-    async def log(self, request: requests.ReadJobLog) -> Optional[requests.JobLog]:
+    async def log(self, request: requests.ReadJobLogRequest) -> Optional[requests.JobLogPage]:
         """The answer to *request*; None if there is no such job."""
         folder, start = job_folder(request.id), request.start
         query = {"ask": "log", "after": max(start - 1, 0),
                  "partial": request.partial or {"out": "", "err": ""},
-                 "seconds": min(request.seconds, WAIT) if start > 0 else 0.0}  # fmt: skip
+                 "seconds": min(request.seconds, WAIT_SECONDS) if start > 0 else 0.0}  # fmt: skip
         status = await self._status(folder, query)
         if status is None:
             return None
         if start < 0:
             start = max(1, status["last"] + 1 + start)
-        limit = min(request.limit, LINES)
+        limit = min(request.limit, MOST_LINES)
         loop = asyncio.get_running_loop()
         part = await loop.run_in_executor(None, read_log, folder, start, limit, request.search)
         answer: Any = {
@@ -170,7 +177,7 @@ class Jobs:
         }
         return answer
 
-    async def _make_room(self) -> None:
+    async def _free_disk(self) -> None:
         """Removes the oldest ended jobs if they are too many."""
         ended = [job_status for job_status in await self.all() if job_status["state"] in FINAL]
         ended.sort(key=lambda job_status: str(job_status["ended"]), reverse=True)
@@ -181,7 +188,9 @@ class Jobs:
             if number >= ENDED_JOBS or size > ENDED_BYTES:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    async def _status(self, folder: str, query: Optional[Dict[str, Any]] = None) -> Optional[Job]:
+    async def _status(
+        self, folder: str, query: Optional[Dict[str, Any]] = None
+    ) -> Optional[JobReport]:
         """A job's status, from its keeper while that lives; None if there is no such job."""
         state = read_state(folder)
         if state is None or state["state"] in FINAL:
@@ -198,8 +207,8 @@ class Jobs:
 
     # ---- requests of clients
 
-    @handles(requests.StartJob)
-    async def _handle_start(self, request: requests.StartJob) -> Job:
+    @handles(requests.StartJobRequest)
+    async def _handle_start(self, request: requests.StartJobRequest) -> JobReport:
         folder = os.path.join(os.path.expanduser("~"), os.path.expanduser(request.cwd))
         if not os.path.isdir(folder):
             raise OperationError(
@@ -214,24 +223,24 @@ class Jobs:
             message = "The job could not be started on the host: %s." % str(error).rstrip(".")
             raise OperationError("INTERNAL", message) from error
 
-    @handles(requests.ListJobs)
-    async def _handle_list(self, request: requests.ListJobs) -> requests.JobList:
+    @handles(requests.ListJobsRequest)
+    async def _handle_list(self, request: requests.ListJobsRequest) -> requests.JobList:
         return {"jobs": await self.all()}
 
-    @handles(requests.GetJob)
-    async def _handle_status(self, request: requests.GetJob) -> Job:
+    @handles(requests.GetJobRequest)
+    async def _handle_status(self, request: requests.GetJobRequest) -> JobReport:
         return _existing(request.id, (await self.some([request.id])).get(request.id))
 
-    @handles(requests.ReadJobLog)
-    async def _handle_log(self, request: requests.ReadJobLog) -> requests.JobLog:
+    @handles(requests.ReadJobLogRequest)
+    async def _handle_log(self, request: requests.ReadJobLogRequest) -> requests.JobLogPage:
         return _existing(request.id, await self.log(request))
 
-    @handles(requests.StopJob)
-    async def _handle_stop(self, request: requests.StopJob) -> Job:
+    @handles(requests.StopJobRequest)
+    async def _handle_stop(self, request: requests.StopJobRequest) -> JobReport:
         return _existing(request.id, await self.stop(request.id, request.patience))
 
-    @handles(requests.RemoveJob)
-    async def _handle_remove(self, request: requests.RemoveJob) -> requests.Removed:
+    @handles(requests.RemoveJobRequest)
+    async def _handle_remove(self, request: requests.RemoveJobRequest) -> requests.Removed:
         return {"removed": await self.remove(request.id)}
 
 
@@ -286,7 +295,7 @@ def _status_from_disk(folder: str, state: Any) -> Any:
     return {**state, "last": last_number(folder), "partial": {"out": "", "err": ""}}
 
 
-async def _ask(folder: str, query: Dict[str, Any]) -> Optional[Job]:
+async def _ask(folder: str, query: Dict[str, Any]) -> Optional[JobReport]:
     """The keeper's answer; None if there is none. Raises asyncio.TimeoutError."""
     try:
         reader, writer = await asyncio.open_unix_connection(job_socket(folder), limit=LONGEST_QUERY)
@@ -294,7 +303,7 @@ async def _ask(folder: str, query: Dict[str, Any]) -> Optional[Job]:
         return None
     try:
         writer.write(json.dumps(query).encode() + b"\n")
-        line = await with_timeout(reader.readline(), ANSWER + query.get("seconds", 0.0))
+        line = await with_timeout(reader.readline(), ANSWER_SECONDS + query.get("seconds", 0.0))
         return json.loads(line) if line else None
     except asyncio.TimeoutError:  # which is an OSError since Python 3.11
         raise

@@ -18,7 +18,7 @@ import tempfile
 import time
 from typing import Any, Dict, List, Optional
 
-from ..keeper.exit_cause import ASKED, ROOM, forget_ending, read_ending
+from ..keeper.exit_cause import ASKED, DISK_SPACE, forget_ending, read_ending
 from ..keeper.owned_process import kill_leftovers
 from ..protocol import frames, umask
 from ..protocol.chips import chip_devices, holders
@@ -27,18 +27,18 @@ from ..protocol.peer import peer_process
 from ..protocol.process_env import process_environment
 from ..protocol.process_tree import descendants
 from ..protocol.processes import is_alive, signal_process, start_time
-from ..protocol.records import Kernel
+from ..protocol.records import KernelReport
 from ..protocol.requests import KernelFate
 from ..protocol.timeouts import cancel_all, with_timeout
 from .warm_kernels import WarmKernels
 
 #: Seconds for a keeper to start listening, and to answer a query or to end.
-START = 30.0
-ANSWER = 10.0
+START_SECONDS = 30.0
+ANSWER_SECONDS = 10.0
 #: Seconds for a killed one to be gone.
-KILLED = 5.0
+KILLED_SECONDS = 5.0
 #: Bytes without which nothing starts.
-ROOM_NEEDED = 64 << 10
+NEEDED_DISK_BYTES = 64 << 10
 #: The last messages of ended kernels are kept up to so many bytes, and of so many kernels.
 DEAD_BYTES, DEAD_KERNELS = 2 << 30, 32
 
@@ -74,7 +74,7 @@ class Keepers:
         self._sources = sources
         self._warm = warm or WarmKernels(sources)
         self._children: Dict[str, asyncio.subprocess.Process] = {}  # our own, by folder
-        self._latest: Dict[str, Kernel] = {}  # the latest status, by folder
+        self._latest: Dict[str, KernelReport] = {}  # the latest status, by folder
         self._announced: Dict[str, str] = {}  # source -> what it announces, "" for nothing
         self._tasks: "set[asyncio.Future[Any]]" = set()
 
@@ -84,7 +84,7 @@ class Keepers:
         names = sorted(os.listdir(self.run))
         return [os.path.join(self.run, name) for name in names if name.startswith("k-")]
 
-    async def statuses(self) -> List[Kernel]:
+    async def statuses(self) -> List[KernelReport]:
         """The status of each kernel; the latest known one of a keeper that does not answer."""
         folders = self.folders
         answers = await asyncio.gather(*map(self._latest_status, folders))
@@ -94,13 +94,13 @@ class Keepers:
         self._latest = statuses
         return list(statuses.values())
 
-    async def _latest_status(self, folder: str) -> Optional[Kernel]:
+    async def _latest_status(self, folder: str) -> Optional[KernelReport]:
         try:
             return await self._ask(folder, {"ask": "status"})
         except KeeperSilent:
             return self._latest.get(folder)
 
-    async def status(self, kernel_id: str) -> Optional[Kernel]:
+    async def status(self, kernel_id: str) -> Optional[KernelReport]:
         """The status of a kernel; None if there is none. Raises KeeperSilent."""
         return await self._ask(kernel_folder(self.run, kernel_id), {"ask": "status"})
 
@@ -115,7 +115,7 @@ class Keepers:
         folder = kernel_folder(self.run, kernel_id)
         return {"known": known, "ending": None if known else read_ending(folder)}
 
-    async def make_room(self) -> None:
+    async def free_disk(self) -> None:
         """Deletes the last messages of ended kernels if they are too many, the oldest first."""
         dead = [status for status in await self.statuses() if status["state"] == "dead"]
         dead.sort(key=lambda status: str(status.get("died", "")), reverse=True)
@@ -124,7 +124,7 @@ class Keepers:
             size += status["waiting"]
             if size > DEAD_BYTES or number >= DEAD_KERNELS:
                 with contextlib.suppress(KeeperSilent):
-                    await self.end(status["id"], now=True, why=ROOM)
+                    await self.end(status["id"], now=True, why=DISK_SPACE)
 
     async def announce(self, source: str, kind: str) -> None:
         """Tells all keepers what a *source* announces to this host: Google (see `Announced`), or
@@ -189,7 +189,7 @@ class Keepers:
         try:
             if answer.get("booked"):
                 raise ChipsTaken
-            require_room(self.run)
+            require_free_disk(self.run)
         finally:
             _clean_up(folder)
         raise StartError(problem or "its keeper ended without a message")
@@ -240,7 +240,7 @@ class Keepers:
         status = await self._ask(folder, query, until_end=True)
         if status is None or status.get("fenced"):
             return False
-        deadline = time.monotonic() + ANSWER
+        deadline = time.monotonic() + ANSWER_SECONDS
         started = status["keeper_started"]
         while started and start_time(status["keeper"]) == started:
             if time.monotonic() > deadline:
@@ -257,7 +257,7 @@ class Keepers:
 
     async def _ask(
         self, folder: str, query: Dict[str, Any], until_end: bool = False
-    ) -> Optional[Kernel]:
+    ) -> Optional[KernelReport]:
         """A keeper's answer; None if there is no keeper, and then its folder is cleaned up.
 
         *until_end*: waits for the end of the connection, when all that the keeper owns has ended.
@@ -271,12 +271,12 @@ class Keepers:
                 _clean_up(folder)
             return None
         try:
-            answer = await with_timeout(_answer(reader, writer, query), ANSWER)
+            answer = await with_timeout(_answer(reader, writer, query), ANSWER_SECONDS)
             if answer is not None:
                 answer["keeper_started"] = start_time(answer["keeper"])
             if until_end:
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await with_timeout(_until_closed(reader), ANSWER)
+                    await with_timeout(_until_closed(reader), ANSWER_SECONDS)
             return answer
         except asyncio.TimeoutError:
             raise KeeperSilent(peer_process(writer.get_extra_info("socket"))) from None
@@ -303,7 +303,7 @@ async def _first_answer(
     try:
         # By stdin, because the list of processes must not show the key.
         keeper.stdin.write(json.dumps(spec).encode() + b"\n")
-        line = await with_timeout(keeper.stdout.readline(), START)
+        line = await with_timeout(keeper.stdout.readline(), START_SECONDS)
         return json.loads(line) if line else {}
     except (OSError, asyncio.TimeoutError):
         return {}
@@ -311,11 +311,11 @@ async def _first_answer(
 
 async def _answer(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, query: Dict[str, Any]
-) -> Optional[Kernel]:
+) -> Optional[KernelReport]:
     writer.write(frames.encode(frames.Hello(query)))
     decoder, answer = frames.Decoder(), None
     while answer is None:
-        data = await reader.read(frames.PIECE)
+        data = await reader.read(frames.PIECE_BYTES)
         if not data:
             break
         for frame in decoder.feed(data):
@@ -326,14 +326,14 @@ async def _answer(
 
 async def _until_closed(reader: asyncio.StreamReader) -> None:
     with contextlib.suppress(OSError):
-        while await reader.read(frames.PIECE):
+        while await reader.read(frames.PIECE_BYTES):
             pass
 
 
 def _is_starting(folder: str) -> bool:
     """Whether a keeper (of this daemon, or another) may be starting there."""
     try:
-        return time.time() - os.stat(folder).st_mtime < START
+        return time.time() - os.stat(folder).st_mtime < START_SECONDS
     except OSError:
         return False
 
@@ -341,7 +341,7 @@ def _is_starting(folder: str) -> bool:
 async def kill_process(pid: int, started: str) -> None:
     """Kills the process that started at *started*; waits some seconds at most for its end."""
     signal_process(pid, started, signal.SIGKILL)
-    for _ in range(int(KILLED / 0.01)):
+    for _ in range(int(KILLED_SECONDS / 0.01)):
         if not is_alive(pid, started):
             break
         await asyncio.sleep(0.01)
@@ -353,12 +353,12 @@ def _clean_up(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def require_room(folder: str) -> None:
+def require_free_disk(folder: str) -> None:
     """Raises OSError if the disk of *folder* is full: why a process that keeps its files there has
     ended, and maybe could not say.
     """
     with tempfile.TemporaryFile(dir=folder) as file:
-        file.write(bytes(ROOM_NEEDED))
+        file.write(bytes(NEEDED_DISK_BYTES))
         file.flush()
 
 

@@ -14,27 +14,27 @@ from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Sequen
 from ..metrics.libtpu import read
 from ..protocol.chips import chip_devices, chips, holders
 from ..protocol.process_tree import descendants
-from ..protocol.records import Kernel, Load
+from ..protocol.records import KernelReport, Load
 from ..protocol.timeouts import cancel_all, with_timeout
 
 #: Seconds that reading may take, and the samples that are kept.
-LIMIT, KEPT = 3.0, 150
+READ_SECONDS, KEPT_SAMPLES = 3.0, 150
 
 
 class LoadSampler:
     """Samples of libtpu's figures; see `read_sample` for what each has.
 
-    taken() is called after each. kernels() gives the status of each kernel.
+    on_sample() is called after each. kernels() gives the status of each kernel.
     """
 
     def __init__(
         self,
-        taken: Callable[[], None],
-        kernels: Callable[[], Awaitable[Sequence[Kernel]]],
+        on_sample: Callable[[], None],
+        kernels: Callable[[], Awaitable[Sequence[KernelReport]]],
     ) -> None:
-        self._taken = taken
+        self._on_sample = on_sample
         self._kernels = kernels
-        self._samples: Deque[Tuple[int, float, Dict[str, Any]]] = deque(maxlen=KEPT)
+        self._samples: Deque[Tuple[int, float, Dict[str, Any]]] = deque(maxlen=KEPT_SAMPLES)
         self._number = 0
         self._begun = float("-inf")
         self._task: "Optional[asyncio.Future[None]]" = None
@@ -65,8 +65,8 @@ class LoadSampler:
         now = time.monotonic()
         number = number if number <= self._number else 0
         return [
-            cast("Load", {**sample, "number": sample_number, "age": round(now - taken, 1)})
-            for sample_number, taken, sample in self._samples
+            cast("Load", {**sample, "number": sample_number, "age": round(now - time_taken, 1)})
+            for sample_number, time_taken, sample in self._samples
             if sample_number > number
         ]
 
@@ -82,10 +82,10 @@ class LoadSampler:
             self._samples.append((self._number, time.monotonic(), sample))
         finally:
             self._task = None
-        self._taken()
+        self._on_sample()
 
 
-async def read_sample(kernels: Sequence[Kernel]) -> Dict[str, Any]:
+async def read_sample(kernels: Sequence[KernelReport]) -> Dict[str, Any]:
     """One sample: its ``state``, and ``chips`` (see `Figures`), ``queue`` and ``errors``; of the
     *kernels* those with chips of their own are ``bookings``; ``silent``: how many of the programs
     that use the chips report no figures.
@@ -106,10 +106,10 @@ async def read_sample(kernels: Sequence[Kernel]) -> Dict[str, Any]:
     host: Dict[str, Any] = {"of": count, **({"bookings": bookings} if bookings else {})}
     try:
         figures, problem = await with_timeout(
-            read(count, [booking["chips"] for booking in bookings]), LIMIT
+            read(count, [booking["chips"] for booking in bookings]), READ_SECONDS
         )
     except asyncio.TimeoutError:
-        figures, problem = None, "no answer for %.0f s" % LIMIT
+        figures, problem = None, "no answer for %.0f s" % READ_SECONDS
     if figures is not None:
         fields = figures._asdict()
         silent = max(0, _programs() - fields.pop("programs"))

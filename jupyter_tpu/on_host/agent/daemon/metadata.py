@@ -46,11 +46,11 @@ class Announced:
 
 
 #: Most seconds that the server waits, and how much longer its answer may take.
-WAIT, ANSWER_GRACE = 300, 30.0
+WAIT_SECONDS, ANSWER_GRACE = 300, 30.0
 #: Seconds until the next attempt, which double: a machine may have no metadata server at all.
-PAUSE, LONGEST = 1.0, 600.0
+RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 600.0
 #: Bytes of an answer that are read.
-MOST = 1000
+MOST_BYTES = 1000
 
 
 def follow_announcements(noted: Callable[[str, str], None]) -> None:
@@ -65,29 +65,31 @@ def follow_announcements(noted: Callable[[str, str], None]) -> None:
 
 
 def _follow(key: str, loop: asyncio.AbstractEventLoop, noted: Callable[[str, str], None]) -> None:
-    etag, pause = "", PAUSE
+    etag, pause = "", RETRY_SECONDS
     while not loop.is_closed():
         try:
             value, etag = _ask(key, etag)
         except (OSError, ValueError, http.client.HTTPException):
             time.sleep(pause)
-            etag, pause = "", min(2 * pause, LONGEST)
+            etag, pause = "", min(2 * pause, LONGEST_RETRY_SECONDS)
             continue
-        pause = PAUSE
+        pause = RETRY_SECONDS
         try:
             loop.call_soon_threadsafe(noted, key, value)
         except RuntimeError:
             return  # the loop is closed
-        time.sleep(PAUSE if etag else LONGEST)  # one that does not wait is not asked all the time
+        time.sleep(
+            RETRY_SECONDS if etag else LONGEST_RETRY_SECONDS
+        )  # one that does not wait is not asked all the time
 
 
 def _ask(key: str, etag: str) -> Tuple[str, str]:
     """The value and its tag; once it has another tag than *etag* ("": now), or after a while."""
     path = "instance/" + key
     if etag:
-        path += "?wait_for_change=true&timeout_sec=%d&last_etag=%s" % (WAIT, etag)
+        path += "?wait_for_change=true&timeout_sec=%d&last_etag=%s" % (WAIT_SECONDS, etag)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(metadata_request(path), timeout=WAIT + ANSWER_GRACE) as answer:
+    with opener.open(metadata_request(path), timeout=WAIT_SECONDS + ANSWER_GRACE) as answer:
         if answer.headers.get("Metadata-Flavor") != "Google":
             raise ValueError("this is not the metadata server")
-        return answer.read(MOST).decode(errors="replace"), answer.headers.get("ETag") or ""
+        return answer.read(MOST_BYTES).decode(errors="replace"), answer.headers.get("ETag") or ""

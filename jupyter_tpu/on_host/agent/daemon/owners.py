@@ -7,8 +7,8 @@ from typing import Any, Collection, Dict, List, Optional
 from ..keeper.job_log import FINAL
 from ..pod.present import members_here
 from ..protocol.process_tree import descendants
-from ..protocol.records import Kernel, Owner
-from .jobs import Jobs
+from ..protocol.records import KernelReport, Owner
+from .jobs import HostJobs
 from .keepers import Keepers
 from .runs import Runs
 
@@ -18,13 +18,13 @@ _NOBODY: Owner = {"kernel": "", "notebook": "", "job": "", "run": ""}
 class ProcessOwners:
     """Looks at all that the daemon knows of."""
 
-    def __init__(self, keepers: Keepers, jobs: Jobs, runs: Runs) -> None:
+    def __init__(self, keepers: Keepers, jobs: HostJobs, runs: Runs) -> None:
         self._keepers = keepers
         self._jobs = jobs
         self._runs = runs
 
     async def of(
-        self, pids: Collection[int], kernels: Optional[List[Kernel]] = None
+        self, pids: Collection[int], kernels: Optional[List[KernelReport]] = None
     ) -> Dict[int, Owner]:
         """The ``kernel`` (an id) with its ``notebook``, ``job`` or ``run`` of each of *pids*.
 
@@ -52,7 +52,7 @@ class ProcessOwners:
         return {pid: owners.get(pid, _NOBODY) for pid in pids}
 
     async def name(
-        self, held: List[Dict[str, Any]], kernels: Optional[List[Kernel]] = None
+        self, held: List[Dict[str, Any]], kernels: Optional[List[KernelReport]] = None
     ) -> List[Dict[str, Any]]:
         """Adds to holders of chips what each belongs to."""
         owners = await self.of([holder["pid"] for holder in held], kernels)

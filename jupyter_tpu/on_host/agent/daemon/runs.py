@@ -23,16 +23,23 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from ..protocol import requests, umask
 from ..protocol.paths import agent_folder, run_folder, run_socket
 from ..protocol.records import RunEnd
-from ..protocol.run_client import LATE, Output, Refused, RunClient, SocketStream, encoded_order
+from ..protocol.run_client import (
+    LATE_SECONDS,
+    Output,
+    RunClient,
+    RunRefused,
+    SocketStream,
+    encoded_order,
+)
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
 
 #: Seconds that a start waits for output; and if the client has input, which would wait, too.
-WAIT, WAIT_INPUT = 2.0, 0.05
+OUTPUT_SECONDS, WAIT_INPUT = 2.0, 0.05
 #: Runs whose end was told to a client and is still known, and seconds for which it may come back.
-KEPT, RETURN = 32, 300.0
+KEPT_RUNS, RETURN_SECONDS = 32, 300.0
 #: Seconds in which a keeper says that it is there.
-LIMIT = 10.0
+START_SECONDS = 10.0
 #: Without what a site adds, and without the modules that `__main__` imports: it begins sooner.
 PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]); from {} import run_keeper; "
@@ -44,7 +51,7 @@ _KEEPER = __name__.rpartition(".daemon.")[0] + ".keeper"
 class _End(NamedTuple):
     """The only answer about a run that has ended, whom it was given, and when."""
 
-    answer: requests.RunOutput
+    answer: requests.FirstRunOutput
     client: Any
     time: float
 
@@ -59,7 +66,7 @@ class Runs:
 
     def awaited(self, leaving: Any = None) -> bool:
         """Whether a client may come back for an end, one other than that which is *leaving*."""
-        since = time.monotonic() - RETURN
+        since = time.monotonic() - RETURN_SECONDS
         return any(end.time > since and end.client is not leaving for end in self._ends.values())
 
     async def processes(self) -> Dict[str, int]:
@@ -86,36 +93,38 @@ class Runs:
         if self._starter is not None:
             self._starter.close()
 
-    @handles(requests.StartRun)
-    async def _run(self, request: requests.StartRun) -> requests.RunOutput:
+    @handles(requests.StartRunRequest)
+    async def _run(self, request: requests.StartRunRequest) -> requests.FirstRunOutput:
         async with self._starting.setdefault(request.id, asyncio.Lock()):
             if request.id in self._ends:
                 return self._ends[request.id].answer
             output: Output = []
             try:
                 keeper = await _connected(request.id) or await self._start(request)
-            except Refused as refusal:
+            except RunRefused as refusal:
                 if refusal.what == "folder":
                     raise _no_folder(request.cwd or "") from None
                 if refusal.what != "program":
                     raise _unknown(request.id) from None
                 ended: Optional[RunEnd] = refusal.end(request.command[0])
             else:
-                output, _, ended = await keeper.read(0, WAIT_INPUT if request.input else WAIT)
+                output, _, ended = await keeper.read(
+                    0, WAIT_INPUT if request.input else OUTPUT_SECONDS
+                )
                 if ended is not None:
                     await keeper.forget()
                 keeper.close()
             encoded: Any = [(stream, base64.b64encode(data).decode()) for stream, data in output]
-            answer: requests.RunOutput = {"output": encoded, "ended": ended}
+            answer: requests.FirstRunOutput = {"output": encoded, "ended": ended}
             if ended is not None:
                 self._ends[request.id] = _End(answer, request.client, time.monotonic())
-                for id in list(self._ends)[:-KEPT]:
+                for id in list(self._ends)[:-KEPT_RUNS]:
                     del self._ends[id]
         self._starting.pop(request.id, None)
         return answer
 
-    @handles(requests.StopRun)
-    async def _stop(self, request: requests.StopRun) -> requests.Ended:
+    @handles(requests.StopRunRequest)
+    async def _stop(self, request: requests.StopRunRequest) -> requests.Ended:
         keeper = await _connected(request.id)
         if keeper is None:
             raise _unknown(request.id)
@@ -125,8 +134,8 @@ class Runs:
             keeper.close()
         return {"ended": True}
 
-    async def _start(self, request: requests.StartRun) -> RunClient:
-        """Raises Refused if the folder or the program can't be used."""
+    async def _start(self, request: requests.StartRunRequest) -> RunClient:
+        """Raises RunRefused if the folder or the program can't be used."""
         if not request.command or not request.command[0]:
             raise OperationError("INVALID", "The command must begin with a program.")
         if any("\0" in word for word in request.command):
@@ -180,13 +189,13 @@ async def _connected(id: str) -> Optional[RunClient]:
         keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(path)))
     except ConnectionRefusedError:
         with contextlib.suppress(FileNotFoundError):
-            if time.time() - os.stat(path).st_mtime > LATE:
+            if time.time() - os.stat(path).st_mtime > LATE_SECONDS:
                 os.unlink(path)  # its keeper was killed, with the host perhaps
         return None
     except OSError:
         return None
     try:
-        await with_timeout(keeper.begin(), LIMIT)
+        await with_timeout(keeper.begin(), START_SECONDS)
     except (OSError, ValueError, asyncio.TimeoutError):
         keeper.close()
         return None

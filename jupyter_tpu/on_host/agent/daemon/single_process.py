@@ -24,7 +24,7 @@ from ..protocol.processes import is_alive, signal_process, start_time
 #: A process begins its log anew above this size, bytes.
 LONGEST_LOG = 1 << 20
 #: Seconds for a killed process to be gone; one in a system call that hangs never is.
-KILLED = 5.0
+KILLED_SECONDS = 5.0
 
 
 def start_process(sources: str, role: str, log_path: str) -> "subprocess.Popen[bytes]":
@@ -88,7 +88,7 @@ def end_holder(path: str, holder: Dict[str, Any]) -> bool:
     """Kills the process with the lock, if it is still *holder*; False if it does not end."""
     if _is_locked(path):  # else its process id may be somebody else's by now
         signal_process(holder["pid"], holder["started"], signal.SIGKILL)
-    deadline = time.monotonic() + KILLED
+    deadline = time.monotonic() + KILLED_SECONDS
     while is_alive(holder["pid"], holder["started"]):
         if time.monotonic() > deadline:
             return False

@@ -10,15 +10,15 @@ import socket
 import time
 
 from ..protocol.paths import agent_folder, run_folder
-from .daemon import ENDING, IDLE, Daemon
+from .daemon import DAEMON_END_SECONDS, IDLE_SECONDS, Daemon
 from .keepers import last_line
 from .single_process import become_single, end_holder, living_holder, start_process
 
 #: Seconds for the daemon to answer; on a host whose processors are all busy it needs many.
-LIMIT = 40.0
+START_SECONDS = 40.0
 #: Seconds for its hello, and those after which one that runs and does not say it is ended: longer
 #: than an end takes.
-HELLO, SILENT = 5.0, ENDING + 3.0
+HELLO_SECONDS, SILENT_SECONDS = 5.0, DAEMON_END_SECONDS + 3.0
 _FILES = ".sock", ".log", ".lock"
 
 
@@ -26,17 +26,17 @@ def start_daemon() -> int:
     """Makes sure that the daemon runs; prints where, as JSON. Returns 0 if it does."""
     run, version = run_folder(), _version()
     path, log_path, lock_path = (os.path.join(run, version + end) for end in _FILES)
-    deadline, daemon, pause = time.monotonic() + LIMIT, None, 0.0
+    deadline, daemon, pause = time.monotonic() + START_SECONDS, None, 0.0
     silent, patience = None, 0.0  # a daemon that runs and does not answer; until when it may
     while not _answers(path):
         code = daemon.poll() if daemon is not None else 0
         if code or time.monotonic() > deadline:
-            problem = last_line(log_path) if code else "no answer for %.0f s" % LIMIT
+            problem = last_line(log_path) if code else "no answer for %.0f s" % START_SECONDS
             print(json.dumps({"reason": "INTERNAL", "message": problem or "exit code %s" % code}))
             return 1
         holder = living_holder(lock_path)
         if holder != silent:
-            silent, patience = holder, time.monotonic() + SILENT
+            silent, patience = holder, time.monotonic() + SILENT_SECONDS
         elif holder is not None and time.monotonic() > patience:
             end_holder(lock_path, holder)
         if code == 0:  # another one is running, and may be about to end
@@ -58,7 +58,7 @@ def run_daemon() -> int:
         os.unlink(path)
 
     async def serve() -> None:
-        idle = float(os.environ.get("JUPYTER_TPU_AGENT_IDLE", IDLE))
+        idle = float(os.environ.get("JUPYTER_TPU_AGENT_IDLE", IDLE_SECONDS))
         await Daemon(run, version, agent_folder(), idle).run(path)
 
     asyncio.run(serve())
@@ -75,7 +75,7 @@ def run_guard_process() -> int:
 def _answers(path: str) -> bool:
     """Whether a daemon says hello there: the system also accepts connections for one that hangs."""
     with socket.socket(socket.AF_UNIX) as caller:
-        caller.settimeout(HELLO)
+        caller.settimeout(HELLO_SECONDS)
         try:
             caller.connect(path)
             return bool(caller.recv(1))

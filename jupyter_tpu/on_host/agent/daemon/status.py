@@ -10,10 +10,10 @@ import os
 from typing import Any, Awaitable, Callable, Dict, Hashable, List, Optional, Tuple, cast
 
 from ..protocol.paths import base_folder
-from ..protocol.records import Kernel, Status
-from ..protocol.requests import GetStatus, LoadQuery
+from ..protocol.records import DaemonStatus, KernelReport
+from ..protocol.requests import DaemonLoadQuery, GetStatusRequest
 from ..protocol.timeouts import is_set_within
-from .jobs import Jobs
+from .jobs import HostJobs
 from .load import LoadSampler
 from .metadata import Announced
 from .warm_kernels import WarmKernels
@@ -48,7 +48,7 @@ class RequestedPackages:
 
 
 #: Seconds between two looks for changes, and most seconds that a request waits for one.
-LOOK, WAIT = 1.0, 60.0
+LOOK_SECONDS, WAIT_SECONDS = 1.0, 60.0
 #: What is reported of a kernel.
 _KERNEL = ("id", "environment", "notebook", "state", "pid", "started", "last_activity", "attached",
            "holder", "chips", "booked", "hosts")  # fmt: skip
@@ -57,7 +57,7 @@ _JOB_LOG = ("last", "partial")
 
 
 class HostStatus:
-    """Answers `GetStatus`.
+    """Answers `GetStatusRequest`.
 
     kernels: lists all kernels, with the chips that they hold; guard: what the guard says, see
     `GuardOperations.report`.
@@ -66,8 +66,8 @@ class HostStatus:
     def __init__(
         self,
         warm: WarmKernels,
-        jobs: Jobs,
-        kernels: Callable[[], Awaitable[List[Kernel]]],
+        jobs: HostJobs,
+        kernels: Callable[[], Awaitable[List[KernelReport]]],
         guard: Callable[[], Optional[Dict[str, Any]]],
         announced: Announced,
     ) -> None:
@@ -91,32 +91,32 @@ class HostStatus:
         self._requests.pop(who, None)
         self.notify_changed()
 
-    async def wait(self, request: GetStatus) -> Status:
+    async def wait(self, request: GetStatusRequest) -> DaemonStatus:
         """The ``kernels`` and which of them hold ``chips``, the ``warm`` kernels, the status of
         those of the ``jobs`` that are there, the ``packages`` that were asked for in each
         environment, the ``guard``, and the announced ``interruption`` of this host.
         """
         latest = self._requests[request.client] = object()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(request.seconds, WAIT)
+        deadline = loop.time() + min(request.seconds, WAIT_SECONDS)
         while True:
             changed = self._changed
             samples, due = self._sample(request.load)
             report = await self._report(request.jobs or [])
-            answer: Status = {"version": _version(report)}
+            answer: DaemonStatus = {"version": _version(report)}
             if samples:
                 answer["load"] = samples
             if answer["version"] != request.version:
-                return cast(Status, {**report, **answer})
+                return cast(DaemonStatus, {**report, **answer})
             left = deadline - loop.time()
             if samples or left <= 0 or self._requests.get(request.client) is not latest:
                 return answer
-            await is_set_within(changed, min(LOOK, left, due))
+            await is_set_within(changed, min(LOOK_SECONDS, left, due))
 
-    def _sample(self, query: Optional[LoadQuery]) -> "Tuple[List[Any], float]":
+    def _sample(self, query: Optional[DaemonLoadQuery]) -> "Tuple[List[Any], float]":
         """The samples that a client does not have yet, and the seconds until the next one."""
         if query is None:
-            return [], WAIT
+            return [], WAIT_SECONDS
         due = self.load.sample(query["every"])
         return self.load.since(query.get("after", 0)), due
 

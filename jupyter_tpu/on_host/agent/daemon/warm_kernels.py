@@ -20,7 +20,7 @@ from ..keeper.ipython_kernel import installed
 from ..protocol import umask
 from ..protocol.process_env import process_environment
 from ..protocol.processes import signal_process, start_time
-from ..protocol.records import WarmKernel
+from ..protocol.records import WarmKernelReport
 from ..protocol.timeouts import cancel_all, is_set_within
 
 #: Seconds between two checks, and after a start before the next warm kernel may replace it: the
@@ -31,7 +31,13 @@ AFTER_FAILURE = 300.0
 #: Variables that only have an effect when a process starts.
 _AT_START = ("LD_", "PYTHON", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ")
 #: They are for one start, and no imported module reads them.
-_PER_START = {"JPY_SESSION_NAME", "JUPYTER_TPU_NAME", "JUPYTER_TPU_ZONE", "JUPYTER_TPU_WORKER"}
+_PER_START = {
+    "JPY_SESSION_NAME",
+    "JUPYTER_TPU_NAME",
+    "JUPYTER_TPU_SESSION_KEY",
+    "JUPYTER_TPU_WORKER",
+    "JUPYTER_TPU_ZONE",
+}
 _DEVICES = ("/dev/accel", "/dev/vfio/")
 #: The Python, and whether it is a pod kernel.
 _Key = Tuple[str, bool]
@@ -149,7 +155,7 @@ class WarmKernels:
         if self._requests.pop(who, None):
             self._changed.set()
 
-    def statuses(self) -> List[WarmKernel]:
+    def statuses(self) -> List[WarmKernelReport]:
         return [
             {
                 "python": python,

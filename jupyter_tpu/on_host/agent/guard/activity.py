@@ -8,15 +8,15 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from .processes import content
 
 #: Processors in use on average from which a host counts as busy; its own services use less.
-PROCESSORS = 0.5
+BUSY_PROCESSORS = 0.5
 #: Percent of its time from which a chip counts as busy.
-DUTY = 5.0
+BUSY_DUTY_PERCENT = 5.0
 #: Processor time by process (pid and start), in ticks.
 Times = Dict[Tuple[str, bytes], int]
 
 
 def processor_times(proc: str = "/proc") -> Times:
-    """Of all processes but this one."""
+    """The processor times of all processes but this one."""
     times: Times = {}
     own = str(os.getpid())
     for pid in filter(str.isdigit, os.listdir(proc)):
@@ -39,6 +39,6 @@ def chips_compute(load: Mapping[str, Any]) -> Optional[bool]:
     the duty cycle of a chip.
     """
     duties = [duty for _, _, duty in load.get("chips", ())]
-    if any(duty is not None and duty > DUTY for duty in duties):
+    if any(duty is not None and duty > BUSY_DUTY_PERCENT for duty in duties):
         return True
     return False if duties and None not in duties else None

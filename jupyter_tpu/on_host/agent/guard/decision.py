@@ -14,7 +14,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 LONGEST_STEP = 90.0
 #: Seconds until Google is asked again: after an error, doubled up to the second one; and after it
 #: has agreed, but the host is still there.
-RETRY, LONGEST_RETRY, AGREED = 60.0, 900.0, 900.0
+RETRY_SECONDS, LONGEST_RETRY_SECONDS, AGREED_RETRY_SECONDS = 60.0, 900.0, 900.0
 
 
 class GuardRule(NamedTuple):
@@ -115,9 +115,9 @@ class GuardDecision:
         """What Google has said to the last request."""
         self._agreed = agreed
         if agreed:
-            self._failures, self._pause = 0, AGREED
+            self._failures, self._pause = 0, AGREED_RETRY_SECONDS
         else:
-            self._pause = min(RETRY * 2.0**self._failures, LONGEST_RETRY)
+            self._pause = min(RETRY_SECONDS * 2.0**self._failures, LONGEST_RETRY_SECONDS)
             self._failures = min(self._failures + 1, 10)
 
     def _limits(self, busy: Optional[bool], clock: float) -> List[Tuple[float, str]]:

@@ -12,10 +12,10 @@ import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 #: Seconds for which a host's text counts, also where looks take longer than they should.
-FRESH = 120.0
+FRESH_TEXT_SECONDS = 120.0
 
 
-class Speaker:
+class ActivityPublisher:
     """Makes the texts of this host."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Speaker:
         return json.dumps({"look": "%s %d" % (self._process, self._looks), "busy": busy})
 
 
-class Listener:
+class ActivityReader:
     """What host 0 knows of the *hosts* in all, itself among them."""
 
     def __init__(self, hosts: int) -> None:
@@ -52,7 +52,7 @@ class Listener:
         for host in range(1, self._hosts):
             text, since = self._texts.get(host, ("", None))
             said = None
-            if since is not None and uptime - since <= FRESH:
+            if since is not None and uptime - since <= FRESH_TEXT_SECONDS:
                 said = _read(text)
             if said is None:
                 reasons.append("host %d (no report)" % host)

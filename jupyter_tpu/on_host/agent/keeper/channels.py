@@ -10,7 +10,7 @@ import zmq
 from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
 
 #: Messages read from one socket before the others, and the client, get their turn.
-TURN = 100
+TURN_MESSAGES = 100
 #: Milliseconds without a message after which a dead kernel's iopub counts as empty.
 LAST_WORDS = 30
 
@@ -65,7 +65,7 @@ class KernelChannels:
         socket = self._sockets.get(channel)
         if socket is None:
             return
-        for _ in range(TURN):
+        for _ in range(TURN_MESSAGES):
             try:
                 parts = socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:

@@ -11,7 +11,7 @@ import time
 
 NEVER = float("inf")
 #: Bytes that are read at once.
-PIECE = 64 << 10
+PIECE_BYTES = 64 << 10
 
 
 def claimed_socket(path):
@@ -26,7 +26,7 @@ def claimed_socket(path):
     return listener
 
 
-class Peer:
+class KeeperClient:
     """Somebody who asks, by a connection: where it is read, and where it is written."""
 
     def __init__(self, source, target):
@@ -39,7 +39,7 @@ class Peer:
     def receive(self):
         """False if the other side has left."""
         try:
-            data = os.read(self.source, PIECE)
+            data = os.read(self.source, PIECE_BYTES)
         except OSError:
             return False
         self.received += data
@@ -48,7 +48,7 @@ class Peer:
     def send(self):
         """Sends what there is room for; False if the other side has left."""
         try:
-            del self.unsent[: os.write(self.target, self.unsent[:PIECE])]
+            del self.unsent[: os.write(self.target, self.unsent[:PIECE_BYTES])]
         except BlockingIOError:
             pass
         except OSError:
@@ -64,7 +64,7 @@ class CommandKeeper:
     """Serves those who ask about a command. A subclass has the command, and knows the questions."""
 
     def __init__(self, listener):
-        self.peers: "list" = []  # of `Peer`
+        self.peers: "list" = []  # of `KeeperClient`
         self._listener = listener
         self._wake = os.pipe()
         for pipe in self._wake:
@@ -79,7 +79,7 @@ class CommandKeeper:
         raise NotImplementedError
 
     def pipes(self):
-        """Of the command: a function for each that can be read, and for each to be written to."""
+        """A function for each of the command's pipes that can be read or is to be written to."""
         raise NotImplementedError
 
     def ask(self, peer):
@@ -129,4 +129,4 @@ class CommandKeeper:
                     peer.close()
             if self._listener in readable:
                 descriptor = self._listener._accept()[0]
-                self.add(Peer(descriptor, descriptor))
+                self.add(KeeperClient(descriptor, descriptor))

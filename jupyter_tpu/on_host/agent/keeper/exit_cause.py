@@ -19,7 +19,7 @@ from ..protocol.json_file import read_json, write_json
 #: The system's counters.
 COUNTERS = "/proc/vmstat"
 #: A kernel ended at the same time as another process if it ended within so many checks.
-_CHECKS = 3
+_SAME_TIME_CHECKS = 3
 
 
 class HostWatch:
@@ -35,7 +35,7 @@ class HostWatch:
 
     def check(self) -> None:
         """Call it about once a second while the kernel runs."""
-        self._kills = [*self._kills, _kills()][-_CHECKS:]
+        self._kills = [*self._kills, _kills()][-_SAME_TIME_CHECKS:]
 
     def describe(self, code: int) -> str:
         """One or two sentences about a kernel that has ended just now with *code*."""
@@ -70,10 +70,10 @@ def _kills() -> int:
 
 
 #: Why the messages are gone: the kernel's end was requested, no one came in time, or newer ones
-#: needed the room.
-ASKED, EXPIRED, ROOM = "asked", "expired", "room"
+#: needed the disk space.
+ASKED, EXPIRED, DISK_SPACE = "asked", "expired", "room"
 #: Seconds for which the files are kept, and how many.
-KEPT, MOST = 90 * 24 * 3600.0, 200
+KEPT_SECONDS, MOST_FILES = 90 * 24 * 3600.0, 200
 _SUFFIX = ".ended"
 
 
@@ -106,5 +106,5 @@ def _forget_old(run: str) -> None:
     paths = [os.path.join(run, name) for name in os.listdir(run) if name.endswith(_SUFFIX)]
     ages = sorted((time.time() - os.stat(path).st_mtime, path) for path in paths)
     for number, (age, path) in enumerate(ages):
-        if age > KEPT or number >= MOST:
+        if age > KEPT_SECONDS or number >= MOST_FILES:
             os.unlink(path)

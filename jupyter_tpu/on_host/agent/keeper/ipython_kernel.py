@@ -31,7 +31,8 @@ OWN = (
     "sqlite3",
 )
 USAGE = (
-    "In a kernel on a TPU, %tpu has only: %tpu memory [--free] and %tpu checkpoint [FUNCTION|off]. "
+    "In a kernel on a TPU, %tpu has only: %tpu memory [--free], %tpu checkpoint [FUNCTION|off] and "
+    "%tpu session save|restore|list|forget|auto. "
     "The other commands are for a notebook on your computer."
 )
 POD_USAGE = (
@@ -40,6 +41,8 @@ POD_USAGE = (
 )
 #: Set in the kernels of which a pod kernel consists.
 POD = "JUPYTER_TPU_POD"
+#: Signs sessions. Cells do not see it.
+SESSION_KEY = "JUPYTER_TPU_SESSION_KEY"
 #: Suffixes of the files by which pip records an installed package.
 MARKS = (".dist-info", ".egg-info", ".egg-link", ".pth")
 
@@ -76,9 +79,11 @@ def main() -> None:
             app_notes.load(self.session)
             jax_notes.load(self.shell)
             shell = self.shell
-            checkpoint = kernel_checkpoint.CheckpointFunction(shell).command
+            session = load_session(shell)
+            checkpoint = kernel_checkpoint.CheckpointFunction(shell, session).command
             memory = functools.partial(jax_memory.command, shell)
-            load_magic(shell, {"memory": memory, "checkpoint": checkpoint})
+            commands = {"memory": memory, "checkpoint": checkpoint, "session": session}
+            load_magic(shell, commands)
             if os.environ.get(POD):
                 pod_member.load(shell)
             try:  # of our environments: %pip, %uv and !pip
@@ -88,6 +93,23 @@ def main() -> None:
             notebook.load(self.shell)
 
     Application.launch_instance()
+
+
+def load_session(shell):
+    """The command `%tpu session` of IPython's *shell*. What it saves names the package so."""
+    from importlib import util
+
+    name = "jupyter_tpu_session"
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "session")
+    path = os.path.join(folder, "__init__.py")
+    spec = util.spec_from_file_location(name, path, submodule_search_locations=[folder])
+    assert spec is not None
+    assert spec.loader is not None
+    package = sys.modules[name] = util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    command = importlib.import_module(name + ".command")
+    command.offer_once(shell)
+    return command.SessionCommand(shell, os.environ.pop(SESSION_KEY, ""))
 
 
 def load_magic(shell, commands):
@@ -101,6 +123,8 @@ def load_magic(shell, commands):
         """What holds the memory of the devices: %tpu memory [--free]
 
         A function that runs when Google stops this TPU: %tpu checkpoint [FUNCTION|off]
+
+        Saves and restores the variables: %tpu session save|restore|list|forget|auto
         """
         first, *words = line.split() or [""]
         text = commands[first](words) if first in commands else None

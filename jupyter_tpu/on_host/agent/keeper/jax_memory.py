@@ -17,7 +17,7 @@ import types
 
 FREE = "%tpu memory --free"
 #: Arrays that have a line, objects that are looked into, and how deep.
-LINES, OBJECTS, DEPTH = 40, 200_000, 12
+MOST_LINES, MOST_OBJECTS, MOST_LEVELS = 40, 200_000, 12
 #: IPython's own names of outputs and inputs.
 _OUTPUT = re.compile(r"_{1,3}|_\d+|_oh|Out")
 _INPUT = re.compile(r"_i{1,3}|_i\d*|_ih|_dh|In")
@@ -57,9 +57,9 @@ def report(shell):
         rows.append((max(sizes.values()), name or "(no name)", array, sizes))
     rows.sort(key=lambda row: (-row[0], row[1]))
     lines = [("NAME", "SHAPE", "DTYPE", "PER DEVICE", "DEVICES", "SHARDING")]
-    lines += [_line(*row) for row in rows[:LINES]]
+    lines += [_line(*row) for row in rows[:MOST_LINES]]
     text = _table(lines) if rows else "No array is on the devices."
-    more = rows[LINES:]
+    more = rows[MOST_LINES:]
     if more:
         size = _size(sum(sum(row[3].values()) for row in more))
         text += "\n… and %d smaller ones: %s" % (len(more), size)
@@ -133,7 +133,7 @@ class Walker:
         self._tracer = getattr(jax.core, "Tracer", type(None))
         self._on_array = on_array
         self._seen = {}  # by kind: what was looked into
-        self._left = OBJECTS
+        self._left = MOST_OBJECTS
 
     def walk(self, kind, name, value, depth=0):
         if isinstance(value, (self._tracer, *_CLOSED)):
@@ -142,7 +142,7 @@ class Walker:
             self._on_array(kind, name, value)
             return
         seen = self._seen.setdefault(kind, set())
-        if id(value) in seen or depth > DEPTH or self._left <= 0:
+        if id(value) in seen or depth > MOST_LEVELS or self._left <= 0:
             return
         if str(type(value).__module__).partition(".")[0] in _KERNEL:
             return

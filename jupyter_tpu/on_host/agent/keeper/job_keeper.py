@@ -28,22 +28,22 @@ from ..protocol.messages import now
 from ..protocol.paths import boot, job_socket
 from ..protocol.peer import peer_user
 from ..protocol.processes import start_time
-from .command_keeper import NEVER, PIECE, CommandKeeper, claimed_socket
+from .command_keeper import NEVER, PIECE_BYTES, CommandKeeper, claimed_socket
 from .exit_cause import HostWatch
-from .job_log import ENDED, FINAL, LIMIT, RUNNING, STOPPING, JobLogWriter, write_state
+from .job_log import ENDED, FINAL, LOG_BYTES, RUNNING, STOPPING, JobLogWriter, write_state
 from .owned_process import JobProcess, become_subreaper
 from .start_report import report_start
 
 #: Bytes of output that wait in memory on a full disk before the command is paused.
-WAITING = 1 << 20
+WAITING_BYTES = 1 << 20
 #: Bytes of the longest query and answer: both have the two lines that are not complete yet.
 LONGEST_QUERY = 2 << 20
 #: Seconds between two looks at the host, and at a full disk.
-WATCH = 1.0
-#: Seconds that the job's end is kept in memory, if the disk has no room for it.
-UNWRITTEN = 24 * 3600.0
+LOOK_SECONDS = 1.0
+#: Seconds that the job's end is kept in memory, if the disk is full.
+UNWRITTEN_SECONDS = 24 * 3600.0
 #: Seconds in which those who wait get the end.
-ENDING = 10.0
+END_SECONDS = 10.0
 #: Why a job does not stop.
 _REFUSED = (
     "It runs as another user, and sudo asks for a password on the host. To stop it, run there: "
@@ -81,7 +81,7 @@ class JobKeeper(CommandKeeper):
         super().__init__(listener)
         self._folder: str = spec["folder"]
         self._spec = spec
-        self._log = JobLogWriter(self._folder, spec.get("limit") or LIMIT)
+        self._log = JobLogWriter(self._folder, spec.get("limit") or LOG_BYTES)
         self._process: Optional[JobProcess] = None
         self._host = HostWatch("job")
         self._told_to_stop = False  # by a signal
@@ -133,31 +133,31 @@ class JobKeeper(CommandKeeper):
             if self._state["code"] is not None:
                 self._end()
                 now = time.monotonic()
-                self._watch_at, self._save_until = now, now + UNWRITTEN
+                self._watch_at, self._save_until = now, now + UNWRITTEN_SECONDS
         elif now >= self._save_until:
             return None
         if now >= self._kill_at and process is not None:
             self._kill_at = NEVER
             process.signal(signal.SIGKILL)
         if now >= self._watch_at:
-            self._watch_at = now + WATCH
+            self._watch_at = now + LOOK_SECONDS
             self._watch(now)
         waiting = any(peer.unsent or peer.query is not None for peer in self.peers)
-        if self._save_until <= now + ENDING and not waiting:
+        if self._save_until <= now + END_SECONDS and not waiting:
             return None
         return min(self._kill_at, self._watch_at, self._save_until)
 
     def _watch(self, now: float) -> None:
-        """Notices what happens to the host, and resumes a paused command when there is room; then
-        writes down the end.
+        """Notices what happens to the host, and resumes a paused command when the disk has
+        space; then writes down the end.
         """
         self._host.check()
         if self._log.problem:
             self._log.write()
         if self._state["state"] in FINAL:
-            # It has no effect on the job any more, so it can wait for room.
+            # It has no effect on the job any more, so it can wait for space.
             if self._save() and not self._log.problem:
-                self._save_until, self._watch_at = now + ENDING, NEVER
+                self._save_until, self._watch_at = now + END_SECONDS, NEVER
         elif self._process and self._state["paused"] and not self._log.problem:
             self._process.resume()
             self._set(paused="")
@@ -183,14 +183,14 @@ class JobKeeper(CommandKeeper):
         pipe = self._process.pipes[stream]
         if self._read(stream, pipe) == b"":
             os.close(self._process.pipes.pop(stream))
-        if self._log.waiting > WAITING and self._process.code is None:
+        if self._log.waiting > WAITING_BYTES and self._process.code is None:
             self._process.pause()  # one of another user can't be paused
             self._set(paused="The output can't be written: %s." % self._log.problem)
 
     def _read(self, stream: str, pipe: int) -> Optional[bytes]:
         """Reads what is there; None if there is nothing for now."""
         try:
-            data = os.read(pipe, PIECE)
+            data = os.read(pipe, PIECE_BYTES)
         except BlockingIOError:
             return None
         self._log.feed(stream, data, final=not data)

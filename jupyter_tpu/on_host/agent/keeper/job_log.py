@@ -43,17 +43,17 @@ def write_state(folder: str, state: Dict[str, Any]) -> None:
 
 
 #: Bytes of a job's files, and of one of them.
-LIMIT, SEGMENT = 512 << 20, 4 << 20
+LOG_BYTES, SEGMENT_BYTES = 512 << 20, 4 << 20
 #: Longest text of one record, characters. A longer line is split.
-LONGEST = 32 << 10
+LONGEST_RECORD_CHARACTERS = 32 << 10
 #: Bytes read at most for one answer, so that a search in a long log does not block others.
-SCAN = 8 << 20
+SCAN_BYTES = 8 << 20
 #: Bytes before a line that are read with it.
-NEAR = 8 << 10
+NEAR_BYTES = 8 << 10
 _PREFIX = "log-"
 
 
-class LogLine(NamedTuple):
+class JobLogLine(NamedTuple):
     """A line of a job's output."""
 
     number: int
@@ -66,7 +66,7 @@ class LogLine(NamedTuple):
 class LogPart(NamedTuple):
     """What was read of a log."""
 
-    lines: List[LogLine]
+    lines: List[JobLogLine]
     oldest: int  # the first number that is still there
     next: int  # where to read on
 
@@ -77,10 +77,10 @@ class JobLogWriter:
     limit: bytes of all files.
     """
 
-    def __init__(self, folder: str, limit: int = LIMIT) -> None:
+    def __init__(self, folder: str, limit: int = LOG_BYTES) -> None:
         self._folder = folder
         self._limit = max(limit, 1 << 16)
-        self._segment = min(SEGMENT, self._limit // 4)
+        self._segment = min(SEGMENT_BYTES, self._limit // 4)
         self._fd = -1
         self._end = 0  # of the current file
         self._sizes: Dict[str, int] = {}  # by path, the oldest first
@@ -102,9 +102,9 @@ class JobLogWriter:
         for line in lines:
             self._add(stream, now, line[:-1] if line.endswith("\r") else line)
         rest = _collapse(rest)
-        while len(rest) > LONGEST:
-            self._record(stream, now, rest[:LONGEST], more=1)
-            rest = rest[LONGEST:]
+        while len(rest) > LONGEST_RECORD_CHARACTERS:
+            self._record(stream, now, rest[:LONGEST_RECORD_CHARACTERS], more=1)
+            rest = rest[LONGEST_RECORD_CHARACTERS:]
         if final and rest:
             self._add(stream, now, rest)
             rest = ""
@@ -113,9 +113,9 @@ class JobLogWriter:
 
     def _add(self, stream: str, now: int, line: str) -> None:
         line = _collapse(line)
-        while len(line) > LONGEST:
-            self._record(stream, now, line[:LONGEST], more=1)
-            line = line[LONGEST:]
+        while len(line) > LONGEST_RECORD_CHARACTERS:
+            self._record(stream, now, line[:LONGEST_RECORD_CHARACTERS], more=1)
+            line = line[LONGEST_RECORD_CHARACTERS:]
         self._record(stream, now, line)
 
     def _record(self, stream: str, now: int, text: str, more: int = 0) -> None:
@@ -126,7 +126,7 @@ class JobLogWriter:
         self.waiting += len(data)
 
     def write(self) -> None:
-        """Writes what waits, as far as there is room. Call it again later if `problem` is set."""
+        """Writes what waits, as far as there is space. Call it again later if `problem` is set."""
         while self._unwritten:
             try:
                 if self._fd < 0 or self._end >= self._segment:
@@ -186,7 +186,9 @@ def _collapse(line: str) -> str:
     return collapse_overwritten("\n" + line)[1:]  # it begins at the left margin
 
 
-def read_log(folder: str, start: int, limit: int, search: str = "", scan: int = SCAN) -> LogPart:
+def read_log(
+    folder: str, start: int, limit: int, search: str = "", scan: int = SCAN_BYTES
+) -> LogPart:
     """Up to *limit* lines from number *start* on; with *search* those that have it, in any case.
 
     Reads *scan* bytes at most, and one line: there may be more from `LogPart.next` on even if no
@@ -196,14 +198,14 @@ def read_log(folder: str, start: int, limit: int, search: str = "", scan: int = 
     oldest = files[0][0] if files else 1
     following = [first for first, _ in files[1:]] + [0]
     text, at = search.casefold(), max(start, 1)
-    log_lines: List[LogLine] = []
+    log_lines: List[JobLogLine] = []
     for (_, path), after in zip(files, following):
         if after and after <= at:
             continue
         for data in _lines(path, at):
             if len(log_lines) >= limit or scan <= 0:
                 return LogPart(log_lines, oldest, at)
-            line = LogLine(*json.loads(data))
+            line = JobLogLine(*json.loads(data))
             at = line.number + 1
             scan -= len(data)
             if not text or text in line.text.casefold():
@@ -248,7 +250,7 @@ def _find(file: BinaryIO, number: int) -> int:
     end of a long file is read as quickly as its beginning.
     """
     low, high = 0, os.fstat(file.fileno()).st_size
-    while high - low > NEAR:
+    while high - low > NEAR_BYTES:
         middle = (low + high) // 2
         file.seek(middle)
         begin = middle + len(file.readline())

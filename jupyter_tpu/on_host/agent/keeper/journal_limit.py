@@ -15,7 +15,7 @@ MEMORY_LIMIT = 64 << 20
 #: Messages that may wait: the index of those on disk is in memory, some 300 bytes for each.
 MOST_MESSAGES = 1_000_000
 #: Most bytes that are dropped at a time, so that an interrupt does not have to wait.
-DROP = 16 << 20
+DROP_BYTES = 16 << 20
 
 
 class JournalLimit:
@@ -43,12 +43,12 @@ class JournalLimit:
         return eviction_priority(channel, parts) if self._evictor is not None else 0
 
     def check(self) -> Optional[Dict[str, Any]]:
-        """Makes room, and pauses or resumes the kernel. Call it when the journal has changed.
+        """Drops output, and pauses or resumes the kernel. Call it when the journal has changed.
 
         Returns the event for the client if the kernel was paused or resumed.
         """
         store, process = self._journal.store, self._process
-        full = self._make_room()
+        full = self._drop_output()
         if full and not process.paused:
             process.pause()
             why = store.problem or "%d MiB of output (%d messages) are waiting to be read" % (
@@ -62,18 +62,20 @@ class JournalLimit:
             return {"event": "resumed"}
         return None
 
-    def _make_room(self) -> bool:
+    def _drop_output(self) -> bool:
         """Drops output if it may. Returns whether the journal is still full."""
         excess = self._excess()
         while self._evictor is not None and excess > 0:
-            spare = min(self._limit // 8, DROP)  # so that the next message does not need it again
-            if not self._journal.make_room(self._evictor.evict, excess + spare):
+            spare = min(
+                self._limit // 8, DROP_BYTES
+            )  # so that the next message does not need it again
+            if not self._journal.evict(self._evictor.evict, excess + spare):
                 break  # only messages are left that are never dropped
             excess = self._excess()
         return excess > 0
 
     def _excess(self) -> int:
-        """The bytes above the limit; 0 or less means that there is room."""
+        """The bytes above the limit; 0 or less means that it is not full."""
         store = self._journal.store
         in_memory = store.memory - MEMORY_LIMIT if store.problem else 0
         too_many = len(store) - MOST_MESSAGES

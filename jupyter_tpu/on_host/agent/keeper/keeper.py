@@ -61,12 +61,12 @@ from .requests import INTERRUPTIONS, Requests
 from .server import KeeperServer
 
 #: Seconds from a kernel's end for which its last messages are kept for a client that is away. (The
-#: daemon also limits how much is kept; see `Keepers.make_room`.)
-LINGER = 28 * 24 * 3600.0
+#: daemon also limits how much is kept; see `Keepers.free_disk`.)
+LINGER_SECONDS = 28 * 24 * 3600.0
 #: The same if its client has shut it down; that client may end at once, as `jupyter console` does.
 ASKED_LINGER = 10.0
 #: Seconds in which this process ends once nothing is left to do.
-ENDING = 20.0
+END_SECONDS = 20.0
 
 
 class Keeper:
@@ -129,7 +129,7 @@ class Keeper:
         ready()
         self._child_ended()  # it may have ended already
         await self._gone.wait()
-        exit_within(ENDING)
+        exit_within(END_SECONDS)
         self.process.signal(signal.SIGKILL)
         self.process.terminate_descendants()
         self._channels.close()
@@ -156,7 +156,7 @@ class Keeper:
             if self._died_at is None:
                 self._host.check()
             elif min(away, time.monotonic() - self._died_at) > (
-                ASKED_LINGER if self._shut_down else LINGER
+                ASKED_LINGER if self._shut_down else LINGER_SECONDS
             ):
                 self._gone.set()
             elif not self._server.has_client and not os.path.exists(self._path):
@@ -184,7 +184,7 @@ class Keeper:
         elif channel == STDIN and b'"input_request"' in header:
             self._deduplicator.note_input_request(parts)
         self._journal.send(channel, parts, priority=self._limit.priority(channel, parts))
-        self._check_room()
+        self._check_limit()
         self._server.wake()
 
     def _answered(self, channel: int, parts: List[bytes]) -> None:
@@ -229,7 +229,7 @@ class Keeper:
         }
         self._final = self._send_event(ended, urgent=False)
 
-    def _check_room(self) -> None:
+    def _check_limit(self) -> None:
         event = self._limit.check()
         if event is not None:
             self._send_event(event, urgent=True)
@@ -328,7 +328,7 @@ class Keeper:
             self._journal.acknowledge(event)
         elif isinstance(event, Acknowledged):
             if self.process.paused:
-                self._check_room()
+                self._check_limit()
             if event.lane != URGENT and self._final and event.last >= self._final:
                 self._delivered = True
                 self._gone.set()

@@ -1,4 +1,5 @@
-"""``%tpu checkpoint`` in a kernel on a host: a function that saves what must not be lost.
+"""``%tpu checkpoint`` in a kernel on a host: a function that saves what must not be lost. A session
+that is saved by itself is saved then, too.
 
 Loaded by `ipython_kernel` in the environment's own Python. When Google announces that it is about
 to stop the host, the keeper sends a request on the control channel (see `checkpoint_request`). Then
@@ -11,13 +12,16 @@ import time
 
 #: The type of the keeper's request, and of what is published about it.
 KIND = "jupyter_tpu_checkpoint"
+#: What saves the session, as its user would.
+SESSION = "%tpu session save"
 
 
 class CheckpointFunction:
-    """The function that is chosen in IPython's *shell*, by its name."""
+    """The function that is chosen in IPython's *shell*, by its name. session: `%tpu session`."""
 
-    def __init__(self, shell):
+    def __init__(self, shell, session):
         self._shell = shell
+        self._session = session
         self._name = ""
         self._request = None  # of the keeper, while the end of the host is announced
         self._running = threading.Lock()
@@ -36,7 +40,7 @@ class CheckpointFunction:
                 return "%s can't be the checkpoint function: %s" % (words[0], error)
             self._name = words[0]
             if self._request is not None:
-                self._start(self._request, True)
+                self._start(self._name, self._request, True)
                 return "%s() runs now: it is announced that this TPU will be stopped." % self._name
         if not self._name:
             return "No function runs when Google stops this TPU. Choose one: %tpu checkpoint NAME"
@@ -54,12 +58,15 @@ class CheckpointFunction:
 
     def _requested(self, stream, ident, request):
         self._request = request if request["content"]["announced"] else None
-        if self._name and self._request is not None:
-            self._start(request, False)
+        if self._request is not None:
+            if self._name:
+                self._start(self._name, request, False)
+            if self._session.is_automatic:
+                self._start(SESSION, request, True)
 
-    def _start(self, request, after_another):
+    def _start(self, name, request, after_another):
         # Not in the caller's thread: that of requests has to stay free for interrupts.
-        arguments = (self._name, request, after_another)
+        arguments = (name, request, after_another)
         threading.Thread(target=self._run, args=arguments, daemon=True).start()
 
     def _run(self, name, request, after_another):
@@ -68,7 +75,7 @@ class CheckpointFunction:
         self._publish(request, name, "running", None, "")
         begun, error = time.monotonic(), ""
         try:
-            self._find(name)()
+            (self._session.save_now if name == SESSION else self._find(name))()
         except BaseException as problem:
             error = ("%s: %s" % (type(problem).__name__, problem))[:1000]
         finally:
@@ -78,5 +85,6 @@ class CheckpointFunction:
 
     def _publish(self, request, name, state, seconds, error):
         kernel = self._shell.kernel
-        content = {"what": name + "()", "state": state, "seconds": seconds, "error": error}
+        what = name if name == SESSION else name + "()"
+        content = {"what": what, "state": state, "seconds": seconds, "error": error}
         kernel.session.send(kernel.iopub_socket, KIND, content, parent=request)

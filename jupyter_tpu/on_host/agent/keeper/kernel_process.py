@@ -17,7 +17,7 @@ from ..protocol.processes import start_time
 from .owned_process import MARK, WARM_PID, OwnedProcess
 
 #: Bytes of the kernel's own stdout and stderr that are kept, to show why it died.
-TAIL = 16 * 1024
+TAIL_BYTES = 16 * 1024
 #: Seconds in which a warm kernel answers that it becomes the kernel that is wanted.
 ASSIGN_LIMIT = 10.0
 #: Where a pod kernel says what its hosts do, in its folder.
@@ -121,7 +121,7 @@ class KernelProcess(OwnedProcess):
         except BlockingIOError:
             return True
         self._tail += data
-        del self._tail[:-TAIL]
+        del self._tail[:-TAIL_BYTES]
         return bool(data)
 
     @property

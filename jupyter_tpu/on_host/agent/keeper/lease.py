@@ -12,7 +12,7 @@ import hmac
 from typing import NamedTuple, Union
 
 #: Seconds for which a lease is valid without being renewed.
-TTL = 20.0
+LEASE_SECONDS = 20.0
 
 
 class Granted(NamedTuple):
@@ -35,7 +35,7 @@ class KernelLease:
     ttl: seconds for which a grant is valid without :meth:`renew`.
     """
 
-    def __init__(self, secret: str, now: float, *, ttl: float = TTL) -> None:
+    def __init__(self, secret: str, now: float, *, ttl: float = LEASE_SECONDS) -> None:
         self.ttl = ttl
         self.fence = 0
         self.holder = ""

@@ -66,7 +66,7 @@ class OwnedProcess:
         return received
 
     def pause(self) -> None:
-        """Suspends the process group, because there is no room for its output."""
+        """Suspends the process group, because there is no space for its output."""
         if self.code is None and not self.paused:
             self.paused = send_signal([-self.pid], signal.SIGSTOP)
 

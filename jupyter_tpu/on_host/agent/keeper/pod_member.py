@@ -19,22 +19,22 @@ import time
 KIND = "jupyter_tpu_pod"
 #: Packages whose versions have to be the same on all hosts.
 PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax", "orbax-checkpoint", "torch")
-#: Of the working folder, at most so many Python files of at most so many bytes are compared.
-FILES, FILE_SIZE = 500, 1 << 20
+#: At most so many Python files of the working folder, of at most so many bytes, are compared.
+MOST_FILES, FILE_SIZE = 500, 1 << 20
 #: Files of all kinds up to which a folder is looked at.
-NAMES = 20_000
+MOST_NAMES = 20_000
 #: Folders whose files are no code of the user.
 _SKIPPED = {"node_modules", "__pycache__", "site-packages"}
 #: Seconds in which JAX's coordinator on host 0 starts to listen.
-LISTENER = 150.0
+LISTENER_SECONDS = 150.0
 #: Seconds of silence of one host after which JAX ends the processes of all others (100 by default).
 #: The conductor notices a lost host itself, and the others have what the user wants to save.
-HEARTBEATS = 30 * 24 * 3600
+HEARTBEAT_SECONDS = 30 * 24 * 3600
 #: Frames that are told, the innermost ones.
-FRAMES = 12
+MOST_FRAMES = 12
 #: On other hosts than 0, how many cells IPython's history has before they are written to its file.
 #: The file takes more time than a short cell, and the notebook's history is that of host 0.
-CELLS = 100
+HISTORY_CELLS = 100
 
 
 def load(shell):
@@ -43,7 +43,7 @@ def load(shell):
     shell.kernel.shell_handlers[KIND] = member.requested
     shell.kernel.control_handlers[KIND] = member.requested
     if os.environ["JUPYTER_TPU_POD"] != "0":
-        shell.history_manager.db_cache_size = CELLS
+        shell.history_manager.db_cache_size = HISTORY_CELLS
 
 
 class PodMember:
@@ -86,7 +86,7 @@ class PodMember:
         before = jax.distributed.initialize
         options = {"coordinator_bind_address": bind} if bind else {}
         if "heartbeat_timeout_seconds" in inspect.signature(before).parameters:  # JAX 0.6
-            options["heartbeat_timeout_seconds"] = HEARTBEATS
+            options["heartbeat_timeout_seconds"] = HEARTBEAT_SECONDS
         before(
             coordinator_address=coordinator,
             num_processes=processes,
@@ -140,14 +140,14 @@ class PodMember:
         else:
             frames = []  # it runs no cell
         users = [entry for entry in frames if entry["user"]]
-        return {"frames": [*users[:FRAMES], *frames[:1]]}
+        return {"frames": [*users[:MOST_FRAMES], *frames[:1]]}
 
 
 def wait_for_listener(address):
     """Returns when something listens there: JAX itself tries again after a second only. Raises
     OSError."""
     host, _, port = address.rpartition(":")
-    deadline = time.monotonic() + LISTENER
+    deadline = time.monotonic() + LISTENER_SECONDS
     while True:
         try:
             socket.create_connection((host, int(port)), 5.0).close()
@@ -177,7 +177,7 @@ def code_files(folder):
     files: "dict[str, str]" = {}
     if os.path.realpath(folder) == os.path.realpath(os.path.expanduser("~")):
         return files
-    names_left = NAMES
+    names_left = MOST_NAMES
     for top, folders, names in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name not in _SKIPPED
@@ -189,7 +189,7 @@ def code_files(folder):
             path = os.path.join(top, name)
             if not name.endswith(".py"):
                 continue
-            if len(files) >= FILES:
+            if len(files) >= MOST_FILES:
                 return files
             try:
                 if os.path.getsize(path) <= FILE_SIZE:

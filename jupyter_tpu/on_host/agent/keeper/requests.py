@@ -20,9 +20,9 @@ INTERRUPTIONS = {
     "maintenance": "Google is about to restart this TPU for maintenance. This ends the kernel.",
 }
 #: How many cells that wait are remembered.
-REMEMBERED = 4096
+REMEMBERED_CELLS = 4096
 #: Lines of the process's own output that are shown with the error.
-LINES = 60
+ERROR_LINES = 60
 
 
 class _Cell(NamedTuple):
@@ -55,7 +55,7 @@ class Requests:
             if b'"execute_request"' in header:
                 id = str(messages.decode_part(parts, messages.HEADER).get("msg_id"))
                 self._cells[header] = _Cell(list(parts[:at]), id)
-                if len(self._cells) > REMEMBERED:
+                if len(self._cells) > REMEMBERED_CELLS:
                     del self._cells[next(iter(self._cells))]
 
     def note_message(self, channel: int, parts: List[bytes], at: int) -> None:
@@ -90,7 +90,7 @@ class Requests:
 
         cause: why it died. output: what the process itself printed last.
         """
-        traceback = ["\x1b[0;31mKernelDied\x1b[0m: %s" % cause, *output.splitlines()[-LINES:]]
+        traceback = ["\x1b[0;31mKernelDied\x1b[0m: %s" % cause, *output.splitlines()[-ERROR_LINES:]]
         died = {"ename": "KernelDied", "evalue": cause, "traceback": traceback}
         running = self.activity.running
         for header, cell in self._cells.items():

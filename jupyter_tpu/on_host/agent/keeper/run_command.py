@@ -4,18 +4,18 @@ import _signal
 import os
 import time
 
-from .command_keeper import NEVER, PIECE
+from .command_keeper import NEVER, PIECE_BYTES
 
 #: Bytes of output that are kept, and that one answer carries about at most.
-BUFFER, ANSWER = 1 << 20, 256 << 10
+BUFFER_BYTES, ANSWER_BYTES = 1 << 20, 256 << 10
 #: A stopped command gets these signals one after the other; seconds until the next one.
 SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGKILL)
-GRACE = 3.0
+GRACE_SECONDS = 3.0
 #: Seconds that output is waited for that processes in the background hold open.
-LINGER = 0.5
+LINGER_SECONDS = 0.5
 
 
-class Command:
+class CommandProcess:
     """The command, from its start to the end of its output.
 
     pipes: ours, by number: 0 (if it has input), 1 and 2.
@@ -66,17 +66,17 @@ class Command:
                     self._end()
                     return NEVER
                 self.signal(self._signals.pop(0))
-                self._next_signal = time.monotonic() + GRACE
+                self._next_signal = time.monotonic() + GRACE_SECONDS
             if self.code is None:
                 return self._next_signal
         if self.full and not self.cause:
             self._silent_since = NEVER  # it waits to write the rest
         elif self._silent_since == NEVER:
             self._silent_since = now
-        if not {1, 2} & set(self.pipes) or now >= self._silent_since + LINGER:
+        if not {1, 2} & set(self.pipes) or now >= self._silent_since + LINGER_SECONDS:
             self._end()
             return NEVER
-        return self._silent_since + LINGER
+        return self._silent_since + LINGER_SECONDS
 
     def _end(self):
         self.ended = True
@@ -105,15 +105,19 @@ class Command:
 
     @property
     def full(self):
-        return self.size >= BUFFER
+        return self.size >= BUFFER_BYTES
 
     def read(self, number):
         """Takes what it has written."""
-        data = os.read(self.pipes[number], PIECE)
+        data = os.read(self.pipes[number], PIECE_BYTES)
         if not data:
             self._close(number)
             return
-        if not self._chunks or self._chunks[-1][0] != number or len(self._chunks[-1][1]) > PIECE:
+        if (
+            not self._chunks
+            or self._chunks[-1][0] != number
+            or len(self._chunks[-1][1]) > PIECE_BYTES
+        ):
             self._chunks.append((number, bytearray()))
         self._chunks[-1][1].extend(data)
         self.size += len(data)
@@ -138,7 +142,7 @@ class Command:
         """What there is of its output, as an answer has it."""
         lines, size = [], 0
         for number, data in self._chunks:
-            if size and size + len(data) > ANSWER:
+            if size and size + len(data) > ANSWER_BYTES:
                 break
             lines.append(b"output %d %d\n%s" % (number, len(data), data))
             size += len(data)
@@ -172,7 +176,7 @@ class Command:
         """Writes input as far as there is room."""
         try:
             if self.unwritten:
-                del self.unwritten[: os.write(self.pipes[0], self.unwritten[:PIECE])]
+                del self.unwritten[: os.write(self.pipes[0], self.unwritten[:PIECE_BYTES])]
         except BlockingIOError:
             pass
         except OSError:  # it has closed it

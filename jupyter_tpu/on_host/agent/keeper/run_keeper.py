@@ -4,7 +4,7 @@ and its output until they are read.
 The agent starts one for each run. On a host without an agent the client does, over SSH: that takes
 a third of the time that starting an agent takes. Who starts it speaks to it by its standard input
 and output; the client goes on by its socket, and does so again after each loss of the link. So a
-run needs no agent. When nobody has been connected for `ABANDONED` seconds, the keeper ends it.
+run needs no agent. When nobody has been connected for `ABANDONED_SECONDS`, the keeper ends it.
 
 Its input begins with a line, the length of the order, and the order: words with a NUL between them.
 It answers ``running PID SECONDS SOCKET``, or ``refused WHAT ERRNO WHY``; if another keeper has the
@@ -34,13 +34,13 @@ import time
 
 from ..protocol.mounts import is_local
 from ..protocol.process_env import process_environment
-from .command_keeper import NEVER, CommandKeeper, Peer, claimed_socket
-from .run_command import ANSWER, Command
+from .command_keeper import NEVER, CommandKeeper, KeeperClient, claimed_socket
+from .run_command import ANSWER_BYTES, CommandProcess
 
 #: Seconds that more output is waited for once there is some.
-GATHER = 0.02
+GATHER_SECONDS = 0.02
 #: Seconds without a connection after which the command is ended, and its end is forgotten.
-ABANDONED = 300.0
+ABANDONED_SECONDS = 300.0
 LONGEST_SOCKET = 107
 
 
@@ -89,13 +89,13 @@ class RunKeeper(CommandKeeper):
             return None
         if self.peers:
             self._connected = now
-        elif now >= self._connected + ABANDONED:
+        elif now >= self._connected + ABANDONED_SECONDS:
             if command.ended:
                 return None
             command.stop("abandoned")
             self._connected = now
             return now
-        return min(due, self._connected + ABANDONED)
+        return min(due, self._connected + ABANDONED_SECONDS)
 
     def pipes(self):
         command = self._command
@@ -143,8 +143,8 @@ class RunKeeper(CommandKeeper):
             peer.stops = 0
         if peer.answer_at != NEVER:
             if command.size:  # what comes together, goes together
-                peer.answer_at = min(peer.answer_at, now + GATHER)
-            if command.ended or command.size >= ANSWER or now >= peer.answer_at:
+                peer.answer_at = min(peer.answer_at, now + GATHER_SECONDS)
+            if command.ended or command.size >= ANSWER_BYTES or now >= peer.answer_at:
                 peer.unsent += command.answer()
                 peer.answer_at = NEVER
         return peer.answer_at
@@ -173,7 +173,7 @@ def main():
         what = b"folder"
         os.chdir(os.path.join(os.path.expanduser("~"), os.path.expanduser(cwd)))
         what = b"program"
-        run = Command(
+        run = CommandProcess(
             [os.path.expanduser(command[0]), *command[1:]],
             process_environment(python, variables),
             float(limit) if limit else None,
@@ -184,7 +184,7 @@ def main():
         os.write(1, b"refused %s %d %s\n" % (what, error.errno or 0, os.fsencode(why)))
     else:
         try:
-            RunKeeper(run, listener, path, Peer(0, 1)).serve()
+            RunKeeper(run, listener, path, KeeperClient(0, 1)).serve()
         finally:
             if run.code is None:
                 run.kill()

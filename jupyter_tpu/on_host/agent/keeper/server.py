@@ -20,7 +20,7 @@ from ..protocol.timeouts import cancel_all, with_timeout
 from .lease import Denied, Granted, KernelLease
 
 #: Seconds for a connection to end after another one has replaced it.
-TURN = 1.0
+REPLACED_SECONDS = 1.0
 
 
 class KeeperHandler(Protocol):
@@ -106,7 +106,7 @@ class KeeperServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         greeting, hello = HelloReader(), None
         while hello is None:
-            data = await with_timeout(reader.read(frames.PIECE), 10.0)
+            data = await with_timeout(reader.read(frames.PIECE_BYTES), 10.0)
             if not data:
                 return
             try:
@@ -187,12 +187,12 @@ class KeeperServer:
 
         Returns False if a later grant was made meanwhile, or if that connection does not end.
         """
-        deadline = time.monotonic() + TURN
+        deadline = time.monotonic() + REPLACED_SECONDS
         while self._serving is not None:
             if time.monotonic() > deadline:
                 return False
             self._serving.cancel()
-            await asyncio.wait([self._serving], timeout=TURN)
+            await asyncio.wait([self._serving], timeout=REPLACED_SECONDS)
             if lease.fence != self._lease.fence:
                 return False
         self._serving = asyncio.current_task()

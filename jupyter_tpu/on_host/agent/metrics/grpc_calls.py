@@ -11,7 +11,7 @@ import asyncio
 from typing import Dict, List, Optional, Sequence, Tuple
 
 #: Longest answers to all calls together, bytes.
-LIMIT = 4 << 20
+LONGEST_ANSWERS_BYTES = 4 << 20
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8
@@ -60,7 +60,7 @@ async def _read_answers(
         head = await reader.readexactly(9)
         length, kind, flags = int.from_bytes(head[:3], "big"), head[3], head[4]
         stream = int.from_bytes(head[5:], "big") & 0x7FFFFFFF
-        if (first and kind != _SETTINGS) or length > LIMIT:
+        if (first and kind != _SETTINGS) or length > LONGEST_ANSWERS_BYTES:
             raise NotGRPC("it does not speak HTTP/2")
         first = False
         content = await reader.readexactly(length)
@@ -70,7 +70,7 @@ async def _read_answers(
             writer.write(_frame(_PING, _ACK, 0, content))
         elif kind == _DATA and stream in streams:
             size += length
-            if size > LIMIT:
+            if size > LONGEST_ANSWERS_BYTES:
                 raise NotGRPC("the answers are too long")
             if flags & _PADDED and content:
                 content = content[1 : len(content) - content[0]]
@@ -104,7 +104,7 @@ def _headers(path: str) -> bytes:
 
 
 def _text(value: str) -> bytes:
-    """Of up to 126 characters: longer ones would have a longer number before them."""
+    """A text of up to 126 characters: longer ones would have a longer number before them."""
     return bytes([len(value)]) + value.encode("ascii")
 
 

@@ -39,7 +39,7 @@ QUEUE = "hlo.queue.size.gauge"
 #: Where the service is: set on emulated hosts, which share the machine's loopback addresses.
 ADDRESS = "JUPYTER_TPU_METRICS_ADDRESS"
 #: Characters of the operations of a chip that are told.
-PLACE = 200
+PLACE_CHARACTERS = 200
 _DEFAULT_PORTS = range(METRICS_PORT, METRICS_PORT + 8)
 _METRICS = (TOTAL, USED, DUTY, QUEUE)
 
@@ -48,7 +48,7 @@ _Values = Dict[int, float]
 
 
 class Figures(NamedTuple):
-    """Of each chip ``[memory used, memory in all, duty cycle]``, in bytes and percent, each None
+    """chips: for each ``[memory used, memory in all, duty cycle]``, in bytes and percent, each None
     where libtpu does not say it. queue: the programs that wait, over all chips; errors: what
     libtpu says is wrong with a core. programs: how many processes report these figures.
     """
@@ -121,7 +121,10 @@ async def read_places() -> "List[Tuple[int, str]]":
                 if names:
                     chip = integer(message(state, 1), 2)
                     places.setdefault(chip, set()).update(names)
-    return [(chip, ", ".join(sorted(names))[:PLACE]) for chip, names in sorted(places.items())]
+    return [
+        (chip, ", ".join(sorted(names))[:PLACE_CHARACTERS])
+        for chip, names in sorted(places.items())
+    ]
 
 
 def _ports() -> List[int]:
@@ -152,7 +155,7 @@ def _values(response: Fields) -> _Values:
         gauge = message(metric, 3)
         value = double(gauge, 1) if 1 in gauge else float(integer(gauge, 2))
         device = _device(message(message(metric, 1), 2))
-        # Of a device that has several queues, one for each kind of core.
+        # A device may have several queues, one for each kind of core.
         by_device[device] = by_device.get(device, 0.0) + value
     return by_device
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 from .folding import Fold, Transcript, bundle, differences, plain
 from .host_names import host_ranges, number_ranges, sentence
 from .pod_actions import Finish, Result
-from .pod_state import GLANCE
+from .pod_state import GLANCE_SECONDS
 from .positions import STILL_LOOKS, Positions
 
 #: What to do when the hosts are out of step.
@@ -23,9 +23,9 @@ RESTART_OFFER: Dict[str, Any] = {
     "text/plain": RESTART,
 }
 #: Seconds for which hosts stand at different lines until the cell says it.
-STANDING = GLANCE * STILL_LOOKS
+STANDING = GLANCE_SECONDS * STILL_LOOKS
 #: Characters of a host's error that are shown.
-LONGEST = 2000
+LONGEST_ERROR_CHARACTERS = 2000
 
 #: What ends an explanation of a cell that takes long.
 COLLECTIVE = "An operation of all hosts, such as a collective, waits until each host has begun it."
@@ -40,7 +40,7 @@ _CONNECTED = re.compile(
 Publish = Callable[[str, Dict[str, Any]], None]
 
 
-class Request(NamedTuple):
+class CellRequest(NamedTuple):
     """A client's execute_request."""
 
     idents: Sequence[bytes]
@@ -51,7 +51,7 @@ class Request(NamedTuple):
     silent: bool
 
 
-class CellOutput:
+class PodCellOutput:
     """Collects what hosts publish while they run a cell.
 
     Parameters
@@ -62,7 +62,9 @@ class CellOutput:
     publish: publishes a message with the request as its parent.
     """
 
-    def __init__(self, request: Request, id: str, hosts: Sequence[int], publish: Publish) -> None:
+    def __init__(
+        self, request: CellRequest, id: str, hosts: Sequence[int], publish: Publish
+    ) -> None:
         self.request = request
         self.leader = hosts[0]
         self.replies: Dict[int, Dict[str, Any]] = {}
@@ -281,7 +283,7 @@ class CellOutput:
                 groups.setdefault(result.evalue, []).append(host)
             elif result.status == "error" and host not in interrupted:
                 text = ("raised %s: %s" % (result.ename, result.evalue)).rstrip(": ")
-                groups.setdefault(text[:LONGEST], []).append(host)
+                groups.setdefault(text[:LONGEST_ERROR_CHARACTERS], []).append(host)
         return [
             text
             if results[hosts[0]].status == "died"

@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 from ..protocol import messages
 from ..protocol.events import IOPUB, SHELL, STDIN
-from .cell_output import Request
+from .cell_output import CellRequest
 from .sockets import KernelSockets
 
 
@@ -54,15 +54,15 @@ class Clients:
         self.reply(idents, header, kind.replace("_request", "_reply"), content, channel)
         self.publish("status", {"execution_state": "idle"}, header)
 
-    def ask(self, request: Request, content: Dict[str, Any]) -> None:
+    def ask(self, request: CellRequest, content: Dict[str, Any]) -> None:
         """Asks the client of a cell for input."""
         self.reply(request.idents, request.header, "input_request", content, STDIN)
 
-    def begin(self, request: Request) -> None:
+    def begin(self, request: CellRequest) -> None:
         """A cell begins."""
         self.publish("status", {"execution_state": "busy"}, request.header)
 
-    def end(self, request: Request, content: Dict[str, Any]) -> None:
+    def end(self, request: CellRequest, content: Dict[str, Any]) -> None:
         """A cell has ended, with *content* as its reply.
 
         Without a number, or with 0, JupyterLab would show it as running: one that the hosts did not
@@ -74,7 +74,7 @@ class Clients:
         self.publish("status", {"execution_state": "idle"}, request.header)
 
     def fail(
-        self, request: Request, ename: str, evalue: str, offer: Optional[Dict[str, Any]] = None
+        self, request: CellRequest, ename: str, evalue: str, offer: Optional[Dict[str, Any]] = None
     ) -> None:
         """A cell that has begun ends with an error of the kernel's own, and perhaps a mime bundle
         that says what can be done.

@@ -20,7 +20,7 @@ from ..protocol import messages
 from ..protocol.events import IOPUB, SHELL, STDIN
 from ..protocol.timeouts import exit_within, is_set_within
 from .cell_ends import CellEnds, result_of
-from .cell_output import RESTART_OFFER, CellOutput, Request
+from .cell_output import RESTART_OFFER, CellRequest, PodCellOutput
 from .clients import Clients
 from .direct_requests import DirectRequests
 from .host_names import host_ranges, sentence
@@ -30,26 +30,26 @@ from .looks import Looks
 from .pod_actions import (
     Abort,
     Action,
-    Cell,
     Check,
     Finish,
     Interrupt,
     Look,
+    PodCell,
     Ready,
     Refuse,
-    Run,
+    RunCell,
 )
 from .pod_commands import command_of, parse_code, run_command
 from .pod_start import FIRST_CHECK, PodStart
 from .pod_state import OUT_OF_STEP, STARTING, PodState
-from .relaying import Parsed, Relay, parse
+from .relaying import MessageRelay, Parsed, parse
 from .shared_input import SharedInput
 from .sockets import KernelSockets
 from .start_notice import StartNotice
 
 #: Seconds after which a kernel whose hosts are still starting answers, so that its first cell can
 #: say what it waits for.
-PATIENCE = 10.0
+START_PATIENCE_SECONDS = 10.0
 #: Seconds for the hosts to shut down.
 SHUT_DOWN = 3.0
 
@@ -69,7 +69,7 @@ class Conductor:
         self._count = len(hosts)
         self._address: str = spec["address"]
         self._client = messages.MessageSigner(connection["key"], "kernel")
-        self._relay = Relay(self._client, hosts.signer)
+        self._relay = MessageRelay(self._client, hosts.signer)
         self._state = PodState(self._count)
         self._states_file = HostStatesFile(os.path.dirname(connection["ip"]))
         self._start = PodStart(self._count, time.monotonic())
@@ -84,9 +84,11 @@ class Conductor:
             self._clients,
             hosts.send,
         )
-        self._cells: Dict[str, Request] = {}  # that have not ended; clients may repeat their ids
+        self._cells: Dict[
+            str, CellRequest
+        ] = {}  # that have not ended; clients may repeat their ids
         self._numbers = itertools.count(1)  # theirs here
-        self._output: Optional[CellOutput] = None  # of the cell that runs
+        self._output: Optional[PodCellOutput] = None  # of the cell that runs
         self._input: Optional[SharedInput] = None  # of the cell that runs
         self._ends = CellEnds()  # of the latest cell
         self._held: Optional[List[Tuple[int, List[bytes]]]] = []  # until the hosts have started
@@ -122,7 +124,7 @@ class Conductor:
                 self._do(self._started())
             self._start_notice.update(self._start.waiting)
             self._states_file.write(host_states(self._state))
-            if self._held is not None and time.monotonic() > begun + PATIENCE:
+            if self._held is not None and time.monotonic() > begun + START_PATIENCE_SECONDS:
                 self._release_held()
 
     async def _keep_time(self) -> None:
@@ -228,7 +230,7 @@ class Conductor:
         code = str(content.get("code", ""))
         silent = bool(content.get("silent"))
         stop = bool(content.get("stop_on_error", True)) and not silent
-        request = Request(message.idents, message.header, content, code, 0, silent)
+        request = CellRequest(message.idents, message.header, content, code, 0, silent)
         id = str(next(self._numbers))
         self._cells[id] = request
         command = command_of(code)
@@ -246,12 +248,12 @@ class Conductor:
         if self._state.phase == STARTING and self._start.waiting and not silent:
             self._start_notice.update(self._start.waiting)
             self._start_notice.add(request.header)
-        self._do(self._state.submit(Cell(id, parsed.hosts, stop), time.monotonic()))
+        self._do(self._state.submit(PodCell(id, parsed.hosts, stop), time.monotonic()))
 
     def _run_command(self, id: str, word: str) -> None:
         """Runs `%hosts`. A check waits for its turn, as a cell does."""
         if word == "check":
-            self._do(self._state.submit(Cell(id, check=True), time.monotonic()))
+            self._do(self._state.submit(PodCell(id, check=True), time.monotonic()))
             return
         request = self._cells.pop(id)
         text = run_command(word, self._state, self._direct) + "\n"
@@ -273,7 +275,7 @@ class Conductor:
         self._changed.set()
 
     def _act(self, action: Action) -> None:
-        if isinstance(action, Run):
+        if isinstance(action, RunCell):
             self._run(action)
         elif isinstance(action, Interrupt):
             self._hosts.interrupt(action.hosts)
@@ -296,7 +298,7 @@ class Conductor:
         elif isinstance(action, Ready) and self._held is not None:
             self._release_held()
 
-    def _run(self, action: Run) -> None:
+    def _run(self, action: RunCell) -> None:
         request = self._cells[action.cell.id]
         self._input = SharedInput(
             action.hosts[0],
@@ -306,7 +308,7 @@ class Conductor:
             ),
         )
         self._ends = CellEnds()
-        self._output = CellOutput(
+        self._output = PodCellOutput(
             request,
             "pod-%d-%s" % (action.number, self._client.session[:8]),
             action.hosts,

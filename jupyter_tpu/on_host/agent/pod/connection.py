@@ -33,10 +33,10 @@ _UNPACK = (
     "zipfile.ZipFile(io.BytesIO(sys.stdin.buffer.read())).extractall(sys.argv[1])"
 )
 #: Bytes of what SSH and the login shell write, of which the last line is told.
-_ERRORS = 8 << 10
+_ERROR_BYTES = 8 << 10
 
 
-class Listener(Protocol):
+class HostListener(Protocol):
     """Who hears of a host."""
 
     def heard(self, host: int, channel: int, parts: List[bytes]) -> None:
@@ -49,8 +49,8 @@ class Listener(Protocol):
         """Once: why it can't be reached (any more)."""
 
 
-class Limits:
-    """Of the connections to all hosts together.
+class ConnectionLimits:
+    """Limits of the connections to all hosts together.
 
     Attributes
     ----------
@@ -80,8 +80,8 @@ class HostConnection:
         host: int,
         spec: Dict[str, Any],
         sources: str,
-        listener: Listener,
-        limits: Limits,
+        listener: HostListener,
+        limits: ConnectionLimits,
     ) -> None:
         self.host = host
         self._limits = limits
@@ -214,7 +214,7 @@ class HostConnection:
             if not data:
                 return
             self._errors += data
-            del self._errors[:-_ERRORS]
+            del self._errors[:-_ERROR_BYTES]
 
     def _received(self, channel: int, parts: List[bytes]) -> None:
         if channel != KEEPER:

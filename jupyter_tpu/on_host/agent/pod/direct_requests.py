@@ -9,10 +9,10 @@ from typing import Callable, Dict, FrozenSet, List, NamedTuple, Optional
 
 from ..protocol.events import IOPUB
 from .clients import Clients
-from .relaying import Parsed, Relay
+from .relaying import MessageRelay, Parsed
 
 #: How many cells of the past are remembered, for output that comes late.
-PAST = 256
+PAST_CELLS = 256
 
 #: Sends a message on a channel; and to a host.
 Send = Callable[[int, List[bytes]], None]
@@ -38,7 +38,9 @@ class DirectRequests:
     clients: they are answered when the host can't answer any more.
     """
 
-    def __init__(self, relay: Relay, to_clients: Send, clients: Clients, to_host: SendTo) -> None:
+    def __init__(
+        self, relay: MessageRelay, to_clients: Send, clients: Clients, to_host: SendTo
+    ) -> None:
         self.debugged = 0  # the host that the debugger works on
         self.stopped: Optional[int] = None  # the host that the debugger has stopped
         self._relay = relay
@@ -64,7 +66,7 @@ class DirectRequests:
         the request *id*: what it publishes about it later belongs to the cell, too.
         """
         self._past[id] = header
-        for old in list(self._past)[:-PAST]:
+        for old in list(self._past)[:-PAST_CELLS]:
             del self._past[old]
 
     def takes(self, host: int, message: Parsed) -> bool:
@@ -82,7 +84,7 @@ class DirectRequests:
         request = self._requests.get(message.parent)
         if request is None or request.host != host:
             if channel == IOPUB and message.kind not in ("status", "iopub_welcome"):
-                # Of a thread that goes on after its cell, for example.
+                # The output of a thread that goes on after its cell, for example.
                 parent = self._past.get(message.parent, b"{}")
                 self._to_clients(IOPUB, self._relay.to_client(message, message.idents, parent))
             return

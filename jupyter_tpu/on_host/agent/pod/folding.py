@@ -17,13 +17,13 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 from .host_names import host_ranges
 
 #: Characters of a host's output that are stored: of its beginning, and of its end.
-HEAD, TAIL = 48 << 10, 16 << 10
+HEAD_CHARACTERS, TAIL_CHARACTERS = 48 << 10, 16 << 10
 #: Longest line that is compared as a line; longer ones are compared in pieces of this length.
 LONGEST_LINE = 64 << 10
 #: Characters of a host's picture (base64) that are shown if it differs.
-PICTURE = 2 << 20
+PICTURE_CHARACTERS = 2 << 20
 #: Lines of a host's output up to which it is shown unfolded.
-SHORT = 12
+SHORT_LINES = 12
 #: What JupyterLab shows as a row of tabs, with the texts of the HTML (labextension/src/pod).
 TABS = "application/vnd.jupyter-tpu.hosts+json"
 
@@ -92,18 +92,21 @@ class Transcript:
         same = (_ADDRESS.sub("0x", text), *picture)
         self._displays.update(repr(same).encode("utf-8", "surrogatepass"))
         self._store(text.rstrip("\n") + "\n")
-        if picture[0] and sum(len(data) for _, data in [*self.pictures, picture]) < PICTURE:
+        if (
+            picture[0]
+            and sum(len(data) for _, data in [*self.pictures, picture]) < PICTURE_CHARACTERS
+        ):
             self.pictures.append(picture)
 
     def _store(self, text: str) -> None:
-        room = HEAD - self._stored
-        if room > 0:
-            self._head.append(text[:room])
-            self._stored += len(text[:room])
-        if len(text) > room:
-            rest = text[max(room, 0) :]
+        free = HEAD_CHARACTERS - self._stored
+        if free > 0:
+            self._head.append(text[:free])
+            self._stored += len(text[:free])
+        if len(text) > free:
+            rest = text[max(free, 0) :]
             self._omitted += len(rest)
-            self._tail = (self._tail + rest)[-TAIL:]
+            self._tail = (self._tail + rest)[-TAIL_CHARACTERS:]
 
     def finish(self) -> None:
         """The cell has ended: a line that has no end is one, too."""
@@ -161,7 +164,7 @@ def bundle(heading: str, folds: Sequence[Fold], above: str = "") -> Dict[str, An
     """
     lines, parts = [heading], ["<div><div>%s</div>" % html.escape(heading)]
     for fold in folds:
-        short = fold.text.count("\n") <= SHORT and len(folds) <= 8
+        short = fold.text.count("\n") <= SHORT_LINES and len(folds) <= 8
         lines.append("%s:" % fold.title)
         lines += ["    " + line for line in fold.text.rstrip("\n").split("\n")]
         parts.append(

@@ -1,7 +1,7 @@
 """The names of hosts, for people and as people type them.
 
-Hosts are numbered through all slices. A kernel on several slices (`Slices.sizes`) says "host 0 of
-slice 1"; in a cell you type 1.0.
+Hosts are numbered through all slices. A kernel on several slices (`PodSlices.sizes`) says "host 0
+of slice 1"; in a cell you type 1.0.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Dict, FrozenSet, Iterable, List, Tuple
 
 
-class Slices:
+class PodSlices:
     """Those of the pod kernel of this process: the hosts of each, in order; []: there is one."""
 
     sizes: ClassVar[List[int]] = []
@@ -23,7 +23,7 @@ def sentence(text: str) -> str:
 
 def slice_of(host: int) -> "Tuple[int, int]":
     """A host's slice, and its number there."""
-    for number, size in enumerate(Slices.sizes):
+    for number, size in enumerate(PodSlices.sizes):
         if host < size:
             return number, host
         host -= size
@@ -32,7 +32,7 @@ def slice_of(host: int) -> "Tuple[int, int]":
 
 def host_ranges(hosts: Iterable[int]) -> str:
     """ "host 3", "hosts 0-2, 5"; with slices "hosts 0-1 of slice 0, host 1 of slice 1"."""
-    if not Slices.sizes:
+    if not PodSlices.sizes:
         return number_ranges("host", hosts)
     slices: Dict[int, List[int]] = {}
     for host in hosts:
@@ -71,19 +71,22 @@ def parse_hosts(text: str, hosts: int) -> FrozenSet[int]:
         if (
             not first.isdecimal()
             or (dash and not last.isdecimal())
-            or bool(dot) != bool(Slices.sizes)
+            or bool(dot) != bool(PodSlices.sizes)
             or (dot and not prefix.isdecimal())
         ):
-            example = "0.1, or 0.0,1.0-3 (slice 1, hosts 0 to 3)" if Slices.sizes else "2, or 0,3-5"
+            example = (
+                "0.1, or 0.0,1.0-3 (slice 1, hosts 0 to 3)" if PodSlices.sizes else "2, or 0,3-5"
+            )
             raise ValueError("%r does not name hosts. Write for example %s." % (text, example))
         begin, end = int(first), int(last or first)
         offset, size = 0, hosts
         if dot:
-            if int(prefix) >= len(Slices.sizes):
+            if int(prefix) >= len(PodSlices.sizes):
                 raise ValueError(
-                    "The slices are 0 to %d, and %r names others." % (len(Slices.sizes) - 1, part)
+                    "The slices are 0 to %d, and %r names others."
+                    % (len(PodSlices.sizes) - 1, part)
                 )
-            offset, size = sum(Slices.sizes[: int(prefix)]), Slices.sizes[int(prefix)]
+            offset, size = sum(PodSlices.sizes[: int(prefix)]), PodSlices.sizes[int(prefix)]
         if begin > end or end >= size:
             of_slice = " of slice %s" % prefix if dot else ""
             raise ValueError(

@@ -12,8 +12,8 @@ from .pod_state import STARTING, PodState
 
 
 def host_states(state: PodState) -> List[str]:
-    """Of each host: "starting"; "idle"; "busy"; "waiting": it has ended the cell, and others have
-    not; "stuck": it does not react to interrupts; "dead".
+    """The state of each host: "starting"; "idle"; "busy"; "waiting": it has ended the cell, and
+    others have not; "stuck": it does not react to interrupts; "dead".
     """
     states = []
     for host in range(state.hosts):
@@ -40,7 +40,7 @@ class HostStatesFile:
 
     def write(self, states: List[str]) -> None:
         """Writes them if they have changed, and are the same as at the last call: a cell that is
-        over at once is not worth a wait for the disk. Without room there nobody sees the change.
+        over at once is not worth a wait for the disk. Without space there nobody sees the change.
         """
         lasts, self._seen = states == self._seen, states
         if lasts and states != self._written:

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from ..protocol import messages
 from ..protocol.events import CONTROL, SHELL
-from .connection import HostConnection, Limits, Listener
+from .connection import ConnectionLimits, HostConnection, HostListener
 from .pod_start import Ask
 from .slices import for_host
 
@@ -44,11 +44,13 @@ class PodHosts:
     listener: hears of the hosts, until `listen`.
     """
 
-    def __init__(self, count: int, spec: Dict[str, Any], sources: str, listener: Listener) -> None:
+    def __init__(
+        self, count: int, spec: Dict[str, Any], sources: str, listener: HostListener
+    ) -> None:
         self._key = os.urandom(24).hex()
         #: Signs what the hosts' kernels get.
         self.signer = messages.MessageSigner(self._key, "conductor")
-        limits = Limits()
+        limits = ConnectionLimits()
         self._hosts = [
             HostConnection(
                 host, for_host({**spec, "key": self._key}, host), sources, listener, limits
@@ -60,7 +62,7 @@ class PodHosts:
     def __len__(self) -> int:
         return len(self._hosts)
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: HostListener) -> None:
         """From now on *listener* hears of the hosts."""
         for host in self._hosts:
             host.listener = listener

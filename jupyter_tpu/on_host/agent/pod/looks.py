@@ -10,7 +10,7 @@ from ..protocol.timeouts import is_set_within
 from .hosts import Asked, PodHosts
 
 #: Seconds for the hosts to answer.
-ANSWER = 0.4
+ANSWER_SECONDS = 0.4
 
 
 class Looks:
@@ -24,7 +24,7 @@ class Looks:
 
     async def ask(self, hosts: Iterable[int], number: int, *, chips: bool) -> None:
         """Returns when all have told where they are in the cell of that *number*, and what their
-        *chips* run, or after `ANSWER` seconds.
+        *chips* run, or after `ANSWER_SECONDS` seconds.
         """
         for host in hosts:
             self._asked["stack", host] = None
@@ -35,7 +35,7 @@ class Looks:
                 self._asked["places", host] = None
                 self._hosts.ask_places(host)
         self._all_told.clear()
-        await is_set_within(self._all_told, ANSWER)
+        await is_set_within(self._all_told, ANSWER_SECONDS)
         self._asked.clear()
 
     def told(self, what: str, host: int) -> None:

@@ -36,19 +36,19 @@ from . import wire
 from .present import PREFIX, end_earlier, record_presence
 
 #: Bytes of output that wait here until the kernel is paused, and until it is resumed.
-FULL, LOW = 64 << 20, 16 << 20
+PAUSE_BYTES, RESUME_BYTES = 64 << 20, 16 << 20
 #: Bytes of a message from which it is sent without waiting for others.
-PIECE = 64 << 10
+PIECE_BYTES = 64 << 10
 #: Seconds for which what a cell prints on other hosts than 0 may wait for more, to be sent with it.
-TOGETHER = 0.05
+TOGETHER_SECONDS = 0.05
 #: Seconds for a kernel to shut down when it is asked, and for this process to end.
-SHUT_DOWN, ENDING = 1.5, 10.0
+SHUT_DOWN, END_SECONDS = 1.5, 10.0
 #: Seconds for libtpu to say what the chips run.
-PLACES = 0.3
+PLACES_SECONDS = 0.3
 #: Seconds between two looks at what waits. Every so many of them: a look at the host's memory, and
 #: a sign of life; without that a connection that is dead would not be noticed.
-TURN, WATCH, ALIVE = 0.2, 5, 100
-#: How often, with a TURN in between, a host looks whether the chips of an ended kernel are free.
+TURN_SECONDS, WATCH_TURNS, ALIVE_TURNS = 0.2, 5, 100
+#: How often, with a turn in between, a host looks whether the chips of an ended kernel are free.
 CHIPS_LOOKS = 40
 
 
@@ -100,7 +100,7 @@ def _is_status(parts: List[bytes], at: int, state: bytes) -> bool:
     return b'"status"' in parts[at + messages.HEADER] and state in parts[at + messages.CONTENT]
 
 
-class CellEnds:
+class KernelCellEnds:
     """Knows when a kernel has sent all of a cell: its reply, and that it is idle, in any order."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class Member:
         self._unsent: List[bytes] = []  # what is sent to the conductor together
         self._unsent_bytes = 0
         self._flushing: Optional[asyncio.Handle] = None  # when it is sent
-        self._ended = CellEnds()
+        self._ended = KernelCellEnds()
 
     async def wait_warm(self, reader: asyncio.StreamReader) -> bool:
         """Starts a kernel ahead, and waits until it is needed. False: it is not."""
@@ -205,7 +205,7 @@ class Member:
         died = asyncio.ensure_future(self._died.wait())
         self._child_ended()
         await asyncio.wait([tasks[0], died], return_when=asyncio.FIRST_COMPLETED)
-        exit_within(ENDING)
+        exit_within(END_SECONDS)
         if process.code is None:
             process.signal(signal.SIGKILL)
             await is_set_within(self._died, 2.0)
@@ -226,7 +226,7 @@ class Member:
         held = holders() if self._spec["needs_chips"] else []
         for _ in range(CHIPS_LOOKS):
             if held:
-                await asyncio.sleep(TURN)
+                await asyncio.sleep(TURN_SECONDS)
                 held = holders()
         if not held:
             return ""
@@ -275,7 +275,7 @@ class Member:
             return
         waits = False
         if self._spec["host"] and parts[at + messages.PARENT].find(_CELL) >= 0:
-            # Of these hosts only how the cell ends is waited for.
+            # Only how the cell ends on these hosts is waited for.
             if channel == IOPUB and _is_status(parts, at, b"busy"):
                 return
             waits = channel in (IOPUB, SHELL) and not self._ended.note(channel, parts, at)
@@ -285,13 +285,15 @@ class Member:
         """In one piece with what else the kernel sends: each piece wakes four processes."""
         self._unsent.append(data)
         self._unsent_bytes += len(data)
-        if self._unsent_bytes > PIECE:
+        if self._unsent_bytes > PIECE_BYTES:
             self._flush()
             return
         loop = asyncio.get_running_loop()
         if self._flushing is None:
             flush = self._flush
-            self._flushing = loop.call_later(TOGETHER, flush) if waits else loop.call_soon(flush)
+            self._flushing = (
+                loop.call_later(TOGETHER_SECONDS, flush) if waits else loop.call_soon(flush)
+            )
         elif not waits:
             self._flushing.cancel()
             self._flushing = loop.call_soon(self._flush)
@@ -304,7 +306,7 @@ class Member:
         if unsent:
             self._writer.write(b"".join(unsent))
         process = self._process
-        if process is not None and self._waiting > FULL and not process.paused:
+        if process is not None and self._waiting > PAUSE_BYTES and not process.paused:
             process.pause()
 
     @property
@@ -336,20 +338,20 @@ class Member:
 
     async def _stay_alive(self) -> None:
         for turn in itertools.count(1):
-            await asyncio.sleep(TURN)
+            await asyncio.sleep(TURN_SECONDS)
             process = self._process
-            if process is not None and process.paused and self._waiting < LOW:
+            if process is not None and process.paused and self._waiting < RESUME_BYTES:
                 process.resume()
-            if turn % WATCH == 0:
+            if turn % WATCH_TURNS == 0:
                 self._watch.check()
-            if turn % ALIVE == 0:
+            if turn % ALIVE_TURNS == 0:
                 self._note(event="alive")
 
     async def _tell_places(self) -> None:
         """What the host's chips run; also if nothing is known of it."""
         places: Any = []
         with contextlib.suppress(asyncio.TimeoutError):
-            places = await with_timeout(read_places(), PLACES)
+            places = await with_timeout(read_places(), PLACES_SECONDS)
         self._note(event="places", places=places)
 
     # ---- from the conductor

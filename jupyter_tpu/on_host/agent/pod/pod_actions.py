@@ -15,7 +15,7 @@ class Result(NamedTuple):
     execution_count: Optional[int] = None
 
 
-class Cell(NamedTuple):
+class PodCell(NamedTuple):
     """A cell that a client wants to run."""
 
     id: str
@@ -24,10 +24,10 @@ class Cell(NamedTuple):
     check: bool = False  # it runs nothing, and checks whether all hosts are in step
 
 
-class Run(NamedTuple):
+class RunCell(NamedTuple):
     """Runs a cell on *hosts*. The *others* only count it."""
 
-    cell: Cell
+    cell: PodCell
     number: int
     hosts: Tuple[int, ...]
     others: Tuple[int, ...]
@@ -42,7 +42,7 @@ class Look(NamedTuple):
     "glance": while all of them are busy.
     """
 
-    cell: Cell
+    cell: PodCell
     hosts: Tuple[int, ...]
     why: str
     seconds: float
@@ -58,7 +58,7 @@ class Check(NamedTuple):
 class Finish(NamedTuple):
     """A cell has ended: on each host with its result. *problem*: why the hosts are out of step."""
 
-    cell: Cell
+    cell: PodCell
     results: Dict[int, Result]
     interrupted: FrozenSet[int]  # hosts that the kernel interrupted, because another one raised
     by_user: bool
@@ -68,14 +68,14 @@ class Finish(NamedTuple):
 class Refuse(NamedTuple):
     """A cell does not run, because of a *problem*."""
 
-    cell: Cell
+    cell: PodCell
     problem: str
 
 
 class Abort(NamedTuple):
     """A cell does not run, because one before it failed."""
 
-    cell: Cell
+    cell: PodCell
 
 
 class Ready(NamedTuple):
@@ -84,4 +84,4 @@ class Ready(NamedTuple):
     problem: str
 
 
-Action = Union[Run, Interrupt, Look, Check, Finish, Refuse, Abort, Ready]
+Action = Union[RunCell, Interrupt, Look, Check, Finish, Refuse, Abort, Ready]

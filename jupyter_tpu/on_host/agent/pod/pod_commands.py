@@ -6,7 +6,7 @@ import re
 from typing import FrozenSet, NamedTuple, Optional
 
 from .direct_requests import DirectRequests
-from .host_names import Slices, host_ranges, parse_hosts
+from .host_names import PodSlices, host_ranges, parse_hosts
 from .pod_state import OUT_OF_STEP, PodState
 
 _HOSTS = re.compile(r"%%hosts?[ \t]+([^\n]*?)[ \t]*(?:\n|$)")
@@ -47,11 +47,11 @@ def parse_code(code: str, hosts: int) -> Code:
     whole = _SLICE.match(code)
     if whole:
         number = int(whole.group(1))
-        if number >= len(Slices.sizes):
-            last = len(Slices.sizes) - 1
+        if number >= len(PodSlices.sizes):
+            last = len(PodSlices.sizes) - 1
             why = "the slices are 0 to %d" % last if last > 0 else "this kernel has one TPU only"
             raise ValueError("Slice %d does not exist: %s." % (number, why))
-        text = "%d.0-%d" % (number, Slices.sizes[number] - 1)
+        text = "%d.0-%d" % (number, PodSlices.sizes[number] - 1)
         return Code(code[whole.end() :], parse_hosts(text, hosts), 1)
     chosen = _HOSTS.match(code)
     if not chosen:

@@ -16,7 +16,7 @@ LIMITS = {"kernels": 90.0, "report": 30.0, "join": 180.0, "check": 120.0}
 #: The number of the first check; later ones are higher.
 FIRST_CHECK = 1000
 #: Differing files that are named.
-NAMED = 5
+NAMED_FILES = 5
 #: What each part waits for, in words.
 _WAITS = {
     "kernels": "Waiting for the kernel of %s to start.",
@@ -179,10 +179,10 @@ def _differences(reports: Dict[int, Dict[str, Any]]) -> List[str]:
     paths = sorted({path for file in files.values() for path in file})
     differing = [path for path in paths if len({file.get(path) for file in files.values()}) > 1]
     if differing:
-        more = len(differing) - NAMED
+        more = len(differing) - NAMED_FILES
         differences.append(
             "Hosts have different files: %s%s."
-            % (", ".join(differing[:NAMED]), " and %d more" % more if more > 0 else "")
+            % (", ".join(differing[:NAMED_FILES]), " and %d more" % more if more > 0 else "")
         )
     return differences
 

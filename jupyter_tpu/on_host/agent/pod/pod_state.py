@@ -17,10 +17,10 @@ the kernel has to say so when they are not.
 - After an error or an interrupt, all hosts run a *check*: a collective with a number that was not
   used before. It only gives the right answer if nothing else is pending on any host. Without JAX
   there is nothing that could be checked.
-- While all hosts are busy, they are asked where they are every `GLANCE` seconds: one may do
+- While all hosts are busy, they are asked where they are every `GLANCE_SECONDS` seconds: one may do
   something else, and the others wait for it.
 - If one host raises while others are busy, they may be waiting for it forever. After
-  `GRACE` seconds they are interrupted.
+  `GRACE_SECONDS` seconds they are interrupted.
 - A host whose kernel ends never comes back: only a restart of all does that.
 - A host that ends an interrupted cell late, such as after a compilation (no signal ends one),
   does come back, if no cell ran without it: then all hosts run a check.
@@ -38,30 +38,30 @@ from .host_names import host_ranges, sentence
 from .pod_actions import (
     Abort,
     Action,
-    Cell,
     Check,
     Finish,
     Interrupt,
     Look,
+    PodCell,
     Ready,
     Refuse,
     Result,
-    Run,
+    RunCell,
 )
 
 #: Seconds from the first error of a cell until the hosts that are still busy are interrupted, and
 #: the seconds before that at which they are asked where they are.
-GRACE, LOOK = 1.0, 0.5
+GRACE_SECONDS, LOOK_SECONDS = 1.0, 0.5
 #: Seconds for which some hosts may be busy while others are done before the cell says where they
 #: are; each report after that takes twice as long.
-SLOW = 10.0
+SLOW_SECONDS = 10.0
 #: Seconds between two looks where hosts are while all are busy.
-GLANCE = 3.0
+GLANCE_SECONDS = 3.0
 #: Seconds for a check, and for a host to react to an interrupt before it gets another one.
-CHECK_LIMIT, REACTION = 5.0, 2.0
+CHECK_LIMIT, REACTION_SECONDS = 5.0, 2.0
 #: How often a host is interrupted that may wait for one that has ended the cell. Then the cell ends
 #: without it: some operations can't be interrupted.
-INTERRUPTS = 2
+MOST_INTERRUPTS = 2
 
 STARTING, IDLE, RUNNING, CHECKING = "starting", "idle", "running", "checking"
 OUT_OF_STEP = "out of step"
@@ -83,9 +83,9 @@ class PodState:
         self.dead: Dict[int, str] = {}  # hosts whose kernels have ended, and why
         self.stuck: Dict[int, str] = {}  # hosts that have not reacted to interrupts
         self.checkable = False  # JAX runs on all of them together
-        self.cell: Optional[Cell] = None  # that runs, or whose end is being checked
+        self.cell: Optional[PodCell] = None  # that runs, or whose end is being checked
         self.hosts = hosts
-        self._queue: Deque[Cell] = deque()
+        self._queue: Deque[PodCell] = deque()
         self._busy: Dict[int, None] = {}  # hosts that have not answered, in their order
         self._results: Dict[int, Result] = {}
         self._participants: FrozenSet[int] = frozenset()
@@ -97,7 +97,7 @@ class PodState:
         self._check_failed = ""
         self._deadlines: Dict[str, float] = {}  # what happens next: "look", "grace", …
         self._uneven_since: Optional[float] = None
-        self._patience = SLOW
+        self._patience = SLOW_SECONDS
 
     # ---- what it is
 
@@ -118,7 +118,7 @@ class PodState:
 
     @property
     def results(self) -> Dict[int, Result]:
-        """Of the hosts that have finished the running cell."""
+        """The results of the hosts that have finished the running cell."""
         return dict(self._results)
 
     @property
@@ -143,7 +143,7 @@ class PodState:
 
     # ---- cells
 
-    def submit(self, cell: Cell, now: float) -> List[Action]:
+    def submit(self, cell: PodCell, now: float) -> List[Action]:
         """A client wants to run a cell."""
         self._queue.append(cell)
         return self._next(now)
@@ -172,10 +172,10 @@ class PodState:
         self._results, self._interrupted, self._by_user = {}, frozenset(), False
         self._interrupts, self._died_meanwhile = 0, ""
         self._participants = frozenset(hosts)
-        self._deadlines, self._uneven_since, self._patience = {}, None, SLOW
+        self._deadlines, self._uneven_since, self._patience = {}, None, SLOW_SECONDS
         if len(hosts) > 1:
-            self._deadlines["glance"] = now + GLANCE
-        return [Run(cell, self.number, hosts, others)]
+            self._deadlines["glance"] = now + GLANCE_SECONDS
+        return [RunCell(cell, self.number, hosts, others)]
 
     @property
     def _outlook(self) -> str:
@@ -203,11 +203,11 @@ class PodState:
             return self._all_ended(now)
         if self._participants & set(self._busy):
             if result.status != "ok" and host in self._participants:
-                self._deadlines.setdefault("look", now + LOOK)
-                self._deadlines.setdefault("grace", now + GRACE)
+                self._deadlines.setdefault("look", now + LOOK_SECONDS)
+                self._deadlines.setdefault("grace", now + GRACE_SECONDS)
             if host in self._participants:
-                self._uneven_since, self._patience = now, SLOW
-                self._deadlines["slow"] = now + SLOW
+                self._uneven_since, self._patience = now, SLOW_SECONDS
+                self._deadlines["slow"] = now + SLOW_SECONDS
         return []
 
     def _finished_late(self, host: int, result: Result, now: float) -> List[Action]:
@@ -270,7 +270,7 @@ class PodState:
 
     def _fail_check(self, now: float) -> List[Action]:
         self._check_failed = self._check_failed or "An operation of all hosts is still pending."
-        self._deadlines = {"abandon": now + REACTION}
+        self._deadlines = {"abandon": now + REACTION_SECONDS}
         return [Interrupt(self.busy)]
 
     def _check_ended(self, now: float) -> List[Action]:
@@ -342,7 +342,7 @@ class PodState:
         # Whoever is busy may wait for the host that is gone.
         assert self.cell is not None
         self._deadlines["look"] = now
-        self._deadlines["grace"] = now + LOOK
+        self._deadlines["grace"] = now + LOOK_SECONDS
         return self.tick(now)
 
     def tick(self, now: float) -> List[Action]:
@@ -367,7 +367,7 @@ class PodState:
         if name == "glance":
             if self._results:
                 return []
-            self._deadlines["glance"] = now + GLANCE
+            self._deadlines["glance"] = now + GLANCE_SECONDS
             return [Look(self.cell, waiting, "glance", 0.0)]
         if name == "slow":
             since = self._uneven_since if self._uneven_since is not None else now
@@ -376,13 +376,13 @@ class PodState:
             return [Look(self.cell, waiting, "slow", now - since)] if waiting else []
         if name == "grace":
             self._interrupted |= frozenset(self._busy)
-        elif self._interrupts >= INTERRUPTS:
+        elif self._interrupts >= MOST_INTERRUPTS:
             return self._give_up(now)
         return self._interrupt(now)
 
     def _interrupt(self, now: float) -> List[Action]:
         self._interrupts += 1
-        self._deadlines["again"] = now + REACTION
+        self._deadlines["again"] = now + REACTION_SECONDS
         return [Interrupt(self.busy)]
 
     def _give_up(self, now: float) -> List[Action]:

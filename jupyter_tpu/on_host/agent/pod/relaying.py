@@ -56,7 +56,7 @@ def _decode(part: bytes) -> Dict[str, Any]:
     return decoded
 
 
-class Relay:
+class MessageRelay:
     """Signs again what is passed on.
 
     Parameters

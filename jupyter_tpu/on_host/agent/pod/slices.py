@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from .host_names import Slices, slice_of
+from .host_names import PodSlices, slice_of
 
 
 def use_slices(spec: Dict[str, Any]) -> None:
     """Notes the slices of this process's kernel; *spec* is the conductor's."""
-    Slices.sizes = [int(size) for size in spec.get("slices") or ()]
-    Slices.coordinator = str(spec["address"])
+    PodSlices.sizes = [int(size) for size in spec.get("slices") or ()]
+    PodSlices.coordinator = str(spec["address"])
 
 
 def for_host(member: Dict[str, Any], host: int) -> Dict[str, Any]:
@@ -25,16 +25,16 @@ def for_host(member: Dict[str, Any], host: int) -> Dict[str, Any]:
 
 def _alias(host: int) -> str:
     """As `links.pod_ssh` configures it on host 0."""
-    if not Slices.sizes:
+    if not PodSlices.sizes:
         return "host-%d" % host
     return "slice-%d-host-%d" % slice_of(host)
 
 
 def _variables(host: int) -> Dict[str, str]:
-    if not Slices.sizes:
+    if not PodSlices.sizes:
         return {}
     return {
-        "MEGASCALE_COORDINATOR_ADDRESS": Slices.coordinator,
-        "MEGASCALE_NUM_SLICES": str(len(Slices.sizes)),
+        "MEGASCALE_COORDINATOR_ADDRESS": PodSlices.coordinator,
+        "MEGASCALE_NUM_SLICES": str(len(PodSlices.sizes)),
         "MEGASCALE_SLICE_ID": str(slice_of(host)[0]),
     }

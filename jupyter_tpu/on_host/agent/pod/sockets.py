@@ -10,7 +10,7 @@ import zmq
 from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
 
 #: Messages read from one socket before others get their turn.
-TURN = 100
+TURN_MESSAGES = 100
 
 
 class KernelSockets:
@@ -52,7 +52,7 @@ class KernelSockets:
             self._loop.call_soon(self._drain, channel)
 
     def _drain(self, channel: int) -> None:
-        for _ in range(TURN):
+        for _ in range(TURN_MESSAGES):
             try:
                 parts = self._sockets[channel].recv_multipart(zmq.NOBLOCK)
             except zmq.ZMQError:

@@ -14,7 +14,7 @@ from ..protocol.frames import MAX_MESSAGE, ProtocolError, join_parts, split_part
 
 _HEAD = struct.Struct("!IB")
 #: Bytes from which messages of different hosts are read one after the other.
-LARGE = 4 << 20
+LARGE_MESSAGE_BYTES = 4 << 20
 _CHANNELS = SHELL, CONTROL, STDIN, IOPUB, KEEPER
 
 
@@ -39,7 +39,7 @@ async def read(
     size, channel = _HEAD.unpack(await reader.readexactly(_HEAD.size))
     if channel not in _CHANNELS or size > MAX_MESSAGE:
         raise ProtocolError("not a message")
-    if turns is None or size <= LARGE:
+    if turns is None or size <= LARGE_MESSAGE_BYTES:
         return channel, split_parts(await reader.readexactly(size))
     async with turns:
         return channel, split_parts(await reader.readexactly(size))

@@ -8,7 +8,7 @@ from typing import Dict, List, Mapping, NamedTuple, Optional
 from .messages import CONTENT, HEADER, PARENT, find_delimiter
 
 
-class Status(NamedTuple):
+class StatusMessage(NamedTuple):
     """One status message; "" for what it does not say."""
 
     state: str  # "busy", "idle", "starting", or a state of the kernel's own
@@ -36,7 +36,7 @@ class KernelActivity:
         """The header of the running request that started last; an empty one if none runs."""
         return next(reversed(list(self.running.values())), b"{}")
 
-    def observe(self, parts: List[bytes]) -> Optional[Status]:
+    def observe(self, parts: List[bytes]) -> Optional[StatusMessage]:
         """Notes an iopub message of the kernel. Returns None unless it is a readable status."""
         try:
             at = find_delimiter(parts)
@@ -47,7 +47,7 @@ class KernelActivity:
             )
             if header["msg_type"] != "status":
                 return None
-            status = Status(
+            status = StatusMessage(
                 str(content["execution_state"]),
                 str(parent.get("msg_id") or ""),
                 str(header.get("session") or ""),

@@ -21,7 +21,7 @@ CHIP = re.compile(r"/dev/(?:accel|vfio/)\d+")
 #: The file that libtpu locks.
 LOCK = "/tmp/libtpu_lockfile"
 #: Characters of a command that are reported.
-COMMAND = 80
+COMMAND_CHARACTERS = 80
 #: The PCI vendor of TPU chips, and the generations by their PCI device. v2 and v3 have the same
 #: one, and another subsystem. Source: jax/_src/hardware_utils.py, tpu_info/device.py.
 GOOGLE = "0x1ae0"
@@ -139,7 +139,7 @@ def user_name(uid: int) -> str:
 def _command(process: str) -> str:
     try:
         with open(os.path.join(process, "cmdline"), "rb") as file:
-            fields = file.read(4 * COMMAND).split(b"\0")
+            fields = file.read(4 * COMMAND_CHARACTERS).split(b"\0")
     except OSError:
         return ""
     # Only the last part of each path.
@@ -149,4 +149,4 @@ def _command(process: str) -> str:
         if word
     )
     text = " ".join(text.split())  # a program of several lines is one here
-    return text if len(text) <= COMMAND else text[: COMMAND - 1] + "\u2026"
+    return text if len(text) <= COMMAND_CHARACTERS else text[: COMMAND_CHARACTERS - 1] + "\u2026"

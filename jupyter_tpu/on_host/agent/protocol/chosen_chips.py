@@ -17,7 +17,7 @@ from .chips import GOOGLE, chip_devices
 from .process_env import BOUNDS, complete_variables
 
 #: The port of chip 0's process; that of chip N is N higher.
-PORT = 8476
+FIRST_PORT = 8476
 #: The variable with the ports of which libtpu takes the first free one to report figures, and the
 #: first port; the kernel with chip N as its first has the one that is N higher, and no other.
 METRICS_PORTS, METRICS_PORT = "TPU_RUNTIME_METRICS_PORTS", 8431
@@ -84,7 +84,7 @@ def chip_variables(
     generation: "v5e", for example; "" if it is not known. host: the variables of the host, where
     emulated ones say how many devices a chip has.
     """
-    port = PORT + chosen[0]
+    port = FIRST_PORT + chosen[0]
     variables = {
         "TPU_VISIBLE_CHIPS": ",".join(map(str, chosen)),
         "TPU_CHIPS_PER_PROCESS_BOUNDS": BOUNDS[len(chosen), of],

@@ -5,7 +5,8 @@ is updated, an output is cleared for the next. A connected client sees all of it
 away needs only the result, and a slow line could not carry more. A :class:`Coalescer` takes
 messages that follow each other and returns fewer, by these rules:
 
-*Streams are merged*: adjacent ones of the same name and parent become one of about `LIMIT` bytes.
+*Streams are merged*: adjacent ones of the same name and parent become one of about
+`MERGED_CHARACTERS`.
 *Overwritten text goes*: stream text that a carriage return and enough text after it overwrite
 (:func:`collapse_overwritten`).
 *Superseded updates go*: an update_display_data before another one of the same display and parent.
@@ -34,7 +35,7 @@ from .messages import MessageSigner
 from .segments import NumberedMessage
 
 #: Characters of text in a merged stream message, so that it is one piece on the wire.
-LIMIT = 32 << 10
+MERGED_CHARACTERS = 32 << 10
 
 _MERGEABLE = ("stream", "display_data", "execute_result", "update_display_data", "clear_output")
 #: Other messages of iopub that change nothing about where output goes and what is cleared.
@@ -221,10 +222,10 @@ class _StreamMerge:
         latest = self._latest
         if view.text is None or (view.name, view.parent) != (latest.name, latest.parent):
             return False
-        if self._size + len(view.text) > LIMIT:
+        if self._size + len(view.text) > MERGED_CHARACTERS:
             folded = collapse_overwritten("".join(self._texts))
             self._texts, self._size = [folded], len(folded)
-            if self._size + len(view.text) > LIMIT // 2:
+            if self._size + len(view.text) > MERGED_CHARACTERS // 2:
                 return False
         self._latest = view
         self._texts.append(view.text)

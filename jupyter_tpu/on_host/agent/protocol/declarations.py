@@ -43,11 +43,11 @@ class InvalidRequest(Exception):
 
 
 @dataclass_transform(kw_only_default=True)
-class Request(Generic[Answer]):
+class ProtocolRequest(Generic[Answer]):
     """A request with these fields; one without a default is required. `answer`: its type.
 
-    Class arguments: ``op``, its name; ``changes``, whether clients that wait in `GetStatus` are
-    answered after it.
+    Class arguments: ``op``, its name; ``changes``, whether clients that wait in `GetStatusRequest`
+    are answered after it.
     """
 
     op: ClassVar[str]
@@ -69,20 +69,24 @@ class Request(Generic[Answer]):
         return vars(self)
 
 
-Requests = Dict[str, Type[Request[Any]]]
+Requests = Dict[str, Type[ProtocolRequest[Any]]]
 
 
 def find_requests(names: Dict[str, Any]) -> Requests:
     """The requests among the *names* of a module, by their ops."""
     kinds = [name for name in names.values() if isinstance(name, type)]
-    return {kind.op: kind for kind in kinds if issubclass(kind, Request) and kind is not Request}
+    return {
+        kind.op: kind
+        for kind in kinds
+        if issubclass(kind, ProtocolRequest) and kind is not ProtocolRequest
+    }
 
 
-def parse(requests: Requests, op: Any, params: Any) -> Request[Any]:
+def parse(requests: Requests, op: Any, params: Any) -> ProtocolRequest[Any]:
     """The request *op* with these fields, as JSON has them. Raises InvalidRequest."""
     kind = requests.get(op) if isinstance(op, str) else None
     if kind is None:
-        raise InvalidRequest("The agent has no operation %r." % (op,))
+        raise InvalidRequest("The daemon has no operation %r." % (op,))
     if not isinstance(params, dict):
         raise InvalidRequest("The parameters of %s are not an object." % op)
     hints = {

@@ -15,7 +15,7 @@ from . import messages
 #: The types of messages that never reach the kernel twice.
 DEDUPLICATED = "execute_request", "input_reply", "comm_open", "comm_msg", "comm_close"
 #: How many messages of each type are remembered.
-REMEMBERED = 4096
+REMEMBERED_MESSAGES = 4096
 
 
 def deduplicated_type(header: bytes) -> str:
@@ -63,6 +63,6 @@ class Deduplicator:
         if kind == "input_reply":
             self._question = ""
         seen[header] = None
-        if len(seen) > REMEMBERED:
+        if len(seen) > REMEMBERED_MESSAGES:
             del seen[next(iter(seen))]
         return True

@@ -1,4 +1,4 @@
-"""Eviction: makes room in a full journal for users who prefer losing output to waiting.
+"""Eviction: drops output of a full journal for users who prefer losing output to waiting.
 
 The oldest output that a cell only shows goes first: streams, then displays and results. Everything
 else stays: replies, status, errors, input requests, comms, updates of displays. A display with an
@@ -21,7 +21,7 @@ from .segments import GapRange, SegmentStore, StoredEntry
 
 _PRIORITIES = {"stream": 1, "display_data": 2, "execute_result": 2}
 #: The approximate limit of a gap's note, bytes; a gap of too many requests is split.
-NOTE = 32 << 10
+NOTE_BYTES = 32 << 10
 
 
 class Loss(NamedTuple):
@@ -154,7 +154,7 @@ class Evictor:
             parent = parts[at + messages.PARENT].decode()
             content = json.loads(parts[at + messages.CONTENT])
             request = json.loads(parent)
-            if not isinstance(request, dict) or len(parent) > NOTE // 2:
+            if not isinstance(request, dict) or len(parent) > NOTE_BYTES // 2:
                 return None
             if "text" in content and "name" in content:
                 lines = content["text"].count("\n")
@@ -191,7 +191,7 @@ class _Gap:
         """Adds the next entry; False: a new gap has to begin with it."""
         more = _by_request(entry, loss)
         added = _size({request: more[request] for request in more if request not in self._losses})
-        if self._size + added > NOTE:
+        if self._size + added > NOTE_BYTES:
             return False
         for request, its in more.items():
             known = self._losses.get(request)

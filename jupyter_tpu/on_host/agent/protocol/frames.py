@@ -33,7 +33,7 @@ MAX_FRAME = 256 * 1024
 #: shorter.
 LONGEST_REQUEST = LONGEST_ANSWER = 16 << 20
 #: Payload of one MESSAGE frame, bytes: small enough that a ping or an interrupt never waits long.
-PIECE = 64 * 1024
+PIECE_BYTES = 64 * 1024
 #: Largest message, bytes, all its parts together.
 MAX_MESSAGE = 1 << 30
 #: Most parts in a message.

@@ -31,7 +31,7 @@ the receiver. It gives credit for what the application has acknowledged (and for
 single message larger than the window, as they arrive). So the receiver holds at most a window and
 one message; what the sender holds is up to its store.
 
-*Gaps.* A sender may drop messages (``make_room``, ``append_gap``). They leave a record with their
+*Gaps.* A sender may drop messages (``evict``, ``append_gap``). They leave a record with their
 numbers: first, last, how many, how many bytes, and a note of the application. It is delivered and
 acknowledged like a message.
 
@@ -76,7 +76,7 @@ from .lanes import Coalesce, Evict, IncomingLane, OutgoingLane
 from .segments import SegmentStore
 
 #: Bytes in flight in a lane without credit: 100 MB/s at a round trip of 40 ms.
-WINDOW = 4 << 20
+WINDOW_BYTES = 4 << 20
 
 
 class State(str, Enum):
@@ -145,7 +145,7 @@ class Journal:
         self,
         store: Optional[SegmentStore] = None,
         *,
-        window: int = WINDOW,
+        window: int = WINDOW_BYTES,
         max_message: int = frames.MAX_MESSAGE,
         coalesce: Optional[Coalesce] = None,
     ) -> None:
@@ -265,12 +265,12 @@ class Journal:
         queue.appended()
         return number
 
-    def make_room(self, evict: Evict, size: int) -> int:
+    def evict(self, evict: Evict, size: int) -> int:
         """Frees *size* bytes of the normal lane with *evict*; returns how many it freed.
 
         Messages of which a peer may have a byte stay.
         """
-        return self._out[NORMAL].make_room(evict, size)
+        return self._out[NORMAL].evict(evict, size)
 
     def acknowledge(self, event: Union[Message, Gap]) -> None:
         """The application is done with *event* and with everything before it in its lane."""
@@ -290,7 +290,7 @@ class Journal:
         """Whether there is an acknowledgement to send."""
         return self.state is State.OPEN and any(queue.ack_due for queue in self._in.values())
 
-    def data_to_send(self, limit: int = 4 * frames.PIECE, *, acks: bool = True) -> bytes:
+    def data_to_send(self, limit: int = 4 * frames.PIECE_BYTES, *, acks: bool = True) -> bytes:
         """About *limit* bytes for the peer; b"" when there is nothing to send for now.
 
         Call it when the transport has room, not earlier, so that urgent messages get through.

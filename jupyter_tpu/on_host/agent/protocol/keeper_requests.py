@@ -6,22 +6,22 @@ the first keepers ignore it.
 
 from __future__ import annotations
 
-from .declarations import Request, find_requests
+from .declarations import ProtocolRequest, find_requests
 
 
-class SignalKernel(Request[None], op="signal"):
+class SignalKernel(ProtocolRequest[None], op="signal"):
     """Sends a signal to the kernel and its child processes."""
 
     signal: int
 
 
-class EndKernel(Request[None], op="end"):
+class EndKernel(ProtocolRequest[None], op="end"):
     """Ends the kernel; *now*: without asking it first."""
 
     now: bool = False
 
 
-class RenameNotebook(Request[None], op="rename"):
+class RenameNotebook(ProtocolRequest[None], op="rename"):
     """The notebook has another path, which the host shows to others."""
 
     notebook: str

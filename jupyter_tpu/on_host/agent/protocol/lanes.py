@@ -18,10 +18,10 @@ Evict = Callable[[SegmentStore, int, int], int]
 #: Merges messages that follow each other; the result has the same numbers.
 Coalesce = Callable[[Sequence[NumberedMessage]], List[NumberedMessage]]
 #: Messages, and bytes of them, that are coalesced together.
-COALESCE, COALESCE_BYTES = 256, 1 << 20
+COALESCE_MESSAGES, COALESCE_BYTES = 256, 1 << 20
 #: If no more than this is left of them, it is coalesced again together with the next ones. So a
 #: progress bar that runs for a day remains a few messages.
-LITTLE, LITTLE_BYTES = 32, 256 << 10
+LITTLE_MESSAGES, LITTLE_BYTES = 32, 256 << 10
 #: Bytes of credit that are sent to the peer at once: a small part of its window.
 URGENT_CREDIT = 256 << 10
 
@@ -30,7 +30,7 @@ class OutgoingLane:
     """What this end sends in one lane.
 
     Waiting messages are coalesced when there are many and again just before they are sent.
-    They are evicted when there is no room. Messages of which a peer may have a byte stay.
+    They are evicted when the journal is full. Messages of which a peer may have a byte stay.
     """
 
     def __init__(
@@ -81,9 +81,11 @@ class OutgoingLane:
     def appended(self) -> None:
         """A message was added to the store."""
         coalesced = max(self._final, self._coalesced)
-        if self._coalesce is None or self.store.last - coalesced <= COALESCE:
+        if self._coalesce is None or self.store.last - coalesced <= COALESCE_MESSAGES:
             return
-        last, little = self._coalesce_from(max(self._final, self._done) + 1, LITTLE + COALESCE)
+        last, little = self._coalesce_from(
+            max(self._final, self._done) + 1, LITTLE_MESSAGES + COALESCE_MESSAGES
+        )
         if last > coalesced:
             self._coalesced = last
             if not little:
@@ -92,7 +94,7 @@ class OutgoingLane:
             entry = self.store.find(coalesced + 1)
             self._coalesced = self._done = entry.last if entry is not None else coalesced + 1
 
-    def make_room(self, evict: Evict, size: int) -> int:
+    def evict(self, evict: Evict, size: int) -> int:
         """Frees bytes with *evict* where no peer can have one; returns how many it freed."""
         return evict(self.store, self._final + 1, size)
 
@@ -101,7 +103,7 @@ class OutgoingLane:
             return None
         entry = self.store.find(self.cursor)
         if entry is not None and entry.last > self._final:
-            self._final = max(entry.last, self._coalesce_from(entry.first, COALESCE)[0])
+            self._final = max(entry.last, self._coalesce_from(entry.first, COALESCE_MESSAGES)[0])
             return self.store.find(self.cursor)
         return entry
 
@@ -119,7 +121,7 @@ class OutgoingLane:
         if after != before:
             self.store.replace(before, after)
         size = sum(len(part) for message in after for part in message.parts)
-        return before[-1].last, len(after) <= LITTLE and size <= LITTLE_BYTES
+        return before[-1].last, len(after) <= LITTLE_MESSAGES and size <= LITTLE_BYTES
 
     def next_frame(self, lane: int) -> Optional[frames.Frame]:
         """The next piece to put on the wire; None: nothing to send, or no room in the window."""
@@ -134,7 +136,7 @@ class OutgoingLane:
                 lane, entry.first, entry.last, entry.count, entry.dropped, entry.note
             )
         else:
-            data = self.store.read(entry, self.offset, frames.PIECE)
+            data = self.store.read(entry, self.offset, frames.PIECE_BYTES)
             frame = frames.Piece(
                 lane, entry.channel, entry.flags, entry.last, span, entry.size, self.offset, data
             )

@@ -58,7 +58,7 @@ def boot() -> str:
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/1/stat"):
         try:
             with open(path, "rb") as file:
-                # Of /proc/1/stat the 22nd field, when the first process was started.
+                # The 22nd field of /proc/1/stat: when the first process was started.
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             fields = []

@@ -8,7 +8,7 @@ import subprocess
 from typing import Dict, Iterable, List
 
 #: Seconds for sudo, which may look for the host's name.
-SUDO = 5.0
+SUDO_SECONDS = 5.0
 
 
 def descendants(pid: int) -> List[int]:
@@ -71,7 +71,7 @@ def send_signal(targets: Iterable[int], number: int) -> bool:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            timeout=SUDO,
+            timeout=SUDO_SECONDS,
         )
         return done.returncode == 0
     return False

@@ -10,16 +10,16 @@ import time
 from typing import Any, Callable, Optional
 
 from .events import Failed, JournalEvent, Rejected
-from .frames import PIECE, Notice, encode
+from .frames import PIECE_BYTES, Notice, encode
 from .journal import Journal
 
 #: Seconds of silence after which a ping is sent …
-PING = 2.0
+PING_SECONDS = 2.0
 #: … and after which the connection counts as dead.
-SILENCE = 6.0
+SILENCE_SECONDS = 6.0
 #: Seconds that an acknowledgement waits for other data to travel with: a packet of its own costs
 #: both ends, and sshd, more than the message did.
-ACK = 0.02
+ACK_SECONDS = 0.02
 
 
 class JournalDisconnected(ConnectionError):
@@ -42,8 +42,8 @@ class Pump:
         writer: Any,
         on_event: Callable[[JournalEvent], None],
         *,
-        ping: float = PING,
-        silence: float = SILENCE,
+        ping: float = PING_SECONDS,
+        silence: float = SILENCE_SECONDS,
     ) -> None:
         self._journal = journal
         self._reader = reader
@@ -89,7 +89,7 @@ class Pump:
 
     async def _read(self) -> None:
         while True:
-            data = await self._reader.read(4 * PIECE)
+            data = await self._reader.read(4 * PIECE_BYTES)
             if not data:
                 raise JournalDisconnected("the peer closed the connection")
             self._heard = time.monotonic()
@@ -113,7 +113,7 @@ class Pump:
             else:
                 if self._journal.ack_due and self._ack_timer is None:
                     loop = asyncio.get_running_loop()
-                    self._ack_timer = loop.call_later(ACK, self._acknowledge)
+                    self._ack_timer = loop.call_later(ACK_SECONDS, self._acknowledge)
                 await self._wake.wait()
                 self._wake.clear()
 

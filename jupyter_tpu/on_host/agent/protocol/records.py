@@ -43,15 +43,15 @@ class Bounds(NamedTuple):
     le: Optional[float] = None
 
 
-class Problem(Record):
-    """Why the agent did not do what it was asked for; also why its guard can't act."""
+class DaemonProblem(Record):
+    """Why the daemon did not do what it was asked for; also why its guard can't act."""
 
     reason: Reason
     message: Text
     hint: NotRequired[Text]
 
 
-class Checkpoint(Record):
+class CheckpointReport(Record):
     """What the user lets a kernel run before its host is stopped, and how that went."""
 
     what: Line
@@ -61,7 +61,7 @@ class Checkpoint(Record):
     notebook: NotRequired[Line]
 
 
-class Kernel(Record):
+class KernelReport(Record):
     id: Id
     launch: NotRequired[Token]
     environment: NotRequired[Line | None]
@@ -84,7 +84,7 @@ class Kernel(Record):
     cause: NotRequired[Text]
     died: NotRequired[Time]
     once: NotRequired[Lines | bool]
-    checkpoint: NotRequired[Checkpoint | None]
+    checkpoint: NotRequired[CheckpointReport | None]
 
 
 class Owner(Record):
@@ -106,7 +106,7 @@ class Ending(Record):
     waiting: NotRequired[Count]
 
 
-class WarmKernel(Record):
+class WarmKernelReport(Record):
     python: Line
     pid: Pid
     state: Literal["starting", "ready", "failed"]
@@ -122,7 +122,7 @@ class Partial(Record):
     err: Text
 
 
-class Job(Record):
+class JobReport(Record):
     id: Id
     state: Literal["running", "stopping", "ended", "lost"]
     version: Count
@@ -160,7 +160,7 @@ class GuardLimits(Record):
     until: NotRequired[Line]
 
 
-class GuardRule(Record):
+class GuardRuleReport(Record):
     """As a client gave it, which need not have said all."""
 
     action: Literal["stop", "delete"]
@@ -170,25 +170,25 @@ class GuardRule(Record):
     limits: GuardLimits | None
 
 
-class Guard(Record):
-    rule: GuardRule
+class GuardReport(Record):
+    rule: GuardRuleReport
     host: bool
-    refused: Problem | None
+    refused: DaemonProblem | None
     phase: Literal["watching", "due", "ending"]
     reason: Literal["", "idle", "time", "cost"]
     ends: Timestamp | None
     busy: Lines | None
-    problem: Problem | None
+    problem: DaemonProblem | None
     no_restart: NotRequired[Text]
 
 
-class Interruption(Record):
+class InterruptionReport(Record):
     kind: Literal["maintenance", "preemption"]
     noticed: Time
-    checkpoints: Annotated[List[Checkpoint], Bounds(max_length=4096)]
+    checkpoints: Annotated[List[CheckpointReport], Bounds(max_length=4096)]
 
 
-class Booking(Record):
+class BookingReport(Record):
     chips: Chips
     kernel: Id
     notebook: Line
@@ -210,20 +210,20 @@ class Load(Record):
     queue: NotRequired[Count | None]
     errors: NotRequired[Lines]
     why: NotRequired[Text]
-    bookings: NotRequired[Annotated[List[Booking], Bounds(max_length=1024)]]
+    bookings: NotRequired[Annotated[List[BookingReport], Bounds(max_length=1024)]]
     silent: NotRequired[Count]
 
 
-class Status(Record):
+class DaemonStatus(Record):
     """What clients poll. If nothing has changed, only ``version`` is answered."""
 
     version: Token
-    kernels: NotRequired[Annotated[List[Kernel], Bounds(max_length=4096)]]
-    warm: NotRequired[Annotated[List[WarmKernel], Bounds(max_length=1024)]]
-    jobs: NotRequired[Dict[Id, Job]]
+    kernels: NotRequired[Annotated[List[KernelReport], Bounds(max_length=4096)]]
+    warm: NotRequired[Annotated[List[WarmKernelReport], Bounds(max_length=1024)]]
+    jobs: NotRequired[Dict[Id, JobReport]]
     packages: NotRequired[Dict[Line, Packages]]
-    guard: NotRequired[Guard | None]
-    interruption: NotRequired[Interruption | None]
+    guard: NotRequired[GuardReport | None]
+    interruption: NotRequired[InterruptionReport | None]
     load: NotRequired[Annotated[List[Load], Bounds(max_length=1024)]]
 
 
@@ -231,12 +231,12 @@ class Status(Record):
 
 
 class Started(Record):
-    """What ``up`` prints when the agent listens."""
+    """What ``up`` prints when the daemon listens."""
 
     socket: HostPath
 
 
-class Hello(Record):
+class DaemonHello(Record):
     """The daemon's first message."""
 
     agent: Word
@@ -252,7 +252,7 @@ class Hello(Record):
 class KeeperHello(Record):
     """info: the content of the kernel's kernel_info_reply, as JSON."""
 
-    status: NotRequired[Kernel | None]
+    status: NotRequired[KernelReport | None]
     info: NotRequired[Text]
 
 
@@ -264,7 +264,7 @@ class Rejection(Record):
     holder: NotRequired[Line]
 
 
-class Notice(Record):
+class KeeperNotice(Record):
     """failed: the protocol error that the keeper has seen."""
 
     failed: NotRequired[Text]

@@ -1,4 +1,4 @@
-"""What a client can ask the agent's daemon on a host, and what is answered.
+"""What a client can ask the daemon of a host, and what is answered.
 
 To add a request, declare it here, and handle it in `agent.daemon` with a method that is marked by
 `handles`. It travels as ``{"id": 1, "op": "end_kernel", "params": {…}}``; see `Daemon`.
@@ -11,24 +11,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
-from .declarations import Record, Request, find_requests
+from .declarations import ProtocolRequest, Record, find_requests
 from .records import (
     Count,
+    DaemonStatus,
     Ending,
-    Guard,
+    GuardReport,
     HostPath,
-    Job,
-    Kernel,
+    JobReport,
+    KernelReport,
     Load,
     Owner,
     Partial,
     Pid,
     RunEnd,
     Seconds,
-    Status,
     Text,
     Token,
-    WarmKernel,
+    WarmKernelReport,
 )
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 class KernelList(Record):
-    kernels: Annotated[List[Kernel], Bounds(max_length=4096)]
+    kernels: Annotated[List[KernelReport], Bounds(max_length=4096)]
 
 
-class ListKernels(Request[KernelList], op="kernels"):
+class ListKernelsRequest(ProtocolRequest[KernelList], op="kernels"):
     """All kernels on the host; ``chips``: whether they hold chips."""
 
 
@@ -60,7 +60,7 @@ class PodAddress(Record):
     slices: NotRequired[List[int]]  # the hosts of each slice, if there are several
 
 
-class StartKernel(Request[KernelStart], op="start_kernel", changes=True):
+class StartKernelRequest(ProtocolRequest[KernelStart], op="start_kernel", changes=True):
     """Starts a keeper, which starts a kernel."""
 
     id: str
@@ -90,7 +90,7 @@ class KernelFate(Record):
     ending: Ending | None
 
 
-class GetKernelFate(Request[KernelFate], op="kernel_fate"):
+class GetKernelFateRequest(ProtocolRequest[KernelFate], op="kernel_fate"):
     """What became of a kernel: whether it, or its keeper, is there, and how it has ended."""
 
     id: str
@@ -100,7 +100,7 @@ class KernelKey(Record):
     key: Token
 
 
-class GetKernelKey(Request[KernelKey], op="kernel_key"):
+class GetKernelKeyRequest(ProtocolRequest[KernelKey], op="kernel_key"):
     """The key of a kernel, for a client that takes over its lease."""
 
     id: str
@@ -110,7 +110,7 @@ class Ended(Record):
     ended: bool
 
 
-class EndKernel(Request[Ended], op="end_kernel", changes=True):
+class EndKernelRequest(ProtocolRequest[Ended], op="end_kernel", changes=True):
     """Ends a kernel and all it started; False: there was none."""
 
     id: str
@@ -128,10 +128,10 @@ class WarmEnvironment(Record, total=False):
 
 
 class WarmKernelList(Record):
-    warm: Annotated[List[WarmKernel], Bounds(max_length=1024)]
+    warm: Annotated[List[WarmKernelReport], Bounds(max_length=1024)]
 
 
-class KeepWarm(Request[WarmKernelList], op="keep_warm", changes=True):
+class KeepWarmRequest(ProtocolRequest[WarmKernelList], op="keep_warm", changes=True):
     """Keeps a warm kernel of each of these environments and of no others, for this client while it
     is connected."""
 
@@ -145,7 +145,7 @@ class HostTime(Record):
     time: Seconds
 
 
-class GetTime(Request[HostTime], op="time"):
+class GetTimeRequest(ProtocolRequest[HostTime], op="time"):
     """The host's clock: seconds since 1970."""
 
 
@@ -153,26 +153,26 @@ class OwnerList(Record):
     owners: Annotated[List[Owner], Bounds(max_length=1 << 16)]
 
 
-class GetProcessOwners(Request[OwnerList], op="process_owners"):
+class GetProcessOwnersRequest(ProtocolRequest[OwnerList], op="process_owners"):
     """The owner of each of these processes, in their order."""
 
     pids: List[int]
 
 
-class LoadQuery(Record, total=False):
+class DaemonLoadQuery(Record, total=False):
     """A sample is taken ``every`` so many seconds; those after number ``after`` are answered."""
 
     every: float
     after: int
 
 
-class GetStatus(Request[Status], op="status"):
-    """Also does what `KeepWarm` does. Waits for another *version*, or for samples of the *load*,
-    so many *seconds*, or until the client asks again."""
+class GetStatusRequest(ProtocolRequest[DaemonStatus], op="status"):
+    """Also does what `KeepWarmRequest` does. Waits for another *version*, or for samples of the
+    *load*, so many *seconds*, or until the client asks again."""
 
     environments: List[WarmEnvironment]
     jobs: Optional[List[str]] = None  # ids
-    load: Optional[LoadQuery] = None
+    load: Optional[DaemonLoadQuery] = None
     version: str = ""
     seconds: float = 0.0
 
@@ -181,7 +181,7 @@ class LoadList(Record):
     load: Annotated[List[Load], Bounds(max_length=1024)]
 
 
-class GetLoad(Request[LoadList], op="load"):
+class GetLoadRequest(ProtocolRequest[LoadList], op="load"):
     """The load of the chips now: one sample."""
 
 
@@ -189,25 +189,25 @@ class EndedKernels(Record):
     ended: Count
 
 
-class PrepareDelete(Request[EndedKernels], op="prepare_delete"):
-    """Ends all kernels and jobs, then the agent and its commands: nothing of it continues."""
+class PrepareDeleteRequest(ProtocolRequest[EndedKernels], op="prepare_delete"):
+    """Ends all kernels and jobs, then the daemon and its commands: nothing of it continues."""
 
 
-class EndAgent(Request[Ended], op="end_agent"):
+class EndDaemonRequest(ProtocolRequest[Ended], op="end_agent"):
     """Ends the daemon if no other client is connected and there is no kernel."""
 
 
 # ---- runs
 
 
-class RunOutput(Record):
+class FirstRunOutput(Record):
     """bytes: as base64. The rest of the output, and the end, are at the run's keeper."""
 
     output: Annotated[List[Tuple[Literal[1, 2], bytes]], Bounds(max_length=1 << 16)]
     ended: RunEnd | None
 
 
-class StartRun(Request[RunOutput], op="run"):
+class StartRunRequest(ProtocolRequest[FirstRunOutput], op="run"):
     """Starts a command; a known *id* starts nothing. Answered once there is output, or it has
     ended, or after a while."""
 
@@ -220,7 +220,7 @@ class StartRun(Request[RunOutput], op="run"):
     input: bool = False  # whether there will be any
 
 
-class StopRun(Request[Ended], op="stop_run"):
+class StopRunRequest(ProtocolRequest[Ended], op="stop_run"):
     """Ends a command, and answers whether it has ended."""
 
     id: str
@@ -229,7 +229,7 @@ class StopRun(Request[Ended], op="stop_run"):
 # ---- jobs
 
 
-class StartJob(Request[Job], op="start_job", changes=True):
+class StartJobRequest(ProtocolRequest[JobReport], op="start_job", changes=True):
     """Starts a job; one with the same *id* that was started before is left as it is."""
 
     id: str
@@ -241,18 +241,18 @@ class StartJob(Request[Job], op="start_job", changes=True):
 
 
 class JobList(Record):
-    jobs: Annotated[List[Job], Bounds(max_length=4096)]
+    jobs: Annotated[List[JobReport], Bounds(max_length=4096)]
 
 
-class ListJobs(Request[JobList], op="jobs"):
+class ListJobsRequest(ProtocolRequest[JobList], op="jobs"):
     """All jobs on the host."""
 
 
-class GetJob(Request[Job], op="job_status"):
+class GetJobRequest(ProtocolRequest[JobReport], op="job_status"):
     id: str
 
 
-class JobLog(Record):
+class JobLogPage(Record):
     """A line: its number, milliseconds since 1970, the stream, the text, whether it goes on."""
 
     lines: Annotated[
@@ -263,10 +263,10 @@ class JobLog(Record):
     next: Count
     last: Count
     partial: Partial
-    status: Job
+    status: JobReport
 
 
-class ReadJobLog(Request[JobLog], op="job_log"):
+class ReadJobLogRequest(ProtocolRequest[JobLogPage], op="job_log"):
     """At most *limit* lines from number *start* on, which counts from the end if it is negative.
     If there is none yet, waits so many *seconds* for one, or for another *partial*."""
 
@@ -278,7 +278,7 @@ class ReadJobLog(Request[JobLog], op="job_log"):
     partial: Optional[Partial] = None
 
 
-class StopJob(Request[Job], op="stop_job", changes=True):
+class StopJobRequest(ProtocolRequest[JobReport], op="stop_job", changes=True):
     """Requests a stop: SIGTERM now, and SIGKILL after *patience* seconds."""
 
     id: str
@@ -289,7 +289,7 @@ class Removed(Record):
     removed: bool
 
 
-class RemoveJob(Request[Removed], op="remove_job"):
+class RemoveJobRequest(ProtocolRequest[Removed], op="remove_job"):
     """Deletes a job and its output, if it has ended or is not there."""
 
     id: str
@@ -298,11 +298,11 @@ class RemoveJob(Request[Removed], op="remove_job"):
 # ---- the guard
 
 
-class GuardReport(Record):
-    guard: Guard | None
+class GuardAnswer(Record):
+    guard: GuardReport | None
 
 
-class SetGuard(Request[GuardReport], op="set_guard", changes=True):
+class SetGuardRequest(ProtocolRequest[GuardAnswer], op="set_guard", changes=True):
     """Replaces the rule. First asks Google whether worker 0 may act: ``host`` says it, and
     ``refused`` why not. The rule counts in both cases, because a client can act in the host's
     place; but not if the host has to read what others publish, and may not.
@@ -321,24 +321,24 @@ class SetGuard(Request[GuardReport], op="set_guard", changes=True):
     worker: Optional[int] = None
 
 
-class GetGuard(Request[GuardReport], op="guard"):
+class GetGuardRequest(ProtocolRequest[GuardAnswer], op="guard"):
     """The rule, and what the guard has seen last."""
 
 
-class DelayGuard(Request[GuardReport], op="keep", changes=True):
+class DelayGuardRequest(ProtocolRequest[GuardAnswer], op="keep", changes=True):
     """Nothing happens for so many *seconds*."""
 
     seconds: float
 
 
-class NoteClientStop(Request[GuardReport], op="client_stops"):
+class NoteClientStopRequest(ProtocolRequest[GuardAnswer], op="client_stops"):
     """A client begins to stop the TPU in the guard's place; or, not *stops*, it could not. The
     limits that are reached do not stop the TPU again after its next start."""
 
     stops: bool
 
 
-class RemoveGuard(Request[GuardReport], op="remove_guard", changes=True):
+class RemoveGuardRequest(ProtocolRequest[GuardAnswer], op="remove_guard", changes=True):
     """Removes the rule; the guard ends soon."""
 
 

@@ -1,4 +1,4 @@
-"""How the keeper of a run is asked (`keeper.run_keeper`): by the agent, and by clients over SSH."""
+"""How the daemon, and clients over SSH, ask the keeper of a run (`keeper.run_keeper`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .records import RunEnd
 if TYPE_CHECKING:
     from typing import Protocol
 
-    class Stream(Protocol):
+    class RunStream(Protocol):
         """A connection; what it returns is shorter at its end."""
 
         async def read_line(self) -> bytes: ...
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 #: Seconds in which somebody may still try to start a run that a client has given up to start.
-LATE = 60.0
+LATE_SECONDS = 60.0
 #: Seconds that a question waits for output.
-WAIT = 20.0
+OUTPUT_SECONDS = 20.0
 #: Bytes of output in one answer at most.
-LONGEST = 1 << 20
+LONGEST_OUTPUT_BYTES = 1 << 20
 #: The exit codes of a shell: the command does not exist, it can't be executed.
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _ENOENT, _EACCES = 2, 13
@@ -44,7 +44,7 @@ def encoded_order(request: Any, socket: str = "", *, again: bool = False) -> byt
     words = [
         request.id,
         socket,
-        str(LATE if again else 0),
+        str(LATE_SECONDS if again else 0),
         request.cwd or "",
         "" if request.limit is None else str(request.limit),
         "1" if request.input else "",
@@ -59,7 +59,7 @@ def encoded_order(request: Any, socket: str = "", *, again: bool = False) -> byt
     return b"%d\n%s" % (len(data), data)
 
 
-class Refused(Exception):
+class RunRefused(Exception):
     """The keeper did not start the command.
 
     what: "run": another keeper has it, or had it, whose socket is *why*; "place": there is none for
@@ -129,7 +129,7 @@ class RunClient:
     socket: the path of the keeper's socket.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: RunStream) -> None:
         self.pid = 0
         self.socket = ""
         self._stream = stream
@@ -141,9 +141,9 @@ class RunClient:
         self._error: Optional[Exception] = None
 
     async def begin(
-        self, order: bytes = b"", start: Optional[int] = None, seconds: float = WAIT
+        self, order: bytes = b"", start: Optional[int] = None, seconds: float = OUTPUT_SECONDS
     ) -> None:
-        """Gives the keeper its *order*, if it does not have it yet. Raises Refused.
+        """Gives the keeper its *order*, if it does not have it yet. Raises RunRefused.
 
         start, seconds: of the first :meth:`read`, which takes no round trip then.
         """
@@ -159,13 +159,15 @@ class RunClient:
             raise ConnectionError(_ENDED)
         word, what, number, text = line.split(b" ", 3)
         if word == b"refused":
-            raise Refused(what.decode("ascii"), int(number), text.decode(errors="replace"))
+            raise RunRefused(what.decode("ascii"), int(number), text.decode(errors="replace"))
         if word != b"running":
             raise ValueError("an unknown answer")
         self.pid, self.socket = int(what), text.decode("utf-8", "surrogateescape")
         self._listener = asyncio.ensure_future(self._listen())
 
-    async def read(self, start: int, seconds: float = WAIT) -> Tuple[Output, int, Optional[RunEnd]]:
+    async def read(
+        self, start: int, seconds: float = OUTPUT_SECONDS
+    ) -> Tuple[Output, int, Optional[RunEnd]]:
         """Output from the offset *start* on, which acknowledges all before it; its size; and with
         the last of it, how the command has ended. Waits so many seconds for it.
         """
@@ -244,7 +246,7 @@ class RunClient:
         if word == b"output":
             stream, length = map(int, words)
             self._size += length
-            if stream not in (1, 2) or length < 0 or self._size > LONGEST:
+            if stream not in (1, 2) or length < 0 or self._size > LONGEST_OUTPUT_BYTES:
                 raise ValueError("%d bytes of stream %d" % (length, stream))
             data = await self._stream.read_exactly(length)
             if len(data) < length:

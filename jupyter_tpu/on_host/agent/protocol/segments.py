@@ -16,7 +16,7 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 from .frames import join_parts, split_parts
 
 #: Bytes in one segment.
-SEGMENT = 8 << 20
+SEGMENT_BYTES = 8 << 20
 
 
 class StoredEntry:
@@ -297,7 +297,7 @@ class SegmentStore:
         if self._folder is None or self.memory + len(payload) <= self._memory_limit:
             return False
         try:
-            if self._segment is None or self._segment.end >= SEGMENT:
+            if self._segment is None or self._segment.end >= SEGMENT_BYTES:
                 path = os.path.join(self._folder, "journal-%d" % self._segments)
                 full, self._segment = self._segment, _Segment(path)
                 self._segments += 1

@@ -15,7 +15,7 @@ from typing import Any, Awaitable, Iterable, Optional, TypeVar
 
 T = TypeVar("T")
 #: Seconds that a cancelled call is waited for.
-CANCELLED = 2.0
+CANCELLED_SECONDS = 2.0
 
 
 async def with_timeout(call: Awaitable[T], seconds: Optional[float]) -> T:
@@ -44,7 +44,7 @@ async def is_set_within(event: asyncio.Event, seconds: Optional[float]) -> bool:
 
 
 async def cancel_all(
-    tasks: "Iterable[asyncio.Future[Any]]", seconds: float = CANCELLED
+    tasks: "Iterable[asyncio.Future[Any]]", seconds: float = CANCELLED_SECONDS
 ) -> "set[asyncio.Future[Any]]":
     """Cancels *tasks* and waits for their ends, so many seconds at most; returns those that go on.
 

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-from ..messages import Peer, Reports, TransferFailure, decoded, failure
+from ..messages import Reports, TransferFailure, TransferPeer, decoded, failure
 from ..other_host import other_host
 from ..tree import is_private
 from .entries import from_home
@@ -31,7 +31,7 @@ def main():
     reader, writer = sys.stdin.buffer, sys.stdout.buffer
     request = json.loads(reader.readline())
     call = request.pop("call")
-    peer = Peer(reader, writer)
+    peer = TransferPeer(reader, writer)
     try:
         if call == "receive":
             Receiver(peer, report=lambda *_: None, **request).receive()

@@ -25,7 +25,7 @@ from ..contents import (
     signatures,
 )
 from ..messages import (
-    NAMED,
+    MOST_NAMES,
     PART,
     TransferFailure,
     checked_problem,
@@ -41,7 +41,7 @@ from .entries import CopyEntry, check_entries, check_names, from_home, kind_of, 
 from .sender import save_list
 
 #: Files, and characters of their names, that one copy has at most.
-MOST, NAMES = 2_000_000, 256 << 20
+MOST_FILES, NAME_CHARACTERS = 2_000_000, 256 << 20
 
 
 class _Top(NamedTuple):
@@ -114,8 +114,8 @@ class Receiver:
             batch = [CopyEntry(*fields) for fields in message["entries"]]
             self._entries += batch
             characters += sum(len(copy_entry.path) + len(copy_entry.link) for copy_entry in batch)
-            if len(self._entries) > MOST or characters > NAMES:
-                raise TransferFailure("TOO_MANY", count=MOST)
+            if len(self._entries) > MOST_FILES or characters > NAME_CHARACTERS:
+                raise TransferFailure("TOO_MANY", count=MOST_FILES)
         self._names = message["names"]
         self._problems = [checked_problem(reported) for reported in message["problems"]]
         self._unlisted = max(0, message["problem_count"] - len(self._problems))
@@ -154,7 +154,7 @@ class Receiver:
             "files": self._written,
             "bytes": self._bytes,
             "unchanged": unchanged,
-            "problems": self._problems[:NAMED],
+            "problems": self._problems[:MOST_NAMES],
             "problem_count": len(self._problems) + self._unlisted,
             "targets": [decoded(target) for target in self._targets],
         }
@@ -305,7 +305,7 @@ class Receiver:
             else:
                 links.append(entry)
         if conflicts and not self._overwrite:
-            raise TransferFailure("EXISTS", names=conflicts[:NAMED], count=len(conflicts))
+            raise TransferFailure("EXISTS", names=conflicts[:MOST_NAMES], count=len(conflicts))
         return needed, unchanged, links
 
     def _shown(self, entry):

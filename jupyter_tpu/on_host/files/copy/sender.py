@@ -7,7 +7,7 @@ import time
 
 from .. import contents
 from ..messages import (
-    NAMED,
+    MOST_NAMES,
     decoded,
     encoded,
     failure,
@@ -16,10 +16,10 @@ from ..messages import (
 from .entries import CopyEntry, checked_numbers, kind_of
 
 #: Entries in a message, and the characters of their names.
-BATCH, NAMES = 1000, 256 << 10
+BATCH_ENTRIES, BATCH_CHARACTERS = 1000, 256 << 10
 #: Bytes per second below which a line is slow, bytes by which that is measured, and those before
 #: that may only have filled buffers on the way.
-SLOW, MEASURED, BUFFERED = 2_500_000, 2 << 20, 4 << 20
+SLOW_BYTES_PER_SECOND, MEASURED_BYTES, BUFFERED_BYTES = 2_500_000, 2 << 20, 4 << 20
 
 
 class Listing:
@@ -91,7 +91,10 @@ def send(peer, listing, report):
         peer.send(entries=batch)
     problems = listing.problems
     peer.send(
-        listed=len(entries), names=names, problems=problems[:NAMED], problem_count=len(problems)
+        listed=len(entries),
+        names=names,
+        problems=problems[:MOST_NAMES],
+        problem_count=len(problems),
     )
     plan = peer.receive(files=len(entries))["plan"]
     needed = checked_numbers(plan["needed"], entries)
@@ -127,15 +130,15 @@ class _Pace:
     def __call__(self, size):
         self._report(size)
         self._bytes += size
-        if self._bytes < BUFFERED:
+        if self._bytes < BUFFERED_BYTES:
             return
         now = time.monotonic()
         if self._begin is None:
             self._begin = now, self._bytes
         begun, before = self._begin
         measured = self._bytes - before
-        if measured >= MEASURED:
-            if measured < SLOW * (now - begun):
+        if measured >= MEASURED_BYTES:
+            if measured < SLOW_BYTES_PER_SECOND * (now - begun):
                 self._peer.compress()
             self._begin = None
 
@@ -145,7 +148,7 @@ def batches(entries):
     for entry in entries:
         batch.append(entry)
         size += len(entry.path) + len(entry.link)
-        if len(batch) == BATCH or size > NAMES:
+        if len(batch) == BATCH_ENTRIES or size > BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0
     if batch:
@@ -171,7 +174,7 @@ def send_file(peer, listing, number, offset, report, old=None):
 
 FOLDER = b".cache/jupyter-tpu/copies"
 #: Seconds for which a list is kept.
-KEPT = 86400
+KEPT_LIST_SECONDS = 86400
 
 
 def list_path(list_id):
@@ -199,7 +202,10 @@ def forget(list_id):
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         try:
-            if path == list_path(list_id) or os.stat(path).st_mtime < time.time() - KEPT:
+            if (
+                path == list_path(list_id)
+                or os.stat(path).st_mtime < time.time() - KEPT_LIST_SECONDS
+            ):
                 os.unlink(path)
         except FileNotFoundError:
             pass

@@ -26,10 +26,10 @@ places: "dict[int, str]" = {}
 TOTAL = "tpu.runtime.hbm.memory.total.bytes"
 USED = "tpu.runtime.hbm.memory.usage.bytes"
 DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
-#: Of these ports the first free one is used, unless TPU_RUNTIME_METRICS_PORTS has others.
+#: The first free one of these ports is used, unless TPU_RUNTIME_METRICS_PORTS has others.
 PORTS = "8431,8432,8433,8434,8435,8436,8437,8438"
 #: Seconds of processor time that a duty cycle is made from, at least.
-WINDOW = 0.5
+DUTY_WINDOW_SECONDS = 0.5
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, SETTINGS, PING, GOAWAY = 0, 1, 4, 6, 7
@@ -120,7 +120,7 @@ class EmulatedFigures:
         with self._lock:
             now = time.monotonic(), time.process_time()
             passed = now[0] - self._last[0]
-            if passed >= WINDOW:
+            if passed >= DUTY_WINDOW_SECONDS:
                 self._duty = min(100.0, 100.0 * (now[1] - self._last[1]) / passed)
                 self._last = now
             return self._duty

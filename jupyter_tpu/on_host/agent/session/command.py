@@ -1,0 +1,257 @@
+"""``%tpu session`` in a kernel on a host."""
+
+import os
+import sys
+import time
+import urllib.parse
+from typing import Any
+
+from .times import local_time
+
+FOLDER = os.path.join("~", ".jupyter-tpu", "sessions")
+KEY_FILE = os.path.join("~", ".jupyter-tpu", "session.key")
+USAGE = """\
+%tpu session save [NAME] [--in PLACE] [--overwrite]     save the variables of this kernel
+%tpu session restore [NAME] [--in PLACE] [--overwrite]  put them into this kernel
+%tpu session list [--in PLACE]                          the sessions
+%tpu session forget NAME [--in PLACE]                   delete a session
+%tpu session auto [SECONDS|off] [--in PLACE]            save when no cell has run for SECONDS
+NAME is the notebook's name if you give none. PLACE is gs://BUCKET/FOLDER, or a folder; a folder in
+the host's home folder if you give none."""
+#: Seconds without a cell after which `auto` saves.
+IDLE_SECONDS = 5.0
+#: Variables that are named in one line.
+MOST_NAMES = 12
+
+
+class SessionCommand:
+    """The command of the kernel whose IPython is *shell*.
+
+    key: of the user, in hexadecimal digits, the same on all TPUs; "": this host's own.
+    """
+
+    def __init__(self, shell, key=""):
+        self._shell = shell
+        self._key = key
+        self._session = None
+        self._auto = None
+
+    def __call__(self, words):
+        """What the command prints; None for a misuse."""
+        from .storage import SessionError
+
+        try:
+            arguments = _arguments(words)
+            if arguments is None:
+                return USAGE
+            return arguments.pop("run")(self, **arguments)
+        except SessionError as error:
+            return str(error)
+        except ModuleNotFoundError as error:
+            if error.name not in ("tensorstore", "cloudpickle"):
+                raise
+            return (
+                "Sessions need a package that is not installed here: %%pip install %s" % error.name
+            )
+
+    def save(self, name, place, overwrite):
+        began = time.monotonic()
+        storage = self._storage(place)
+        report = self._kernel_session().save(storage, name or own_name(), overwrite=overwrite)
+        return saved_text(report, name or own_name(), storage.url, time.monotonic() - began)
+
+    def restore(self, name, place, overwrite):
+        storage = self._storage(place)
+        report = self._kernel_session().restore(storage, name or own_name(), overwrite=overwrite)
+        return restored_text(report)
+
+    def list(self, place):
+        storage = self._storage(place)
+        lines = [("NAME", "SAVED", "VARIABLES", "SIZE", "FROM")]
+        for name in storage.list():
+            try:
+                manifest, _ = storage.manifest(name)
+            except Exception as error:  # of one session: the others are shown
+                lines.append((name, "-", "-", "-", str(error)))
+                continue
+            if manifest is not None:
+                count = sum(len(group["names"]) for group in manifest["groups"])
+                size = sum(record["bytes"] for record in manifest["arrays"].values())
+                size += sum(group["bytes"] for group in manifest["groups"])
+                source = _source(manifest["about"])
+                lines.append((name, local_time(manifest["saved"]), str(count), _size(size), source))
+        if len(lines) == 1:
+            return "There is no session in %s." % storage.url
+        return _table(lines)
+
+    def forget(self, name, place):
+        storage = self._storage(place)
+        if storage.forget(name):
+            return "Deleted the session %s from %s." % (name, storage.url)
+        return "There is no session %s in %s." % (name, storage.url)
+
+    def auto(self, seconds, place):
+        from .auto import AutoSave
+
+        if self._auto is not None:
+            self._auto.stop()
+            self._auto = None
+        if seconds is None:
+            return "The variables are saved only by %tpu session save."
+        storage = self._storage(place)
+        self._kernel_session().check(storage, own_name())
+        self._auto = AutoSave(self._shell, self._kernel_session(), storage, own_name(), seconds)
+        return "The variables are saved as %s in %s when no cell has run for %g s." % (
+            own_name(), storage.url, seconds,
+        )  # fmt: skip
+
+    def save_now(self):
+        """Saves where the session is saved by itself, before the host is stopped."""
+        if self._auto is not None:
+            self._auto.save_now()
+
+    @property
+    def is_automatic(self):
+        return self._auto is not None
+
+    def _kernel_session(self):
+        if self._session is None:
+            from .session import KernelSession
+
+            names = {
+                "tpu": "JUPYTER_TPU_NAME",
+                "zone": "JUPYTER_TPU_ZONE",
+                "type": "TPU_ACCELERATOR_TYPE",
+            }
+            about = {field: os.environ.get(name, "") for field, name in names.items()}
+            emulated = os.environ.get("JUPYTER_TPU_EMULATED") == "1"
+            self._session = KernelSession(self._shell, {**about, "emulated": emulated})
+        return self._session
+
+    def _storage(self, place):
+        from .storage import SessionError, Storage, own_key
+
+        if os.environ.get("JUPYTER_TPU_POD"):
+            raise SessionError("The session of a kernel on all hosts can't be saved yet.")
+        if "://" in place and not place.startswith("gs://"):
+            raise SessionError("%s is neither a folder nor gs://BUCKET/FOLDER." % place)
+        key = bytes.fromhex(self._key) or own_key(os.path.expanduser(KEY_FILE))
+        url = place if place.startswith("gs://") else os.path.expanduser(place or FOLDER)
+        return Storage(url, key)
+
+
+def own_name():
+    """The name of the notebook, without its ending."""
+    path = os.environ.get("JPY_SESSION_NAME", "")
+    return os.path.splitext(os.path.basename(path))[0] or "default"
+
+
+def offer_once(shell):
+    """Has the first cell say that there is a session of the notebook on this host."""
+    text = _offer()
+
+    def before_cell(info):
+        shell.events.unregister("pre_run_cell", before_cell)
+        if "%tpu session" not in info.raw_cell:
+            print(text, file=sys.stderr)
+
+    if text:
+        shell.events.register("pre_run_cell", before_cell)
+
+
+def _offer():
+    name = own_name()
+    path = os.path.join(FOLDER, "manifests", urllib.parse.quote(name, safe="") + ".json")
+    try:
+        saved = os.stat(os.path.expanduser(path)).st_mtime
+    except OSError:
+        return ""
+    return (
+        "The variables of this notebook were saved at %s. To put them into this kernel: "
+        "%%tpu session restore" % local_time(saved)
+    )
+
+
+def _arguments(words):
+    """The method and its arguments; None for a misuse."""
+    words, place = list(words), ""
+    while "--in" in words:
+        at = words.index("--in")
+        if at + 1 == len(words):
+            return None
+        place = words[at + 1]
+        del words[at : at + 2]
+    overwrite = "--overwrite" in words
+    if overwrite:
+        words.remove("--overwrite")
+    first, rest = (words[0] if words else "", words[1:])
+    if len(rest) > 1 or (overwrite and first not in ("save", "restore")):
+        return None
+    name = rest[0] if rest else ""
+    if name.startswith("-"):
+        return None
+    common: "dict[str, Any]" = {"place": place}
+    if first == "save":
+        return {"run": SessionCommand.save, "name": name, "overwrite": overwrite, **common}
+    if first == "restore":
+        return {"run": SessionCommand.restore, "name": name, "overwrite": overwrite, **common}
+    if first == "list" and not name:
+        return {"run": SessionCommand.list, **common}
+    if first == "forget" and name:
+        return {"run": SessionCommand.forget, "name": name, **common}
+    if first == "auto":
+        try:
+            seconds = None if name == "off" else float(name or IDLE_SECONDS)
+        except ValueError:
+            return None
+        return {"run": SessionCommand.auto, "seconds": seconds, **common}
+    return None
+
+
+def saved_text(report, name, url, seconds):
+    sizes = _size(report.size), _size(report.new)
+    line = "Saved %s as %s in %s: %s, of which %s are new, in %.1f s."
+    line %= (_count(report.names), name, url, *sizes, seconds)
+    return "\n".join([line, *_missing("Not saved", report.reasons)])
+
+
+def restored_text(report):
+    names, source = report.names, _source(report.source)
+    of = " of %d" % (len(names) + len(report.reasons)) if report.reasons else ""
+    count = "%d%s variables" % (len(names), of) if of else _count(names)
+    saved = "Restored %s, saved %s%s." % (
+        count,
+        local_time(report.saved),
+        " on %s" % source if source else "",
+    )
+    return "\n".join([saved, *report.notes, *_missing("Not restored", report.reasons)])
+
+
+def _missing(title, reasons):
+    return ["%s: %s (%s)" % (title, name, reason) for name, reason in sorted(reasons.items())]
+
+
+def _count(names):
+    return "1 variable" if len(names) == 1 else "%d variables" % len(names)
+
+
+def _source(about):
+    kind = about.get("type", "")
+    emulated = "emulated " if about.get("emulated") else ""
+    detail = " (%s%s)" % (emulated, kind) if kind else ""
+    return about.get("tpu", "") + detail if about.get("tpu") else ""
+
+
+def _size(count):
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return "%d bytes" % count if unit == "bytes" else "%.1f %s" % (count, unit)
+        count /= 1000
+    return "%.1f GB" % count
+
+
+def _table(lines):
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return "\n".join(
+        "  ".join(word.ljust(width) for word, width in zip(line, widths)).rstrip() for line in lines
+    )

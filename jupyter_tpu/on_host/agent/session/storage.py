@@ -1,0 +1,174 @@
+"""Where sessions are: a folder or a bucket, with one manifest for each session.
+
+    manifests/NAME.json           the session; it exists when this is written, and not before
+    NAME/values/DIGEST            a group of variables, see `pickling`
+    NAME/arrays/KEY/              an array, see `arrays`
+
+A manifest is signed: what it names is unpickled, which runs code of whoever wrote it.
+"""
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import urllib.parse
+
+#: The version of the format. A newer one is not read.
+FORMAT = 1
+LARGEST_MANIFEST_BYTES = 256 << 20
+
+
+class SessionError(Exception):
+    """What went wrong, in one sentence."""
+
+
+class Storage:
+    """The sessions in one place.
+
+    url: "gs://BUCKET/FOLDER", or the absolute path of a folder.
+    key: signs the manifests.
+    """
+
+    def __init__(self, url, key):
+        import tensorstore
+
+        self.url, self._key = url, key
+        if url.startswith("gs://"):
+            bucket, _, path = url[len("gs://") :].partition("/")
+            self._spec = {"driver": "gcs", "bucket": bucket, "path": _folder(path)}
+        else:
+            os.makedirs(url, mode=0o700, exist_ok=True)
+            self._spec = {"driver": "file", "path": _folder(os.path.abspath(url))}
+        self._store = tensorstore.KvStore.open(self._spec).result()
+
+    def arrays(self, name):
+        """Where the arrays of a session are, as a spec of TensorStore."""
+        return {**self._spec, "path": "%s%s/arrays/" % (self._spec["path"], _quoted(name))}
+
+    def manifest(self, name):
+        """The manifest and its generation; None and that of nothing if there is no such session."""
+        result = self._store.read(_manifest(name)).result()
+        if result.state != "value":
+            return None, result.stamp.generation
+        return self._checked(name, result.value), result.stamp.generation
+
+    def _checked(self, name, data):
+        try:
+            envelope = json.loads(data)
+            body, signature = envelope["manifest"], envelope["signature"]
+        except (ValueError, LookupError, TypeError):
+            raise SessionError("The session %s in %s is damaged." % (name, self.url)) from None
+        if not hmac.compare_digest(str(signature), self._signature(name, body)):
+            raise SessionError(
+                "The session %s in %s is signed with another key: somebody else may have saved it. "
+                "It is not read, because that would run its code." % (name, self.url)
+            )
+        manifest = json.loads(body)
+        if manifest["format"] > FORMAT:
+            raise SessionError(
+                "The session %s was saved by a newer version of jupyter-tpu, %s. Update it."
+                % (name, manifest.get("version", ""))
+            )
+        return manifest
+
+    def write_manifest(self, name, manifest, generation):
+        """The moment from which on the session is the new one."""
+        body = json.dumps({**manifest, "format": FORMAT})
+        data = json.dumps({"manifest": body, "signature": self._signature(name, body)}).encode()
+        stamp = self._store.write(_manifest(name), data, if_equal=generation).result()
+        if not stamp.generation:
+            raise SessionError(
+                "Another kernel saves the session %s. Choose another name: %%tpu session save NAME"
+                % name
+            )
+
+    def _signature(self, name, body):
+        return hmac.new(self._key, ("%s\0%s" % (name, body)).encode(), hashlib.sha256).hexdigest()
+
+    def write_values(self, name, groups):
+        for future in [
+            self._store.write("%s/values/%s" % (_quoted(name), group.digest), group.data)
+            for group in groups
+        ]:
+            future.result()
+
+    def read_values(self, name, digest):
+        """A group's pickle, if it is what the manifest names."""
+        data = self._store.read("%s/values/%s" % (_quoted(name), digest)).result().value
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise SessionError("A part of the session %s is missing or damaged." % name)
+        return data
+
+    def remove_unused(self, name, manifest):
+        """Removes what the manifest does not name; everything if it is None."""
+        own = "%s/" % _quoted(name)
+        used = set()
+        if manifest is not None:
+            used |= {"%svalues/%s" % (own, group["digest"]) for group in manifest["groups"]}
+            used |= {"%sarrays/%s" % (own, key) for key in manifest["arrays"]}
+        keys = self._store.list(_range(own)).result()
+        unused = [key.decode() for key in keys if _owner(key.decode(), own) not in used]
+        for future in [self._store.write(key, None) for key in unused]:
+            future.result()
+        if self._spec["driver"] == "file":
+            for folder, _, _ in os.walk(self._spec["path"] + own, topdown=False):
+                with contextlib.suppress(OSError):  # it is not empty
+                    os.rmdir(folder)
+
+    def forget(self, name):
+        """Removes a session; False if there is none of this name."""
+        stamp = self._store.read(_manifest(name)).result()
+        self._store.write(_manifest(name), None).result()
+        self.remove_unused(name, None)
+        return bool(stamp.state == "value")
+
+    def list(self):
+        """The names of the sessions."""
+        keys = self._store.list(_range("manifests/")).result()
+        names = [key.decode()[len("manifests/") : -len(".json")] for key in keys]
+        return sorted(map(urllib.parse.unquote, names))
+
+
+def own_key(path):
+    """The key in a file, which is made if it is missing."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        pass
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    draft = "%s.%d" % (path, os.getpid())
+    with open(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(secrets.token_bytes(32))
+    try:
+        os.link(draft, path)  # unless another kernel has just done it
+    except FileExistsError:
+        pass
+    finally:
+        os.unlink(draft)
+    return own_key(path)
+
+
+def _range(prefix):
+    import tensorstore
+
+    return tensorstore.KvStore.KeyRange(prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1))
+
+
+def _owner(key, own):
+    """The array or group that a key of the storage belongs to."""
+    return own + "/".join(key[len(own) :].split("/")[:2])
+
+
+def _folder(path):
+    return path.strip("/") + "/" if not path.startswith("/") else path.rstrip("/") + "/"
+
+
+def _quoted(name):
+    return urllib.parse.quote(name, safe="")
+
+
+def _manifest(name):
+    return "manifests/%s.json" % _quoted(name)

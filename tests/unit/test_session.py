@@ -1,0 +1,396 @@
+"""`%tpu session`: what is saved of a kernel, and what another kernel gets of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_tpu.on_host.agent.session import command, placement
+from jupyter_tpu.on_host.agent.session.arrays import chunk_shape
+from jupyter_tpu.on_host.agent.session.session import KernelSession, SessionReport
+from jupyter_tpu.on_host.agent.session.storage import SessionError, Storage
+
+KEY = b"k" * 32
+#: A kernel without a kernel: IPython with the cells of a notebook, and %tpu session.
+PROGRAM = """
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+from jupyter_tpu.on_host.agent.keeper.ipython_kernel import load_magic, load_session
+
+shell = InteractiveShell.instance()
+load_magic(shell, {"session": load_session(shell)})
+for cell in json.load(sys.stdin):
+    if not shell.run_cell(cell, store_history=True).success:
+        sys.exit(1)
+"""
+
+
+def notebook(home: Path, devices: int, *cells: str) -> str:
+    """What the cells of a new kernel print, on so many devices."""
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "IPYTHONDIR": str(home / "ipython"),
+        "JAX_PLATFORMS": "cpu",
+        "JPY_SESSION_NAME": "work/my notebook.ipynb",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps(cells), env=environment, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+TRAINING = """
+import dataclasses, threading
+import flax.nnx as nnx, jax, jax.numpy as jnp, numpy as np, optax
+from jax.sharding import NamedSharding, PartitionSpec as P, SingleDeviceSharding
+
+mesh = jax.make_mesh((4, 2), ("data", "model"))
+weights = jax.device_put(np.arange(64.0).reshape(8, 8), NamedSharding(mesh, P("data", "model")))
+same = weights
+odd = jax.device_put(np.ones((4, 6)), NamedSharding(mesh, P("data", "model")))
+second = jax.device_put(jnp.ones(3), jax.devices()[1])
+hosts = jax.device_put(
+    jnp.ones(4), SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host"))
+free = jnp.arange(5, dtype=jnp.bfloat16)
+weak = jnp.full((3,), 2.0)
+nibbles, empty = jnp.array([1, 2, 3], jnp.int4), jnp.zeros((0, 3))
+keys = jax.random.split(jax.random.key(3, impl="rbg"), 4)
+big, twin = np.arange(90_000), np.arange(90_000)
+columns = np.asfortranarray(big.reshape(300, 300))
+lists = [big, weights]
+
+def count(x):
+    global counter
+    counter += 1
+    return x + counter
+
+def make():
+    number = 0
+    def up():
+        nonlocal number
+        number += 1
+        return number
+    return up, lambda: number
+
+counter, (up, look) = 0, make()
+up()
+
+class Net(nnx.Module):
+    def __init__(self, rngs):
+        super().__init__()
+        self.layer = nnx.Linear(4, 4, rngs=rngs)
+
+    def __call__(self, x):
+        return nnx.relu(self.layer(x))
+
+net = Net(nnx.Rngs(0))
+state = optax.adam(1e-3).init(nnx.state(net))
+step = jax.jit(lambda x: x * counter)
+
+@dataclasses.dataclass
+class Layer:
+    scale: jax.Array
+    activation: object = jax.nn.relu
+
+layer = Layer(weights)
+before = net(jnp.ones((1, 4)))
+lock, rows = threading.Lock(), (row for row in range(3))
+text = open("/dev/null")
+40 + 2
+"""
+CHECK = """
+assert same is weights and lists[1] is weights and lists[0] is big and twin is not big
+assert np.array_equal(twin, big) and columns.flags.f_contiguous and columns[1, 0] == 300
+assert np.array_equal(weights, np.arange(64.0).reshape(8, 8)), weights
+assert second.devices() == {jax.devices()[1]} and hosts.sharding.memory_kind == "pinned_host"
+assert not free.committed and free.dtype == jnp.bfloat16 and free[4] == 4
+assert weak.weak_type and (weak * free[:3]).dtype == jnp.bfloat16
+assert nibbles.dtype == jnp.int4 and nibbles.tolist() == [1, 2, 3] and empty.shape == (0, 3)
+assert keys.shape == (4,) and str(jax.random.key_impl(keys)) == "rbg"
+counter = 10
+assert count(1) == 12 and counter == 11 and step(2.0) == 22
+assert up() == 2 == look()
+assert type(net) is Net and np.array_equal(net(jnp.ones((1, 4))), before)
+assert layer.scale is weights and layer.activation is jax.nn.relu and type(layer) is Layer
+assert optax.tree.get(state, "count") == 0 and Out[1] == 42
+assert (weights + jax.device_put(np.ones((8, 8)), weights.sharding)).sharding == weights.sharding
+print(dict(weights.sharding.mesh.shape), odd.sharding.spec, mesh is weights.sharding.mesh)
+"""
+
+
+def test_variables_are_the_same_on_another_number_of_devices(tmp_path: Path) -> None:
+    """As they were: shared objects, closures, dtypes, placement, and what can't be kept by name."""
+    saved = notebook(tmp_path, 8, TRAINING, "%tpu session save")
+    assert "Saved 38 variables as my notebook in" in saved
+    missing = ("rows (a generator: run its cell again)", "text (an open file)")
+    assert all(f"Not saved: {line}" in saved for line in missing)
+    assert "Not saved: lock (of the class lock, which can't be kept:" in saved
+    for devices, data, odd in ((8, 4, "'data'"), (4, 2, "'data'"), (16, 8, "None")):
+        restored = notebook(tmp_path, devices, "%tpu session restore", CHECK)
+        assert "Restored 38 of 41 variables" in restored
+        assert f"{{'data': {data}, 'model': 2}} P({odd}, 'model') True" in restored
+        note = "odd: its dimension of 4 is not split over data any more"
+        assert (note in restored) == (devices > 8)
+    offered = notebook(tmp_path, 1, "1", "2")
+    assert offered.count("To put them into this kernel: %tpu session restore") == 1
+
+
+@given(
+    st.lists(st.integers(1, 8), min_size=1, max_size=3),
+    st.integers(1, 64),
+    st.integers(1, 64),
+)
+def test_a_mesh_of_all_devices_is_one_of_all_devices_elsewhere(
+    sizes: list[int], more: int, devices: int
+) -> None:
+    size = int(np.prod(sizes))
+    now = placement.resized(tuple(sizes), size, devices)
+    assert (len(now), int(np.prod(now))) == (len(sizes), devices)
+    part = placement.resized(tuple(sizes), size + more, devices)
+    assert part == tuple(sizes) if devices >= size else int(np.prod(part)) <= devices
+
+
+def test_large_shards_are_written_in_several_parts() -> None:
+    assert chunk_shape([4096, 8192], 4) == [4096, 4096]
+    assert chunk_shape([0, 3], 2) == [1, 3]
+
+
+class Kernel:
+    """A namespace that is saved and restored."""
+
+    def __init__(self, folder: Path, key: bytes = KEY, **variables: Any) -> None:
+        history = SimpleNamespace(input_hist_parsed=[""], input_hist_raw=[""], output_hist={})
+        self.namespace = variables
+        self.shell = SimpleNamespace(
+            user_ns=variables, user_ns_hidden={}, history_manager=history, execution_count=1
+        )
+        self.storage = Storage(str(folder), key)
+        self.session = KernelSession(self.shell, {"tpu": "my-tpu"})
+
+    def save(self, name: str = "s", **options: bool) -> SessionReport:
+        return self.session.save(self.storage, name, **options)
+
+    def restore(self, name: str = "s", **options: bool) -> SessionReport:
+        return self.session.restore(self.storage, name, **options)
+
+
+def files(folder: Path) -> int:
+    return sum(path.is_file() for path in folder.rglob("*"))
+
+
+def test_only_what_has_changed_is_written_again(tmp_path: Path) -> None:
+    arrays = {f"x{number}": jnp.full(50_000, number) for number in range(5)}
+    kernel = Kernel(tmp_path, **arrays, big=np.zeros(50_000), rate=0.1)
+    first = kernel.save()
+    assert first.new == first.size > 6 * 200_000
+    assert kernel.save().new == 0
+    kernel.namespace["x1"] = kernel.namespace["x1"] + 1
+    assert 200_000 <= kernel.save().new < 201_000
+    kernel.namespace["big"][7] = 1
+    assert 400_000 <= kernel.save().new < 401_000
+    before = files(tmp_path)
+    again = Kernel(tmp_path)
+    assert again.restore().names == [*arrays, "big", "rate"]
+    assert again.namespace["big"][7] == 1
+    assert again.save().new == 0  # what was restored is there
+    assert files(tmp_path) == before  # and nothing of earlier saves
+    del kernel.namespace["x2"], kernel.namespace["big"]
+    kernel.storage.forget("s")
+    kernel.save()
+    kernel.storage.forget("s")
+    assert files(tmp_path) == 0
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@given(st.integers(0, 40))
+def test_a_session_is_one_that_existed_whenever_a_save_ends(
+    tmp_path_factory: pytest.TempPathFactory, step: int
+) -> None:
+    folder = tmp_path_factory.mktemp("session")
+    kernel = Kernel(folder, a=np.zeros(5000), b=np.zeros(5000), c=[0], d={0})
+    kernel.save()
+    kernel.namespace.update(a=np.ones(5000), b=np.ones(5000), c=[1], d={1})
+    left = step
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            return function(*arguments, **options)
+
+        return call
+
+    store = kernel.storage._store
+    kernel.storage._store = SimpleNamespace(
+        **{name: counted(getattr(store, name)) for name in ("read", "write", "list")}
+    )
+    write = kernel.session._arrays.write
+    kernel.session._arrays.write = counted(write)  # type: ignore[method-assign]
+    try:
+        kernel.save()
+    except Killed:
+        assert left < 0
+    other = Kernel(folder)
+    report = other.restore()
+    values = {int(np.ravel(list(other.namespace[name]))[0]) for name in "abcd"}
+    assert (len(values), report.reasons) == (1, {})
+    other.save()
+    assert other.save().new == 0
+
+
+def test_a_session_is_read_only_if_this_user_has_saved_it(tmp_path: Path) -> None:
+    Kernel(tmp_path, x=1).save()
+    with pytest.raises(SessionError, match="signed with another key"):
+        Kernel(tmp_path, key=b"other").restore()
+    path = tmp_path / "manifests" / "s.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "manifest": content["manifest"].replace("x", "y")}))
+    with pytest.raises(SessionError, match="signed with another key"):
+        Kernel(tmp_path).restore()
+    path.write_text("{")
+    with pytest.raises(SessionError, match="damaged"):
+        Kernel(tmp_path).restore()
+    with pytest.raises(SessionError, match=r"There is no session t in .* There are: s"):
+        Kernel(tmp_path).restore("t")
+
+
+def test_a_newer_format_and_damaged_values_are_not_read(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path, x=1)
+    kernel.save()
+    (values,) = (tmp_path / "s" / "values").iterdir()
+    values.write_bytes(b"other")
+    other = Kernel(tmp_path)
+    assert "missing or damaged" in other.restore().reasons["x"]
+    manifest, _ = kernel.storage.manifest("s")
+    body = json.dumps({**manifest, "format": 99})
+    signed = {"manifest": body, "signature": kernel.storage._signature("s", body)}
+    (tmp_path / "manifests" / "s.json").write_text(json.dumps(signed))
+    with pytest.raises(SessionError, match="newer version of jupyter-tpu"):
+        other.restore()
+
+
+def test_variables_are_not_replaced_unasked_and_one_failure_is_one_variable(tmp_path: Path) -> None:
+    class Unreadable:
+        def __reduce__(self) -> Any:
+            return exec, ("raise ModuleNotFoundError('no', name='some_package.part')",)
+
+    Kernel(tmp_path, x=1, y=[2], z=Unreadable()).save()
+    other = Kernel(tmp_path, x="mine")
+    with pytest.raises(SessionError, match=r"variables of the same names: x.*--overwrite"):
+        other.restore()
+    assert other.namespace == {"x": "mine"}
+    report = other.restore(overwrite=True)
+    assert other.namespace == {"x": 1, "y": [2]}
+    assert report.reasons == {"z": "it needs the package some_package: %pip install some_package"}
+
+
+def test_code_of_another_python_is_named_and_the_rest_comes_back(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path, x=1)
+    exec("def double(x): return 2 * x", kernel.namespace)
+    del kernel.namespace["__builtins__"]
+    kernel.save()
+    manifest, generation = kernel.storage.manifest("s")
+    kernel.storage.write_manifest("s", {**manifest, "python": [3, 8]}, generation)
+    other = Kernel(tmp_path)
+    assert other.restore().reasons == {
+        "double": "it contains code of Python 3.8; run its cell again"
+    }
+    assert other.namespace == {"x": 1}
+
+
+def test_a_new_kernel_does_not_replace_what_it_has_not_restored(tmp_path: Path) -> None:
+    Kernel(tmp_path, x=1, y=2).save()
+    new = Kernel(tmp_path, x=3)
+    with pytest.raises(SessionError, match=r"with 2 variables that were saved at .*--overwrite"):
+        new.save()
+    new.save("t")
+    new.save(overwrite=True)
+    new.save()
+    other = Kernel(tmp_path)
+    assert other.restore().names == ["x"]
+    other.namespace["x"] = 4
+    other.save()
+    with pytest.raises(SessionError, match="Restore it first"):
+        new.save()
+
+
+def test_of_two_kernels_that_save_the_same_session_one_is_told(tmp_path: Path) -> None:
+    one, other = Kernel(tmp_path, x=1), Kernel(tmp_path, x=2)
+    save = one.session.begin(one.storage, "s")
+    written = threading.Event()
+    write = one.storage.write_manifest
+
+    def late(*arguments: Any) -> None:
+        other.save()
+        written.set()
+        write(*arguments)
+
+    one.storage.write_manifest = late  # type: ignore[method-assign]
+    with pytest.raises(SessionError, match="Another kernel saves the session s"):
+        save.finish()
+    third = Kernel(tmp_path)
+    third.restore()
+    assert (written.is_set(), third.namespace) == (True, {"x": 2})
+
+
+def test_an_array_that_is_donated_during_a_save_is_saved_as_it_is_then(tmp_path: Path) -> None:
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    kernel = Kernel(tmp_path, x=jnp.zeros(3), gone=jnp.zeros(4))
+    save = kernel.session.begin(kernel.storage, "s")
+    kernel.namespace["x"] = step(kernel.namespace["x"])
+    kernel.namespace["gone"].delete()
+    assert save.finish().reasons == {"gone": "its memory was donated or deleted"}
+    other = Kernel(tmp_path)
+    other.restore()
+    assert other.namespace["x"].tolist() == [1, 1, 1]
+
+
+def test_the_command_says_what_it_can_do_and_finds_a_misuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("JPY_SESSION_NAME", "a/b.ipynb")
+    kernel = Kernel(tmp_path / "unused", x=1, y=2)
+    session = command.SessionCommand(kernel.shell)
+    for misuse in (
+        "",
+        "save a b",
+        "save --in",
+        "forget",
+        "auto soon",
+        "forget x --overwrite",
+        "list x",
+    ):
+        assert session(misuse.split()) == command.USAGE, misuse
+    assert session(["list"]) == f"There is no session in {tmp_path}/.jupyter-tpu/sessions."
+    assert session(["save"]).startswith("Saved 2 variables as b in ")
+    assert session(["list"]).splitlines()[1].split()[0] == "b"
+    assert (
+        session(["save", "--in", "s3://x"]) == "s3://x is neither a folder nor gs://BUCKET/FOLDER."
+    )
+    assert session(["forget", "c"]).startswith("There is no session c in ")
+    assert session(["forget", "b"]).startswith("Deleted the session b from ")
+    assert (tmp_path / ".jupyter-tpu" / "session.key").stat().st_mode & 0o777 == 0o600
