@@ -210,3 +210,23 @@ def test_without_a_kernel_the_picker_offers_to_create_a_tpu(
     window.page.keyboard.press("Escape")
     window.select_kernel("Connect a TPU")
     expect(window.toasts.first).to_be_visible()  # why that can't be done
+
+
+def test_many_lines_and_a_large_display_arrive_and_the_window_still_answers(
+    vscode: CodeServer, open_window: Open, tpu: str
+) -> None:
+    path = notebook(
+        vscode.workspace / "large.ipynb",
+        "for number in range(100_000): print('line', number)",
+        "from IPython.display import HTML\nHTML('<b>large</b>' + 'x' * 20_000_000)",
+    )
+    window = open_window(vscode, vscode.workspace)
+    book = Notebook(window, path, tpu)
+    book.run_all()
+    book.wait_line(1)
+    window.command("View: Toggle Word Wrap")  # the palette opens while it prints
+    book.wait_line(99_999)
+    book.wait_idle()
+    lines, large = book.save()
+    assert printed(lines) == [f"line {number}" for number in range(100_000)]
+    assert sum(map(len, large["outputs"][0]["data"]["text/html"])) == 20_000_012

@@ -1,7 +1,9 @@
 // The server of last time, before a Python is asked, which takes a second: so a window that was reloaded
 // shows at once what its cells print. Its token is not stored, but read from Jupyter's own file.
 
+import { watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
 
 import { IServer } from './client';
 
@@ -17,6 +19,8 @@ interface IKnown extends Omit<IServer, 'token'> {
 }
 
 const KEY = 'jupyterTpu.knownServer';
+/** Milliseconds after which a change of Jupyter's files is complete. */
+const SETTLED = 200;
 
 export class KnownServer {
   constructor(private _memory: IMemory) {}
@@ -33,6 +37,25 @@ export class KnownServer {
       return info.pid === known.pid ? { ...known, token: info.token } : null;
     } catch {
       return null; // it has ended
+    }
+  }
+
+  /** Calls *listener* when a server begins or ends, until what this gives back is called. */
+  watch(listener: () => void): () => void {
+    const known = this._memory.get<IKnown>(KEY);
+    let timer: ReturnType<typeof setTimeout>;
+    try {
+      const watcher = watch(dirname(known?.file ?? ''), () => {
+        clearTimeout(timer);
+        timer = setTimeout(listener, SETTLED);
+      });
+      watcher.on('error', () => watcher.close());
+      return () => {
+        clearTimeout(timer);
+        watcher.close();
+      };
+    } catch {
+      return () => undefined; // no server was found here yet
     }
   }
 

@@ -45,6 +45,7 @@ export class Session extends Store {
   dispose(): void {
     if (!this.isDisposed) {
       this._abort.abort();
+      this._unwatch();
       this._disconnect();
       super.dispose();
     }
@@ -127,6 +128,12 @@ export class Session extends Store {
     if (this.isDisposed) {
       return null;
     }
+    // The next server is found as soon as it runs.
+    this._unwatch();
+    this._unwatch =
+      finding.state === 'running'
+        ? () => undefined
+        : this._known.watch(() => void this.search());
     const message = 'message' in finding ? finding.message : '';
     if (finding.state === 'running') {
       this._log(`Using the server at ${finding.server.url}`);
@@ -190,4 +197,5 @@ export class Session extends Store {
   private _python = '';
   private _searching: Promise<IConnection | null> | null = null;
   private _state: State = 'idle';
+  private _unwatch = () => {};
 }

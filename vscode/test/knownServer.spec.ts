@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { KnownServer } from '../src/knownServer';
 
@@ -20,8 +20,12 @@ it('knows the server of last time while that runs, without storing its token', a
   expect(JSON.stringify([...stored])).not.toContain('secret');
   expect(await known.read('python')).toMatchObject(server);
   expect(await known.read('another python')).toBeNull();
+  const changed = vi.fn();
+  const unwatch = known.watch(changed);
   writeFileSync(file, JSON.stringify({ pid: pid + 1, token: 'other' }));
   expect(await known.read('python')).toBeNull();
+  await expect.poll(() => changed.mock.calls.length).toBe(1);
+  unwatch();
   rmSync(file);
   expect(await known.read('python')).toBeNull();
 });

@@ -49,6 +49,8 @@ export interface IJournalOptions {
 
 /** Milliseconds between attempts to connect: the first pause, and the longest. */
 const RETRY = { first: 100, longest: 2000 };
+/** The longest while the server has to be looked for, which runs a program. */
+const LOOK_AGAIN = 15_000;
 /** After so much silence (ms) the server is asked for a sign of life, and after so much more it is dead. */
 const SILENCE = 10_000;
 /** Messages, or bytes, after which they are acknowledged at once; otherwise after a time (ms). */
@@ -188,11 +190,11 @@ export class JournalSocket {
     this._watch();
   }
 
-  private _retryLater(): void {
+  private _retryLater(longest = RETRY.longest): void {
     if (!this._isDisposed) {
       clearTimeout(this._timer);
       this._timer = setTimeout(() => void this._retry(), this._pause);
-      this._pause = Math.min(2 * this._pause, RETRY.longest);
+      this._pause = Math.min(2 * this._pause, longest);
     }
   }
 
@@ -209,11 +211,12 @@ export class JournalSocket {
     } else if (status === 'found') {
       this._connect();
     } else {
-      if (status === 'lost') {
+      const isLost = status === 'lost';
+      if (isLost) {
         await this._options.search();
       }
       if (attempt === this._attempt && !this._socket) {
-        this._retryLater();
+        this._retryLater(isLost ? LOOK_AGAIN : RETRY.longest);
       }
     }
   }

@@ -272,6 +272,8 @@ export class Notebooks implements vscode.Disposable {
       reconnecting: `$(loading~spin) ${trans.__('Kernel reconnecting')}`
     };
     this._item.text = kernel ? text[kernel.state] : '';
+    this._item.command =
+      this._connection === null ? 'jupyterTpu.startServer' : undefined;
     if (this._item.text) {
       this._item.show();
     } else {
