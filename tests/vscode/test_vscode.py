@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from code_server import (
     CodeServer,
     Notebook,
     Window,
+    build_vsix,
     finish,
     jupyter_servers,
     needs_jupyter,
@@ -20,6 +22,15 @@ from playwright.sync_api import expect
 from ports import free_port
 
 CELL = "import jax, platform\nprint('runs on', platform.node(), len(jax.devices()))"
+
+
+def test_the_package_is_small_and_has_what_marketplaces_show(tmp_path: Path) -> None:
+    path = build_vsix(tmp_path)
+    assert path.stat().st_size < 1_000_000
+    with ZipFile(path) as package:
+        names = {name.removeprefix("extension/").lower() for name in package.namelist()}
+        assert {"readme.md", "changelog.md", "license.txt", "media/icon.png"} < names
+        assert not [name for name in names if name.endswith((".ts", ".map"))]
 
 
 # ---- before there is a server --------------------------------------------------------------------

@@ -205,10 +205,10 @@ def test_without_a_kernel_the_picker_offers_to_create_a_tpu(
     path = notebook(server.workspace / "none.ipynb", "1 + 1")
     window = open_window(server, server.workspace)
     window.open_file(path.name)
-    window.select_kernel("New TPU")
+    window.select_kernel("Jupyter TPU", "New TPU")
     window.asked("TPU Type")
     window.page.keyboard.press("Escape")
-    window.select_kernel("Connect a TPU")
+    window.select_kernel("Jupyter TPU", "Connect a TPU")
     expect(window.toasts.first).to_be_visible()  # why that can't be done
 
 

@@ -384,7 +384,10 @@ export class NotebookKernel implements vscode.Disposable {
   private _takeUpOffered(requests: IOfferedRequest[]): void {
     const runs = this._services.store.runs(this.notebook.uri);
     const cells = new Map<vscode.NotebookCell, IOfferedRequest>();
-    for (const request of requests.filter(({ id }) => !this._runs.has(id))) {
+    const missed = requests.filter(
+      ({ id }) => !this._runs.has(id) && !runs[id]?.saved
+    );
+    for (const request of missed) {
       const cell = cellOf(this.notebook, request.cell, runs[request.id]);
       if (cell) {
         cells.set(cell, request); // the last one counts
@@ -439,8 +442,12 @@ export class NotebookKernel implements vscode.Disposable {
 
   /** Shows a request that has no cell. */
   private _show(id: string, code: string): void {
-    const { gone } = this._services;
+    const { gone, store } = this._services;
     this._runs.set(id, gone.add(this.notebook.uri, code));
+    if (!store.runs(this.notebook.uri)[id]) {
+      const unknown = { cell: '', index: -1, hash: hashOf(code) };
+      store.set(this.notebook.uri, id, unknown);
+    }
     this._socket!.follow(id);
   }
 
@@ -452,15 +459,16 @@ export class NotebookKernel implements vscode.Disposable {
     for (const run of this._runs.values()) {
       if (run instanceof CellRun && !run.isOver) {
         run.fail();
-        this._end(run);
+        this._end(run.id);
       }
     }
     this._runs.clear();
   }
 
-  private _end(run: CellRun): void {
-    this._socket?.forget(run.id);
-    this._services.store.change(this.notebook.uri, run.id, { ended: true });
+  /** What a request had to show is shown. */
+  private _end(request: string): void {
+    this._socket?.forget(request);
+    this._services.store.change(this.notebook.uri, request, { ended: true });
   }
 
   // ---- messages
@@ -495,8 +503,9 @@ export class NotebookKernel implements vscode.Disposable {
     } else if (run) {
       const wasOver = run instanceof CellRun && run.isOver;
       run.receive(message);
-      if (run instanceof CellRun && run.isOver && !wasOver) {
-        this._end(run);
+      const isGone = run instanceof GoneRun;
+      if (isGone ? channel === 'shell' : run.isOver && !wasOver) {
+        this._end(parent);
       }
       if (channel === 'shell') {
         this._endInputs(parent);
@@ -539,7 +548,7 @@ export class NotebookKernel implements vscode.Disposable {
         this._socket!.execute(run.request);
       } else {
         run.fail();
-        this._end(run);
+        this._end(run.id);
       }
     }
   }

@@ -15,6 +15,8 @@ export interface IStoredRun {
   started?: number;
   /** Its output is in the document. */
   ended?: boolean;
+  /** And the document was saved with it: what is changed later is the user's. */
+  saved?: boolean;
 }
 
 interface IStoredNotebook {
@@ -24,7 +26,7 @@ interface IStoredNotebook {
 
 const KEY = 'jupyterTpu.runs';
 /** Requests that are kept for each notebook, the latest ones. */
-const MOST = 1000;
+const MOST = 500;
 
 export class RunStore {
   constructor(private _memento: vscode.Memento) {
@@ -75,11 +77,7 @@ export class RunStore {
   /** The document was saved with the output of all that has ended. */
   saved(notebook: vscode.Uri): void {
     const runs = this.runs(notebook);
-    for (const [request, run] of Object.entries(runs)) {
-      if (run.ended) {
-        delete runs[request];
-      }
-    }
+    Object.values(runs).forEach(run => (run.saved = run.ended));
     this._write();
   }
 
