@@ -391,7 +391,7 @@ export class NotebookKernel implements vscode.Disposable {
       const cell = cellOf(this.notebook, request.cell, runs[request.id]);
       if (cell) {
         cells.set(cell, request); // the last one counts
-      } else if (request.cell && !runs[request.id]?.ended) {
+      } else if (request.cell) {
         this._lost.set(request.id, request.cell);
         this._show(request.id, request.code);
       }
@@ -466,9 +466,11 @@ export class NotebookKernel implements vscode.Disposable {
   }
 
   /** What a request had to show is shown. */
-  private _end(request: string): void {
+  private _end(request: string, isGone = false): void {
     this._socket?.forget(request);
-    this._services.store.change(this.notebook.uri, request, { ended: true });
+    // The output of a cell that is gone is shown once.
+    const fields = { ended: true, ...(isGone ? { saved: true } : {}) };
+    this._services.store.change(this.notebook.uri, request, fields);
   }
 
   // ---- messages
@@ -505,7 +507,7 @@ export class NotebookKernel implements vscode.Disposable {
       run.receive(message);
       const isGone = run instanceof GoneRun;
       if (isGone ? channel === 'shell' : run.isOver && !wasOver) {
-        this._end(parent);
+        this._end(parent, isGone);
       }
       if (channel === 'shell') {
         this._endInputs(parent);

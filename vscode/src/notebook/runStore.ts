@@ -77,7 +77,9 @@ export class RunStore {
   /** The document was saved with the output of all that has ended. */
   saved(notebook: vscode.Uri): void {
     const runs = this.runs(notebook);
-    Object.values(runs).forEach(run => (run.saved = run.ended));
+    for (const run of Object.values(runs)) {
+      run.saved ||= run.ended;
+    }
     this._write();
   }
 
