@@ -9,7 +9,7 @@ SOURCES := tsconfig.json $(shell find labextension/src labextension/style labext
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: lab setup dist vsix test test-python test-cpu test-frontend test-browser test-vscode \
-	test-long test-oldest test-newest release lint format bench types docs screenshots clean
+	test-long test-oldest test-newest compiler-facts release lint format bench types docs screenshots clean
 
 # In few lines: what pip, npm and the build say is shown only if they fail.
 lab:
@@ -170,10 +170,15 @@ $(NEWEST_INSTALLED): pyproject.toml .venv/bin/uv
 	$(BIN)/uv pip install --quiet --python .venv-newest/bin/python --editable '.[jax,test]'
 	@touch $@
 
+# The tables of TPUs beside what two versions of the compiler say; 3.11 and 3.13 are their Pythons.
+compiler-facts: setup
+	$(BIN)/python scripts/compiler_facts.py --write \
+		$(call find_python,3.11) $(call find_python,3.13)
+
 # What `make test` leaves out, one after the other; 3.12 is between the oldest and the newest Python.
 release: setup
 	$(BIN)/python scripts/catalogue.py --check --complete
-	for target in dist test-long test-oldest test-newest "test-newest NEWEST=$(call find_python,3.12)"; do \
+	for target in dist compiler-facts test-long test-oldest test-newest "test-newest NEWEST=$(call find_python,3.12)"; do \
 		$(MAKE) --no-print-directory $$target || exit 1; \
 	done
 

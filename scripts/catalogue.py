@@ -31,10 +31,11 @@ else:
 
 TOP = Path(__file__).parent.parent
 CATALOGUES = TOP / "jupyter_tpu" / "locale"
-#: In this order they are in a catalogue. "frontend": with %1, %2 … as parameters; "sentence" and
-#: "label": what the panel and the command line show; "terminal": what only the command line and
-#: the magics show; "help": of their --help; "vscode": what only the extension for VS Code has.
-GROUPS = ("frontend", "sentence", "label", "terminal", "help", "vscode")
+#: In this order they are in a catalogue; a text is in the first group that has it. "frontend": with
+#: %1, %2 … as parameters; "vscode": what only the extension for VS Code has; "sentence" and
+#: "label": what the server says; "terminal": what only the command line and the magics show;
+#: "help": of their --help.
+GROUPS = ("frontend", "vscode", "sentence", "label", "terminal", "help")
 _TERMINAL = tuple(f"jupyter_tpu/{room}/" for room in ("cli", "commands", "terminal", "magics"))
 LANGUAGES = ("zh_CN", "ko_KR", "ja_JP")
 MANIFEST_TEXTS = TOP / "vscode" / "package.nls.json"
@@ -83,8 +84,6 @@ def entries() -> list[Entry]:
             if group == "vscode" and key in result and result[key].text != entry.text:
                 key = entry.text  # it looks up its own texts, with the names of their parameters
             before = result.setdefault(key, entry)
-            if before.group == "help" and group == "vscode":
-                result[key] = before._replace(group="terminal")  # VS Code has no help
             if group in ("frontend", "vscode") and before.plural != entry.plural:
                 sys.exit(f"{entry.text!r} stands with and without a plural.")
     return list(result.values())

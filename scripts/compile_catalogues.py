@@ -1,7 +1,8 @@
 """Makes from each catalogue what programs read: jupyter_tpu/locale/LANGUAGE/LC_MESSAGES/*.json.
 
-jupyter_tpu.json is what JupyterLab gives to the panel; terminal.json has what only the command line
-and the magics show. VS Code reads vscode/l10n/bundle.l10n.LANGUAGE.json for what its extension
+jupyter_tpu.json is what JupyterLab gives to the panel: the texts of its own code. The server adds
+sentences.json, for what it says itself, and the command line and the magics terminal.json, for what
+only they show. VS Code reads vscode/l10n/bundle.l10n.LANGUAGE.json for what its extension
 shows, and package.nls.LANGUAGE.json for what its package.json has. Texts without a translation, or
 with a fuzzy one, are left out: they stay in English. Called by ``make setup`` and by
 hatch_build.py; nothing of it is in git.
@@ -18,8 +19,12 @@ import polib
 
 DOMAIN = "jupyter_tpu"  # the frontend's translator.load(…), and the name of the entry point
 #: Groups of scripts/catalogue.py.
-PANEL = ("frontend", "sentence", "label")
-TERMINAL = ("terminal", "help")
+FILES = {
+    f"{DOMAIN}.json": ("frontend",),
+    "sentences.json": ("vscode", "sentence", "label"),
+    "terminal.json": ("terminal", "help"),
+}
+EXTENSION = ("frontend", "vscode")
 #: VS Code's names for the languages.
 VSCODE = {"zh_CN": "zh-cn", "ko_KR": "ko", "ja_JP": "ja"}
 
@@ -37,22 +42,16 @@ def compile_catalogues(locale: Path) -> list[Path]:
             "plural_forms": plurals,
             "pluralForms": plurals,
         }
-        panel = [entry for entry in entries if entry.comment in PANEL]
-        terminal = [entry for entry in entries if entry.comment in TERMINAL]
-        for name, content in (
-            (f"{DOMAIN}.json", {"": head, **_translations(panel)}),
-            ("terminal.json", _translations(terminal)),
-        ):
-            _write(path.with_name(name), content)
+        for name, groups in FILES.items():
+            texts = _translations(entry for entry in entries if entry.comment in groups)
+            # JupyterLab has the language and its plurals from the head.
+            _write(path.with_name(name), {"": head, **texts})
             made.append(path.with_name(name))
     return made
 
 
 def compile_for_vscode(locale: Path, extension: Path) -> None:
-    """Writes the texts of VS Code's extension, whose folder is *extension*.
-
-    It also shows what the server and `jupyter tpu server` say, but no help.
-    """
+    """Writes the texts of VS Code's extension, whose folder is *extension*."""
     manifest = json.loads((extension / "package.nls.json").read_text(encoding="utf-8"))
     bundles = extension / "l10n"
     bundles.mkdir(exist_ok=True)
@@ -61,7 +60,7 @@ def compile_for_vscode(locale: Path, extension: Path) -> None:
         shown = {
             text: forms[0]
             for text, forms in _translations(
-                entry for entry in entries if entry.comment != "help"
+                entry for entry in entries if entry.comment in EXTENSION
             ).items()
         }
         language = VSCODE[path.parts[-3]]

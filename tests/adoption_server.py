@@ -135,7 +135,6 @@ class Server:
 
     def answers(self) -> bool:
         """Whether all of its kernels are there, which may be a moment after its port."""
-        assert self.process is not None
         assert self.process.poll() is None, self.log.read_text()
         try:
             self.request("GET", "/api/kernels")
@@ -329,7 +328,6 @@ class Client:
         return header["msg_id"]
 
     def put(self, message: dict[str, Any]) -> None:
-        assert self.socket is not None
         self.socket.send(json.dumps(message))
 
     def get(self, said: str | bytes) -> dict[str, Any]:
@@ -420,7 +418,6 @@ class CountingClient(Client):
         parts.insert(0, message["channel"].encode())
         ends = itertools.accumulate(map(len, parts), initial=8 * (len(parts) + 2))
         offsets = [len(parts) + 1, *ends]
-        assert self.socket is not None
         self.socket.send_binary(struct.pack(f"<{len(offsets)}Q", *offsets) + b"".join(parts))
 
     def get(self, said: str | bytes) -> dict[str, Any]:
@@ -433,7 +430,7 @@ class CountingClient(Client):
         return {**message, "msg_type": message["header"]["msg_type"]}
 
     @property
-    def counting(self) -> str:  # type: ignore[override]
+    def counting(self) -> str:
         return f"&jupyter_tpu_seen={'' if self.seen is None else self.seen}"
 
     def read(self, limit: float = 30.0) -> dict[str, Any] | None:
@@ -445,7 +442,6 @@ class CountingClient(Client):
         mark = message["metadata"].get("jupyter_tpu") if message is not None else None
         if mark is not None and not mark["replayed"]:
             self.seen = mark["number"]
-            assert self.socket is not None
             with contextlib.suppress(ConnectionError):  # its server may have been killed meanwhile
                 self.socket.send(json.dumps({"jupyter_tpu": {"seen": self.seen}}))
         return message

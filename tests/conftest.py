@@ -8,6 +8,7 @@ cleared after each test that uses `create_tpu` or `faults`.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import shutil
@@ -50,6 +51,19 @@ settings.load_profile("busy")
 # A runner in the background of a shell hands SIGINT on as ignored, to all whom the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> object:
+    """An async test is pytest-asyncio's without a mark, but in files for Jupyter's server."""
+    if inspect.iscoroutinefunction(obj) and name.startswith("test_"):
+        module = collector.getparent(pytest.Module)
+        marks = [*getattr(obj, "pytestmark", ()), *(module.iter_markers() if module else ())]
+        of_jupyter = "pytest_jupyter" in str(getattr(module and module.obj, "pytest_plugins", ""))
+        if not of_jupyter and "asyncio" not in [mark.name for mark in marks]:
+            pytest.mark.asyncio(obj)
+    return (yield)
+
 
 RUN = """
 import asyncio, signal, sys

@@ -14,6 +14,7 @@ It works on bytes, not on packets, so what TCP makes of a bad line is imitated, 
 *hole*   everything is accepted and nothing carried, either way, until `mend`: then it goes on.
 *dead*   the flows that exist are silent for ever, to both ends; new ones work. For a line that is
          silent at first, `hole` besides.
+*garble* one bit of what comes from the good end is another one.
 
 Everything may be called from any thread; the proxy has a loop of its own.
 """
@@ -53,7 +54,7 @@ class FaultProxy:
     ----------
     host, to: where the good end is.
     address: where to listen.
-    delay, rate, loss: see above; attributes, which may be set at any time.
+    delay, rate, loss: see above; attributes, as is garble, which may be set at any time.
     beside: another proxy, which leads elsewhere over the same line.
     source: the address from which it goes on to the good end; "": the system chooses.
     """
@@ -71,6 +72,7 @@ class FaultProxy:
         source: str = "",
     ) -> None:
         self.delay, self.rate, self.loss = delay, rate, loss
+        self.garble = False
         self._target = host, to
         self._source = source
         self._up, self._down = (
@@ -272,6 +274,8 @@ class _Way:
                 await self._room.wait()
             await self._flow.carrying.wait()
             data = await self._reader.read(4 * PACKET if proxy.rate else CHUNK)
+            if data and proxy.garble and self._direction is proxy._down:
+                data = data[:-1] + bytes([data[-1] ^ 1])
             # In a flow nothing overtakes: what follows lost bytes waits for them.
             latest = max(latest, proxy.arrival(len(data), self._direction))
             self._under_way += len(data)

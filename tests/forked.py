@@ -80,13 +80,11 @@ class ForkServer:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        assert self._process.stdout is not None
         if not self._process.stdout.readline():
             raise RuntimeError("no process to fork commands from")
 
     def stop(self) -> None:
         """Ends it, but nothing that was forked from it."""
-        assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(60)
 
@@ -336,7 +334,7 @@ def _become(description: int, *streams: int) -> None:
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        threading._shutdown()  # type: ignore[attr-defined]
+        threading._shutdown()
         atexit._run_exitfuncs()
         with contextlib.suppress(OSError, io.UnsupportedOperation):
             sys.stdout.flush()

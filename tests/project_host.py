@@ -26,13 +26,12 @@ class _Stream:
         self._left = limit
 
     async def read(self) -> bytes:
-        return await self._process.stdout.read(1 << 18)  # type: ignore[union-attr]
+        return await self._process.stdout.read(1 << 18)
 
     async def read_line(self) -> bytes:
-        return await self._process.stdout.readline()  # type: ignore[union-attr]
+        return await self._process.stdout.readline()
 
     async def write(self, data: bytes) -> bool:
-        assert self._process.stdin is not None
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:

@@ -3,6 +3,7 @@
 from .lookup import (
     UnknownType,
     accelerator_type,
+    announced_generation,
     api_of_version,
     image_fits,
     is_machine_type,

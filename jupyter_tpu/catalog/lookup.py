@@ -9,7 +9,15 @@ from math import prod
 
 from .models import API, AcceleratorType, MachineShape
 from .prices import SHIPPED
-from .tables import GENERATIONS, IMAGE_FAMILIES, SIZES, VERSIONS, Generation
+from .tables import (
+    ANNOUNCED,
+    ANNOUNCED_READ,
+    GENERATIONS,
+    IMAGE_FAMILIES,
+    SIZES,
+    VERSIONS,
+    Generation,
+)
 
 #: A machine type: "ct6e-standard-4t", and a second spelling, with "-tpu".
 _MACHINE = re.compile(r"(?P<machine>[a-z0-9]+-[a-z]+)-(?P<chips>\d+)t(-tpu)?")
@@ -17,19 +25,41 @@ _TOPOLOGY = re.compile(r"\d+x\d+(x\d+)?")
 
 
 #: What else Google calls a generation; "v7x" is in the metadata of hosts.
+#: An announced generation, in a name such as "tpu8t-8", "v8i" or "8t".
+_ANNOUNCED = re.compile(r"(tpu[ -]?|v)?(?P<name>8[it])(?![a-z0-9])", re.IGNORECASE)
 _GOOGLES_NAMES = {"v7x": "tpu7x", "ironwood": "tpu7x"}
 
 
 class UnknownType(LookupError):
-    """No TPU type has that name; the message suggests the nearest ones."""
+    """No TPU type has that name; the message suggests the nearest ones, or says that Google has
+    not published any of the generation.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.announced = announced_generation(name)
+        if self.announced:
+            self.suggestions: tuple[str, ...] = ()
+            super().__init__(
+                f"Google has announced {self.announced}, but has published no types, zones or "
+                f"prices of it (as of {ANNOUNCED_READ})."
+            )
+            return
         self.suggestions = tuple(_near(name))
         sentence = f"The TPU type {name} does not exist."
         if self.suggestions:
             sentence += f" Did you mean {' or '.join(self.suggestions)}?"
         super().__init__(sentence)
+
+
+def announced_generation(name: str) -> str:
+    """The generation that *name* begins with, if Google has only announced it: "TPU 8t"; else "".
+
+    >>> [announced_generation(name) for name in ("tpu8t-8", "v8i", "v6e-8")]
+    ['TPU 8t', 'TPU 8i', '']
+    """
+    match = _ANNOUNCED.match(name)
+    return ANNOUNCED[f"tpu{match['name'].lower()}"] if match is not None else ""
 
 
 @cache

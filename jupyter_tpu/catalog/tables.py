@@ -3,7 +3,9 @@ eye.
 
 Sources: Google's pages on TPU configurations, versions, zones and runtime images
 (cloud.google.com/tpu/docs: v2…v6e, supported-tpu-configurations, regions-zones, runtimes), and on
-TPUs in Compute Engine (docs.cloud.google.com/compute/docs/tpus/tpu-machines).
+TPUs in Compute Engine (docs.cloud.google.com/compute/docs/tpus/tpu-machines). Of AI zones, the page
+on zones has us-south1-ai1b for v6e, and "us-central1-ai1", which is no zone's name: they end in a
+letter, as us-central1-ai1a does, which has TPU7x.
 The lists of zones are what is publicly known; a project may see more or fewer, and the APIs' own
 answers (locations, acceleratorTypes, machineTypes) come first where there are some.
 """
@@ -106,6 +108,11 @@ GENERATIONS: tuple[Generation, ...] = (
         machine_zones="us-central1-c us-central1-ai1a",
     ),
 )
+
+#: Generations that Google has announced (cloud.google.com/blog, 2026-04-22), and of which it had
+#: published no type, zone or price on that day: none is made up here.
+ANNOUNCED = {"tpu8t": "TPU 8t", "tpu8i": "TPU 8i"}
+ANNOUNCED_READ = "2026-11-29"
 
 _V2_SINGLE = "us-central1-b us-central1-c us-central1-f europe-west4-a asia-east1-c"
 _V2_PODS = "us-central1-a europe-west4-a"
@@ -229,6 +236,9 @@ class ChipPeak(Struct, kw_only=True, frozen=True):
     ici_ports: int  # two for each dimension of the torus
 
 
+#: Google's pages differ: of v5e they have 819 and 800 GB/s of HBM, of v6e 1638 and 1600. The links
+#: of v5e have 400 GB/s (both directions) on one page, and 1600 Gbit/s (one) on another. JAX's
+#: sources have 2460 GB/s of HBM for v5p (scripts/compiler_facts.py shows both).
 #: No ICI bandwidth of a v4 chip is published, but the all-reduce bandwidth of a pod: 1.1 PB/s
 #: for 4096 chips. That of v5e, 51.2 TB/s for 256 chips, is half of its 400 GB/s a chip, which count
 #: both directions. So v4 has twice its share here, too.

@@ -24,7 +24,7 @@ def consequences_of(session: Session, act: Act, tpus: Sequence[TPU]) -> dict[str
 
 def lost(ends: dict[str, Consequences]) -> str:
     """What that means, in sentences."""
-    return " ".join(line for consequences in ends.values() for line in consequences.lost)
+    return " ".join(line for consequences in ends.values() for line in consequences.sentences())
 
 
 def may_end(consequences: Consequences, yes: bool) -> dict[str, bool]:

@@ -69,7 +69,7 @@ def start(name: str, fields: dict[str, Any], as_json: bool) -> None:
             missing = error.reason is Reason.ENVIRONMENT and "--install" in error.hint
             if request.install or not missing or not can_ask():
                 raise
-            question = f"{error.message} Install ray[default] on all hosts (about 400 MB each)?"
+            question = f"{error.message} Install Ray on all hosts (about 600 MB each)?"
             confirm(question, error.hint)
             request.install = True
             _start(session, name, request)

@@ -40,7 +40,7 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
         plan = session.call(session.fleet.hunts.replacement(ref))
         if not as_json or not yes:
             price = hourly(plan.cost, plan.request.tier)
-            lines = [f"{price[:1].upper()}{price[1:]}.", *plan.restored, *plan.lost]
+            lines = [f"{price[:1].upper()}{price[1:]}.", *plan.restored, *plan.sentences()]
             print(*lines, sep="\n", file=sys.stderr if as_json else sys.stdout, flush=True)
         if not yes:
             confirm(

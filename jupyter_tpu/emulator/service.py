@@ -18,6 +18,9 @@ MAX_HOSTS = 64
 DELAY_SECONDS = 1.5
 DELAY_VARIABLE = "JUPYTER_TPU_EMULATOR_DELAY"
 MODE_VARIABLE = "JUPYTER_TPU_EMULATOR_MODE"
+#: GiB of objects in all buckets.
+STORAGE_GIB = 20.0
+STORAGE_VARIABLE = "JUPYTER_TPU_EMULATOR_STORAGE_GIB"
 
 
 async def serve(
@@ -60,6 +63,7 @@ async def serve(
         reservations,
         rest,
         services,
+        storage,
     )
     from .api.calls import Api
     from .api.iap import IapTunnels
@@ -67,6 +71,7 @@ async def serve(
     from .hosts import Runtime
     from .instances import InstanceEngine
     from .model.model import Model
+    from .storage import Buckets
 
     async with AsyncExitStack() as stack:
         folder = StateFolder(state_dir)
@@ -84,6 +89,8 @@ async def serve(
         stack.push_async_callback(engine.close)
         machines = InstanceEngine(engine, delay=_delay(delay))
         cloud_tpu = Api(engine)
+        buckets = Buckets(folder.storage, _storage_limit())
+        stack.callback(buckets.close)
 
         identities = host_identity.HostIdentities(folder.token)
 
@@ -108,6 +115,7 @@ async def serve(
         log_exclusions.add_routes(app, engine)
         services.add_routes(app, engine)
         host_identity.add_routes(app, engine, identities)
+        storage.add_routes(app, engine, identities, buckets)
         tunnels = IapTunnels(engine, folder.token)
         stack.push_async_callback(tunnels.close)
         admin.add_routes(app, engine, machines, cloud_tpu, tunnels)
@@ -153,6 +161,7 @@ def environment_lines(state: EmulatorState) -> list[str]:
         "JUPYTER_TPU_EMULATOR": str(state.path),
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"{state.rest}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{state.rest}/compute/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{state.rest}/storage/v1/",
         **{
             f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{name.upper()}": f"{state.rest}/{name}/"
             for name in ("cloudresourcemanager", "oslogin", "serviceusage")
@@ -195,10 +204,17 @@ def _has_many_addresses() -> bool:
 
 
 def _delay(given: float | None) -> float:
-    if given is not None:
-        return given
-    text = os.environ.get(DELAY_VARIABLE, "")
+    return _number(DELAY_VARIABLE, "seconds", DELAY_SECONDS) if given is None else given
+
+
+def _storage_limit() -> int:
+    """The most bytes of objects."""
+    return int(_number(STORAGE_VARIABLE, "GiB", STORAGE_GIB) * 2**30)
+
+
+def _number(variable: str, unit: str, default: float) -> float:
+    text = os.environ.get(variable, "")
     try:
-        return float(text) if text else DELAY_SECONDS
+        return float(text) if text else default
     except ValueError:
-        raise InvalidInput(f"{DELAY_VARIABLE} is not a number of seconds: {text!r}.") from None
+        raise InvalidInput(f"{variable} is not a number of {unit}: {text!r}.") from None

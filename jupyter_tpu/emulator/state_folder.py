@@ -9,6 +9,7 @@ STATE/                0700
   ports.json          the ports of the last run, tried first by the next
   iap.pem             0600: key and certificate of the tunnels of Identity-Aware Proxy
   hosts/              the hosts' files, one folder each
+  storage/            Cloud Storage: see storage/contents.py
 ```
 """
 
@@ -111,6 +112,7 @@ class StateFolder:
         self.token = EmulatorToken(self.path / "token")
         self.state_file = state_file(self.path)
         self.hosts = private_dir(self.path / "hosts")
+        self.storage = self.path / "storage"
 
     def load(self) -> EmulatorSnapshot:
         return self._read("memory.json", EmulatorSnapshot) or EmulatorSnapshot(

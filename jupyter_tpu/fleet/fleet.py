@@ -171,7 +171,7 @@ class Fleet(FleetAPI):
 
     async def consequences(self, ref: str, query: models.ConsequencesQuery) -> models.Consequences:
         name = await self._core.finder.find(ref)
-        return await self._lifecycle.work.consequences(query.act, name)
+        return await self._lifecycle.work.consequences(query, name)
 
     async def report_fault(
         self, ref: str, request: models.ReportFault | None = None

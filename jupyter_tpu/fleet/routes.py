@@ -113,7 +113,11 @@ ROUTES = (
     _fleet("DELETE tpus/{tpu}", "delete", "Delete a TPU", query=_ENDS_ALL),
     _fleet("GET tpus/{tpu}/consequences", "consequences",
            "What an act on a TPU would end and take away; changes nothing",
-           query={"act": "delete, detach, disconnect, replace, report-fault or stop"}),
+           query={
+               "act": "delete, detach, disconnect, remove-environment, replace, report-fault or "
+               "stop",
+               "environment": "The environment to remove",
+           }),
     _fleet("POST tpus/{tpu}/adopt", "usage.adopt", "Make a TPU yours: label it"),
     _fleet("POST tpus/{tpu}/start", "start", "Start a stopped TPU"),
     _fleet("POST tpus/{tpu}/stop", "stop", "Stop a TPU"),

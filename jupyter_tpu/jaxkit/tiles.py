@@ -3,12 +3,14 @@
 A TPU stores an array in tiles of rows of 128 elements. The dimension that varies fastest is padded
 to a multiple of 128, the next one to a multiple of the tile's rows. A tile has as many rows as the
 dimension, rounded up to a power of two, at most 8, and at least as many as fill the smallest tile
-(1024 bytes on v2 and v3, 512 later). From v4 on, tiles have 32 rows of 8-bit elements and 64 of
-4-bit ones where that divides the dimension. The compiler chooses the two fastest dimensions: the
-pair with the least padding. One-dimensional arrays have tiles of up to 1024 elements.
+(1024 bytes on v2 and v3, 512 later), but 16 of 2-bit elements. From v4 on, tiles have 32 rows of
+8-bit elements, 64 of 4-bit and 128 of 2-bit ones where that divides the dimension. The compiler
+chooses the two fastest dimensions: the pair with the least padding. One-dimensional arrays have
+tiles of up to 1024 elements, of 2 bits up to 2048.
 
-Read from the layouts that the compiler of libtpu 0.0.42 gives to the arguments of programs; the
-tests compare with them. Inside a program the compiler may choose other layouts.
+Read from the layouts that the compilers of libtpu 0.0.42.1 and 0.0.50.1 give to the arguments of
+programs: they are the same. The tests compare with the first, and scripts/compiler_facts.py with
+both. Inside a program the compiler may choose other layouts.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ def padded_bytes(shape: Sequence[int], dtype: Any = "float32", generation: str =
 
     *generation*: "v5e", or a type such as "v5litepod-8" or "v5e-8".
 
-    The rules are those of the compiler of libtpu 0.0.42 (see the top of this file). Raises
+    The rules are those of libtpu's compiler (see the top of this file). Raises
     `InvalidInput` for negative or fractional sizes, unknown dtypes and unknown generations.
     """
     stored, dtype = stored_as(checked_shape(shape), dtype)
@@ -159,6 +161,7 @@ def layout(sizes: tuple[int, ...], dtype: Any, generation: str) -> Layout:
     """The compiler's layout of an argument of that shape."""
     granule = _GRANULE[generation]
     bits = bits_of(dtype)
+    two = bits == 2
     bits = min(bits, 32)  # complex64 and the 64-bit types are planes of 32 bits
     old = granule == 1024
     if bits < 8 and old:
@@ -170,36 +173,52 @@ def layout(sizes: tuple[int, ...], dtype: Any, generation: str) -> Layout:
     if not sizes:
         return Layout((), (_LANES * packing,), bits, 1, _LANES * packing)
     if len(sizes) == 1:
-        lanes = min(1024, max(_LANES * packing, _LANES * _power(-(-sizes[0] // _LANES))))
+        lanes = min(
+            2048 if two else 1024, max(_LANES * packing, _LANES * _power(-(-sizes[0] // _LANES)))
+        )
         return Layout((0,), (lanes,), bits, shared, _up(sizes[0], lanes))
-    tall = 0 if old else {8: 32, 4: 64}.get(bits, 0)
+    tall = 0 if old else {8: 32, 4: 64, 2: 128}.get(bits, 0)
 
     def rows(size: int) -> int:
         if tall and size % tall == 0:
             return tall
-        return max(packing, min(8, _power(size)))
+        return max(min(packing, 8), min(8, _power(size)))
 
-    padded, _, lane, row = min(_candidates(sizes, rows))
+    def tile(size: int) -> int:
+        # A tile of 2-bit elements has at least 16 rows, but is chosen as if it could have 8.
+        return max(16, rows(size)) if two else rows(size)
+
+    *_, lane, row = min(_candidates(sizes, rows, tile))
     rest = (axis for axis in reversed(range(len(sizes))) if axis not in (lane, row))
-    return Layout((lane, row, *rest), (rows(sizes[row]), _LANES), bits, shared, padded)
+    padded = _padded(sizes, lane, row, tile)
+    return Layout((lane, row, *rest), (tile(sizes[row]), _LANES), bits, shared, padded)
 
 
-def _candidates(sizes: tuple[int, ...], rows: Any) -> Iterator[tuple[int, int, int, int]]:
-    """(padded elements, preference, lane axis, row axis): row-major first, then later axes."""
+def _padded(sizes: tuple[int, ...], lane: int, row: int, rows: Any) -> int:
+    """Elements with the padding of tiles of *rows* over two axes."""
+    others = prod(size for axis, size in enumerate(sizes) if axis not in (lane, row))
+    return others * _up(sizes[lane], _LANES) * _up(sizes[row], rows(sizes[row]))
+
+
+def _candidates(
+    sizes: tuple[int, ...], rows: Any, tile: Any
+) -> Iterator[tuple[int, bool, int, int, int]]:
+    """(padded elements by *rows*, whether *tile* pads, preference, lane axis, row axis): row-major
+    first, then later axes.
+    """
     total, last = prod(sizes), len(sizes) - 1
     usual = (last, last - 1)
     pairs = [(a, b) for a in range(last, -1, -1) for b in range(last, -1, -1) if a != b]
     pairs.sort(key=lambda pair: (pair != usual, -pair[0], -pair[1]))
     # The compiler's own order of preference among equals.
     for preference, (lane, row) in enumerate(pairs):
-        padded = (
-            total
-            // sizes[lane]
-            // sizes[row]
-            * _up(sizes[lane], _LANES)
-            * _up(sizes[row], rows(sizes[row]))
+        yield (
+            _padded(sizes, lane, row, rows),
+            _padded(sizes, lane, row, tile) > total,
+            preference,
+            lane,
+            row,
         )
-        yield padded, preference, lane, row
 
 
 def _bytes(where: Layout, dtype: Any) -> int:

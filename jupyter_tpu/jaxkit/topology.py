@@ -2,7 +2,8 @@
 
 The compiler takes a topology by generation, shape and chips per host: "v5litepod-8" is ``v5e:2x4``
 with all eight chips on one host; ``v5e:2x4`` alone means two hosts. The usable memory is what
-libtpu 0.0.42 states when a program does not fit.
+libtpu 0.0.42.1 and 0.0.50.1 state when a program does not fit: the smaller, where they differ by
+0.01 GiB. scripts/compiler_facts.py compares.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..catalog import AcceleratorType, UnknownType, accelerator_type, official_name
+from ..catalog import (
+    AcceleratorType,
+    UnknownType,
+    accelerator_type,
+    announced_generation,
+    official_name,
+)
 from ..errors import InvalidInput
 
 #: GiB of HBM a program may use on one device (v4: a megacore of two; tpu7x: a core).
@@ -80,7 +87,7 @@ def generation_of(name: str) -> str:
     """
     if name in GENERATIONS:
         return name
-    if isinstance(name, str) and "-" in name:
+    if isinstance(name, str) and ("-" in name or announced_generation(name)):
         return topology(name).generation
     raise InvalidInput(
         f"Unknown TPU generation {str(name)[:60]!r}.",
@@ -93,7 +100,11 @@ def known_type(name: str) -> AcceleratorType:
     try:
         return accelerator_type(official_name(name))
     except UnknownType as error:
-        raise InvalidInput(str(error)) from None
+        hint = (
+            f"No compiler knows {error.announced} either: libtpu 0.0.50.1 has no such topology. "
+            "Plan with another generation."
+        )
+        raise InvalidInput(str(error), hint if error.announced else "") from None
 
 
 def usable_hbm(generation: str) -> int:

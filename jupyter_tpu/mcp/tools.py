@@ -401,7 +401,7 @@ async def _ended(name: str, act: Literal["delete", "stop"], options: Any) -> dic
 
     consequences = await connection.call("consequences", name, ConsequencesQuery(act=act))
     operation = plain(await connection.call(act, name, options), *_OPERATION)
-    return {**operation, "lost": consequences.lost}
+    return {**operation, "lost": consequences.sentences()}
 
 
 async def _own_kernels() -> Any:

@@ -22,6 +22,7 @@ from .fleet_handle import FleetHandle
 from .handlers import handlers
 from .jax import JaxService, jax_handlers
 from .kernel_errors import explain_kernel_errors, hide_launchers
+from .languages import translate_events
 from .prometheus import PrometheusHandler
 from .proxy import PATTERN, ProxyHandler, ProxyPorts
 from .routes import COMPILE, PLAN, PROMETHEUS, ROOT
@@ -122,6 +123,7 @@ class JupyterTPU(ExtensionApp):
         assert self.serverapp is not None
         explain_kernel_errors(self.serverapp.web_app, self.serverapp.log)
         hide_launchers(self.serverapp.web_app)
+        translate_events(self.serverapp.web_app)
         self._adoption: Adoption | None = None
         self._certificate: Path | None = None
         if self._adopts_kernels:

@@ -15,6 +15,7 @@ from ..errors import InvalidInput, Reason, TPUError
 from ..links import core_thread
 from ..wording import count
 from .handlers import Handler
+from .languages import encoded
 
 if TYPE_CHECKING:
     from ..fleet.core.known_operations import OperationProgress
@@ -226,5 +227,7 @@ class CompileHandler(Handler):
         except TPUError as error:
             self.write_problem(error)
             return
+        if self.language:
+            operation = encoded(msgspec.json.decode(operation), self.language)
         self.set_status(202)
         self.finish(operation)

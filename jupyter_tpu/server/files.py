@@ -24,6 +24,7 @@ from ..fleet.models import Problem
 from ..links import core_thread
 from .fleet_handle import FleetHandle
 from .handlers import STATUS, StreamingHandler, boolean
+from .languages import encoded
 from .routes import FILE, ROOT
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class ContentHandler(FileHandler):
         except TPUError as error:
             answer = Problem.of(error)
             self.set_status(STATUS.get(error.reason, 500))
-        data = msgspec.json.encode(answer)
+        data = encoded(answer, self.language)
         self.set_header("Content-Type", "application/json")
         self.set_header("Content-Length", str(len(data)))
         self.write(data)

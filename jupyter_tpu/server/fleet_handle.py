@@ -19,6 +19,7 @@ from ..concurrency import SharedCalls
 from ..errors import Reason, TPUError
 from ..links import core_thread
 from ..paths import data_dir
+from .languages import encoded_aside
 
 if TYPE_CHECKING:
     from ..cloud import Target
@@ -64,7 +65,7 @@ class FleetHandle:
         self._opening = asyncio.Lock()
         self._opening_local = asyncio.Lock()
         self._closed = False
-        self._lists = SharedCalls[tuple[str, bytes], bytes]()
+        self._lists = SharedCalls[tuple[str, str, bytes], bytes]()
 
     async def call(self, method: str, *arguments: Any) -> Any:
         """The result of a method of the fleet, or of one of its parts ("tunnels.open").
@@ -73,15 +74,16 @@ class FleetHandle:
         """
         return await core_thread().call(self._call(method, arguments))
 
-    async def encoded_list(self, method: str, *arguments: Any) -> bytes:
-        """As `call`, as JSON. Clients that ask for the same list at the same time share the work:
-        each call takes turns of two threads.
+    async def encoded_list(self, language: str, method: str, *arguments: Any) -> bytes:
+        """As `call`, as JSON in *language*, a catalogue. Clients that ask for the same list at the
+        same time share the work: each call takes turns of two threads.
         """
 
         async def encoded() -> bytes:
-            return msgspec.json.encode(await self.call(method, *arguments))
+            return await encoded_aside(await self.call(method, *arguments), language)
 
-        return await self._lists.get((method, msgspec.json.encode(arguments)), encoded)
+        key = language, method, msgspec.json.encode(arguments)
+        return await self._lists.get(key, encoded)
 
     async def open(self) -> None:
         """Opens the fleet. Raises TPUError."""

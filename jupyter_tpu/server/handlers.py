@@ -28,7 +28,9 @@ from ..fleet.models import (
     StartRun,
 )
 from ..fleet.models.core import parse_query, parse_request, validated
+from ..language import accepted
 from .fleet_handle import FleetHandle
+from .languages import encoded, encoded_aside, load
 from .openapi import document
 from .routes import ROOT, Route, paths
 
@@ -80,6 +82,15 @@ class Handler(APIHandler):
 
     auth_resource = "jupyter_tpu"
 
+    async def prepare(self) -> None:  # type: ignore[override]
+        await super().prepare()
+        await load(self.language)
+
+    @cached_property
+    def language(self) -> str:
+        """The catalogue of the language that the client asks for; "" for English."""
+        return accepted(self.request.headers.get("Accept-Language", ""))
+
     def write_problem(self, error: TPUError, status: int | None = None) -> None:
         """Ends the request with *status*, or the error's status, and a Problem."""
         self.set_status(status or STATUS.get(error.reason, 500))
@@ -88,7 +99,7 @@ class Handler(APIHandler):
     def _finish(self, problem: Problem) -> None:
         if problem.retry_after:
             self.set_header("Retry-After", math.ceil(problem.retry_after))
-        self.finish(msgspec.json.encode(problem))
+        self.finish(encoded(problem, self.language))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Every error is a Problem. Tornado writes the traceback to the server's log."""
@@ -177,7 +188,7 @@ class RouteHandler(Handler):
                 if isinstance(argument, _SAY_WHO):
                     argument.who = AGENT if agent else ""
             if route.is_list:
-                self.finish(await self._fleet.encoded_list(route.call, *arguments))
+                self.finish(await self._fleet.encoded_list(self.language, route.call, *arguments))
                 return
             answer = await self._fleet.call(route.call, *arguments)
         except TPUError as error:
@@ -188,7 +199,7 @@ class RouteHandler(Handler):
             self.finish()
             return
         self.set_status(route.status)
-        self.finish(msgspec.json.encode(answer))
+        self.finish(await encoded_aside(answer, self.language))
 
     async def _require(self, action: str, resource: str) -> None:
         allowed: Any = self.authorizer.is_authorized(self, self.current_user, action, resource)

@@ -19,8 +19,10 @@ from urllib.parse import unquote
 
 from ..errors import TPUError
 from ..kernels.specs import PROVISIONER, named_folder, without_chips
+from ..language import accepted
 from .events import KERNEL_REFUSED
 from .handlers import STATUS
+from .languages import encoded, load
 
 #: A request header, "1": the kernel that the request starts uses no chips.
 WITHOUT_CHIPS = "X-Jupyter-TPU-Without-Chips"
@@ -49,6 +51,8 @@ def _explaining(base: Any) -> type:
 
         async def prepare(self) -> None:
             await super().prepare()
+            self.language = accepted(self.request.headers.get("Accept-Language", ""))
+            await load(self.language)
             without_chips.set(self.request.headers.get(WITHOUT_CHIPS) == "1")
             folder = unquote(self.request.headers.get(FOLDER, ""))
             is_folder = os.path.isabs(folder) and await asyncio.to_thread(os.path.isdir, folder)
@@ -81,7 +85,7 @@ def _explaining(base: Any) -> type:
             self.event_logger.emit(
                 schema_id=KERNEL_REFUSED, data={**fields, "message": problem.message}
             )
-            return super().finish(json.dumps(fields))
+            return super().finish(encoded(fields, self.language))
 
         def log_exception(self, kind: Any, error: Any, traceback: Any) -> None:
             problem = _problem(error)

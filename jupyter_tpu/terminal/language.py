@@ -9,19 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .sentences import Sentences
+from ..language import LANGUAGES, catalogue_of, in_terminal
 
 VARIABLE = "JUPYTER_TPU_LANG"
-#: The languages that --lang takes, and their catalogues.
-LANGUAGES = {"en": "", "zh": "zh_CN", "ko": "ko_KR", "ja": "ja_JP"}
-_LOCALE = Path(__file__).parent.parent / "locale"
-#: Chinese that is not written with simplified characters.
-_TRADITIONAL = ("zh_tw", "zh_hk", "zh_mo", "zh_hant")
 
 _chosen: list[str] = []  # what --lang says, last
 
@@ -46,30 +37,10 @@ def catalogue_name() -> str:
     """The name of the catalogue in use, such as "zh_CN"; "" for English."""
     names = ("LC_ALL", "LC_MESSAGES", "LANG")
     settings = (*_chosen, os.environ.get(VARIABLE), *map(os.environ.get, names))
-    code = next(filter(None, settings), "").replace("-", "_").lower()
-    return "" if code.startswith(_TRADITIONAL) else LANGUAGES.get(code[:2], "")
+    return catalogue_of(next(filter(None, settings), ""))
 
 
 def in_language(sentence: str) -> str:
     """A sentence, a label, or lines of them, in the language in use."""
     name = catalogue_name()
-    if not name or not sentence:
-        return sentence
-    return _sentences(name).translate(sentence)
-
-
-@cache
-def _sentences(name: str) -> Sentences:
-    import json
-
-    from .sentences import Sentences
-
-    catalogue: dict[str, list[str]] = {}
-    for file in ("jupyter_tpu.json", "terminal.json"):
-        try:
-            texts = json.loads((_LOCALE / name / "LC_MESSAGES" / file).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue  # not built: English
-        catalogue |= texts
-    catalogue.pop("", None)
-    return Sentences(catalogue)
+    return in_terminal(name).translate(sentence) if name and sentence else sentence

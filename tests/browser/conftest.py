@@ -56,7 +56,6 @@ def connected_tpu(lab_server: LabServer) -> Iterator[dict[str, Any]]:
     done = lab_server.finish(lab_server.call("POST", f"tpus/{name}/connect", packages))
     assert done["state"] == "done", done
     tpu = lab_server.call("GET", f"tpus/{name}")
-    assert isinstance(tpu, dict)
     yield tpu
     ends = {"end_kernels": True, "end_jobs": True}
     lab_server.finish(lab_server.call("DELETE", f"tpus/{name}", ends))
@@ -67,7 +66,7 @@ def tpu(connected_tpu: dict[str, Any], lab_server: LabServer) -> Iterator[dict[s
     """The shared TPU; what a test leaves there is removed after it."""
     yield connected_tpu
     lab_server.end_kernels()
-    for app in lab_server.call("GET", "apps"):  # type: ignore[attr-defined]
+    for app in lab_server.call("GET", "apps"):
         lab_server.call("DELETE", f"apps/{app['id']}")
 
 

@@ -6,6 +6,7 @@ Token and XSRF protection are on, as for a user.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,15 +116,14 @@ class LabServer:
     def end_kernels(self) -> None:
         """Shuts down all kernels of this server."""
         kernels = self.request("GET", "api/kernels")
-        assert isinstance(kernels, list)
         for kernel in kernels:
             self.request("DELETE", f"api/kernels/{kernel['id']}")
 
-    def call(self, method: str, path: str, body: object = None) -> object:
+    def call(self, method: str, path: str, body: object = None) -> Any:
         """The decoded answer of a call of the extension's REST interface."""
         return self.request(method, f"jupyter-tpu/v1/{path}", body)
 
-    def request(self, method: str, path: str, body: object = None) -> object:
+    def request(self, method: str, path: str, body: object = None) -> Any:
         """The decoded answer of a call of Jupyter Server's REST interface."""
         request = urllib.request.Request(
             f"{self.url}/{path}",
@@ -134,17 +134,25 @@ class LabServer:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read() or "null")
 
-    def finish(self, operation: object) -> dict[str, object]:
+    def finish(self, operation: dict[str, Any]) -> dict[str, Any]:
         """Waits for an operation and gives its last state."""
-        assert isinstance(operation, dict)
         path = f"operations/{operation['id']}"
 
-        def ended() -> object:
+        def ended() -> Any:
             now = self.call("GET", path)
-            assert isinstance(now, dict)
             return now if now["state"] != "running" else None
 
         return until(ended, CONNECT, lambda: str(self.call("GET", path)))
+
+    @contextlib.contextmanager
+    def pod(self, name: str) -> Iterator[str]:
+        """A connected TPU of two hosts, which is deleted after the block; its name."""
+        body = {"name": name, "type": "v4-16", "zone": "us-central2-b"}
+        assert self.finish(self.call("POST", "tpus", body))["state"] == "done"
+        done = self.finish(self.call("POST", f"tpus/{name}/connect", {}))
+        assert done["state"] == "done", done
+        yield name
+        self.finish(self.call("DELETE", f"tpus/{name}", {"end_kernels": True, "end_jobs": True}))
 
     def stop(self) -> None:
         """Ends it as Ctrl-C does, with its emulator."""
@@ -256,8 +264,6 @@ class LabPage:
         handle = self.page.locator("#jp-main-split-panel > .lm-SplitPanel-handle")
         handle = handle.locator("visible=true").first
         grip = handle.bounding_box()
-        assert box is not None
-        assert grip is not None
         x, y = grip["x"] + grip["width"] / 2, grip["y"] + grip["height"] / 2
         self.page.mouse.move(x, y)
         self.page.mouse.down()

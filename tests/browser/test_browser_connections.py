@@ -1,12 +1,9 @@
 """A kernel that can't be reached although the server answers: the user is told why, and can act."""
 
-from __future__ import annotations
-
 import socket
 import socketserver
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lab_server import WINDOW, LabPage, LabServer
@@ -76,8 +73,8 @@ def start_notebook(lab: LabPage, tpu: str) -> None:
 
 @pytest.mark.long
 def test_where_websockets_are_blocked_the_user_is_notified_and_can_reconnect(
-    tpu: dict[str, Any], browser: Browser, lab_server: LabServer
-) -> None:
+    tpu, browser, lab_server
+):
     proxy = ProxyWithoutWebSockets(lab_server.port)
     lab = open_at(browser, lab_server, proxy.port)
     start_notebook(lab, tpu["name"])

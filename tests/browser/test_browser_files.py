@@ -1,7 +1,5 @@
 """Files that a person uploads to a host and downloads from it, in the panel."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import datetime, timedelta
@@ -9,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_server import LabPage, LabServer
 from playwright.sync_api import expect
 from sharing_hosts import REMOVE_STAND_INS, STAND_INS
 from waiting import until
@@ -19,9 +16,7 @@ WORKSPACES = "lab/api/workspaces/"
 
 
 @pytest.mark.long
-def test_a_file_goes_to_a_host_and_comes_back(
-    lab: LabPage, tpu: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_file_goes_to_a_host_and_comes_back(lab, tpu, tmp_path):
     page, name = lab.page, tpu["name"]
     content = os.urandom(3 << 20)
     chosen = tmp_path / "wörk & play.bin"
@@ -52,7 +47,7 @@ def test_a_file_goes_to_a_host_and_comes_back(
 
 
 @pytest.mark.long
-def test_a_command_that_has_the_chips_is_shown_and_ended(lab: LabPage, tpu: dict[str, Any]) -> None:
+def test_a_command_that_has_the_chips_is_shown_and_ended(lab, tpu):
     page, name = lab.page, tpu["name"]
     hold = "import os, time; chip = os.open('/dev/vfio/0', os.O_RDWR); time.sleep(600)"
     lab.act(name, "Run Command…")
@@ -75,9 +70,7 @@ def test_a_command_that_has_the_chips_is_shown_and_ended(lab: LabPage, tpu: dict
 
 
 @pytest.mark.long
-def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
-    lab: LabPage, lab_server: LabServer, tpu: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(lab, lab_server, tpu, tmp_path):
     page, name = lab.page, tpu["name"]
     here, other = tmp_path / "here", tmp_path / "other"
     for folder, text in ((here, "1"), (other, "333")):
@@ -110,9 +103,7 @@ def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
 
 
 @pytest.mark.long
-def test_the_files_of_a_host_are_in_the_file_browser(
-    lab: LabPage, tpu: dict[str, Any], lab_server: LabServer
-) -> None:
+def test_the_files_of_a_host_are_in_the_file_browser(lab, tpu, lab_server):
     """Listed, opened, edited, saved, renamed and deleted there, as files of this computer are."""
     page, name = lab.page, tpu["name"]
 
@@ -168,9 +159,7 @@ def test_the_files_of_a_host_are_in_the_file_browser(
 
 
 @pytest.mark.long
-def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(
-    lab: LabPage, lab_server: LabServer, tpu: dict[str, Any]
-) -> None:
+def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(lab, lab_server, tpu):
     page, name = lab.page, tpu["name"]
     lab.act(name, "New Job…")
     dialog = page.get_by_role("dialog")
@@ -219,9 +208,7 @@ def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(
 
 
 @pytest.mark.long
-def test_a_folder_is_shared_with_another_tpu_and_taken_back(
-    lab: LabPage, lab_server: LabServer, tpu: dict[str, Any]
-) -> None:
+def test_a_folder_is_shared_with_another_tpu_and_taken_back(lab, lab_server, tpu):
     """Up to the mount itself: the kernel of emulated hosts has no NFS."""
     page, name, other = lab.page, tpu["name"], "shared-too"
     body = {"name": other, "type": "v5litepod-4", "zone": tpu["zone"]}

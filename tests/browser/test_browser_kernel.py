@@ -2,8 +2,6 @@
 a plot, a breakpoint. What a user expects of a kernel on this machine.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -57,10 +55,6 @@ def idle(lab: LabPage) -> None:
     expect(lab.page.locator("#jp-main-statusbar")).to_contain_text("| Idle", timeout=LONG)
 
 
-def busy(lab: LabPage) -> None:
-    expect(lab.page.locator("#jp-main-statusbar")).to_contain_text("| Busy", timeout=LONG)
-
-
 def run(lab: LabPage, number: int) -> None:
     cell(lab, number).locator(".cm-content").click()
     lab.page.keyboard.press("Shift+Enter")
@@ -78,7 +72,7 @@ def press(lab: LabPage, name: str) -> None:
 
 
 @pytest.mark.long
-def test_restart_and_run_all_starts_a_new_process(spec: str, lab: LabPage) -> None:
+def test_restart_and_run_all_starts_a_new_process(spec, lab):
     open_notebook(
         lab,
         spec,
@@ -100,31 +94,7 @@ def test_restart_and_run_all_starts_a_new_process(spec: str, lab: LabPage) -> No
         idle(lab)
 
 
-@pytest.mark.long  # without the page: test_kernels_beside_local.py
-def test_a_flood_is_interrupted_by_the_button_and_the_next_cell_runs(
-    spec: str, lab: LabPage
-) -> None:
-    open_notebook(
-        lab,
-        spec,
-        "flood",
-        # Much, but no more than a page on a busy machine can show.
-        "import time\ni = 0\nwhile True:\n    i += 1\n    print('flood', i, '.' * 200)\n"
-        "    if i % 20 == 0: time.sleep(0.04)",
-        "print('still here', i >= 100)",
-    )
-    run(lab, 0)
-    expect(output(lab, 0)).to_contain_text("flood 100 ", timeout=LONG)
-    busy(lab)
-    press(lab, "Interrupt the kernel")
-    ran(lab, 0, 1)
-    expect(output(lab, 0)).to_contain_text("KeyboardInterrupt", timeout=LONG)
-    run(lab, 1)
-    ran(lab, 1, 2)
-    expect(output(lab, 1)).to_contain_text("still here True")
-
-
-def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage) -> None:
+def test_questions_plots_and_widgets_work_in_a_notebook(spec, lab):
     open_notebook(
         lab,
         spec,
@@ -172,9 +142,7 @@ def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage)
     expect(frame.get_by_text("made by a cell")).to_be_visible(timeout=LONG)
 
 
-def test_a_cell_is_saved_when_it_is_run_and_one_that_the_file_lacks_is_offered(
-    spec: str, lab: LabPage
-) -> None:
+def test_a_cell_is_saved_when_it_is_run_and_one_that_the_file_lacks_is_offered(spec, lab):
     page, path = lab.page, lab.server.root / "unsaved.ipynb"
 
     def has(code: str) -> bool:
@@ -214,9 +182,7 @@ def test_a_cell_is_saved_when_it_is_run_and_one_that_the_file_lacks_is_offered(
 
 
 @pytest.mark.long  # without the page: test_kernels_beside_local.py
-def test_a_breakpoint_set_by_clicking_is_hit_and_shows_the_variable(
-    spec: str, lab: LabPage
-) -> None:
+def test_a_breakpoint_set_by_clicking_is_hit_and_shows_the_variable(spec, lab):
     open_notebook(lab, spec, "debugged", "answer = 6 * 7\nother = answer + 1\nprint('done', other)")
     page = lab.page
     press(lab, "Enable Debugger")
@@ -225,8 +191,6 @@ def test_a_breakpoint_set_by_clicking_is_hit_and_shows_the_variable(
     expect(gutter).not_to_have_count(0, timeout=LONG)
     line = cell(lab, 0).locator(".cm-lineNumbers .cm-gutterElement", has_text=re.compile("^2$"))
     box, left = line.bounding_box(), gutter.last.bounding_box()
-    assert box is not None
-    assert left is not None
     page.mouse.click(left["x"] + left["width"] / 2, box["y"] + box["height"] / 2)
     mark = cell(lab, 0).locator(".cm-breakpoint-icon").locator("visible=true")
     expect(mark).to_have_count(1, timeout=LONG)
@@ -257,9 +221,7 @@ def projects_synced(spec: str, lab: LabPage) -> Iterator[None]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("projects_synced")
-def test_what_is_saved_here_runs_there_and_the_panel_decides_what_both_have_changed(
-    spec: str, lab: LabPage
-) -> None:
+def test_what_is_saved_here_runs_there_and_the_panel_decides_what_both_have_changed(spec, lab):
     module = lab.server.root / "model.py"
     module.write_text("def answer():\n    return 41\n")
     open_notebook(

@@ -2,12 +2,9 @@
 to the server is cut; an app opens in a browser window, since there are no tabs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -65,7 +62,7 @@ def lines_of(page: Page) -> list[str]:
 
 
 def state_of_kernel(server: LabServer) -> str:
-    [kernel] = server.request("GET", "api/kernels")  # type: ignore[misc]
+    [kernel] = server.request("GET", "api/kernels")
     return kernel["execution_state"]
 
 
@@ -90,8 +87,8 @@ def choose_command(page: Page, entry: str) -> None:
 
 
 def test_the_kernel_is_picked_runs_a_cell_and_reconnects_after_a_cut(
-    tpu: dict[str, Any], lab_server: LabServer, context: BrowserContext, line: FaultProxy
-) -> None:
+    tpu, lab_server, context, line
+):
     page = open_notebook(context, lab_server, line.port, CODE)
     choose_kernel(page, tpu["name"])
     cell_of(page, 0).locator(".cm-content").click()
@@ -112,9 +109,7 @@ def test_the_kernel_is_picked_runs_a_cell_and_reconnects_after_a_cut(
 
 
 @pytest.mark.long  # what is shown: runs.spec.ts; this is where Notebook 7 shows it
-def test_the_output_of_a_command_is_shown_below_the_notebook(
-    tpu: dict[str, Any], lab_server: LabServer, context: BrowserContext
-) -> None:
+def test_the_output_of_a_command_is_shown_below_the_notebook(tpu, lab_server, context):
     page = open_notebook(context, lab_server, lab_server.port, "")
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="No Kernel").click()
@@ -136,9 +131,7 @@ def test_the_output_of_a_command_is_shown_below_the_notebook(
 
 
 @pytest.mark.long
-def test_an_app_opens_in_a_browser_window(
-    tpu: dict[str, Any], lab_server: LabServer, context: BrowserContext
-) -> None:
+def test_an_app_opens_in_a_browser_window(tpu, lab_server, context):
     served = (
         "import http.server, threading\n"
         "handler = type('Handler', (http.server.BaseHTTPRequestHandler,), {\n"

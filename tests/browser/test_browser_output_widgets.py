@@ -2,8 +2,6 @@
 second tab and after a reload, too.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -51,9 +49,7 @@ def texts(page: Page) -> tuple[list[str], str]:
 
 @pytest.mark.long  # without tabs: outputWidgets.spec.ts
 @pytest.mark.parametrize("sources", [[MAKE + PRINT], [MAKE, PRINT]], ids=["its own", "another's"])
-def test_what_is_printed_into_a_widget_is_in_it_alone(
-    lab_server: LabServer, tpu: dict[str, Any], context: BrowserContext, sources: list[str]
-) -> None:
+def test_what_is_printed_into_a_widget_is_in_it_alone(lab_server, tpu, context, sources):
     spec = tpu["environments"][0]["kernelspec"]
     metadata = {"kernelspec": {"name": spec, "display_name": spec, "language": "python"}}
     name = f"widgets-{len(sources)}.ipynb"

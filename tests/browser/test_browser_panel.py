@@ -1,15 +1,12 @@
 """The panel: accessible, with one socket for events, and dialogs that keep their input."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from lab_server import WINDOW, LabPage, LabServer
-from playwright.sync_api import Browser, Page, WebSocketRoute, expect
+from lab_server import WINDOW, LabPage
+from playwright.sync_api import Page, WebSocketRoute, expect
 
 OPENED_ONCE = True
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
@@ -27,9 +24,7 @@ def violations(page: Page, selector: str) -> list[str]:
     ]
 
 
-def test_axe_finds_nothing_in_the_list_the_form_a_page_and_a_dialog(
-    lab: LabPage, tpu: dict[str, Any]
-) -> None:
+def test_axe_finds_nothing_in_the_list_the_form_a_page_and_a_dialog(lab, tpu):
     page, name = lab.page, tpu["name"]
     problems: dict[str, list[str]] = {}
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
@@ -48,9 +43,7 @@ def test_axe_finds_nothing_in_the_list_the_form_a_page_and_a_dialog(
     assert not any(problems.values()), json.dumps(problems, indent=1)
 
 
-def test_a_file_is_copied_from_the_menu_of_the_file_browser(
-    lab: LabPage, tpu: dict[str, Any]
-) -> None:
+def test_a_file_is_copied_from_the_menu_of_the_file_browser(lab, tpu):
     page, name = lab.page, tpu["name"]
     (lab.server.root / "picked").mkdir(exist_ok=True)
     (lab.server.root / "picked" / "note.txt").write_text("from here")
@@ -87,9 +80,7 @@ def test_a_file_is_copied_from_the_menu_of_the_file_browser(
 
 
 @pytest.mark.long  # without the page: changeFeed.spec.ts
-def test_there_is_one_socket_for_events_and_none_is_said_where_it_is_blocked(
-    browser: Browser, lab_server: LabServer
-) -> None:
+def test_there_is_one_socket_for_events_and_none_is_said_where_it_is_blocked(browser, lab_server):
     context = browser.new_context(**WINDOW)
     page = context.new_page()
     sockets: list[str] = []
@@ -108,9 +99,8 @@ def test_there_is_one_socket_for_events_and_none_is_said_where_it_is_blocked(
     context.close()
 
 
-def test_a_page_from_before_an_update_asks_to_be_loaded_again(lab: LabPage) -> None:
+def test_a_page_from_before_an_update_asks_to_be_loaded_again(lab):
     status = lab.server.call("GET", "status")
-    assert isinstance(status, dict)
     lab.page.route(
         "**/jupyter-tpu/v1/status*",
         lambda route: route.fulfill(json={**status, "version": "999.0.0"}),

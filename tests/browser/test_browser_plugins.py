@@ -1,13 +1,11 @@
 """Each part of the extension can be disabled, and what was dismissed stays dismissed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 
 import pytest
-from lab_server import WINDOW, LabPage, LabServer
-from playwright.sync_api import Browser, expect
+from lab_server import WINDOW, LabServer
+from playwright.sync_api import expect
 
 
 @pytest.fixture
@@ -21,9 +19,7 @@ def without_panel(lab_server: LabServer) -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_without_the_panel_the_other_parts_work(
-    without_panel: None, browser: Browser, lab_server: LabServer
-) -> None:
+def test_without_the_panel_the_other_parts_work(without_panel, browser, lab_server):
     context = browser.new_context(**WINDOW)
     page = context.new_page()
     page.goto(f"{lab_server.url}/lab?reset&token={lab_server.token}")
@@ -42,9 +38,7 @@ def test_without_the_panel_the_other_parts_work(
 
 
 @pytest.mark.long  # the fleet's part: test_lifecycle_story.py; the panel's: environments.spec.ts
-def test_a_typo_is_said_once_and_is_gone_with_its_environment(
-    lab: LabPage, lab_server: LabServer
-) -> None:
+def test_a_typo_is_said_once_and_is_gone_with_its_environment(lab, lab_server):
     name = "unloved"
     body = {"name": name, "type": "v5litepod-1", "zone": "us-central1-a"}
     assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"

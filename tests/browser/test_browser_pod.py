@@ -1,7 +1,5 @@
 """A notebook on all hosts of a pod, as a person sees it in JupyterLab."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,14 +20,8 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def pod(lab_server: LabServer) -> Iterator[str]:
-    """The name of a connected pod of two hosts."""
-    body = {"name": "pair", "type": "v4-16", "zone": "us-central2-b"}
-    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
-    done = lab_server.finish(lab_server.call("POST", "tpus/pair/connect", {}))
-    assert done["state"] == "done", done
-    yield "pair"
-    ends = {"end_kernels": True, "end_jobs": True}
-    lab_server.finish(lab_server.call("DELETE", "tpus/pair", ends))
+    with lab_server.pod("pair") as name:
+        yield name
 
 
 @pytest.fixture
@@ -42,9 +34,7 @@ def notebook(lab: LabPage, pod: str) -> Iterator[Locator]:
     lab.server.end_kernels()
 
 
-def test_output_by_host_has_tabs_and_an_exception_on_one_host_buttons_to_restart(
-    lab: LabPage, notebook: Locator
-) -> None:
+def test_output_by_host_has_tabs_and_an_exception_on_one_host_buttons_to_restart(lab, notebook):
     page: Page = lab.page
     lab.run_cell("for k in range(1 + 5 * i): print('line', k)")
     expect(notebook.get_by_role("tab")).to_have_text(["All", "host 0", "host 1"])
@@ -69,8 +59,8 @@ def test_output_by_host_has_tabs_and_an_exception_on_one_host_buttons_to_restart
 
 
 def test_the_commonest_hang_is_said_and_after_an_interrupt_and_a_restart_nothing_is_left_of_it(
-    lab: LabPage, notebook: Locator
-) -> None:
+    lab, notebook
+):
     page = lab.page
     lab.run_cell("from jax.experimental.multihost_utils import process_allgather", timeout=CONNECT)
     notebook.locator(".jp-CodeCell .cm-content").last.click()
@@ -98,9 +88,7 @@ def test_the_commonest_hang_is_said_and_after_an_interrupt_and_a_restart_nothing
     expect(checked).to_have_text("All hosts are in step.")
 
 
-def test_a_cell_that_is_run_while_the_kernel_is_initializing_runs_when_it_is_there(
-    lab: LabPage, pod: str
-) -> None:
+def test_a_cell_that_is_run_while_the_kernel_is_initializing_runs_when_it_is_there(lab, pod):
     page = lab.page
     held: list[Route] = []
     page.route(re.compile(r"/api/sessions\?"), lambda route: hold(route, held))
@@ -129,7 +117,7 @@ def hold(route: Route, held: list[Route]) -> None:
         route.continue_()
 
 
-def test_the_map_shows_which_host_others_wait_for(lab: LabPage, notebook: Locator) -> None:
+def test_the_map_shows_which_host_others_wait_for(lab, notebook):
     page = lab.page
     notebook.locator(".jp-CodeCell .cm-content").last.click()
     page.keyboard.insert_text("time.sleep(600 * i)")
@@ -145,7 +133,7 @@ def test_the_map_shows_which_host_others_wait_for(lab: LabPage, notebook: Locato
     page.screenshot(path=OUT / "pod-map.png")
 
 
-def test_the_map_shows_a_dead_host(lab: LabPage, notebook: Locator) -> None:
+def test_the_map_shows_a_dead_host(lab, notebook):
     page = lab.page
     lab.run_cell("import os\nif i == 1: os._exit(3)", timeout=CONNECT)
     expect(notebook).to_contain_text("The kernel of host 1 exited with code 3.")

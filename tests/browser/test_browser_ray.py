@@ -2,8 +2,6 @@
 from the package index, and its own dashboard in a tab.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,14 +20,9 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 
 @pytest.fixture(scope="module")
 def pod(lab_server: LabServer) -> Iterator[str]:
-    """The name of a connected pod of two hosts, without Ray."""
-    body = {"name": NAME, "type": "v4-16", "zone": "us-central2-b"}
-    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
-    done = lab_server.finish(lab_server.call("POST", f"tpus/{NAME}/connect", {}))
-    assert done["state"] == "done", done
-    yield NAME
-    ends = {"end_kernels": True, "end_jobs": True}
-    lab_server.finish(lab_server.call("DELETE", f"tpus/{NAME}", ends))
+    """Without Ray."""
+    with lab_server.pod(NAME) as name:
+        yield name
 
 
 @pytest.fixture
@@ -46,9 +39,7 @@ def own_lab(plain_browser: Browser, lab_server: LabServer) -> Iterator[LabPage]:
     context.close()
 
 
-def test_ray_is_started_its_dashboard_opens_in_a_tab_and_it_is_stopped(
-    own_lab: LabPage, pod: str
-) -> None:
+def test_ray_is_started_its_dashboard_opens_in_a_tab_and_it_is_stopped(own_lab, pod):
     lab, page = own_lab, own_lab.page
     lab.act(pod, "Web Apps and Ports", "Ray…")
     start = page.locator(".jp-Dialog", has_text=f"Start Ray on {pod}")
@@ -79,5 +70,5 @@ def test_ray_is_started_its_dashboard_opens_in_a_tab_and_it_is_stopped(
     running.get_by_role("button", name="Stop Ray").click()
     expect(page.get_by_text(f"Ray on {pod} is stopping.")).to_be_visible(timeout=CONNECT * 1000)
     path = f"tpus/{pod}/ray"
-    until(lambda: lab.server.call("GET", path)["state"] == "stopped", LIMIT)  # type: ignore[index]
+    until(lambda: lab.server.call("GET", path)["state"] == "stopped", LIMIT)
     assert lab.server.call("GET", "apps") == []

@@ -4,8 +4,6 @@ They are installed in an environment that the test makes, and listen on the host
 emulated hosts share this machine's network.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket
@@ -126,9 +124,7 @@ def visit(
     def visit(port: int, path: str = "/") -> Page:
         body = {"port": port, "path": path}
         opened = lab_server.call("POST", f"tpus/{tpu['name']}/apps", body)
-        assert isinstance(opened, dict)
         visit = lab_server.call("POST", f"apps/{opened['id']}/visits", {})
-        assert isinstance(visit, dict)
         page = context.new_page()
         page.goto(visit["url"])
         return page
@@ -140,14 +136,14 @@ def visit(
     context.close()
 
 
-def test_gradio(run: Callable[..., int], visit: Callable[..., Page]) -> None:
+def test_gradio(run, visit):
     page = visit(run(GRADIO, "SCRIPT", "ADDRESS", "PORT"))
     page.get_by_label("Name").fill("Ann")
     page.get_by_role("button", name="Greet").click()
     expect(page.get_by_label("Greeting")).to_have_value("Hello Ann")
 
 
-def test_streamlit(run: Callable[..., int], visit: Callable[..., Page]) -> None:
+def test_streamlit(run, visit):
     words = ("-m", "streamlit", "run", "SCRIPT", "--server.headless", "true")
     words += ("--server.address", "ADDRESS", "--server.port", "PORT")
     page = visit(run(STREAMLIT, *words, "--browser.gatherUsageStats", "false"))
@@ -156,7 +152,7 @@ def test_streamlit(run: Callable[..., int], visit: Callable[..., Page]) -> None:
     expect(page.get_by_text("Hello Ann")).to_be_visible()
 
 
-def test_marimo(run: Callable[..., int], visit: Callable[..., Page]) -> None:
+def test_marimo(run, visit):
     words = ("-m", "marimo", "run", "SCRIPT", "--headless", "--host", "ADDRESS", "--port", "PORT")
     page = visit(run(MARIMO, *words))
     page.get_by_label("Name").fill("Ann")
@@ -164,9 +160,7 @@ def test_marimo(run: Callable[..., int], visit: Callable[..., Page]) -> None:
     expect(page.get_by_text("Hello Ann")).to_be_visible()
 
 
-def test_a_jupyter_server(
-    run: Callable[..., int], visit: Callable[..., Page], lab_server: LabServer
-) -> None:
+def test_a_jupyter_server(run, visit, lab_server):
     words = ("-m", "jupyterlab", "--no-browser", "--allow-root", "--LabApp.news_url=None")
     token = "one-of-the-host"
     words += (

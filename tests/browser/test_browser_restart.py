@@ -3,13 +3,10 @@ in one that is opened afresh, and what is in the file that each of them saves. A
 host is rebooted.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 import signal
 import time
-from typing import Any
 
 import pytest
 from adoption_server import Server
@@ -26,7 +23,7 @@ from notebook_tabs import (
     wait_for_lines,
     write_notebook,
 )
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import expect
 from waiting import until
 
 
@@ -37,9 +34,7 @@ def lab(kept_lab: tuple[Server, str]) -> tuple[Server, str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("token", ["another token", "the same token"])
-def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
-    lab: tuple[Server, str], context: BrowserContext, token: str
-) -> None:
+def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(lab, context, token):
     server, spec = lab
     name = f"{token.replace(' ', '-')}.ipynb"
     write_notebook(server, name, spec)
@@ -84,9 +79,7 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
 
 
 @pytest.mark.long  # the page's part is in test_adoption_replay.py
-def test_an_answer_arrives_whose_server_was_killed_before_it_read_it(
-    lab: tuple[Server, str], context: BrowserContext
-) -> None:
+def test_an_answer_arrives_whose_server_was_killed_before_it_read_it(lab, context):
     server, spec = lab
     name = "asked.ipynb"
     write_notebook(server, name, spec, "print('hello', input('who? '))")
@@ -94,7 +87,6 @@ def test_an_answer_arrives_whose_server_was_killed_before_it_read_it(
     run_cell(page)
     field = cell_of(page).locator(".jp-Stdin-input")
     expect(field).to_be_visible()
-    assert server.process is not None
     server.process.send_signal(signal.SIGSTOP)
     field.fill("Ada")
     field.press("Enter")
@@ -107,9 +99,7 @@ def test_an_answer_arrives_whose_server_was_killed_before_it_read_it(
 
 
 @pytest.mark.long  # the page's part is in kernelSocket.spec.ts
-def test_a_page_that_is_logged_out_says_so_and_continues_after_the_login(
-    lab: tuple[Server, str], context: BrowserContext
-) -> None:
+def test_a_page_that_is_logged_out_says_so_and_continues_after_the_login(lab, context):
     server, spec = lab
     name = "logged-out.ipynb"
     write_notebook(server, name, spec)
@@ -142,8 +132,8 @@ def test_a_page_that_is_logged_out_says_so_and_continues_after_the_login(
 
 @pytest.mark.long
 def test_after_a_reboot_of_the_host_the_user_is_notified_and_can_restart_the_kernel(
-    lab: tuple[Server, str], context: BrowserContext, emulator: Any
-) -> None:
+    lab, context, emulator
+):
     server, spec = lab
     name = "rebooted.ipynb"
     write_notebook(server, name, spec)
@@ -173,9 +163,7 @@ def test_after_a_reboot_of_the_host_the_user_is_notified_and_can_restart_the_ker
 
 
 @pytest.mark.long  # the server's part is in test_adoption_restart.py
-def test_shut_down_all_ends_kernels_that_were_taken_up_on_their_host_too(
-    lab: tuple[Server, str], context: BrowserContext
-) -> None:
+def test_shut_down_all_ends_kernels_that_were_taken_up_on_their_host_too(lab, context):
     server, spec = lab
     write_notebook(server, "one.ipynb", spec)
     for name in ("one.ipynb", "two.ipynb"):

@@ -1,10 +1,7 @@
 """The main job by clicking: create, connect, run a notebook, delete; and the first example."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import Any
 
 import pytest
 from lab_server import CONNECT, LabPage
@@ -14,7 +11,7 @@ NAME = "story"
 KERNEL = re.compile(rf"Python 3\.\d+ · {NAME}\b")
 
 
-def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPage) -> None:
+def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab):
     page, panel = lab.page, lab.panel
     # Created: what the type means and costs is said before, and what it means after.
     lab.open_form()
@@ -91,8 +88,9 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     lab.act(NAME, "Delete…")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text(f"Delete {NAME}?")
-    expect(dialog).to_contain_text("This shuts down 1 kernel. Its variables will be lost")
-    expect(dialog).to_contain_text("permanently deletes the TPU")
+    expect(dialog).to_contain_text(f"This shuts down 1 kernel on {NAME}. Its variables will be")
+    expect(dialog.locator("li")).to_have_text(re.compile(r"first-steps\.ipynb (idle|busy)"))
+    expect(dialog).to_contain_text(f"permanently deletes {NAME} in ")
     dialog.get_by_role("button", name="Cancel").click()
     lab.state(NAME, "Connected")
     lab.act(NAME, "Delete…")
@@ -107,9 +105,7 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
 
 
 @pytest.mark.long
-def test_an_example_that_is_opened_in_the_panel_runs_on_the_tpu(
-    tpu: dict[str, Any], lab: LabPage
-) -> None:
+def test_an_example_that_is_opened_in_the_panel_runs_on_the_tpu(tpu, lab):
     page, name = lab.page, tpu["name"]
     lab.tpu(name).get_by_role("button", name="Notebook").click()
     lab.run_cell("import jax; jax.devices()")

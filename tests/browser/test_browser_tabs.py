@@ -2,11 +2,7 @@
 with a document of its own and in a document that jupyter-collaboration shares.
 """
 
-from __future__ import annotations
-
 import contextlib
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +12,6 @@ from typing import Any
 import pytest
 from adoption_server import Server
 from notebook_tabs import (
-    CODE,
     EXPECTED,
     LINES,
     OUT,
@@ -30,7 +25,7 @@ from notebook_tabs import (
     wait_for_lines,
     write_notebook,
 )
-from playwright.sync_api import BrowserContext, Page, TimeoutError, expect
+from playwright.sync_api import Page, TimeoutError, expect
 from waiting import until
 
 OWN, SHARED = "documents of their own", "one shared document"
@@ -75,9 +70,7 @@ def assert_complete(pages: list[Page], what: str) -> None:
 
 # Two tabs, and a server that is killed: test_browser_restart.py. Reloads: test_adoption_replay.py.
 @pytest.mark.long
-def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(
-    lab: tuple[Server, str, bool], context: BrowserContext
-) -> None:
+def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(lab, context):
     server, spec, shared = lab
     name = "tabs.ipynb"
     write_notebook(server, name, spec)
@@ -96,9 +89,7 @@ def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(
 
 
 @pytest.mark.long  # without tabs: kernelSocket.spec.ts
-def test_an_input_that_one_tab_answers_leaves_no_box_in_another(
-    lab: tuple[Server, str, bool], context: BrowserContext
-) -> None:
+def test_an_input_that_one_tab_answers_leaves_no_box_in_another(lab, context):
     server, spec, shared = lab
     if shared:
         pytest.skip("there only the tab that fills the cell has a box")
@@ -125,72 +116,6 @@ def test_an_input_that_one_tab_answers_leaves_no_box_in_another(
         page.close()
 
 
-class Gate:
-    """A port of this machine that a cell connects to, to say something to the test."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(60)
-        self.code = (
-            "import socket\n"
-            f"socket.create_connection(('127.0.0.1', {self._listener.getsockname()[1]})).close()\n"
-        )
-
-    def wait(self) -> None:
-        self._listener.accept()[0].close()
-
-    def close(self) -> None:
-        self._listener.close()
-
-
-def end(server: Server, number: signal.Signals) -> None:
-    """Beside jupyter-collaboration, threads of anyio may keep a process that has stopped."""
-    assert server.process is not None
-    server.process.send_signal(number)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        server.process.wait(5)
-    server.kill()
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    gate = Gate()
-    yield gate
-    gate.close()
-
-
-@pytest.mark.long  # the pages' and the server's part: test_adoption_replay.py
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
-@pytest.mark.parametrize("ended", [False, True], ids=["runs on", "ends meanwhile"])
-def test_each_line_is_once_in_all_tabs_of_a_document_whose_server_ended(
-    lab: tuple[Server, str, bool],
-    context: BrowserContext,
-    gate: Gate,
-    number: signal.Signals,
-    ended: bool,
-) -> None:
-    server, spec, shared = lab
-    if not shared:
-        pytest.skip("test_browser_restart.py")
-    name = f"restart-{number.name}-{ended}.ipynb"
-    write_notebook(server, name, spec, CODE + gate.code)
-    first = open_notebook(context, server, name)
-    second = open_notebook(context, server, name)
-    run_cell(first)
-    wait_for_lines(first, LINES * 2 // 3 if ended else LINES // 4)
-    end(server, number)
-    if ended:
-        gate.wait()
-    server.start()
-    third = open_notebook(context, server, name)
-    tabs = [first, second, third]
-    assert_complete(tabs, f"restart-{number.name}-{ended}")
-    assert saved_lines(first, server.root / name) == EXPECTED
-    for page in tabs:
-        page.close()
-    server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
-
-
 def answer(tabs: list[Page], box: str, text: str) -> None:
     """In the tab that fills the cell. When the server has ended, its box comes again: there, or, if
     that takes a slow machine more than 10 s, in another tab."""
@@ -208,9 +133,7 @@ def answer(tabs: list[Page], box: str, text: str) -> None:
 
 
 @pytest.mark.long
-def test_a_shared_cell_that_waits_for_input_still_does_after_its_server_was_killed(
-    lab: tuple[Server, str, bool], context: BrowserContext
-) -> None:
+def test_a_shared_cell_that_waits_for_input_still_does_after_its_server_was_killed(lab, context):
     server, spec, shared = lab
     if not shared:
         pytest.skip("test_browser_restart.py")

@@ -1,7 +1,5 @@
 """The distributions: what is in them, and that the wheel works where there is no Node.js."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -18,7 +16,6 @@ from typing import Any
 
 import pytest
 from lab_server import LabPage, LabServer
-from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
@@ -77,9 +74,7 @@ def sources(folder: Path) -> Path:
     return folder
 
 
-def test_an_installed_wheel_is_an_extension_of_jupyter_without_node(
-    quick_wheel: Path, tmp_path: Path
-) -> None:
+def test_an_installed_wheel_is_an_extension_of_jupyter_without_node(quick_wheel, tmp_path):
     names = zipfile.ZipFile(quick_wheel).namelist()
     assert [name.partition("/data/")[2] for name in names if name.endswith("static/style.js")] == [
         f"{FRONTEND}/static/style.js"
@@ -95,7 +90,6 @@ def test_an_installed_wheel_is_an_extension_of_jupyter_without_node(
     }
     with installed_lab(quick_wheel, tmp_path) as server:
         tpus = server.call("GET", "tpus")
-        assert isinstance(tpus, dict)
         assert tpus["tpus"] == []
         extensions = page_config(server)["federated_extensions"]
         [ours] = [extension for extension in extensions if extension["name"] == "jupyter-tpu"]
@@ -105,9 +99,7 @@ def test_an_installed_wheel_is_an_extension_of_jupyter_without_node(
 
 
 @pytest.mark.long  # which frontend it is; the rest of it: the first test of this file
-def test_the_wheel_carries_the_production_frontend_once_and_no_development_files(
-    wheel: Path,
-) -> None:
+def test_the_wheel_carries_the_production_frontend_once_and_no_development_files(wheel):
     archive = zipfile.ZipFile(wheel)
     names = archive.namelist()
     [style] = [name for name in names if name.endswith("static/style.js")]
@@ -118,9 +110,7 @@ def test_the_wheel_carries_the_production_frontend_once_and_no_development_files
 
 
 @pytest.mark.long
-def test_the_sdist_builds_the_same_wheel_without_node(
-    dist: Path, wheel: Path, tmp_path: Path
-) -> None:
+def test_the_sdist_builds_the_same_wheel_without_node(dist, wheel, tmp_path):
     [sdist] = dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = [name.partition("/")[2] for name in archive.getnames()]
@@ -136,9 +126,7 @@ def test_the_sdist_builds_the_same_wheel_without_node(
 
 
 @pytest.mark.long
-def test_the_sdist_carries_the_documentation_site_if_it_was_built(
-    dist: Path, tmp_path: Path
-) -> None:
+def test_the_sdist_carries_the_documentation_site_if_it_was_built(dist, tmp_path):
     source = dist.parent
     build = [sys.executable, "-m", "mkdocs", "build", "--quiet"]
     subprocess.run(build, cwd=source, check=True)
@@ -158,8 +146,8 @@ def test_the_sdist_carries_the_documentation_site_if_it_was_built(
 
 @pytest.mark.long  # without a browser: the first test of this file
 def test_the_installed_wheel_opens_its_panel_in_an_environment_without_node(
-    wheel: Path, browser: Browser, tmp_path: Path
-) -> None:
+    wheel, browser, tmp_path
+):
     with installed_lab(wheel, tmp_path) as server:
         context = browser.new_context()
         lab = LabPage(context.new_page(), server)

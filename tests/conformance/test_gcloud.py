@@ -3,12 +3,9 @@
 A call of gcloud takes one to two seconds of processor time, so only the first story is short.
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +43,8 @@ def host_key(emulator: Any, name: str) -> str:
 
 
 def test_gcloud_creates_a_tpu_runs_a_command_on_it_and_deletes_it(
-    emulator: Any, gcloud: Gcloud, isolated_folders: Path
-) -> None:
+    emulator, gcloud, isolated_folders
+):
     real_keys = Path.home() / ".ssh"
     keys_before = sorted(real_keys.glob("*"))
     gcloud.tpus("tpu-vm", "create", "by-gcloud", *V5E)
@@ -63,7 +60,7 @@ def test_gcloud_creates_a_tpu_runs_a_command_on_it_and_deletes_it(
 
 
 @pytest.mark.long
-def test_gcloud_runs_a_tpus_whole_life(emulator: Any, tmp_path: Path) -> None:
+def test_gcloud_runs_a_tpus_whole_life(emulator, tmp_path):
     gcloud = Gcloud(emulator, tmp_path, V4_ZONE)
     image = "--version=tpu-ubuntu2204-base"
     gcloud.tpus("tpu-vm", "create", "life", "--type=v4", "--topology=2x2x1", image)
@@ -101,8 +98,8 @@ def test_gcloud_runs_a_tpus_whole_life(emulator: Any, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_gcloud_alpha_reaches_every_worker_of_a_pod_and_simulates_maintenance(
-    emulator: Any, gcloud: Gcloud, tmp_path: Path
-) -> None:
+    emulator, gcloud, tmp_path
+):
     gcloud.tpus("tpu-vm", "create", "pod", *V5E_POD, "--spot", alpha=True)
     ssh = ("tpu-vm", "ssh", "ann@pod", "--worker=all", "--command=hostname")
     names = {host["hostname"] for host in emulator.hosts("pod")}
@@ -128,9 +125,7 @@ def test_gcloud_alpha_reaches_every_worker_of_a_pod_and_simulates_maintenance(
 
 @pytest.mark.long
 @pytest.mark.parametrize("alpha", [False, True], ids=["GA", "alpha"])
-def test_gcloud_runs_a_queued_resources_whole_life(
-    emulator: Any, gcloud: Gcloud, alpha: bool, tmp_path: Path
-) -> None:
+def test_gcloud_runs_a_queued_resources_whole_life(emulator, gcloud, alpha, tmp_path):
     # Two threads of gcloud would make it at the same time.
     key = gcloud.home / ".ssh" / "google_compute_engine"
     key.parent.mkdir(mode=0o700)
@@ -173,7 +168,7 @@ def test_gcloud_runs_a_queued_resources_whole_life(
 
 
 @pytest.mark.long
-def test_gcloud_alpha_asks_for_a_flex_start_with_a_limit(emulator: Any, gcloud: Gcloud) -> None:
+def test_gcloud_alpha_asks_for_a_flex_start_with_a_limit(emulator, gcloud):
     model = ("--provisioning-model=flex-start", "--max-run-duration=1h", "--node-id=flex")
     gcloud.tpus("queued-resources", "create", "later", *model, *V5E_QUEUED, alpha=True)
     queued = gcloud.json("queued-resources", "describe", "later", alpha=True)
@@ -184,7 +179,7 @@ def test_gcloud_alpha_asks_for_a_flex_start_with_a_limit(emulator: Any, gcloud: 
 
 @pytest.mark.long
 @pytest.mark.parametrize("alpha", [False, True], ids=["GA", "alpha"])
-def test_gcloud_lists_what_is_offered(gcloud: Gcloud, alpha: bool) -> None:
+def test_gcloud_lists_what_is_offered(gcloud, alpha):
     def names(*arguments: str) -> set[str]:
         items = gcloud.json(*arguments, alpha=alpha)
         return {item["name"].rpartition("/")[2] for item in items}
@@ -205,7 +200,7 @@ def test_gcloud_lists_what_is_offered(gcloud: Gcloud, alpha: bool) -> None:
 
 
 @pytest.mark.long
-def test_gcloud_makes_networks_and_firewall_rules_and_a_tpu_on_them(gcloud: Gcloud) -> None:
+def test_gcloud_makes_networks_and_firewall_rules_and_a_tpu_on_them(gcloud):
     gcloud.compute("networks", "create", "mine", "--subnet-mode=custom")
     subnet = ("networks", "subnets")
     where = "--region=us-central1"
@@ -244,9 +239,7 @@ def test_gcloud_makes_networks_and_firewall_rules_and_a_tpu_on_them(gcloud: Gclo
 
 
 @pytest.mark.long
-def test_gcloud_reaches_a_tpu_without_external_address_through_iap(
-    emulator: Any, gcloud: Gcloud, tmp_path: Path
-) -> None:
+def test_gcloud_reaches_a_tpu_without_external_address_through_iap(emulator, gcloud, tmp_path):
     iap = emulator.request("POST", "/emulator/v1/iap", {})
     gcloud.environment["CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE"] = iap["certificate"]
     gcloud.tpus("tpu-vm", "create", "inside", *V5E, "--internal-ips")
@@ -277,7 +270,7 @@ def test_gcloud_reaches_a_tpu_without_external_address_through_iap(
 
 
 @pytest.mark.long
-def test_gcloud_adds_to_the_projects_metadata(gcloud: Gcloud) -> None:
+def test_gcloud_adds_to_the_projects_metadata(gcloud):
     def items() -> dict[str, str]:
         metadata = gcloud.compute("project-info", "describe")["commonInstanceMetadata"]
         return {item["key"]: item["value"] for item in metadata.get("items", [])}
@@ -290,7 +283,7 @@ def test_gcloud_adds_to_the_projects_metadata(gcloud: Gcloud) -> None:
 
 
 @pytest.mark.long
-def test_gcloud_sends_no_key_that_the_project_or_the_tpu_has(gcloud: Gcloud) -> None:
+def test_gcloud_sends_no_key_that_the_project_or_the_tpu_has(gcloud):
     gcloud.tpus("tpu-vm", "create", "keys", *V5E)
     sent = "Propagating SSH public key"
     ssh = ("tpu-vm", "ssh", "ann@keys", "--command=true")
@@ -312,9 +305,7 @@ def test_gcloud_sends_no_key_that_the_project_or_the_tpu_has(gcloud: Gcloud) -> 
 
 
 @pytest.mark.long
-def test_gcloud_logs_in_with_os_login_where_the_project_has_it(
-    emulator: Any, gcloud: Gcloud
-) -> None:
+def test_gcloud_logs_in_with_os_login_where_the_project_has_it(emulator, gcloud):
     gcloud.environment["CLOUDSDK_CORE_ACCOUNT"] = "ann@example.com"
     gcloud.tpus("tpu-vm", "create", "login", *V5E, "--metadata=enable-oslogin=TRUE")
     said = gcloud.tpus("tpu-vm", "ssh", "login", "--command=whoami")
@@ -323,9 +314,7 @@ def test_gcloud_logs_in_with_os_login_where_the_project_has_it(
 
 
 @pytest.mark.long
-def test_gcloud_shows_and_enables_the_projects_services(
-    emulator: Any, gcloud: Gcloud, faults: Callable[..., Any]
-) -> None:
+def test_gcloud_shows_and_enables_the_projects_services(emulator, gcloud, faults):
     assert "emulated" in gcloud.run("projects", "describe", "emulated").stdout
     faults(kind="api-disabled")
     refused = gcloud.tpus("tpu-vm", "list", fails=True)
@@ -338,9 +327,7 @@ def test_gcloud_shows_and_enables_the_projects_services(
 
 
 @pytest.mark.long
-def test_gcloud_shows_the_services_words_for_no_capacity(
-    gcloud: Gcloud, faults: Callable[..., Any]
-) -> None:
+def test_gcloud_shows_the_services_words_for_no_capacity(gcloud, faults):
     faults(kind="no-capacity", zone=ZONE, count=1)
     done = gcloud.tpus("tpu-vm", "create", "none", *V5E, fails=True)
     assert '"code": 8' in done.stderr

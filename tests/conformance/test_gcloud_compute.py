@@ -1,11 +1,7 @@
 """The real gcloud makes, shows and deletes TPUs in Compute Engine, as far as its version can."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
-from pathlib import Path
-from typing import Any
 
 import pytest
 from gcloud_cli import Gcloud
@@ -41,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.long
 @pytest.mark.parametrize("flag", NEWER)
-def test_a_flag_that_this_gcloud_lacks_is_named(emulator: Any, tmp_path: Path, flag: str) -> None:
+def test_a_flag_that_this_gcloud_lacks_is_named(emulator, tmp_path, flag):
     """In the released commands, then in alpha; a warning where neither has it."""
     gcloud = Gcloud(emulator, tmp_path, ZONE)
     command = NEWER[flag]
@@ -57,7 +53,7 @@ def test_a_flag_that_this_gcloud_lacks_is_named(emulator: Any, tmp_path: Path, f
 
 
 @pytest.mark.long
-def test_gcloud_makes_an_instance_and_a_slice(emulator: Any, tmp_path: Path) -> None:
+def test_gcloud_makes_an_instance_and_a_slice(emulator, tmp_path):
     gcloud = Gcloud(emulator, tmp_path, ZONE)
     zone, region = f"--zone={ZONE}", f"--region={REGION}"
 

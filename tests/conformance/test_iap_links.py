@@ -1,12 +1,7 @@
 """Our SSH through the real gcloud and the emulator's Identity-Aware Proxy."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from gcloud_cli import Gcloud
@@ -53,15 +48,10 @@ async def create_vm(cloud: Cloud) -> NodeName:
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 @pytest.mark.parametrize("api", ["tpu", "compute"])
 async def test_a_host_without_external_address_is_reached_through_gclouds_tunnel(
-    emulator: Any,
-    create_tpu: Callable[..., dict[str, Any]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    api: str,
-) -> None:
+    emulator, create_tpu, tmp_path, monkeypatch, api
+):
     iap = emulator.request("POST", "/emulator/v1/iap", {})
     gcloud = Gcloud(emulator, tmp_path, "us-central1-a")
     gcloud.environment["CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE"] = iap["certificate"]

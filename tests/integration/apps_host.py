@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -118,3 +119,24 @@ async def opened(
         await visitor.session.close()
         if any(other.id == app.id for other in await fleet.apps.list()):
             await fleet.apps.close(app.id)
+
+
+async def echo(request: web.Request) -> web.Response:
+    """What the host was asked."""
+    return web.json_response(
+        {
+            "method": request.method,
+            "path": request.raw_path,
+            "headers": {name.lower(): value for name, value in request.headers.items()},
+            "body": (await request.read()).decode("latin-1"),
+        }
+    )
+
+
+async def take(request: web.Request) -> web.Response:
+    """How much came, and what it was."""
+    digest, count = hashlib.sha256(), 0
+    async for piece in request.content.iter_chunked(1 << 18):
+        digest.update(piece)
+        count += len(piece)
+    return web.json_response([count, digest.hexdigest()])

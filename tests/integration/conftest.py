@@ -14,6 +14,7 @@ from agent_client import Client
 from cli_shell import Shell
 from fault_proxy import FaultProxy
 from fleet_world import World
+from local_host import LocalHost, host_of_its_own
 from stormy_host import line_to
 
 from jupyter_tpu.agent_token import agent_token
@@ -46,6 +47,12 @@ def line(emulator: Any, pod: str) -> Iterator[FaultProxy]:
 def shell(emulator: Any, tmp_path: Path) -> Shell:
     """``jupyter tpu`` of a user on whose machine no server runs."""
     return Shell(tmp_path, **emulator.environment)
+
+
+@pytest_asyncio.fixture
+async def host() -> AsyncIterator[LocalHost]:
+    async with host_of_its_own() as host:
+        yield host
 
 
 @pytest.fixture

@@ -9,16 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from project_host import ProjectHost
+from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.links import HostName
+from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.ssh import CompletedCommand
 from jupyter_tpu.ssh.agent_client import DaemonClient, ensure_agent
 
@@ -223,3 +227,24 @@ class LocalTPUProvisioner(TPUProvisioner):
 
     def host(self):
         return hosts[self.tpu]
+
+
+@contextlib.asynccontextmanager
+async def host_of_its_own(environment: dict[str, str] | None = None) -> AsyncIterator[LocalHost]:
+    """Below /tmp itself: the paths of sockets must be short. Nothing is left after the block."""
+    home = Path(tempfile.mkdtemp(prefix="h-"))
+    host = LocalHost(home, environment)
+    yield host
+    host.mend()
+    await eventually(lambda: _cleared(host))
+    await host.close()
+    await eventually(lambda: not host.processes())
+    shutil.rmtree(home)
+
+
+async def _cleared(host: LocalHost) -> bool:
+    """Not by a connection that a test has broken, which may not have noticed yet."""
+    with contextlib.suppress(TPUError):
+        await (await host.agent()).request(requests.PrepareDeleteRequest())
+        return True
+    return False

@@ -117,7 +117,7 @@ class Notebook:
         """Reads iopub until the request of *message_id* is done."""
         seen: list[dict] = []
         while not (seen and seen[-1]["content"].get("execution_state") == "idle"):
-            message = self.client.get_iopub_msg(timeout=60)
+            message = self.client.get_iopub_msg(timeout=120)
             if message["parent_header"].get("msg_id") == message_id:
                 seen.append(message)
         return seen

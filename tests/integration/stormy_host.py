@@ -118,7 +118,7 @@ def storm(emulator: Any, tpu: str, keepalive: Keepalive | None = None) -> Iterat
     before, others = factory.provisioners.get("jupyter-tpu"), dict(hosts)
     with line_to(emulator, tpu) as proxy:
         made = Storm(emulator, tpu, proxy, keepalive or Keepalive())
-        hosts[tpu] = made.link  # type: ignore[assignment]  # as much of a host as kernels need
+        hosts[tpu] = made.link  # as much of a host as kernels need
         factory.provisioners["jupyter-tpu"] = ENTRY_POINT
         try:
             yield made

@@ -1,12 +1,7 @@
 """A server's start with kernels to adopt, without hosts."""
 
-from __future__ import annotations
-
 import threading
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from jupyter_tpu.kernels import persistence
 from jupyter_tpu.server.adoption import adoption as adoption_module
@@ -17,9 +12,7 @@ from jupyter_tpu.server.app import JupyterTPU
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 
 
-def test_much_that_is_to_be_loaded_does_not_hold_up_the_port(
-    jp_serverapp: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_much_that_is_to_be_loaded_does_not_hold_up_the_port(jp_serverapp, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path))
     (tmp_path / "kernels" / "k").mkdir(parents=True)
     loaded = threading.Event()
@@ -42,9 +35,7 @@ def test_much_that_is_to_be_loaded_does_not_hold_up_the_port(
     loop.run_until_complete(adoption.stop())
 
 
-def test_a_server_whose_kernels_are_a_gateways_adopts_none(
-    jp_serverapp: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_whose_kernels_are_a_gateways_adopts_none(jp_serverapp, monkeypatch):
     extension = JupyterTPU()
     extension.serverapp = jp_serverapp
     assert extension._adopts_kernels

@@ -1,19 +1,13 @@
 """A daemon that hangs, alive or at its end, never keeps the next one from starting."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from fleet_world import others
 from local_host import LocalHost
 from waiting import eventually
@@ -21,8 +15,6 @@ from waiting import eventually
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.on_host.packing import PACKAGE, agent_bundle
-
-pytestmark = pytest.mark.asyncio
 
 #: The agent's start with short limits.
 UP = f"""
@@ -49,18 +41,6 @@ daemon.DAEMON_END_SECONDS = 1.0
 daemon.WarmKernels.run = daemon.Runs.close = hold_on
 sys.exit(start.run_daemon())
 """
-
-
-@pytest_asyncio.fixture
-async def host() -> AsyncIterator[LocalHost]:
-    """Below /tmp itself: the paths of sockets must be short."""
-    home = Path(tempfile.mkdtemp(prefix="e-"))
-    local = LocalHost(home)
-    yield local
-    await (await local.agent()).request(requests.PrepareDeleteRequest())
-    await local.close()
-    await eventually(lambda: not local.processes())
-    shutil.rmtree(home)
 
 
 def sources(host: LocalHost) -> str:

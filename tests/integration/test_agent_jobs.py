@@ -1,7 +1,5 @@
 """Jobs on a host without SSH in between: the real agent, keepers and commands."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from local_host import LocalHost, fill_disk, umask_of
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
@@ -33,8 +32,6 @@ from jupyter_tpu.on_host.agent.daemon.jobs import HostJobs
 from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.on_host.agent.protocol.declarations import ProtocolRequest
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
-
-pytestmark = pytest.mark.asyncio
 
 
 @pytest.fixture(scope="module")
@@ -285,9 +282,8 @@ async def test_commands_and_folders_that_do_not_exist_are_named(host):
     await agent.request(requests.StartJobRequest(id="none", argv=["no-such-command"]))
     end = await ended(host, "none")
     assert (end["code"], end["cause"]) == (127, "The command no-such-command was not found.")
-    with pytest.raises(TPUError, match="The folder nowhere does not exist") as caught:
+    with raises(Reason.NO_FOLDER, "The folder nowhere does not exist"):
         await agent.request(requests.StartJobRequest(id="lost", argv=["true"], cwd="nowhere"))
-    assert caught.value.reason is Reason.NO_FOLDER
 
 
 async def test_a_killed_keeper_is_no_success_of_its_job(host):
@@ -320,9 +316,8 @@ async def test_a_start_on_a_full_disk_says_that_it_is_full_and_leaves_nothing(ho
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", jobs], check=True)
     try:
         fill_disk(jobs / "filler")
-        with pytest.raises(TPUError, match="disk is full") as caught:
+        with raises(Reason.DISK_FULL, "disk is full"):
             await start(host, "full", "import time; time.sleep(600)")
-        assert caught.value.reason is Reason.DISK_FULL
         assert (await (await host.agent()).request(requests.ListJobsRequest()))["jobs"] == []
         await eventually(lambda: not [line for line in host.processes() if "job" in line])
     finally:
@@ -371,13 +366,11 @@ class Answers:
         return answer
 
 
-async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
-    host: LocalHost, tmp_path: Path
-) -> None:
+async def test_a_job_is_failed_only_if_the_host_has_not_got_it(host, tmp_path):
     store = await Store.open(tmp_path / "fleet.sqlite", "google")
     records, answers = JobRecords(store, lambda _id: None), Answers(host)
     desired = DesiredState(store, lambda _name: None)
-    follower = JobFollower(records, answers, desired, ObservedState())  # type: ignore[arg-type]
+    follower = JobFollower(records, answers, desired, ObservedState())
 
     async def started(id: str, code: str, **more: Any) -> HostJob:
         request = StartJob(command=[sys.executable, "-c", code], **more)
@@ -390,7 +383,6 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
 
     async def asked(id: str) -> HostJob:
         record = records.get(id)
-        assert record is not None
         await follower.ask_hosts([record])
         return record.attempts[-1].hosts[0]
 
@@ -412,11 +404,9 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
         assert starts.read_text() == "x"
         failed = await started("failed", "", cwd="nowhere")
         assert failed.state == "failed"
-        assert failed.problem is not None
         assert failed.problem.reason is Reason.NO_FOLDER
         too_large = await started("too-large", "x" * (17 << 20))
         assert too_large.state == "failed"
-        assert too_large.problem is not None
         assert "17 MiB" in too_large.problem.message
         # Nothing is known of a host that can't be asked; one that has not got the job, has lost it.
         place, report = HostName(NodeName("p", "us-west4-a", "my-tpu"), 0), follower.report

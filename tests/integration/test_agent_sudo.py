@@ -1,7 +1,5 @@
 """Jobs and runs whose processes are another user's, as those that sudo starts: with real users."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -119,8 +117,6 @@ def job(user: User, argv: list[str], may_kill: bool = True) -> Iterator[subproce
     )
     spec = {"id": "1", "folder": str(user.jobs / "j-1"), "argv": argv, "cwd": "/", "limit": None,
             "env": dict(os.environ)}  # fmt: skip
-    assert keeper.stdin is not None
-    assert keeper.stdout is not None
     keeper.stdin.write(json.dumps(spec).encode() + b"\n")
     keeper.stdin.close()
     assert json.loads(keeper.stdout.readline())["keeper"] == keeper.pid
@@ -145,7 +141,7 @@ def roots(seconds: int) -> list[int]:
     return pids
 
 
-def test_a_job_of_root_stops_when_it_is_told_to(user: User) -> None:
+def test_a_job_of_root_stops_when_it_is_told_to(user):
     with job(user, user.as_root("sleep", "54321")) as keeper:
         until(lambda: roots(54321))
         keeper.send_signal(signal.SIGTERM)
@@ -153,7 +149,7 @@ def test_a_job_of_root_stops_when_it_is_told_to(user: User) -> None:
     assert not roots(54321)
 
 
-def test_what_root_left_of_a_job_is_ended_with_it(user: User) -> None:
+def test_what_root_left_of_a_job_is_ended_with_it(user):
     left = f"{user.as_root('sleep', '54322')[0]} sleep 54322 & exit 3"
     with job(user, ["sh", "-c", left]):
         pass
@@ -161,7 +157,7 @@ def test_what_root_left_of_a_job_is_ended_with_it(user: User) -> None:
     assert not roots(54322)
 
 
-def test_where_sudo_asks_for_a_password_a_job_says_how_to_end_it(user: User) -> None:
+def test_where_sudo_asks_for_a_password_a_job_says_how_to_end_it(user):
     with job(user, user.as_root("sleep", "54323"), may_kill=False) as keeper:
         [pid] = until(lambda: roots(54323))
         keeper.send_signal(signal.SIGTERM)
@@ -172,7 +168,7 @@ def test_where_sudo_asks_for_a_password_a_job_says_how_to_end_it(user: User) -> 
     assert "sudo" not in state(user)["cause"]
 
 
-def test_where_sudo_asks_for_a_password_a_job_ends_without_what_it_left(user: User) -> None:
+def test_where_sudo_asks_for_a_password_a_job_ends_without_what_it_left(user):
     with job(user, ["sh", "-c", f"{user.as_root()[0]} sleep 54324 & exit 3"], may_kill=False):
         pass
     assert (state(user)["state"], state(user)["code"]) == ("ended", 3)
@@ -181,7 +177,7 @@ def test_where_sudo_asks_for_a_password_a_job_ends_without_what_it_left(user: Us
 
 
 @pytest.mark.parametrize(("may_kill", "seconds"), [(True, 54325), (False, 54326)])
-def test_a_run_of_root_ends_at_its_time_limit(user: User, may_kill: bool, seconds: int) -> None:
+def test_a_run_of_root_ends_at_its_time_limit(user, may_kill, seconds):
     words = user.as_root("sleep", str(seconds))
     command = user.command(PYTHON, "-c", RUN, json.dumps(words), may_kill=may_kill)
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60)

@@ -1,51 +1,24 @@
 """Warm kernels: what a host keeps ready, what it is worth, and when it is gone. No SSH here."""
 
-from __future__ import annotations
-
 import asyncio
-import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from fleet_world import others
 from local_host import LocalHost
 from local_kernels import Notebook, local_host
 from waiting import eventually, until
 
-from jupyter_tpu.errors import TPUError
 from jupyter_tpu.links import core_thread
 from jupyter_tpu.on_host.agent.protocol import requests
 
 ENVIRONMENT = {"python": sys.executable, "imports": ["wave"], "env": {"A_VARIABLE": "1"}}
-
-
-@pytest_asyncio.fixture
-async def host() -> AsyncIterator[LocalHost]:
-    home = Path(tempfile.mkdtemp(prefix="h-"))
-    local = LocalHost(home)
-    yield local
-    local.mend()
-    # A connection that a test has broken may not have noticed yet.
-    await eventually(lambda: cleared(local))
-    await local.close()
-    await eventually(lambda: not local.processes())
-    shutil.rmtree(home)
-
-
-async def cleared(host: LocalHost) -> bool:
-    with contextlib.suppress(TPUError):
-        await (await host.agent()).request(requests.PrepareDeleteRequest())
-        return True
-    return False
 
 
 async def keep(host: LocalHost, *environments: dict[str, Any]) -> list[dict[str, Any]]:
@@ -71,7 +44,6 @@ async def start(host: LocalHost, kernel_id: str, **order: Any) -> dict[str, Any]
     return await agent.request(requests.StartKernelRequest(id=kernel_id, **order))
 
 
-@pytest.mark.asyncio
 async def test_it_is_the_next_kernel_and_another_takes_its_place(host):
     warm = await warmed(host, ENVIRONMENT)
     assert warm["memory"] > 10e6
@@ -91,7 +63,6 @@ async def test_it_is_the_next_kernel_and_another_takes_its_place(host):
     await eventually(lambda: not keepers(host))
 
 
-@pytest.mark.asyncio
 async def test_one_question_keeps_it_warm_and_lists_the_kernels(host):
     agent = await host.agent()
     await start(host, "a")
@@ -104,7 +75,6 @@ async def test_one_question_keeps_it_warm_and_lists_the_kernels(host):
     await eventually(both)
 
 
-@pytest.mark.asyncio
 async def test_a_warm_kernel_exists_as_long_as_a_client_that_wants_it_is_connected(host):
     first = await warmed(host, ENVIRONMENT)
     assert len(keepers(host)) == 2
@@ -118,7 +88,6 @@ async def test_a_warm_kernel_exists_as_long_as_a_client_that_wants_it_is_connect
     await eventually(lambda: not host.processes())
 
 
-@pytest.mark.asyncio
 async def test_it_ends_with_a_daemon_that_is_killed(host):
     await warmed(host, ENVIRONMENT)
     assert len(keepers(host)) == 2
@@ -127,7 +96,6 @@ async def test_it_ends_with_a_daemon_that_is_killed(host):
     await eventually(lambda: not host.processes())
 
 
-@pytest.mark.asyncio
 async def test_one_that_was_killed_is_replaced_and_a_start_meanwhile_works(host):
     warm = await warmed(host, ENVIRONMENT)
     os.kill(warm["pid"], signal.SIGKILL)
@@ -136,7 +104,6 @@ async def test_one_that_was_killed_is_replaced_and_a_start_meanwhile_works(host)
     await warmed(host, ENVIRONMENT)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("dies", [False, *others(True)], ids=["hangs", "dies"])
 async def test_one_that_does_not_answer_when_it_becomes_a_kernel_is_replaced(host, dies):
     warm = await warmed(host, ENVIRONMENT)
@@ -150,7 +117,6 @@ async def test_one_that_does_not_answer_when_it_becomes_a_kernel_is_replaced(hos
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_variables_that_come_too_late_for_it_start_a_cold_one(host):
     plain = {**ENVIRONMENT, "imports": []}
     warm = await warmed(host, plain)
@@ -164,7 +130,6 @@ async def test_variables_that_come_too_late_for_it_start_a_cold_one(host):
     assert cold["pid"] != warm["pid"]
 
 
-@pytest.mark.asyncio
 async def test_a_module_that_cannot_be_imported_is_reported_and_kernels_start_cold(host):
     asked = {**ENVIRONMENT, "imports": ["no_such_module"]}
     failed = await warmed(host, asked, "failed")
@@ -174,7 +139,6 @@ async def test_a_module_that_cannot_be_imported_is_reported_and_kernels_start_co
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_one_whose_environment_changes_is_replaced(host):
     uv = Path(sys.executable).with_name("uv")
     place = host.home / "env"

@@ -1,14 +1,11 @@
 """Budgets in a real server: what agents may spend, and what is spent by them."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from agent_client import ZONE, Client, tpu_request
+from agent_client import ZONE, tpu_request
 from waiting import eventually
 
 from jupyter_tpu.fleet.agents import budgets
@@ -24,8 +21,8 @@ def jp_server_config(budgets_server: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
-    person: Client, agent: Client, new_name: Callable[[], str], emulator: Any
-) -> None:
+    person, agent, new_name, emulator
+):
     await person("POST", "budgets", {"who": "agent", "day": 2})
     own, others = new_name(), new_name()
     _, operation = await person("POST", "tpus", tpu_request(others))
@@ -85,8 +82,8 @@ async def test_an_agent_creates_inside_its_budget_and_deletes_only_its_own(
 
 
 async def test_a_person_who_keeps_a_tpu_moves_its_end_in_the_ledger_which_is_the_bill_to_a_cent(
-    person: Client, agent: Client, new_name: Callable[[], str], emulator: Any
-) -> None:
+    person, agent, new_name, emulator
+):
     await person("POST", "budgets", {"who": "agent", "total": 1})
     own = new_name()
     _, plan = await agent.plan(own, time=300)
@@ -134,13 +131,8 @@ async def test_a_person_who_keeps_a_tpu_moves_its_end_in_the_ledger_which_is_the
 
 
 async def test_a_budget_that_is_lowered_ends_a_running_tpu_by_its_guard_which_tells_before(
-    person: Client,
-    agent: Client,
-    new_name: Callable[[], str],
-    emulator: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    person, agent, new_name, emulator, monkeypatch, caplog
+):
     monkeypatch.setattr(budgets, "LOOK_SECONDS", 0.5)
     monkeypatch.setattr(ledger, "NOTICE_SECONDS", 20.0)
     monkeypatch.setattr(budgets, "NOTICE_SECONDS", 20.0)
@@ -175,9 +167,7 @@ async def test_a_budget_that_is_lowered_ends_a_running_tpu_by_its_guard_which_te
     await eventually(gone, 120)
 
 
-async def test_two_agents_at_once_can_not_overspend(
-    person: Client, agent: Client, new_name: Callable[[], str]
-) -> None:
+async def test_two_agents_at_once_can_not_overspend(person, agent, new_name):
     await person("POST", "budgets", {"who": "agent", "total": 1.5})
     plans = [(await agent.plan(new_name(), max_cost=1.0))[1] for _ in range(3)]
     answers = await asyncio.gather(*(agent("POST", f"plans/{plan['id']}/create") for plan in plans))
@@ -196,12 +186,7 @@ async def test_two_agents_at_once_can_not_overspend(
     assert sorted(status for status, _ in answers) == [202, 409, 409, 409]
 
 
-async def test_outside_of_its_budget_a_person_is_asked_and_decides(
-    person: Client,
-    agent: Client,
-    new_name: Callable[[], str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_outside_of_its_budget_a_person_is_asked_and_decides(person, agent, new_name, caplog):
     first, second = new_name(), new_name()
     plans = [(await agent.plan(tpu))[1] for tpu in (first, second)]
     assert plans[0]["outside"] == "There is no budget for coding agents."
@@ -227,8 +212,8 @@ async def test_outside_of_its_budget_a_person_is_asked_and_decides(
 
 
 async def test_a_price_that_is_not_known_needs_the_most_that_an_hour_may_cost(
-    agent: Client, person: Client, new_name: Callable[[], str]
-) -> None:
+    agent, person, new_name
+):
     reserved = {"tier": "reserved"}
     status, answer = await agent.plan(new_name(), tpu=reserved)
     assert (status, answer["reason"]) == (409, "PRICE")
@@ -248,12 +233,7 @@ async def test_a_price_that_is_not_known_needs_the_most_that_an_hour_may_cost(
     assert (status, answer["reason"]) == (400, "INVALID")
 
 
-async def test_a_hunt_of_an_agent_is_inside_its_budget_too(
-    person: Client,
-    agent: Client,
-    new_name: Callable[[], str],
-    faults: Callable[..., Any],
-) -> None:
+async def test_a_hunt_of_an_agent_is_inside_its_budget_too(person, agent, new_name, faults):
     await person("POST", "budgets", {"who": "agent", "day": 1, "zones": [ZONE]})
     faults(kind="no-capacity", zone=ZONE, count=1)
     tpu = new_name()

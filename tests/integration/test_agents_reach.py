@@ -1,10 +1,8 @@
 """What the agents' token reaches in a real server, and what it does not."""
 
-from __future__ import annotations
-
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,7 @@ def jp_server_config(budgets_server: dict[str, Any]) -> dict[str, Any]:
     return budgets_server
 
 
-def test_every_route_is_decided_on_and_what_changes_limits_is_for_people() -> None:
+def test_every_route_is_decided_on_and_what_changes_limits_is_for_people():
     calls = {route.call for route in ROUTES}
     for_agents = FREE | ON_OWN_TPU.keys() | ON_OPEN_TPU.keys() | OF_OWN_OPERATION
     assert for_agents <= calls
@@ -50,8 +48,8 @@ def test_every_route_is_decided_on_and_what_changes_limits_is_for_people() -> No
 
 
 async def test_no_other_token_passes_as_an_agents_nor_an_agents_as_a_persons(
-    person: Client, agent: Client, jp_fetch: Callable[..., Any], new_name: Callable[[], str]
-) -> None:
+    person, agent, jp_fetch, new_name
+):
     for wrong in ("wrong", agent_token() + "x", agent_token()[:-1]):
         status, answer = await Client(jp_fetch, wrong)("GET", "tpus")
         assert (status, answer["reason"]) == (403, "PERMISSION")
@@ -83,8 +81,8 @@ def _rules(router: Any) -> Iterator[Any]:
 
 
 async def test_the_agents_token_opens_nothing_else_of_the_server(
-    agent: Client, jp_fetch: Callable[..., Any], jp_serverapp: Any, jp_base_url: str
-) -> None:
+    agent, jp_fetch, jp_serverapp, jp_base_url
+):
     """No kernel is started with it, no cell, file or terminal seen, no program compiled."""
     rules = list(_rules(jp_serverapp.web_app.default_router))
     assert {"KernelWebsocketHandler", "CompileHandler"} <= {rule.target.__name__ for rule in rules}
@@ -197,11 +195,8 @@ async def printed_token_of_job(client: Client, tpu: str) -> str:
 
 
 async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowed(
-    person: Client,
-    agent: Client,
-    new_name: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    person, agent, new_name, monkeypatch
+):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     assert (await person("POST", "tokens", {"names": ["HF_TOKEN"]}))[0] == 201
     others = new_name()
@@ -260,13 +255,8 @@ async def test_an_agent_runs_commands_on_a_persons_tpu_only_where_that_is_allowe
 
 
 async def test_an_agent_neither_ends_its_guard_nor_plans_what_reaches_further_than_itstpu_request(
-    person: Client,
-    agent: Client,
-    new_name: Callable[[], str],
-    faults: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    jp_root_dir: Path,
-) -> None:
+    person, agent, new_name, faults, monkeypatch, jp_root_dir
+):
     folder = jp_root_dir
     await person("POST", "budgets", {"who": "agent", "day": 2})
     own = new_name()

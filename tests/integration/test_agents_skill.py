@@ -1,7 +1,5 @@
 """`jupyter tpu skill`: short, and each of its commands works as it stands there."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -22,7 +20,7 @@ def shell(emulator: Any, tmp_path: Path, faults: Any) -> Iterator[Shell]:
             emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
 
 
-def test_the_skill_is_short_and_says_what_it_is_for(shell: Shell) -> None:
+def test_the_skill_is_short_and_says_what_it_is_for(shell):
     text = shell.out("skill")
     assert len(text.splitlines()) <= 200
     head = text.split("---")[1]
@@ -31,9 +29,7 @@ def test_the_skill_is_short_and_says_what_it_is_for(shell: Shell) -> None:
 
 
 @pytest.mark.long
-def test_each_command_of_the_skill_works_for_an_agent_inside_its_budget(
-    shell: Shell, emulator: Any
-) -> None:
+def test_each_command_of_the_skill_works_for_an_agent_inside_its_budget(shell, emulator):
     blocks = re.findall(r"^```\n(.*?)^```", shell.out("skill"), re.MULTILINE | re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines()]
     assert len(commands) > 15

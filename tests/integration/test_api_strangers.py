@@ -1,7 +1,5 @@
 """Other users of the machine: what they have put in a dead server's place gets no token."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -44,18 +42,17 @@ def stranger(work: str) -> Iterator[tuple[int, str]]:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
         yield process.pid, process.stdout.readline().strip()
 
 
-def test_a_port_that_somebody_else_took_gets_no_token(tmp_path: Path) -> None:
+def test_a_port_that_somebody_else_took_gets_no_token(tmp_path):
     """The server died, its pid lives again as a process of ours, and another user listens."""
     with stranger(LISTEN) as (_, port):
         write(tmp_path, int(port), os.getpid())
         assert running_servers(tmp_path) == []
 
 
-def test_another_users_process_is_not_our_server(tmp_path: Path) -> None:
+def test_another_users_process_is_not_our_server(tmp_path):
     with socket.socket() as listener, stranger(WAIT) as (pid, _):
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -1,7 +1,5 @@
 """``jupyter tpu app``: real commands, beside a real server and without one."""
 
-from __future__ import annotations
-
 import http.client
 import http.server
 import re
@@ -15,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from cli_shell import COMMAND, LIMIT, Shell, running_server
+from cli_shell import COMMAND, LIMIT, running_server
 
 ZONE = "us-central1-a"
 
@@ -50,7 +48,6 @@ def visit(url: str) -> str:
     """What a browser sees that opens *url*."""
     parts = urlsplit(url)
     assert parts.port is not None
-    assert parts.hostname is not None
     assert parts.hostname.endswith(".localhost")
     connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=LIMIT)
     headers = {"Host": parts.netloc, "Sec-Fetch-Site": "none"}
@@ -66,7 +63,7 @@ def visit(url: str) -> str:
 
 
 @pytest.mark.long
-def test_an_app_is_opened_listed_and_closed(shell: Shell, tpu: dict[str, Any], port: int) -> None:
+def test_an_app_is_opened_listed_and_closed(shell, tpu, port):
     name = tpu["name"].rpartition("/")[2]
     with running_server(shell):
         opened = shell.run("app", name, str(port), "--no-browser")
@@ -113,9 +110,7 @@ def test_an_app_is_opened_listed_and_closed(shell: Shell, tpu: dict[str, Any], p
         assert "is not a folder" in shell.complaint("tensorboard", name, "--logdir", " ")
 
 
-def test_without_a_server_an_app_lasts_as_long_as_the_command(
-    shell: Shell, tpu: dict[str, Any], port: int
-) -> None:
+def test_without_a_server_an_app_lasts_as_long_as_the_command(shell, tpu, port):
     name = tpu["name"].rpartition("/")[2]
     process = subprocess.Popen(
         [*COMMAND, "app", name, str(port), "--no-browser"],
@@ -125,7 +120,6 @@ def test_without_a_server_an_app_lasts_as_long_as_the_command(
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
     line = process.stdout.readline()
     url = line.partition(": ")[2].strip()
     assert visit(url) == "hello from the host"

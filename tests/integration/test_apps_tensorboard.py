@@ -2,8 +2,6 @@
 package index over REST and commands to what TensorBoard answers.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
@@ -59,7 +57,7 @@ class Browser:
         headers = {"Host": self.host, "Sec-Fetch-Site": "none", "Cookie": self.cookie}
 
         class Stay(urllib.request.HTTPRedirectHandler):
-            def http_error_303(self, request, answer, *_):  # type: ignore[no-untyped-def]
+            def http_error_303(self, request, answer, *_):
                 return answer
 
         opener = urllib.request.build_opener(Stay, urllib.request.ProxyHandler({}))
@@ -88,7 +86,7 @@ def problem_of(call: Any, *arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_tensorboard_is_installed_started_opened_and_ended(server: Server, emulator: Any) -> None:
+def test_tensorboard_is_installed_started_opened_and_ended(server, emulator):
     path = f"tpus/{NAME}/tensorboard"
     assert problem_of(server.tpu, "POST", path, {"logdir": " "})["reason"] == "INVALID"
     assert problem_of(server.tpu, "POST", path, {"logdir": "x", "host": 9})["reason"] == "INVALID"
@@ -134,7 +132,7 @@ def test_tensorboard_is_installed_started_opened_and_ended(server: Server, emula
 
 
 @pytest.mark.long
-def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server, emulator: Any) -> None:
+def test_a_running_kernel_is_traced_and_its_trace_shown(server, emulator):
     server.finish(server.tpu("POST", f"tpus/{NAME}/connect", {}))
     [environment] = server.tpu("GET", f"tpus/{NAME}/environments")
     kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})["id"]
@@ -195,9 +193,7 @@ def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server, emulator
 
 
 @pytest.mark.long
-def test_all_hosts_of_a_pod_are_traced_at_once_and_one_that_fails_is_named(
-    server: Server, emulator: Any
-) -> None:
+def test_all_hosts_of_a_pod_are_traced_at_once_and_one_that_fails_is_named(server, emulator):
     pod = {"name": "traced-pod", "type": "v4-16", "zone": "us-central2-b"}
     server.finish(server.tpu("POST", "tpus", pod))
     path = f"tpus/{pod['name']}"

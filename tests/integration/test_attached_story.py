@@ -1,7 +1,5 @@
 """An attached machine is used like a TPU: `jupyter tpu` beside a server, and a real host."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -19,9 +17,7 @@ from waiting import until
 
 
 @pytest.mark.long
-def test_kernels_runs_files_jobs_and_tunnels_of_an_attached_machine(
-    emulator: Any, create_tpu: Any, tmp_path: Path
-) -> None:
+def test_kernels_runs_files_jobs_and_tunnels_of_an_attached_machine(emulator, create_tpu, tmp_path):
     """The machine is a host of the emulator, behind a ProxyCommand of the user's ssh."""
     tpu = create_tpu(type="v5litepod-1")["name"].rpartition("/")[2]
     shell = shell_that_reaches(emulator, tmp_path, tpu)
@@ -71,9 +67,7 @@ def test_kernels_runs_files_jobs_and_tunnels_of_an_attached_machine(
 
 
 @pytest.mark.long
-def test_two_attached_machines_are_used_as_one_tpu(
-    emulator: Any, create_tpu: Any, tmp_path: Path
-) -> None:
+def test_two_attached_machines_are_used_as_one_tpu(emulator, create_tpu, tmp_path):
     """The machines are the hosts of an emulated pod, behind a ProxyCommand of the user's ssh."""
     tpu = create_tpu(type="v4-16", zone="us-central2-b")["name"].rpartition("/")[2]
     aliases = [f"{tpu}-1", tpu]  # in another order than that of the pod

@@ -1,7 +1,5 @@
 """Benchmarks run: each with its smallest size. Their figures say nothing here."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -37,13 +35,13 @@ SMALLEST = {
 PEERS = ("fabric", "ipyparallel", "jupyter_server_proxy", "pssh")
 
 
-def test_each_benchmark_is_run_by_a_test() -> None:
+def test_each_benchmark_is_run_by_a_test():
     assert {file.stem for file in BENCHMARKS.glob("[a-z]*.py")} == SMALLEST.keys()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SMALLEST)
-def test_it_runs_with_its_smallest_size_and_writes_its_figures(name: str, tmp_path: Path) -> None:
+def test_it_runs_with_its_smallest_size_and_writes_its_figures(name, tmp_path):
     if missing := [peer for peer in PEERS if find_spec(peer) is None]:
         pytest.skip(f"SKIPPED FOR WANT OF {', '.join(missing)}: make .venv/bench")
     done = subprocess.run(

@@ -1,19 +1,15 @@
 """What holds the chips of a pod's hosts, and how they are freed: real processes there."""
 
-from __future__ import annotations
-
-import os
 import shlex
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from cli_shell import COMMAND, LIMIT
-from pod_fleet import Pod, host_processes, open_pod, silent_ssh
+from pod_fleet import Pod, open_pod, silent_ssh
 from waiting import eventually
 
 from jupyter_tpu.commands.chips import use_table
@@ -45,18 +41,6 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 chip = os.open("/dev/accel1", os.O_RDWR)
 print(os.getpid(), flush=True)
 time.sleep(600)
-"""
-#: The id of a container.
-CONTAINER = "0123456789abcdef" * 4
-#: sudo that asks for a password while there is a file.
-ASKING = """
-mv /usr/bin/sudo /usr/bin/sudo-without-password
-cat >/usr/bin/sudo <<'END'
-#!/bin/sh
-if [ -e /tmp/asks ]; then echo "sudo: a password is required" >&2; exit 1; fi
-exec /usr/bin/sudo-without-password "$@"
-END
-chmod 755 /usr/bin/sudo
 """
 
 
@@ -194,94 +178,6 @@ async def test_what_holds_the_chips_is_named_on_each_host_and_ended_in_its_own_w
 
     await eventually(job_stopped)  # its host reports it when it has looked
     assert await pod.stdout(await pod.shell(f"ls {LOCK}")) == [f"{LOCK}\n".encode()] * 2
-
-
-@pytest.fixture
-def control_group() -> Iterator[Path]:
-    """A group as Docker makes it for a container."""
-    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
-    roots = [mount[1] for mount in mounts if mount[2] == "cgroup2"]
-    if not roots or os.getuid():
-        pytest.skip("only root makes control groups, where there are any")
-    group = Path(roots[0], f"docker-{CONTAINER}.scope")
-    group.mkdir()
-    yield group
-    for pid in (group / "cgroup.procs").read_text().split():  # of a test that failed
-        Path(roots[0], "cgroup.procs").write_text(pid)
-    group.rmdir()
-
-
-def _add(group: Path, init: int, pid: int) -> None:
-    """Adds the process *pid* of the host with this *init* to a control group."""
-    (process,) = [
-        process
-        for process in host_processes(init)
-        if f"\t{pid}\n" in (process / "status").read_text().partition("\nNSpid:")[2]
-    ]
-    (group / "cgroup.procs").write_text(process.name)
-
-
-@pytest.mark.long
-@in_pod
-async def test_the_doctor_names_containers_and_a_lock_that_is_left_over_and_what_it_cannot_see(
-    pod, emulator, control_group
-):
-    program = STUBBORN.replace("SIG_IGN", "SIG_DFL")
-    notebook = "sudo -n env JPY_SESSION_NAME=/srv/work/train.ipynb "
-    contained = await detached(pod, 1, program, notebook)
-    (host,) = [host for host in emulator.hosts(pod.tpu) if host["worker"] == 1]
-    _add(control_group, host["init_pid"], contained)
-    await pod.stdout(await pod.shell(f"rm -f {LOCK}"))
-    await pod.stdout(await pod.shell(f"sudo -n sh -c 'umask 077; >{LOCK}'", hosts="0"))
-    diagnosis = await pod.fleet.doctor.check(pod.tpu)
-    (held,) = [f for f in diagnosis.findings if f.check == "holders" and f.state == "problem"]
-    container = CONTAINER[:12]
-    assert held.host == 1
-    start = f"process {contained} of root in the container {container} (notebook train.ipynb)"
-    assert held.message.startswith(f"The chips are in use by {start} since 2")
-    stop = f"--worker 1 --command 'sudo docker stop {container}'"
-    assert f"To stop its container: jupyter tpu ssh {pod.tpu} {stop}" in held.hint
-    (lock,) = [f for f in diagnosis.findings if f.check == "lock"]
-    assert (lock.host, lock.state) == (0, "problem")
-    assert "is left over from root, and your programs can't use it" in lock.message
-    (image,) = [f for f in diagnosis.findings if f.check == "image"]
-    assert (image.host, image.state) == (None, "warning")
-    assert "v2-alpha-tpuv5-lite does not fit v4-16" in image.message
-    assert f"create {pod.tpu} --type v4-16 --zone us-central2-b --version tpu-ubuntu" in image.hint
-
-    # Where sudo asks for a password, it says that it can't see root's process.
-    change = f"echo {shlex.quote(ASKING)} | sudo -n sh && touch /tmp/asks"
-    await pod.stdout(await pod.shell(change, hosts="1"))
-    diagnosis = await pod.fleet.doctor.check(pod.tpu)
-    (unseen,) = [f for f in diagnosis.findings if f.check == "holders" and f.host == 1]
-    assert unseen.state == "unknown"
-    assert unseen.message.startswith("No process of yours uses the chips.")
-    await pod.stdout(await pod.shell("rm /tmp/asks", hosts="1"))
-
-    # The container's process is ended, and the file is deleted, but not while root holds its lock.
-    use = await pod.fleet.chips.list(pod.tpu)
-    assert [host.lock_owner for host in use.hosts] == ["root", ""]
-    assert f"--command 'sudo docker stop {container}'" in use_table(use)
-    assert "Host 0: A lock file of libtpu, left over from root, blocks" in use_table(use)
-    holding = await detached(pod, 0, HOLD, "sudo -n ")
-
-    async def locked() -> bool:
-        return holding in [holder.pid for holder in await holders(pod)]
-
-    await eventually(locked)
-    freed = await free(pod, locks=[0])
-    assert [(lock.host, lock.outcome) for lock in freed.locks] == [(0, "held")]
-    named = {holder.pid: holder for holder in await holders(pod)}
-    assert set(named) == {contained, holding}
-    holder = named[contained]
-    assert (holder.container, holder.notebook) == (container, "train.ipynb")
-    freed = await free(pod, *named.values(), locks=[0, 1])
-    assert [holder.outcome for holder in freed.ended] == ["ended", "ended"]
-    assert [lock.outcome for lock in freed.locks] == ["deleted", "gone"]
-    assert freed.free
-    diagnosis = await pod.fleet.doctor.check(pod.tpu)
-    assert "lock" not in [finding.check for finding in diagnosis.findings]
-    assert diagnosis.healthy
 
 
 def test_chips_are_listed_and_freed_from_the_command_line(shell, tpu):

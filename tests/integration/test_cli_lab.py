@@ -1,7 +1,5 @@
 """``make lab``: what scripts/lab.py starts, says and keeps."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -20,7 +18,7 @@ LIMIT = 60.0
 pytestmark = pytest.mark.skipif(find_spec("jupyterlab") is None, reason="needs JupyterLab")
 
 
-def test_lab_starts_with_an_emulator_says_its_url_and_ends_with_one_ctrl_c(tmp_path: Path) -> None:
+def test_lab_starts_with_an_emulator_says_its_url_and_ends_with_one_ctrl_c(tmp_path):
     folder = tmp_path / "lab"
     process = subprocess.Popen(
         [sys.executable, str(SCRIPT), "--folder", str(folder), "--port", "9350"],
@@ -60,14 +58,10 @@ def test_lab_starts_with_an_emulator_says_its_url_and_ends_with_one_ctrl_c(tmp_p
     assert not (folder / "tpu" / "emulator" / "emulator.json").exists()  # it has ended, too
 
 
-def test_a_notebook_the_user_changed_is_not_renewed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_notebook_the_user_changed_is_not_renewed(tmp_path, monkeypatch):
     import importlib.util
 
     spec = importlib.util.spec_from_file_location("lab", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
     lab = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(lab)
     examples = tmp_path / "examples"

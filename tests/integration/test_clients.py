@@ -1,7 +1,5 @@
 """Programs that many people use, beside a local kernel: docs/notebooks/clients.md."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -9,7 +7,6 @@ import shutil
 import subprocess
 import urllib.error
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -28,7 +25,7 @@ pytestmark = pytest.mark.long
 class PlainClient(CountingClient):
     """Speaks the newer protocol only, and does not count."""
 
-    counting = ""  # type: ignore[assignment]
+    counting = ""
     read = Client.read
 
 
@@ -36,7 +33,7 @@ def copy_kernelspec(name: str, server: Server) -> None:
     shutil.copytree(KernelSpecs().folder / name, server.folder / "jupyter" / "kernels" / name)
 
 
-def test_jupytext_gives_a_script_the_local_kernel_and_not_that_of_a_tpu(tmp_path: Path) -> None:
+def test_jupytext_gives_a_script_the_local_kernel_and_not_that_of_a_tpu(tmp_path):
     commands = client_environment(tmp_path / "environment", "jupytext==1.19.6", "ipykernel")
     data = tmp_path / "data"
     spec = {
@@ -70,8 +67,8 @@ def test_jupytext_gives_a_script_the_local_kernel_and_not_that_of_a_tpu(tmp_path
 
 
 def test_a_kernel_is_reached_through_jupyter_server_documents_before_and_after_a_restart(
-    emulator: Any, kernels_tpu: str, tmp_path: Path
-) -> None:
+    emulator, kernels_tpu, tmp_path
+):
     commands = client_environment(tmp_path / "environment", "jupyter-server-documents==0.3.3")
     name = register(emulator, kernels_tpu)
     server = Server(tmp_path, emulator.environment, python=str(commands / "python"))
@@ -98,8 +95,8 @@ def test_a_kernel_is_reached_through_jupyter_server_documents_before_and_after_a
 
 
 def test_a_variable_that_a_kernel_gateway_is_given_reaches_the_kernel(
-    emulator: Any, kernels_tpu: str, tmp_path: Path
-) -> None:
+    emulator, kernels_tpu, tmp_path
+):
     commands = client_environment(
         tmp_path / "environment", "jupyter_kernel_gateway==3.0.1", "ipykernel"
     )
@@ -133,9 +130,7 @@ def test_a_variable_that_a_kernel_gateway_is_given_reaches_the_kernel(
         server.stop()
 
 
-def test_a_page_of_voila_has_its_parameters(
-    emulator: Any, kernels_tpu: str, tmp_path: Path
-) -> None:
+def test_a_page_of_voila_has_its_parameters(emulator, kernels_tpu, tmp_path):
     commands = client_environment(tmp_path / "environment", "voila==0.5.13", "ipykernel")
     server = Server(tmp_path, emulator.environment)
     name = register(emulator, kernels_tpu)
@@ -178,8 +173,8 @@ def test_a_page_of_voila_has_its_parameters(
 
 
 def test_a_job_of_jupyter_scheduler_has_the_files_of_its_input_folder(
-    emulator: Any, kernels_tpu: str, tmp_path: Path
-) -> None:
+    emulator, kernels_tpu, tmp_path
+):
     commands = client_environment(
         tmp_path / "environment", "jupyter-scheduler==2.12.1", "jupyterlab", "ipykernel"
     )
@@ -226,6 +221,30 @@ def test_a_job_of_jupyter_scheduler_has_the_files_of_its_input_folder(
         server.request("PATCH", path, {"status": "STOPPED"})
         until(lambda: kernels(emulator, kernels_tpu) == 1, 60)
         server.request("DELETE", f"/api/kernels/{own['id']}")
+
+
+def test_nbmake_runs_a_notebook_on_the_kernel_that_it_names(emulator, kernels_tpu, tmp_path):
+    commands = client_environment(tmp_path / "environment", "nbmake==1.5.5", "ipykernel")
+    server = Server(tmp_path, emulator.environment)
+    name = register(emulator, kernels_tpu)
+    copy_kernelspec(name, server)
+    for spec, on_tpu in ((name, True), ("python3", False)):
+        cell = nbformat.v4.new_code_cell(
+            f"import socket; assert socket.gethostname().startswith('t1v-n-') is {on_tpu}"
+        )
+        kernelspec = {"name": spec, "display_name": spec, "language": "python"}
+        notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernelspec})
+        nbformat.write(notebook, tmp_path / f"{spec}.ipynb")
+        done = subprocess.run(
+            [commands / "python", "-m", "pytest", "--nbmake", f"{spec}.ipynb"],
+            cwd=tmp_path,
+            env=server.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
 
 
 def kernels(emulator: Any, tpu: str) -> int:

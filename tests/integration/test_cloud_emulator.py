@@ -1,7 +1,5 @@
 """`Cloud` against the emulator's gRPC: what Google answers, as our models and reasons."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess
@@ -17,8 +15,6 @@ from cloud_operations import completed, create_node
 from jupyter_tpu.cloud import Cloud, CloudTPU, NodeName, NodeSpec, Target
 from jupyter_tpu.cloud.tpu.nodes import node_path
 from jupyter_tpu.errors import Reason, TPUError
-
-pytestmark = pytest.mark.asyncio
 
 ZONE = "us-central1-a"
 SPEC = NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite")
@@ -276,7 +272,7 @@ print([name for name in os.environ if name == "GRPC_ENABLE_FORK_SUPPORT"])
 """
 
 
-async def test_a_process_that_has_called_google_forks_without_a_word(emulator, tmp_path) -> None:
+async def test_a_process_that_has_called_google_forks_without_a_word(emulator, tmp_path):
     folders = ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     environment = {**os.environ, **emulator.environment}
     environment |= {name: str(tmp_path / name.lower()) for name in folders}

@@ -1,11 +1,8 @@
 """Google behind a company's proxy, with the company's certificates; and who pays for the calls."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli_shell import Shell
@@ -63,17 +60,15 @@ def shell(network: CompanyNetwork, folder: Path, **variables: str) -> Shell:
 
 @pytest.mark.parametrize("variable", CA_VARIABLES)
 def test_a_proxy_in_capitals_and_one_variable_for_certificates_are_enough(
-    network: CompanyNetwork, tmp_path: Path, variable: str
-) -> None:
+    network, tmp_path, variable
+):
     here = shell(network, tmp_path, **{variable: str(network.authority)})
     assert [tpu["name"] for tpu in here.json("list", "--json")["tpus"]] == ["mine"]
     names = {"tpu.googleapis.com", "oauth2.googleapis.com", "compute.googleapis.com"}
     assert names <= set(network.hosts)
 
 
-def test_a_certificate_that_is_not_trusted_is_named_with_what_to_set(
-    network: CompanyNetwork, tmp_path: Path
-) -> None:
+def test_a_certificate_that_is_not_trusted_is_named_with_what_to_set(network, tmp_path):
     here = shell(network, tmp_path)
     command = module_command("jupyter_tpu.cli", "list")  # not forked: gRPC's own lines, too
     done = subprocess.run(command, env=here.environment, capture_output=True, text=True)
@@ -91,9 +86,7 @@ def test_a_certificate_that_is_not_trusted_is_named_with_what_to_set(
         ("person", {}, "p"),  # some APIs insist on one
     ],
 )
-def test_calls_use_the_quota_of_the_credentials_own_project(
-    network: CompanyNetwork, tmp_path: Path, login: str, fields: Any, used: str | None
-) -> None:
+def test_calls_use_the_quota_of_the_credentials_own_project(network, tmp_path, login, fields, used):
     getattr(network, login)(tmp_path / "credentials.json", **fields)
     variables = {name: value for name, value in fields.items() if name.isupper()}
     here = shell(network, tmp_path, SSL_CERT_FILE=str(network.authority), **variables)
@@ -104,9 +97,7 @@ def test_calls_use_the_quota_of_the_credentials_own_project(
     assert set(network.quota_projects) == {used if fields else None}
 
 
-def test_a_list_without_the_tpus_of_an_api_that_refuses_says_so(
-    network: CompanyNetwork, tmp_path: Path
-) -> None:
+def test_a_list_without_the_tpus_of_an_api_that_refuses_says_so(network, tmp_path):
     network.answers["/compute/"] = (403, DENIED)
     here = shell(network, tmp_path, SSL_CERT_FILE=str(network.authority))
     listed = here.run("list")

@@ -1,16 +1,15 @@
 """`ComputeEngine` on the emulator: instances and slices, from their creation to their end."""
 
-from __future__ import annotations
-
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from cloud_operations import Tomorrow
 from msgspec import structs
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.cloud import (
@@ -30,14 +29,6 @@ from jupyter_tpu.errors import Reason, TPUError
 
 ZONE = "us-east5-a"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHC2yl1hW7YPL3mTLmlS1VJmJWVm2S7x0wdnqMyQ2c2U"
-
-
-class Tomorrow(datetime):
-    """A clock that is a day ahead."""
-
-    @classmethod
-    def now(cls, tz: tzinfo | None = None) -> datetime:
-        return datetime.now(tz) + timedelta(days=1)
 
 
 @pytest_asyncio.fixture
@@ -101,8 +92,7 @@ def left(emulator: Any, *collections: str) -> list[str]:
     return sorted(names)
 
 
-@pytest.mark.asyncio
-async def test_one_host_is_an_instance(cloud: ComputeEngine, emulator: Any) -> None:
+async def test_one_host_is_an_instance(cloud, emulator):
     name = new_name()
     made = await create(cloud, name, spec(run_for=7200.0, metadata={"a": "b"}))
     assert (made.type, made.tier, made.api, made.run_for) == ("v6e-4", "on-demand", "compute", 7200)
@@ -131,10 +121,7 @@ async def test_one_host_is_an_instance(cloud: ComputeEngine, emulator: Any) -> N
     assert left(emulator) == []
 
 
-@pytest.mark.asyncio
-async def test_several_hosts_are_a_template_a_policy_and_a_group(
-    cloud: ComputeEngine, emulator: Any
-) -> None:
+async def test_several_hosts_are_a_template_a_policy_and_a_group(cloud, emulator):
     name, asked = new_name(), spec("v6e-2x4", tier="spot")
     made = await create(cloud, name, asked)
     assert (made.type, made.tier, made.id) == ("v6e-2x4", "spot", asked.labels[OPERATION_LABEL])
@@ -155,10 +142,9 @@ async def test_several_hosts_are_a_template_a_policy_and_a_group(
     assert left(emulator) == []
 
 
-@pytest.mark.asyncio
 async def test_a_tpu_of_several_hosts_is_restarted_as_a_whole_and_a_spot_one_is_preempted(
-    cloud: ComputeEngine, emulator: Any
-) -> None:
+    cloud, emulator
+):
     name = new_name()
     await create(cloud, name, spec("v6e-2x4"))
     emulator.inject_fault("host-error", node=f"{name.node}-w-001", seconds=1)
@@ -186,10 +172,9 @@ async def test_a_tpu_of_several_hosts_is_restarted_as_a_whole_and_a_spot_one_is_
         await cloud.begin_stop(made.name)
 
 
-@pytest.mark.asyncio
 async def test_flex_start_waits_gets_capacity_or_vanishes_and_is_asked_for_at_once(
-    cloud: ComputeEngine, emulator: Any, faults: Any
-) -> None:
+    cloud, emulator, faults
+):
     name = new_name()
     full = faults("no-capacity", zone=ZONE)
     asked = QueuedSpec(node=spec(tier="flex-start"), node_id=name.node, run_for=3600.0)
@@ -215,26 +200,20 @@ async def test_flex_start_waits_gets_capacity_or_vanishes_and_is_asked_for_at_on
     faults("no-capacity", zone=ZONE)
     begun = await cloud.begin_queue(name, structs.replace(asked, node_id=name.node))
     emulator.inject_fault("vanish", node=name.node)
-    with pytest.raises(TPUError) as error:
+    with raises(Reason.NO_CAPACITY):
         await ended(cloud, begun)
-    assert error.value.reason is Reason.NO_CAPACITY
-    with pytest.raises(TPUError) as error:
+    with raises(Reason.NOT_FOUND):
         await cloud.get_queued(name)
-    assert error.value.reason is Reason.NOT_FOUND
 
     # The quick look whether there is capacity: there is none, and nothing waits.
     at_once = spec(tier="flex-start", run_for=60.0, wait_for=0.0)
     begun = await cloud.begin_create(name, at_once)
-    with pytest.raises(TPUError) as error:
+    with raises(Reason.NO_CAPACITY):
         await ended(cloud, begun)
-    assert error.value.reason is Reason.NO_CAPACITY
     assert left(emulator) == []
 
 
-@pytest.mark.asyncio
-async def test_a_slice_of_flex_start_waits_without_instances(
-    cloud: ComputeEngine, emulator: Any, faults: Any
-) -> None:
+async def test_a_slice_of_flex_start_waits_without_instances(cloud, emulator, faults):
     name = new_name()
     full = faults("no-capacity", zone=ZONE)
     node = spec("v6e-2x4", tier="flex-start")
@@ -269,10 +248,9 @@ async def test_a_slice_of_flex_start_waits_without_instances(
     assert left(emulator) == []
 
 
-@pytest.mark.asyncio
 async def test_what_was_never_finished_is_swept_and_what_may_be_in_progress_is_not(
-    cloud: ComputeEngine, emulator: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cloud, emulator, monkeypatch
+):
     abandoned, name = new_name(), new_name()
     asked = spec("v6e-2x4")
     for _ in range(2):
@@ -292,8 +270,7 @@ async def test_what_was_never_finished_is_swept_and_what_may_be_in_progress_is_n
     assert left(emulator) == []
 
 
-@pytest.mark.asyncio
-async def test_what_can_be_created(cloud: ComputeEngine) -> None:
+async def test_what_can_be_created(cloud):
     zones = await cloud.locations()
     assert {"us-central1-c", "us-central1-ai1a", ZONE} <= set(zones)
     assert "v6e-2x4" in await cloud.accelerator_types(ZONE)
@@ -303,7 +280,6 @@ async def test_what_can_be_created(cloud: ComputeEngine) -> None:
     assert "ubuntu-accel-2404-amd64-tpu-tpu7x" in await cloud.runtime_versions(ZONE)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -314,9 +290,7 @@ async def test_what_can_be_created(cloud: ComputeEngine) -> None:
         ({"version": "none"}, "family/none' was not found"),
     ],
 )
-async def test_what_compute_engine_does_not_make_is_refused(
-    cloud: ComputeEngine, emulator: Any, options: dict[str, Any], text: str
-) -> None:
+async def test_what_compute_engine_does_not_make_is_refused(cloud, emulator, options, text):
     with pytest.raises(TPUError, match=text):
         await cloud.begin_create(new_name(), spec(**options))
     assert left(emulator) == []

@@ -1,7 +1,5 @@
 """The fields that `ComputeEngine` sends and reads are those of Google's own client."""
 
-from __future__ import annotations
-
 import re
 from operator import attrgetter
 from pathlib import Path
@@ -81,14 +79,14 @@ def of(message: str) -> Any:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.tier)
-def test_what_is_sent_has_googles_fields_types_and_words(spec: NodeSpec) -> None:
+def test_what_is_sent_has_googles_fields_types_and_words(spec):
     check(instance_body(NAME, spec), of("Instance"))
     check(template_properties(NAME, spec), of("InstanceProperties"))
 
 
-def test_a_slices_parts_have_googles_fields_types_and_words() -> None:
+def test_a_slices_parts_have_googles_fields_types_and_words():
     spec = NodeSpec(type="v6e-16", version="", labels={"a": "b"}, options=OPTIONS)
-    parts = slices.Slices(None)  # type: ignore[arg-type]  # no call is made
+    parts = slices.Slices(None)  # no call is made
     check(parts.template_body(NAME, spec), of("InstanceTemplate"))
     check(parts.policy_body(NAME, spec, "label"), of("ResourcePolicy"))
     group = parts.group_body(NAME, spec)
@@ -99,7 +97,7 @@ def test_a_slices_parts_have_googles_fields_types_and_words() -> None:
     assert seen == set(ENUMS), "each of these words is sent by a test"
 
 
-def test_googles_states_are_understood() -> None:
+def test_googles_states_are_understood():
     words = set(google_compute.Instance.Status.__members__) - {"UNDEFINED_STATUS"}
     assert words == set(nodes._STATES)
     topologies = google_compute.InstanceGroupManagerStatusAcceleratorTopology.State.__members__
@@ -142,7 +140,7 @@ def test_googles_states_are_understood() -> None:
         ("InstanceAggregatedList", "unreachables"),
     ],
 )
-def test_what_is_read_is_a_field_of_googles(message: str, path: str) -> None:
+def test_what_is_read_is_a_field_of_googles(message, path):
     descriptor = of(message)
     for name in path.split("."):
         fields = {field.json_name: field for field in descriptor.fields}

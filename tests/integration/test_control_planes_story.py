@@ -1,7 +1,5 @@
 """TPUs of both of Google's control planes in one list, with the same words, on the emulator."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator
@@ -40,9 +38,7 @@ def at_compute_engine(emulator: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("connect", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_a_tpu7x_is_a_tpu_like_others_from_its_creation_to_its_end(
-    shell: Shell, emulator: Any, connect: bool
-) -> None:
+def test_a_tpu7x_is_a_tpu_like_others_from_its_creation_to_its_end(shell, emulator, connect):
     name = new_name()
     options = ["--connect"] if connect else []
     said = shell.out(
@@ -76,7 +72,7 @@ def test_a_tpu7x_is_a_tpu_like_others_from_its_creation_to_its_end(
     assert shell.json("list", "--json")["tpus"] == []
 
 
-def test_host_0_of_a_slice_is_googles_worker_0(shell: Shell, emulator: Any) -> None:
+def test_host_0_of_a_slice_is_googles_worker_0(shell, emulator):
     name = new_name()
     place = "--zone", "us-central1-ai1a", "--spot"
     said = shell.out("create", name, "--type", "tpu7x-2x2x2", *place, limit=LIMIT)
@@ -99,7 +95,7 @@ def test_host_0_of_a_slice_is_googles_worker_0(shell: Shell, emulator: Any) -> N
     assert at_compute_engine(emulator) == []
 
 
-def test_what_is_ambiguous_is_said_before_it_is_created(shell: Shell, faults: Any) -> None:
+def test_what_is_ambiguous_is_said_before_it_is_created(shell, faults):
     """A type of as many chips in two forms, and a type that both control planes offer."""
     faults(kind="quota", zone="us-east5-a", type="v6e-8", chips=0)  # the Cloud TPU API's
     faults(kind="quota", zone="us-east5-a", type="ct6e", chips=4)  # Compute Engine's
@@ -117,7 +113,7 @@ def test_what_is_ambiguous_is_said_before_it_is_created(shell: Shell, faults: An
     assert "Compute Engine does not offer v5litepod-8 in us-east5-a." in complaint
 
 
-def test_a_hunt_looks_at_both_control_planes(shell: Shell, emulator: Any, faults: Any) -> None:
+def test_a_hunt_looks_at_both_control_planes(shell, emulator, faults):
     name = new_name()
     faults(kind="no-capacity", zone="us-east5-a", type="v6e-4", chips=0)  # the Cloud TPU API's
     shell.out("hunt", "start", name, "--type", "v6e-4", "--zone", "us-east5-a")

@@ -2,8 +2,6 @@
 lists say what is wrong until it is over.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 import pytest_asyncio
 from google.cloud import tpu_v2
 from google.rpc import code_pb2, status_pb2
+from refusals import raises
 
 from jupyter_tpu.cloud import CloudTPU, Target
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
@@ -56,11 +55,6 @@ class Garbler(grpc.GenericRpcHandler):
                 "No.",
                 trailing_metadata=((STATUS_DETAILS, other.SerializeToString()),),
             )
-        if self.mood == "a state that nobody knows":
-            node = tpu_v2.Node(name=NAME, id=7)
-            raw = tpu_v2.Node.pb(node)
-            raw.state = 4711
-            return tpu_v2.ListNodesResponse.serialize(tpu_v2.ListNodesResponse(nodes=[node]))
         node = tpu_v2.Node(name=NAME, id=7, state="READY", accelerator_type="v5litepod-4")
         return tpu_v2.ListNodesResponse.serialize(tpu_v2.ListNodesResponse(nodes=[node]))
 
@@ -108,15 +102,11 @@ async def setting(isolated_folders: Path, tmp_path: Path) -> AsyncIterator[Setti
     await setting.server.stop(None)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("mood", ["garbage", "a status that does not fit", "a TPU without a name"])
-async def test_an_answer_that_cannot_be_read_is_reported_and_polling_continues(
-    setting: Setting, mood: str
-) -> None:
+async def test_an_answer_that_cannot_be_read_is_reported_and_polling_continues(setting, mood):
     assert await setting.states() == {"my-tpu": "READY"}
     setting.garbler.mood = mood
     problem = await setting.problem()
-    assert problem is not None
     assert await setting.states() == {"my-tpu": "READY"}, "as it was last seen"
     with pytest.raises(TPUError) as caught:  # whoever asks
         await setting.cloud.list_nodes()
@@ -128,32 +118,9 @@ async def test_an_answer_that_cannot_be_read_is_reported_and_polling_continues(
     assert not any(loop.failures for loop in (await setting.fleet.status()).loops)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("mood", ["garbage", "a TPU without a name"])
-async def test_what_is_asked_about_one_tpu_is_no_answer_if_nobody_can_read_it(
-    setting: Setting, mood: str
-) -> None:
+async def test_what_is_asked_about_one_tpu_is_no_answer_if_nobody_can_read_it(setting, mood):
     setting.garbler.mood = mood
     for asking in (setting.cloud.get_node(parse_node_path(NAME)), setting.cloud.operation("o")):
-        with pytest.raises(TPUError, match="could not be read") as caught:
+        with raises(Reason.INTERNAL, "could not be read"):
             await asking
-        assert caught.value.reason is Reason.INTERNAL
-
-
-@pytest.mark.asyncio
-async def test_a_state_that_is_newer_than_this_version_is_shown(setting: Setting) -> None:
-    setting.garbler.mood = "a state that nobody knows"
-    assert list(await setting.states()) == ["my-tpu"]
-    assert await setting.problem() is None
-
-
-@pytest.mark.asyncio
-async def test_an_emulator_that_moves_is_found_again(setting: Setting) -> None:
-    assert await setting.states() == {"my-tpu": "READY"}
-    await setting.server.stop(None)
-    problem = await setting.problem()
-    assert problem is not None
-    assert problem.reason is Reason.UNAVAILABLE
-    await setting.serve()  # on another port
-    assert await setting.problem() is None
-    assert await setting.states() == {"my-tpu": "READY"}

@@ -21,6 +21,7 @@ import psutil
 import pytest
 import pytest_asyncio
 from fleet_world import others
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.cloud import CloudTPU, Target
@@ -107,10 +108,7 @@ async def server(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[Se
         emulator.wait(emulator.request("DELETE", path))
 
 
-@pytest.mark.asyncio
-async def test_a_locked_file_makes_creations_and_deletions_wait_and_nothing_else(
-    server: Server,
-) -> None:
+async def test_a_locked_file_makes_creations_and_deletions_wait_and_nothing_else(server):
     first, second = server.name(), server.name()
     assert (await server.end(await server.create(first))).state == "done"
     with server.locked():
@@ -118,7 +116,6 @@ async def test_a_locked_file_makes_creations_and_deletions_wait_and_nothing_else
         deleting = asyncio.create_task(server.delete(first))
         await eventually(lambda: server.fleet._core.store.problem is not None)
         storage = (await server.fleet.status()).storage
-        assert storage is not None
         assert "has locked" in storage.message
         for _ in range(20):  # the loop, lists and Google's answers go on
             assert first in {tpu.name for tpu in (await server.fleet.tpus()).tpus}
@@ -142,18 +139,16 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
-@pytest.mark.asyncio
 async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted(
-    emulator: Any, faults: Any, small_disk: Path
-) -> None:
+    emulator, faults, small_disk
+):
     server = await Server(emulator, small_disk).open()
     first, second = server.name(), server.name()
     assert (await server.end(await server.create(first))).state == "done"
     filler = small_disk / "filler"
     fill(filler)
-    with pytest.raises(TPUError, match="disk is full") as caught:
+    with raises(Reason.DISK_FULL, "disk is full"):
         await server.create(second)
-    assert caught.value.reason is Reason.DISK_FULL
     assert not server.there(second)
     with pytest.raises(TPUError, match="disk is full"):  # the first one stands in no one's way
         await server.create(second)
@@ -161,7 +156,6 @@ async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted
     assert (deleted.state, server.there(first)) == ("done", False)
     assert any("This continues" in line for line in deleted.log)
     storage = (await server.fleet.status()).storage
-    assert storage is not None
     assert storage.reason is Reason.DISK_FULL
     filler.unlink()
     await eventually(lambda: server.fleet._core.store.problem is None)
@@ -197,11 +191,10 @@ def fill(path: Path) -> None:
                 pass
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("fate", ["is killed", *others("lives", "hangs, and is killed")])
 async def test_what_another_server_creates_is_shown_and_cancelled_whatever_becomes_of_that(
-    server: Server, faults: Any, fate: str
-) -> None:
+    server, faults, fate
+):
     name = server.name()
     faults(kind="slow", seconds=60, zone=ZONE, count=1)
     arguments = [str(server.emulator.state_file), str(server.folder), name, ZONE]
@@ -209,7 +202,6 @@ async def test_what_another_server_creates_is_shown_and_cancelled_whatever_becom
         sys.executable, "-c", SERVER, *arguments, stdout=subprocess.PIPE
     )
     try:
-        assert other.stdout is not None
         id = (await other.stdout.readline()).decode().strip()
         await eventually(lambda: server.there(name))
         shown = await server.fleet.operations.get(id)

@@ -1,37 +1,23 @@
 """Compute Engine on the emulator, by Google's own client."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import google_compute
 import pytest
+from cloud_operations import OneToken
 from emulator_error import EmulatorError
 from google.api_core import exceptions
-from google.auth.credentials import Credentials
 from waiting import until
 
 from jupyter_tpu.emulator.api.compute_fields import FIELDS
 
 P, ZONE, REGION = "emulated", "us-east5-a", "us-east5"
 IMAGES, FAMILY = "ubuntu-os-accelerator-images", "ubuntu-accel-2204-amd64-tpu-v5e-v5p-v6e"
-
-
-class Fixed(Credentials):
-    """Credentials that are one token, which does not change."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__()
-        self.token = token
-
-    def refresh(self, request: Any) -> None:
-        """Asked for after a 401; there is no other token."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +28,7 @@ def client(emulator: Any) -> Callable[[str], Any]:
         kind = getattr(google_compute, f"{name}Client")
         transport = kind.get_transport_class("rest")(
             host=emulator.state.rest.removeprefix("http://"),
-            credentials=Fixed(Path(emulator.state.token_file).read_text()),
+            credentials=OneToken(Path(emulator.state.token_file).read_text()),
             url_scheme="http",
         )
         return kind(transport=transport)
@@ -125,7 +111,7 @@ def ended(client: Callable[[str], Any], operation: Any) -> list[str]:
     return [error.code for error in done.error.errors]
 
 
-def test_the_fields_that_are_known_are_those_of_googles_client() -> None:
+def test_the_fields_that_are_known_are_those_of_googles_client():
     for name, fields in FIELDS.items():
         descriptor = getattr(google_compute, name).pb().DESCRIPTOR
         assert set(fields) == {field.json_name for field in descriptor.fields}, name
@@ -135,31 +121,7 @@ def test_the_fields_that_are_known_are_those_of_googles_client() -> None:
                 assert field.message_type.name == kind
 
 
-def test_machine_types_and_images(client: Callable[[str], Any]) -> None:
-    types = client("MachineTypes")
-    by_place = {
-        (zone.removeprefix("zones/"), type.name): type
-        for zone, listed in types.aggregated_list(project=P)
-        for type in listed.machine_types
-    }
-    assert by_place[ZONE, "ct6e-standard-4t"].accelerators[0].guest_accelerator_count == 4
-    assert ("us-central1-ai1a", "tpu7x-standard-4t") in by_place
-    assert ("us-west4-a", "ct5lp-hightpu-4t") in by_place
-    listed = types.list(google_compute.ListMachineTypesRequest(project=P, zone=ZONE, max_results=2))
-    assert {type.name for type in listed} >= {"ct6e-standard-1t", "ct5p-hightpu-4t"}
-    one = types.get(project=P, zone=ZONE, machine_type="ct6e-standard-8t")
-    assert (one.guest_cpus, one.memory_mb) == (180, 1440 * 1024)
-    with pytest.raises(exceptions.NotFound):
-        types.get(project=P, zone=ZONE, machine_type="tpu7x-standard-4t")
-    image = client("Images").get_from_family(project=IMAGES, family=FAMILY)
-    assert image.name.startswith(FAMILY)
-    with pytest.raises(exceptions.NotFound):
-        client("Images").get_from_family(project=IMAGES, family="none")
-
-
-def test_an_instance_is_a_host_to_log_in_to(
-    client: Callable[[str], Any], emulator: Any, key: Path, tmp_path: Path
-) -> None:
+def test_an_instance_is_a_host_to_log_in_to(client, emulator, key, tmp_path):
     instances, id = client("Instances"), str(uuid.uuid4())
     request = {"project": P, "zone": ZONE, "instance_resource": instance("one", key)}
     begun = instances.insert({**request, "request_id": id})
@@ -205,9 +167,7 @@ def test_an_instance_is_a_host_to_log_in_to(
     ]
 
 
-def test_what_google_does_not_know_is_refused(
-    client: Callable[[str], Any], emulator: Any, key: Path
-) -> None:
+def test_what_google_does_not_know_is_refused(client, emulator, key):
     instances = client("Instances")
     with pytest.raises(EmulatorError, match="Cannot find field"):
         emulator.request(
@@ -256,70 +216,7 @@ def workloads(client: Callable[[str], Any], key: Path, **scheduling: Any) -> dic
     }
 
 
-def test_a_slice_is_policy_template_and_group(
-    client: Callable[[str], Any],
-    emulator: Any,
-    faults: Callable[..., Any],
-    key: Path,
-    tmp_path: Path,
-) -> None:
-    groups = client("InstanceGroupManagers")
-    here = {"project": P, "zone": ZONE, "instance_group_manager": "pod"}
-    group = workloads(client, key)
-    full = faults("no-capacity", zone=ZONE)
-    made = groups.insert({"project": P, "zone": ZONE, "instance_group_manager_resource": group})
-    assert ended(client, made) == []  # and there is no instance
-
-    def errors() -> list[str]:
-        return [error.error.code for error in groups.list_errors(here)]
-
-    assert until(errors) == ["ZONE_RESOURCE_POOL_EXHAUSTED"] * 2
-    status = groups.get(here).status
-    assert (status.is_stable, status.bulk_instance_operation.in_progress) == (False, True)
-    for instance in groups.list_managed_instances(here):
-        assert (instance.current_action, instance.instance_status) == ("CREATING", "")
-        assert instance.last_attempt.errors.errors[0].code == "ZONE_RESOURCE_POOL_EXHAUSTED"
-    emulator.request("DELETE", f"/emulator/v1/faults/{full['id']}")
-
-    def state() -> str:
-        group_status = groups.get(here).status
-        (topology,) = group_status.applied_accelerator_topologies or [None]
-        return topology.state if topology else ""
-
-    until(lambda: state() == "ACTIVE", 60, lambda: str(groups.get(here).status))
-    status = groups.get(here).status
-    assert (status.is_stable, status.current_instance_statuses.running) == (True, 2)
-    said = {
-        name: ssh(client, name, key, tmp_path, "echo $TPU_WORKER_ID; getent hosts pod-w-001")
-        for name in ("pod-w-001", "pod-w-002")
-    }
-    # Workers are not numbered in the order of the names, and the hosts know each other.
-    assert [text.split()[0] for text in said.values()] == ["1", "0"]
-    assert all("pod-w-001" in text for text in said.values())
-
-    emulator.inject_fault("host-error", node="pod-w-001", seconds=3600)
-    until(lambda: state() == "INCOMPLETE")
-    assert groups.get(here).status.current_instance_statuses.terminated == 1
-    instances = client("Instances")
-    before = instances.get(project=P, zone=ZONE, instance="pod-w-001").id
-    instances.delete(project=P, zone=ZONE, instance="pod-w-001")
-    until(lambda: state() == "ACTIVE", 60, lambda: str(groups.get(here).status))
-    assert instances.get(project=P, zone=ZONE, instance="pod-w-001").id != before
-
-    policies, templates = client("ResourcePolicies"), client("RegionInstanceTemplates")
-    with pytest.raises(exceptions.BadRequest, match="already being used by"):
-        templates.delete(project=P, region=REGION, instance_template="pod-tmpl")
-    assert ended(client, groups.delete(here)) == []
-    ended(client, templates.delete(project=P, region=REGION, instance_template="pod-tmpl"))
-    ended(client, policies.delete(project=P, region=REGION, resource_policy="pod-wp"))
-    left = [scope for _, scope in groups.aggregated_list(project=P)]
-    assert not any(scope.instance_group_managers for scope in left)
-    assert not list(instances.list(project=P, zone=ZONE))
-
-
-def test_hosts_that_are_reported_or_maintained_are_started_again(
-    client: Callable[[str], Any], emulator: Any, key: Path
-) -> None:
+def test_hosts_that_are_reported_or_maintained_are_started_again(client, emulator, key):
     instances, where = client("Instances"), {"project": P, "zone": ZONE, "instance": "broken"}
     body = instance("broken", key)
     ended(client, instances.insert(project=P, zone=ZONE, instance_resource=body))
@@ -359,65 +256,7 @@ def test_hosts_that_are_reported_or_maintained_are_started_again(
     ended(client, instances.delete(where))
 
 
-def test_calendar_mode_is_a_future_reservation_that_becomes_one(
-    client: Callable[[str], Any], emulator: Any
-) -> None:
-    future, reservations = client("FutureReservations"), client("Reservations")
-    here = {"project": P, "zone": ZONE}
-    start = datetime.now(UTC) + timedelta(days=3)
-    reservation = {
-        "name": "may-run",
-        "reservation_mode": "CALENDAR",
-        "planning_status": "SUBMITTED",
-        "reservation_name": "may-run",
-        "specific_reservation_required": True,
-        "time_window": {"start_time": start.isoformat(), "duration": {"seconds": 7 * 86_400}},
-        "aggregate_reservation": {
-            "vm_family": "VM_FAMILY_CLOUD_TPU_LITE_POD_SLICE_CT6E",
-            "workload_type": "BATCH",
-            "reserved_resources": [
-                {"accelerator": {"accelerator_type": "ct6e", "accelerator_count": 16}}
-            ],
-        },
-    }
-    long = {
-        **reservation,
-        "time_window": {**reservation["time_window"], "duration": {"seconds": 91 * 86_400}},
-    }
-    with pytest.raises(exceptions.BadRequest, match="90 days"):
-        future.insert({**here, "future_reservation_resource": long})
-    path = f"/compute/v1/projects/{P}/zones/{ZONE}/futureReservations"
-    with pytest.raises(EmulatorError, match="Cannot find field"):
-        emulator.request("POST", path, {"name": "x", "timeWindow": {"days": 3}})
-    made = future.insert({**here, "future_reservation_resource": reservation})
-    assert ended(client, made) == []
-    (listed,) = future.list(project=P, zone=ZONE)
-    assert listed.status.procurement_status == "COMMITTED"
-    assert list(reservations.list(project=P, zone=ZONE)) == []
-    names = {
-        reservation.name
-        for _, scope in future.aggregated_list(project=P)
-        for reservation in scope.future_reservations
-    }
-    assert names == {"may-run"}
-    with pytest.raises(exceptions.BadRequest, match="must be cancelled"):
-        future.delete({**here, "future_reservation": "may-run"})
-    ended(client, future.cancel({**here, "future_reservation": "may-run"}))
-    cancelled = future.get({**here, "future_reservation": "may-run"})
-    assert cancelled.status.procurement_status == "CANCELLED"
-    ended(client, future.delete({**here, "future_reservation": "may-run"}))
-
-    specific = {"count": 2, "instance_properties": {"machine_type": "ct6e-standard-4t"}}
-    body = {"name": "mine", "specific_reservation": specific}
-    ended(client, reservations.insert({**here, "reservation_resource": body}))
-    (mine,) = reservations.list(project=P, zone=ZONE)
-    assert (mine.status, mine.specific_reservation.in_use_count) == ("READY", 0)
-    ended(client, reservations.delete({**here, "reservation": "mine"}))
-    with pytest.raises(exceptions.NotFound):
-        reservations.get({**here, "reservation": "mine"})
-
-
-def test_zones_are_listed_and_advice_is_refused(client: Callable[[str], Any]) -> None:
+def test_zones_are_listed_and_advice_is_refused(client):
     zones = client("Zones")
     assert zones.get(project=P, zone="us-central1-ai1a").region.endswith("regions/us-central1")
     assert ZONE in {zone.name for zone in zones.list(project=P)}
@@ -431,9 +270,7 @@ def test_zones_are_listed_and_advice_is_refused(client: Callable[[str], Any]) ->
 
 
 @pytest.mark.long
-def test_a_group_makes_a_host_again_that_is_to_be_recreated(
-    client: Callable[[str], Any], key: Path
-) -> None:
+def test_a_group_makes_a_host_again_that_is_to_be_recreated(client, key):
     groups, instances = client("InstanceGroupManagers"), client("Instances")
     here = {"project": P, "zone": ZONE, "instance_group_manager": "pod"}
     group = workloads(client, key)

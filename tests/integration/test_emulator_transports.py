@@ -1,46 +1,28 @@
 """The emulator over the wire: Google's own clients, over gRPC and REST, find one and the same."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from email import message_from_bytes, message_from_string
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from cloud_operations import OneToken
 from google.api_core import exceptions
-from google.auth.credentials import Credentials
-from google.cloud import tpu_v2, tpu_v2alpha1
+from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
 from google.cloud.tpu_v2.services.tpu.transports.rest import TpuRestTransport
-from google.cloud.tpu_v2alpha1.services.tpu.transports import (
-    TpuGrpcAsyncIOTransport as AlphaTransport,
-)
-from waiting import eventually
 
 ZONE = "us-central1-a"
 PARENT = f"projects/emulated/locations/{ZONE}"
 NODE = tpu_v2.Node(accelerator_type="v5litepod-4", runtime_version="v2-alpha-tpuv5-lite")
 
 
-class Fixed(Credentials):
-    """Credentials that are one token for ever."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__()
-        self.token = token
-
-    def refresh(self, request: Any) -> None:
-        """Asked for after a 401; there is no other token."""
-
-
 def over_rest(emulator: Any, token: str | None = None) -> tpu_v2.TpuClient:
-    credentials = Fixed(token or Path(emulator.state.token_file).read_text())
+    credentials = OneToken(token or Path(emulator.state.token_file).read_text())
     host = emulator.state.rest.removeprefix("http://")
     transport = TpuRestTransport(host=host, credentials=credentials, url_scheme="http")
     return tpu_v2.TpuClient(transport=transport)
@@ -61,48 +43,7 @@ def over_grpc(emulator: Any, token: str | None = None) -> tpu_v2.TpuAsyncClient:
     return tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
 
 
-def test_googles_grpc_client_creates_stops_starts_changes_and_deletes_a_tpu(emulator: Any) -> None:
-    async def story() -> None:
-        client = over_grpc(emulator)
-        create = await client.create_node(parent=PARENT, node_id="by-grpc", node=NODE)
-        assert create.metadata.verb == "create"
-        node = await create.result(timeout=60)
-        assert node.state == tpu_v2.Node.State.READY
-        assert node.accelerator_config.topology == "2x2"
-        name = node.name
-        before = node.network_endpoints[0]
-
-        attributes = await client.get_guest_attributes({"name": name, "query_path": "hostkeys/"})
-        (worker,) = attributes.guest_attributes
-        assert {item.key for item in worker.query_value.items} >= {"ssh-ed25519"}
-
-        stopped = await (await client.stop_node({"name": name})).result(timeout=60)
-        assert stopped.state == tpu_v2.Node.State.STOPPED
-        assert not emulator.hosts("by-grpc")[0]["running"]
-        started = await (await client.start_node({"name": name})).result(timeout=60)
-        assert started.id == node.id
-        after = started.network_endpoints[0]
-        assert after.ip_address == before.ip_address
-        assert after.access_config.external_ip != before.access_config.external_ip
-
-        changed = tpu_v2.Node(name=name, metadata={"k": "v"}, labels={"not": "named"})
-        update = await client.update_node(node=changed, update_mask={"paths": ["metadata"]})
-        updated = await update.result(timeout=60)
-        assert dict(updated.metadata) == {"k": "v"}
-        assert not updated.labels
-
-        await (await client.delete_node(name=name)).result(timeout=60)
-        with pytest.raises(exceptions.NotFound, match=f"Resource '{name}' was not found"):
-            await client.get_node(name=name)
-        assert not emulator.hosts("by-grpc")
-        await client.transport.close()
-
-    asyncio.run(story())
-
-
-def test_both_transports_show_the_same_node(
-    emulator: Any, create_tpu: Callable[..., dict[str, Any]]
-) -> None:
+def test_both_transports_show_the_same_node(emulator, create_tpu):
     tpu = create_tpu(labels={"team": "x"}, schedulingConfig={"spot": True})
 
     async def by_grpc() -> list[tpu_v2.Node]:
@@ -117,9 +58,7 @@ def test_both_transports_show_the_same_node(
     assert dict(seen.labels) == {"team": "x"}
 
 
-def test_googles_rest_client_waits_for_an_operation_and_reads_its_failure(
-    emulator: Any, faults: Callable[..., dict[str, Any]]
-) -> None:
+def test_googles_rest_client_waits_for_an_operation_and_reads_its_failure(emulator, faults):
     client = over_rest(emulator)
     faults(kind="no-capacity", zone=ZONE, count=1)
     operation = client.create_node(parent=PARENT, node_id="by-rest", node=NODE)
@@ -131,7 +70,7 @@ def test_googles_rest_client_waits_for_an_operation_and_reads_its_failure(
         client.get_node(name=f"{PARENT}/nodes/by-rest")
 
 
-def test_refusals_are_the_same_over_both_transports(emulator: Any, create_tpu: Any) -> None:
+def test_refusals_are_the_same_over_both_transports(emulator, create_tpu):
     existing = create_tpu()["name"].rpartition("/")[2]
     rest = over_rest(emulator)
 
@@ -154,132 +93,7 @@ def test_refusals_are_the_same_over_both_transports(emulator: Any, create_tpu: A
     check(exceptions.BadRequest, "v4-8 was not found in zone us-central1-a", node=v4)
 
 
-def test_quota_and_permission_are_refused_at_once(
-    emulator: Any, faults: Callable[..., dict[str, Any]]
-) -> None:
-    client = over_rest(emulator)
-    faults(kind="quota", count=1)
-    with pytest.raises(exceptions.TooManyRequests, match="Quota limit 'TPUV5E"):
-        client.create_node(parent=PARENT, node_id="x", node=NODE)
-    faults(kind="permission", count=1)
-    with pytest.raises(exceptions.Forbidden, match=r"Permission 'tpu.nodes.create' denied") as it:
-        client.create_node(parent=PARENT, node_id="x", node=NODE)
-    assert it.value.reason == "IAM_PERMISSION_DENIED"
-
-
-def test_calls_fail_on_demand_by_method_and_number_and_change_nothing(
-    emulator: Any, faults: Callable[..., dict[str, Any]]
-) -> None:
-    async def story() -> None:
-        client = over_grpc(emulator)
-
-        async def nodes() -> list[tpu_v2.Node]:
-            return [node async for node in await client.list_nodes(parent=PARENT, retry=None)]
-
-        before = await nodes()
-        for code, error in (
-            ("UNAUTHENTICATED", exceptions.Unauthenticated),
-            ("PERMISSION_DENIED", exceptions.PermissionDenied),
-            ("NOT_FOUND", exceptions.NotFound),
-            ("ABORTED", exceptions.Aborted),
-            ("INTERNAL", exceptions.InternalServerError),
-            ("UNAVAILABLE", exceptions.ServiceUnavailable),
-            ("DEADLINE_EXCEEDED", exceptions.DeadlineExceeded),
-        ):
-            faults(kind="error", method="CreateNode", code=code, count=1, message="On purpose.")
-            assert await nodes() == before  # another method
-            with pytest.raises(error, match="On purpose"):
-                await client.create_node(parent=PARENT, node_id="x", node=NODE, retry=None)
-        assert await nodes() == before
-        faults(kind="error", code="ABORTED", count=1, zone="us-east5-a")
-        assert await nodes() == before  # another zone
-        faults(kind="error", method="GetOperation", code="RESOURCE_EXHAUSTED", retry_after=1.5)
-        with pytest.raises(exceptions.ResourceExhausted) as refused:
-            await client.get_operation({"name": f"{PARENT}/operations/x"})
-        (wait,) = refused.value.details
-        assert wait.retry_delay.ToMilliseconds() == 1500
-        await client.transport.close()
-
-    asyncio.run(story())
-    faults(kind="error", method="CreateNode", code="FAILED_PRECONDITION", message="On purpose.")
-    with pytest.raises(exceptions.BadRequest, match="On purpose"):
-        over_rest(emulator).create_node(parent=PARENT, node_id="x", node=NODE)
-
-
-def test_an_answer_can_be_lost_after_the_call_took_effect(
-    emulator: Any, faults: Callable[..., dict[str, Any]]
-) -> None:
-    async def story() -> None:
-        client = over_grpc(emulator)
-        faults(kind="lost-answer", method="CreateNode", count=1)
-        with pytest.raises(exceptions.ServiceUnavailable):
-            await client.create_node(parent=PARENT, node_id="lost", node=NODE, retry=None)
-        name = f"{PARENT}/nodes/lost"
-        assert (await client.get_node(name=name)).name == name
-        faults(kind="lost-answer", method="DeleteNode", count=1, code="DEADLINE_EXCEEDED")
-        with pytest.raises(exceptions.DeadlineExceeded):
-            await client.delete_node(name=name, retry=None)
-
-        async def gone() -> bool:
-            try:
-                await client.get_node(name=name)
-            except exceptions.NotFound:
-                return True
-            return False
-
-        await eventually(gone)
-        await client.transport.close()
-
-    asyncio.run(story())
-
-
-async def named(client: tpu_v2.TpuAsyncClient, name: str) -> list[tpu_v2.Node]:
-    nodes = await client.list_nodes(parent=PARENT)
-    return [node async for node in nodes if node.name.endswith(f"/{name}")]
-
-
-def test_a_silent_api_answers_when_the_silence_ends(
-    emulator: Any, faults: Callable[..., dict[str, Any]]
-) -> None:
-    async def story() -> None:
-        client = over_grpc(emulator)
-        silence = faults(kind="silent", method="CreateNode", count=1)
-        with pytest.raises(exceptions.DeadlineExceeded):
-            await client.create_node(
-                parent=PARENT, node_id="silent", node=NODE, timeout=1.0, retry=None
-            )
-        assert not await named(client, "silent")
-        await asyncio.to_thread(emulator.request, "DELETE", f"/emulator/v1/faults/{silence['id']}")
-        silence = faults(kind="silent")
-        listing = asyncio.ensure_future(client.list_nodes(parent=PARENT, retry=None))
-        assert not (await asyncio.wait([listing], timeout=0.5))[0]
-        await asyncio.to_thread(emulator.request, "DELETE", f"/emulator/v1/faults/{silence['id']}")
-        await listing
-        assert not await named(client, "silent")  # its caller had given up
-        faults(kind="silent", seconds=0.5)
-        begun = asyncio.get_running_loop().time()
-        await client.list_nodes(parent=PARENT, retry=None)
-        assert asyncio.get_running_loop().time() - begun >= 0.5
-        await client.transport.close()
-
-    asyncio.run(story())
-
-
-def test_a_node_that_is_being_created_may_refuse_to_be_deleted(
-    emulator: Any, faults: Callable[..., dict[str, Any]]
-) -> None:
-    client = over_rest(emulator)
-    faults(kind="slow", count=1, seconds=1.0)
-    faults(kind="refuse-delete", count=1)
-    operation = client.create_node(parent=PARENT, node_id="refusing", node=NODE)
-    name = f"{PARENT}/nodes/refusing"
-    with pytest.raises(exceptions.BadRequest, match="not supported while in state CREATING"):
-        client.delete_node(name=name)
-    assert operation.result(timeout=60).state == tpu_v2.Node.State.READY
-    client.delete_node(name=name).result(timeout=60)
-
-
-def test_what_is_not_a_fault_is_refused(emulator: Any, faults: Callable[..., Any]) -> None:
+def test_what_is_not_a_fault_is_refused(emulator, faults):
     for wrong in (
         {"kind": "error", "method": "NoSuchCall"},
         {"kind": "error", "code": "NO_SUCH_CODE"},
@@ -292,7 +106,7 @@ def test_what_is_not_a_fault_is_refused(emulator: Any, faults: Callable[..., Any
         emulator.request("DELETE", "/emulator/v1/faults/none")
 
 
-def test_every_call_needs_the_token(emulator: Any) -> None:
+def test_every_call_needs_the_token(emulator):
     async def by_grpc() -> None:
         client = over_grpc(emulator, token="wrong")
         with pytest.raises(exceptions.Unauthenticated):
@@ -309,24 +123,7 @@ def test_every_call_needs_the_token(emulator: Any) -> None:
         assert json.load(it.value)["error"]["status"] == "UNAUTHENTICATED"
 
 
-def test_what_is_offered_is_listed_page_by_page(emulator: Any) -> None:
-    async def story() -> None:
-        client = over_grpc(emulator)
-        request = tpu_v2.ListAcceleratorTypesRequest(parent=PARENT, page_size=3)
-        kinds = [kind.type_ async for kind in await client.list_accelerator_types(request)]
-        assert "v5litepod-8" in kinds
-        assert "v4-8" not in kinds
-        assert len(kinds) == len(set(kinds)) > 3
-        versions = await client.list_runtime_versions(parent=PARENT)
-        assert "v2-alpha-tpuv5-lite" in [version.version async for version in versions]
-        locations = await client.list_locations({"name": "projects/emulated"})
-        assert ZONE in [location.location_id for location in locations.locations]
-        await client.transport.close()
-
-    asyncio.run(story())
-
-
-def test_v2alpha1_speaks_of_itself_in_its_own_words(emulator: Any, create_tpu: Any) -> None:
+def test_v2alpha1_speaks_of_itself_in_its_own_words(emulator, create_tpu):
     node = create_tpu()
     seen = emulator.request("GET", f"/v2alpha1/{node['name']}")
     assert node["apiVersion"] == "V2"
@@ -334,63 +131,6 @@ def test_v2alpha1_speaks_of_itself_in_its_own_words(emulator: Any, create_tpu: A
     operation = emulator.request("POST", f"/v2alpha1/{node['name']}:stop", {})
     assert operation["metadata"]["@type"].endswith("google.cloud.tpu.v2alpha1.OperationMetadata")
     emulator.wait(operation)
-
-
-def test_a_queued_resource_makes_its_tpus_and_both_versions_show_it(
-    emulator: Any, faults: Callable[..., dict[str, Any]]
-) -> None:
-    name = f"{PARENT}/queuedResources/queue"
-    spec = {"parent": PARENT, "node_id": "from-queue", "node": NODE}
-    waiting = faults(kind="no-capacity", zone=ZONE, tier="spot")
-
-    async def story() -> None:
-        client = over_grpc(emulator)
-        create = await client.create_queued_resource(
-            parent=PARENT,
-            queued_resource_id="queue",
-            queued_resource={"tpu": {"node_spec": [spec]}, "spot": {}},
-        )
-        made = await create.result(timeout=60)
-        state = tpu_v2.QueuedResourceState.State
-        assert (made.name, made.state.state) == (name, state.WAITING_FOR_RESOURCES)
-        emulator.request("DELETE", f"/emulator/v1/faults/{waiting['id']}")
-
-        async def is_active() -> bool:
-            return (await client.get_queued_resource(name=name)).state.state == state.ACTIVE
-
-        await eventually(is_active)
-        node = await client.get_node(name=f"{PARENT}/nodes/from-queue")
-        assert (node.state, node.queued_resource) == (tpu_v2.Node.State.READY, name)
-        assert node.scheduling_config.spot
-
-        other = tpu_v2alpha1.TpuAsyncClient(
-            transport=AlphaTransport(channel=client.transport.grpc_channel)
-        )
-        (shown,) = [resource async for resource in await other.list_queued_resources(parent=PARENT)]
-        assert shown.state.state == tpu_v2alpha1.QueuedResourceState.State.ACTIVE
-        with pytest.raises(exceptions.FailedPrecondition, match="nodes have already been deleted"):
-            await client.delete_queued_resource(name=name)
-        delete = await other.delete_queued_resource(
-            tpu_v2alpha1.DeleteQueuedResourceRequest(name=name, force=True)
-        )
-        await delete.result(timeout=60)
-        assert delete.metadata.api_version == "v2alpha1"
-        with pytest.raises(exceptions.NotFound):
-            await client.get_queued_resource(name=name)
-        with pytest.raises(exceptions.NotFound):
-            await client.get_node(name=node.name)
-        patient = {
-            "tpu": {"node_spec": [{**spec, "node_id": "later"}]},
-            "queueing_policy": {"valid_after_duration": {"seconds": 3600}},
-        }
-        again = await client.create_queued_resource(
-            parent=PARENT, queued_resource_id="queue", queued_resource=patient
-        )
-        assert (await again.result(timeout=60)).state.state == state.ACCEPTED
-        await (await client.delete_queued_resource(name=name)).result(timeout=60)
-        await client.transport.close()
-
-    asyncio.run(story())
 
 
 @pytest.mark.parametrize(
@@ -432,18 +172,16 @@ def test_a_queued_resource_makes_its_tpus_and_both_versions_show_it(
         ),
     ],
 )
-def test_json_that_the_service_does_not_know_is_refused_in_its_words(
-    emulator: Any, path: str, body: Any, says: str
-) -> None:
+def test_json_that_the_service_does_not_know_is_refused_in_its_words(emulator, path, body, says):
     with pytest.raises(Exception, match=r"^400 ") as it:
         emulator.request("POST", path.format(PARENT), body)
-    error = it.value.error  # type: ignore[attr-defined]
+    error = it.value.error
     assert (error["status"], error["message"]) == ("INVALID_ARGUMENT", says)
     (detail,) = error["details"]
     assert len(detail["fieldViolations"]) == says.count("\n") + 1
 
 
-def test_a_body_that_is_no_json_is_a_bad_request(emulator: Any) -> None:
+def test_a_body_that_is_no_json_is_a_bad_request(emulator):
     request = urllib.request.Request(
         f"{emulator.state.rest}/v2/{PARENT}/nodes?nodeId=x",
         data=b"{",
@@ -476,7 +214,7 @@ Host: 127.0.0.1
 """
 
 
-def test_a_batch_of_calls_to_compute_engine_is_answered_call_by_call(emulator: Any) -> None:
+def test_a_batch_of_calls_to_compute_engine_is_answered_call_by_call(emulator):
     rules = "/compute/v1/projects/emulated/global/firewalls"
     body = json.dumps({"name": "r1", "network": "global/networks/default", "allowed": []})
 

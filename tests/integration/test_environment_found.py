@@ -1,7 +1,5 @@
 """Pythons that were on the hosts before: listed on all hosts, used as they are, never deleted."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.error
@@ -60,7 +58,7 @@ def venvs(server: Server) -> None:
 
 @pytest.mark.usefixtures("venvs")
 @pytest.mark.long
-def test_the_pythons_of_all_hosts_are_listed_with_what_they_have_and_lack(server: Server) -> None:
+def test_the_pythons_of_all_hosts_are_listed_with_what_they_have_and_lack(server):
     shown = server.cli("env", "list", NAME, "--found")
     print(shown.stdout, shown.stderr)
     assert re.search(r"It is missing on host 1\. \(.*/\.venv-0/bin/python", shown.stdout)
@@ -76,9 +74,7 @@ def test_the_pythons_of_all_hosts_are_listed_with_what_they_have_and_lack(server
 
 @pytest.mark.long
 @pytest.mark.usefixtures("venvs")
-def test_a_found_environment_becomes_a_kernel_and_nothing_in_it_is_changed_or_deleted(
-    server: Server,
-) -> None:
+def test_a_found_environment_becomes_a_kernel_and_nothing_in_it_is_changed_or_deleted(server):
     before = [listing(server, host) for host in (0, 1)]
     refused = server.cli("env", "use", NAME, "~/venv")
     assert refused.returncode == 1

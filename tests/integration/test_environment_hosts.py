@@ -1,14 +1,12 @@
 """Environments on hosts that lack something: Python, its tools, disk; and what is said then."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from refusals import raises
 
 from jupyter_tpu import environment
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
@@ -66,46 +64,35 @@ async def on_new_tpu(emulator: Any, create_tpu: Any) -> AsyncIterator[Callable[.
     await links.cloud.close()
 
 
-@pytest.mark.asyncio
-async def test_a_host_without_python_is_refused_with_what_to_do(
-    on_new_tpu: Callable[..., Making],
-) -> None:
-    with pytest.raises(TPUError, match=r"no Python 3\.8 or newer on host 0") as error:
+async def test_a_host_without_python_is_refused_with_what_to_do(on_new_tpu):
+    with raises(Reason.NO_PYTHON, r"no Python 3\.8 or newer on host 0") as error:
         await on_new_tpu(without_python="true").make()
-    assert error.value.reason is Reason.NO_PYTHON
     assert "apt-get install python3" in error.value.hint
 
 
-@pytest.mark.asyncio
-async def test_a_disk_that_is_too_small_is_reported_before_anything_is_downloaded(
-    on_new_tpu: Callable[..., Making],
-) -> None:
+async def test_a_disk_that_is_too_small_is_reported_before_anything_is_downloaded(on_new_tpu):
     making = on_new_tpu(disk_limit_mb="100")
-    with pytest.raises(TPUError, match="MiB of disk are free; an environment") as error:
+    with raises(Reason.DISK_FULL, "MiB of disk are free; an environment"):
         await making.make()
-    assert error.value.reason is Reason.DISK_FULL
     assert not any("Downloading" in line for line in making.log)
 
 
-@pytest.mark.asyncio
 async def test_a_disk_that_runs_full_on_the_way_is_named_and_the_rest_goes_on_after(
-    on_new_tpu: Callable[..., Making], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    on_new_tpu, monkeypatch
+):
     monkeypatch.setattr(environment.creation, "SPACE_EMULATED", 50 * 2**20)
     making = on_new_tpu(disk_limit_mb="150")  # room for uv, not for JAX
-    with pytest.raises(TPUError, match="disk is full") as error:
+    with raises(Reason.DISK_FULL, "disk is full") as error:
         await making.make()
-    assert error.value.reason is Reason.DISK_FULL
     assert "du -sh" in error.value.hint
     uv = await making.run("ls", ".jupyter-tpu/bin")
     assert uv == "uv"
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_host_without_venv_and_pip_gets_an_environment_and_invalid_requests_are_errors(
-    on_new_tpu: Callable[..., Making],
-) -> None:
+    on_new_tpu,
+):
     making = on_new_tpu(without_python_tools="true")
     with pytest.raises(TPUError, match="not a Python version"):
         await making.make(python="new")
@@ -116,9 +103,8 @@ async def test_a_host_without_venv_and_pip_gets_an_environment_and_invalid_reque
     assert await making.run(python, "-c", check) == made.jax
     assert await making.run("stat", "-c", "%a", ".jupyter-tpu") == "700"
 
-    with pytest.raises(TPUError, match="default has Python") as error:
+    with raises(Reason.CONFLICT, "default has Python"):
         await making.make(python="3.99")
-    assert error.value.reason is Reason.CONFLICT
     with pytest.raises(TPUError, match=r"Python 3\.99 is not on the host") as error:
         await making.make(environment="other", python="3.99")
     assert error.value.hint.startswith(("Choose 3.", "Let the host"))
@@ -128,10 +114,7 @@ async def test_a_host_without_venv_and_pip_gets_an_environment_and_invalid_reque
     assert (await making.make(packages=["einops"], requirements="# mine\nattrs>=20\n")) == made
 
 
-@pytest.mark.asyncio
-async def test_secrets_in_requirements_are_in_no_process_list_and_no_log(
-    on_new_tpu: Callable[..., Making], emulator: Any
-) -> None:
+async def test_secrets_in_requirements_are_in_no_process_list_and_no_log(on_new_tpu, emulator):
     making = on_new_tpu()
     name = making.link.host.node.node
     seen: set[str] = set()
@@ -155,10 +138,9 @@ async def test_secrets_in_requirements_are_in_no_process_list_and_no_log(
     assert "geheim" not in str(error.value) + "\n".join(making.log)
 
 
-@pytest.mark.asyncio
 async def test_a_new_environment_is_asked_for_with_the_servers_defaults(
-    emulator: Any, create_tpu: Any, tmp_path: Path
-) -> None:
+    emulator, create_tpu, tmp_path
+):
     tpu = create_tpu(metadata={"emulator-without-python": "true"})  # so that it ends soon
     ref = parse_node_path(tpu["name"]).node
     script = tmp_path / "setup.sh"

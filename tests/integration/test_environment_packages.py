@@ -1,7 +1,5 @@
 """Packages of a connected TPU: installed in cells, by the CLI and REST; the same on all hosts."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -14,7 +12,6 @@ import urllib.error
 import zipfile
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,9 +60,7 @@ def on_host(server: Server, host: int, code: str, name: str = "default") -> str:
 
 
 @pytest.mark.long
-def test_a_kernel_says_once_that_jax_is_on_the_cpu_and_that_a_fork_can_hang(
-    run: Callable[[str], str],
-) -> None:
+def test_a_kernel_says_once_that_jax_is_on_the_cpu_and_that_a_fork_can_hang(run):
     """First in this file: the kernel has not used JAX yet."""
     fork = "import os\npid = os.fork()\nif not pid: os._exit(0)\nos.waitpid(pid, 0)"
     assert "JAX" not in run(fork), "it has not started"
@@ -105,9 +100,7 @@ def run_installs(run: Callable[[str], str], ways: dict[str, str]) -> None:
         assert "estart" not in printed
 
 
-def test_what_is_installed_from_a_kernel_that_has_used_jax_is_on_all_hosts(
-    server: Server, run: Callable[[str], str]
-) -> None:
+def test_what_is_installed_from_a_kernel_that_has_used_jax_is_on_all_hosts(server, run):
     run("import jax; jax.numpy.ones(3)")
     began = time.monotonic()
     printed = run("%pip install six>=1.10")  # no shell that makes a file "=1.10" of it
@@ -125,9 +118,7 @@ def test_what_is_installed_from_a_kernel_that_has_used_jax_is_on_all_hosts(
     assert environment(server)["packages"] == expected
 
 
-def test_a_kernel_that_has_used_jax_holds_the_chips_of_its_emulated_host(
-    server: Server, run: Callable[[str], str]
-) -> None:
+def test_a_kernel_that_has_used_jax_holds_the_chips_of_its_emulated_host(server, run):
     run("import jax; jax.numpy.ones(3)")
     pid = int(run("import os; print(os.getpid())"))
     use = json.loads(server.cli("chips", "list", NAME, "--json").stdout)
@@ -140,7 +131,7 @@ def test_a_kernel_that_has_used_jax_holds_the_chips_of_its_emulated_host(
 
 
 @pytest.mark.long
-def test_each_other_way_to_install_works_too(server: Server, run: Callable[[str], str]) -> None:
+def test_each_other_way_to_install_works_too(server, run):
     run("import jax; jax.numpy.ones(3)")
     ways = {
         "!pip install toolz": "toolz",
@@ -153,9 +144,7 @@ def test_each_other_way_to_install_works_too(server: Server, run: Callable[[str]
     assert on_host(server, 1, "import toolz, pluggy, cloudpickle; print(42)") == "42\n"
 
 
-def test_a_host_that_cant_reach_the_first_one_is_named(
-    server: Server, emulator: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_that_cant_reach_the_first_one_is_named(server, emulator, monkeypatch):
     for variable in FOLDERS:  # this user's SSH key
         monkeypatch.setenv(variable, server.environment[variable])
     monkeypatch.setattr(pod, "_REACH_SECONDS", 1)
@@ -179,9 +168,7 @@ def test_a_host_that_cant_reach_the_first_one_is_named(
         core_thread().wait(check(), timeout=120)
 
 
-def test_a_restart_is_asked_for_only_when_an_imported_package_was_replaced(
-    server: Server, run: Callable[[str], str]
-) -> None:
+def test_a_restart_is_asked_for_only_when_an_imported_package_was_replaced(server, run):
     assert "estart" not in run("%pip install zipp==3.20.0")
     run("import zipp")
     assert "Restart the kernel to use zipp 3.21.0" in run("%pip install zipp==3.21.0")
@@ -191,7 +178,7 @@ def test_a_restart_is_asked_for_only_when_an_imported_package_was_replaced(
     assert "estart" not in printed
 
 
-def test_packages_are_listed_added_and_removed_on_all_hosts(server: Server) -> None:
+def test_packages_are_listed_added_and_removed_on_all_hosts(server):
     added = until_idle(server, "env", "add", NAME, "einops")
     assert added.returncode == 0, added.stderr
     assert "einops" in server.cli("env", "list", NAME).stdout
@@ -205,7 +192,7 @@ def test_packages_are_listed_added_and_removed_on_all_hosts(server: Server) -> N
         assert "No module named" in on_host(server, host, "import einops")
 
 
-def test_a_typo_is_one_plain_sentence_and_nothing_changes(server: Server) -> None:
+def test_a_typo_is_one_plain_sentence_and_nothing_changes(server):
     before = environment(server)
     failed = server.cli("env", "add", NAME, "matplotlb")
     assert failed.returncode == 1
@@ -216,9 +203,7 @@ def test_a_typo_is_one_plain_sentence_and_nothing_changes(server: Server) -> Non
     assert json.load(refused.value)["message"] == ("jax can't be removed: kernels on TPUs need it.")
 
 
-def test_what_ipykernel_needs_is_not_removed_by_whatever_way(
-    server: Server, run: Callable[[str], str]
-) -> None:
+def test_what_ipykernel_needs_is_not_removed_by_whatever_way(server, run):
     rows = {package["name"]: package for package in server.tpu("GET", f"{HOME}/packages")}
     needed = [name for name, row in rows.items() if row["required"]]
     assert {"comm", "ipython", "traitlets", "numpy"} < set(needed)
@@ -232,7 +217,7 @@ def test_what_ipykernel_needs_is_not_removed_by_whatever_way(
     assert after == rows
 
 
-def test_a_failed_environment_says_so_once_and_can_be_removed(server: Server) -> None:
+def test_a_failed_environment_says_so_once_and_can_be_removed(server):
     asked = {"environment": "typo", "packages": ["matplotlb"]}
     operation = server.tpu("POST", f"tpus/{NAME}/connect", asked)
     until(lambda: server.tpu("GET", f"operations/{operation['id']}")["state"] == "failed")
@@ -248,7 +233,7 @@ def test_a_failed_environment_says_so_once_and_can_be_removed(server: Server) ->
     ] == ["default"]
 
 
-def test_the_doctor_checks_all_hosts_and_names_the_one_that_differs(server: Server) -> None:
+def test_the_doctor_checks_all_hosts_and_names_the_one_that_differs(server):
     folder = (
         'import pathlib, shutil, sysconfig; folder = pathlib.Path(sysconfig.get_path("purelib")) '
         '/ "drift-1.0.dist-info"'
@@ -322,8 +307,8 @@ def locked(server: Server, wheel: str, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.mark.long
 def test_a_lock_gives_all_hosts_the_same_versions_and_is_printed_again(
-    server: Server, wheel: str, locked: str, tmp_path: Path
-) -> None:
+    server, wheel, locked, tmp_path
+):
     for host in (0, 1):
         assert in_shell(server, host, f"cat set-up-{host}") == "set up\n"
         code = "import six, ours; print(six.__version__, ours.answer)"
@@ -338,7 +323,7 @@ def test_a_lock_gives_all_hosts_the_same_versions_and_is_printed_again(
 
 
 @pytest.mark.long
-def test_a_host_that_differs_is_given_the_packages_of_host_0(server: Server) -> None:
+def test_a_host_that_differs_is_given_the_packages_of_host_0(server):
     added = until_idle(server, "env", "add", NAME, "toolz==0.12.0")
     assert added.returncode == 0, added.stderr
     version = "import toolz; print(toolz.__version__)"
@@ -386,9 +371,7 @@ def in_shell(server: Server, host: int, script: str) -> str:
 
 
 @pytest.mark.long
-def test_hosts_get_what_was_asked_for_and_only_what_is_missing_is_done_again(
-    server: Server, tmp_path: Path
-) -> None:
+def test_hosts_get_what_was_asked_for_and_only_what_is_missing_is_done_again(server, tmp_path):
     for host in (0, 1):
         in_shell(server, host, _REPOSITORIES)
     script = tmp_path / "setup.sh"
@@ -445,9 +428,7 @@ def test_hosts_get_what_was_asked_for_and_only_what_is_missing_is_done_again(
         ({"shell": "zsh"}, "The field setup.shell does not exist."),
     ],
 )
-def test_what_can_not_be_meant_is_refused_at_once(
-    server: Server, setup: dict[str, Any], sentence: str
-) -> None:
+def test_what_can_not_be_meant_is_refused_at_once(server, setup, sentence):
     with pytest.raises(urllib.error.HTTPError) as refused:
         server.tpu("POST", f"tpus/{NAME}/connect", {"setup": setup})
     assert refused.value.code == 400
@@ -455,9 +436,7 @@ def test_what_can_not_be_meant_is_refused_at_once(
 
 
 @pytest.mark.long
-def test_a_host_that_dies_while_packages_are_added_is_named_and_the_others_finish(
-    server: Server, emulator: Any
-) -> None:
+def test_a_host_that_dies_while_packages_are_added_is_named_and_the_others_finish(server, emulator):
     tpu = "tpus/dies"
     body = {"name": "dies", "type": "v4-32", "zone": "us-central2-b"}
     server.finish(server.tpu("POST", "tpus", body))
@@ -492,8 +471,8 @@ def test_a_host_that_dies_while_packages_are_added_is_named_and_the_others_finis
 
 @pytest.mark.long
 def test_the_next_tpu_gets_the_same_versions_and_setup_by_the_name_of_the_environment(
-    server: Server, locked: str
-) -> None:
+    server, locked
+):
     before = server.tpu("GET", f"tpus/{NAME}/environments/{locked}/lock")
     body = {"name": "next", "type": "v4-8", "zone": "us-central2-b"}
     server.finish(server.tpu("POST", "tpus", body))
@@ -509,8 +488,8 @@ def test_the_next_tpu_gets_the_same_versions_and_setup_by_the_name_of_the_enviro
 
 @pytest.mark.long
 def test_a_setup_script_goes_on_after_the_server_was_killed_but_not_where_it_has_ended(
-    server: Server, emulator: Any
-) -> None:
+    server, emulator
+):
     script = (
         "echo begun >>~/told; [ $JUPYTER_TPU_HOST = 0 ] ||\n"
         "  until [ -e ~/go ]; do sleep 0.1; done\n"

@@ -1,7 +1,5 @@
 """uv comes from the package index that the host is set to use, and only if its hash is right."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io
@@ -108,9 +106,7 @@ def index(
     server.server_close()
 
 
-def test_the_newest_uv_for_this_host_is_fetched_with_the_indexs_login(
-    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_newest_uv_for_this_host_is_fetched_with_the_indexs_login(index, tmp_path, capsys):
     program = uv.get_uv()["uv"]
     assert Path(program) == tmp_path / "root/bin/uv"
     assert Path(program).read_bytes() == SCRIPT
@@ -126,9 +122,7 @@ def test_the_newest_uv_for_this_host_is_fetched_with_the_indexs_login(
     assert len(index.logins) == 2
 
 
-def test_an_uv_that_is_not_what_the_index_promises_is_not_kept(
-    index: Index, tmp_path: Path
-) -> None:
+def test_an_uv_that_is_not_what_the_index_promises_is_not_kept(index, tmp_path):
     index.sha256 = "0" * 64
     with pytest.raises(HostError) as problem:
         uv.get_uv()
@@ -139,7 +133,7 @@ def test_an_uv_that_is_not_what_the_index_promises_is_not_kept(
     assert list((tmp_path / "root/bin").iterdir()) == []
 
 
-def test_an_index_that_does_not_answer_is_named(index: Index) -> None:
+def test_an_index_that_does_not_answer_is_named(index):
     index.shutdown()
     index.server_close()
     with pytest.raises(HostError, match=r"uv could not be downloaded from http://127\.0\.0\.1"):

@@ -1,7 +1,5 @@
 """A host whose agent was changed by someone: what it says does no harm, and costs only itself."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 from collections.abc import Iterator
@@ -60,9 +58,7 @@ def problem(server: Server) -> str:
     ],
     ids=["path", "no id", "no numbers"],
 )
-def test_a_report_that_can_not_be_costs_that_host_only_and_is_shown(
-    server: Server, kernels: Any
-) -> None:
+def test_a_report_that_can_not_be_costs_that_host_only_and_is_shown(server, kernels):
     precious = server.folder / "precious"
     precious.mkdir(exist_ok=True)
     (precious / "thesis.tex").write_text("years")
@@ -82,29 +78,4 @@ def test_a_report_that_can_not_be_costs_that_host_only_and_is_shown(
             server.tpu("POST", f"tpus/{TPU}/kernels/{id}/take")
     assert [path.name for path in precious.iterdir()] == ["thesis.tex"]
     report(server, 1, [])
-    until(lambda: not problem(server), why=lambda: problem(server))
-
-
-def test_the_only_host_s_bad_report_is_an_answer_with_a_reason(server: Server) -> None:
-    report(server, 0, [{"id": str(server.folder / "precious")}])
-    until(
-        lambda: "sent an invalid answer (status: " in problem(server), why=lambda: problem(server)
-    )
-    with pytest.raises(urllib.error.HTTPError, match="503") as caught:
-        server.tpu("GET", f"tpus/{TPU}/kernels")
-    assert json.loads(caught.value.read())["reason"] == "UNAVAILABLE"
-    report(server, 0, [])
-    until(lambda: server.tpu("GET", f"tpus/{TPU}/kernels") == [])
-
-
-def test_a_name_that_is_no_text_is_shown_and_published(server: Server) -> None:
-    kernel = {
-        "id": "k",
-        "state": "idle",
-        "environment": "default",
-        "notebook": "d\udce4t\ud800.ipynb",
-    }
-    report(server, 0, [kernel])
-    until(lambda: [kernel["id"] for kernel in server.tpu("GET", f"tpus/{TPU}/kernels")] == ["k"])
-    assert server.tpu("GET", f"tpus/{TPU}/kernels")[0]["notebook"] == "d?t?.ipynb"
     until(lambda: not problem(server), why=lambda: problem(server))

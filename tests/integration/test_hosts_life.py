@@ -4,8 +4,6 @@ The hosts run in the best mode that this machine allows, or in that which the va
 JUPYTER_TPU_TEST_HOSTS names: test_hosts_modes.py runs this file so for an unprivileged user.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os
@@ -22,10 +20,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.emulator.hosts import HostSpec, RunningHost, Runtime, machine
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -216,46 +215,6 @@ async def test_only_harmless_devices_are_there(pod):
     }
 
 
-async def test_files_travel_by_scp_and_sftp(pod, tmp_path):
-    client = pod.clients[0]
-    (tmp_path / "sent").write_bytes(bytes(range(256)) * 1000)
-    remote = f"{client.user}@{client.spec.address}"
-    for extra in ((), ("-O",)):
-        for source, target in (
-            (tmp_path / "sent", f"{remote}:got"),
-            (f"{remote}:got", tmp_path / "back"),
-        ):
-            await asyncio.to_thread(
-                subprocess.run,
-                ["scp", "-q", *extra, *client.options, "-P", str(client.host.port), source, target],
-                check=True,
-                timeout=60,
-            )
-        assert (tmp_path / "back").read_bytes() == (tmp_path / "sent").read_bytes()
-        (tmp_path / "back").unlink()
-
-
-async def test_a_unix_socket_on_the_host_is_reached_through_ssh(pod, tmp_path):
-    client = pod.clients[0]
-    serve = (
-        "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen(); "
-        "print('up', flush=True); c, _ = s.accept(); c.sendall(b'hello')"
-    )
-    local = tmp_path / "local.sock"
-    process = await asyncio.create_subprocess_exec(
-        *client.command(f"python3 -c {shlex.quote(serve)}", options=("-L", f"{local}:/home/ada/s")),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert await asyncio.wait_for(process.stdout.readline(), 60) == b"up\n"
-        reader, writer = await asyncio.open_unix_connection(local)
-        assert await asyncio.wait_for(reader.read(), 60) == b"hello"
-        writer.close()
-    finally:
-        process.kill()
-        await process.wait()
-
-
 async def test_sudo_makes_root_of_this_host_only(pod):
     first, second = pod.clients
     assert await first.says("sudo -n id -u") == "0"
@@ -383,13 +342,6 @@ async def test_several_users_have_homes_of_their_own(pod):
     assert "Permission denied" in (await Client(spec, host, pod.key, "Bob.2").fails("true")).stderr
     if pod.runtime.mode != "user":  # there all users are one
         await bob.fails("ls ~ada")
-
-
-@pytest.mark.parametrize("name", ["../ada", "a b", "-rf", "x:y", ""])
-async def test_a_name_that_is_no_user_name_is_refused(pod, name):
-    with pytest.raises(TPUError) as problem:
-        await pod.hosts[0].set_users({name: [pod.public()]})
-    assert problem.value.reason is Reason.INVALID
 
 
 async def test_cutting_the_links_ends_sessions_but_not_what_runs(pod):
@@ -558,15 +510,13 @@ async def test_a_small_disk_can_be_full(extra):
 
 
 async def test_a_host_that_runs_is_not_started_twice(pod):
-    with pytest.raises(TPUError) as problem:
+    with raises(Reason.CONFLICT):
         await pod.runtime.start(pod.specs[0])
-    assert problem.value.reason is Reason.CONFLICT
 
 
 async def test_a_host_with_an_address_of_another_machine_is_an_error(pod):
-    with pytest.raises(TPUError) as problem:
+    with raises(Reason.UNAVAILABLE) as problem:
         await pod.runtime.start(new_spec(pod.runtime.folder, 8, address="192.0.2.1"))
-    assert problem.value.reason is Reason.UNAVAILABLE
     assert "192.0.2.1" in problem.value.message
 
 
@@ -626,22 +576,6 @@ async def test_all_users_of_all_hosts_take_packages_from_one_uv_cache(extra, tmp
         links.append(await client.says("readlink -f ~/packages/tiny_tpu_test.py"))
     assert len(set(links)) == 1
     assert links[0].startswith("/var/cache/uv/")
-
-
-@pytest.mark.long
-async def test_pip_on_a_host_downloads_from_the_package_index(extra):
-    settings = {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(("PIP_", "UV_", "SSL_", "REQUESTS_")) or name.lower().endswith("_proxy")
-    }
-    client = await extra.add(new_spec(extra.runtime.folder, 12, environment=settings))
-    output = await client.says("python3 -m venv e && e/bin/pip install -q uv && e/bin/uv --version")
-    assert output.startswith("uv ")
-    output = await client.says(
-        "e/bin/uv pip install -q -p e six && e/bin/python -c 'import six'; echo $?"
-    )
-    assert output == "0"
 
 
 def memory_kib(pid: int) -> int:

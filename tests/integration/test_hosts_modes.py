@@ -4,8 +4,6 @@ As root, a user without an account gets one in a mount namespace of the test's o
 /etc/subuid are covered there, never changed. test_hosts_life.py then runs as that user.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
@@ -19,9 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from refusals import raises
 
 from jupyter_tpu.emulator.hosts import Runtime
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 
 UID = 61234
 REPOSITORY = Path(__file__).parents[2]
@@ -202,28 +201,23 @@ def test_the_best_mode_that_works_is_chosen_and_what_it_lacks_is_listed(open_fol
     assert any("/etc/subuid" in sentence for sentence in lacks)  # why not better
 
 
-@pytest.mark.asyncio
 async def test_a_mode_that_does_not_exist_is_refused_with_those_that_do(tmp_path):
-    with pytest.raises(TPUError) as problem:
+    with raises(Reason.INVALID) as problem:
         await Runtime.probe(tmp_path / "state", "docker")
-    assert problem.value.reason is Reason.INVALID
     assert "fallback" in problem.value.hint
 
 
-@pytest.mark.asyncio
 async def test_a_mode_that_does_not_work_here_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr("jupyter_tpu.emulator.hosts.etc.PATH", str(tmp_path))
     for mode in ("root", "subuid", "user"):
-        with pytest.raises(TPUError) as problem:
+        with raises(Reason.UNAVAILABLE) as problem:
             await Runtime.probe(tmp_path / "state", mode)
-        assert problem.value.reason is Reason.UNAVAILABLE
         assert "unshare" in problem.value.message
     runtime = await Runtime.probe(tmp_path / "state")
     assert (runtime.mode, runtime.max_hosts) == ("fallback", 1)
     assert any("sshd" in sentence for sentence in runtime.skipped)
 
 
-@pytest.mark.asyncio
 async def test_emulators_that_begin_at_once_run_their_hosts_in_the_best_way_all_of_them(tmp_path):
     alone = await Runtime.probe(tmp_path / "alone")
     begun = await asyncio.gather(*(Runtime.probe(tmp_path / f"state-{n}") for n in range(3)))
@@ -231,7 +225,6 @@ async def test_emulators_that_begin_at_once_run_their_hosts_in_the_best_way_all_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="as somebody else it is tried above")
-@pytest.mark.asyncio
 async def test_root_may_have_hosts_like_other_users(tmp_path):
     needs("user")
     assert (await Runtime.probe(tmp_path / "state", "user")).mode == "user"

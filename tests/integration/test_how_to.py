@@ -1,13 +1,10 @@
 """The pages in docs/how-to: their commands are typed in their order, with an emulated TPU."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli_shell import Shell, nodes, running_server
@@ -72,7 +69,7 @@ def user(shell: Shell) -> Iterator[Shell]:
     ("page", "number"),
     [("overnight.md", 5), ("notebook-on-4-hosts.md", 3), ("no-capacity.md", 2)],
 )
-def test_the_commands_of_a_page_do_what_it_says(user: Shell, page: str, number: int) -> None:
+def test_the_commands_of_a_page_do_what_it_says(user, page, number):
     typed = list(own_commands(page))
     assert len(typed) == number
     for words in typed:
@@ -91,7 +88,7 @@ def test_the_commands_of_a_page_do_what_it_says(user: Shell, page: str, number: 
 
 
 @pytest.mark.long
-def test_several_notebooks_get_chips_of_their_own(user: Shell) -> None:
+def test_several_notebooks_get_chips_of_their_own(user):
     words = ("--type", "v5litepod-4", "--zone", "us-west4-a", "--connect")
     type_command(user, ("create", "my-tpu", *words))
     for words in own_commands("several-notebooks.md"):
@@ -100,7 +97,7 @@ def test_several_notebooks_get_chips_of_their_own(user: Shell) -> None:
 
 
 @pytest.mark.long
-def test_a_hunt_within_a_grant_costs_nothing_and_counts_its_chips(user: Shell) -> None:
+def test_a_hunt_within_a_grant_costs_nothing_and_counts_its_chips(user):
     typed = list(own_commands("free-grant.md"))
     assert [words[:2] for words in typed] == [["grant", "add"], ["grant", "add"], ["hunt", "start"]]
     for words in typed:
@@ -113,9 +110,7 @@ def test_a_hunt_within_a_grant_costs_nothing_and_counts_its_chips(user: Shell) -
 
 
 @pytest.mark.long
-def test_a_job_starts_again_on_the_tpu_that_a_hunt_finds_after_a_preemption(
-    user: Shell, emulator: Any, faults: Any
-) -> None:
+def test_a_job_starts_again_on_the_tpu_that_a_hunt_finds_after_a_preemption(user, emulator, faults):
     options = ("--type", "v5litepod-8", "--zone", "us-west4-a", "--spot", "--connect")
     type_command(user, ("create", "my-tpu", *options))
     script = "import jax, time; print(jax, flush=True); time.sleep(3600)"
@@ -145,7 +140,7 @@ def test_a_job_starts_again_on_the_tpu_that_a_hunt_finds_after_a_preemption(
 
 
 @pytest.mark.long
-def test_what_a_script_types_needs_no_terminal(user: Shell) -> None:
+def test_what_a_script_types_needs_no_terminal(user):
     (user.folder / "tests").mkdir()
     (user.folder / "tests" / "on_tpu.py").write_text(SCRIPT)
     typed = [words[2:] for words in commands("from-a-script.md", "sh") if words[0] == "jupyter"]
@@ -160,7 +155,7 @@ def test_what_a_script_types_needs_no_terminal(user: Shell) -> None:
 
 
 @pytest.mark.long
-def test_the_commands_beside_gclouds_do_the_same(user: Shell) -> None:
+def test_the_commands_beside_gclouds_do_the_same(user):
     (user.folder / "data").mkdir()
     (user.folder / "data" / "numbers").write_text("1 2 3\n")
     text = (PAGES / "from-gcloud.md").read_text()

@@ -1,7 +1,5 @@
 """``jupyter tpu hunt``, in processes of its own, without a server."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator
@@ -41,9 +39,7 @@ def paths(emulator: Any, name: str) -> list[str]:
     return [node["name"] for node in nodes(emulator) if node["name"].endswith(f"/{name}")]
 
 
-def test_a_hunt_says_where_it_looks_and_why_an_attempt_failed(
-    shell: Shell, name: str, faults: Any, emulator: Any, news: list[dict[str, Any]]
-) -> None:
+def test_a_hunt_says_where_it_looks_and_why_an_attempt_failed(shell, name, faults, emulator, news):
     faults(kind="no-capacity", zone="us-west4-a")
     output = shell.out("hunt", "start", name, *PLACES)
     assert "emulated: costs nothing. A real one: about $1.20 an hour (us-west4, on demand" in output
@@ -72,8 +68,8 @@ def test_a_hunt_says_where_it_looks_and_why_an_attempt_failed(
 
 
 def test_a_hunt_that_is_left_is_paused_until_it_is_stopped_or_a_server_runs(
-    shell: Shell, name: str, faults: Any, emulator: Any
-) -> None:
+    shell, name, faults, emulator
+):
     faults(kind="no-capacity")
     terminal = Terminal(
         shell, "create", name, "--type", "v5litepod-1", "--zone", "us-west4-a,us-central1-a",

@@ -1,7 +1,5 @@
 """A TPU with every option that there is, replaced: Google is asked for the same once more."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -69,7 +67,7 @@ REQUESTS = {
 NOT_OF_GOOGLE = {"confirm_price", "max_price", "connect", "guard"}
 
 
-def test_every_option_has_a_value_here() -> None:
+def test_every_option_has_a_value_here():
     """A new field of the request fails here until it has one above."""
     chosen = {
         name
@@ -87,11 +85,8 @@ def default(kind: Any, name: str) -> Any:
     return field.default if field.default_factory is NODEFAULT else field.default_factory()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", ["tpu", "instance", *others("slice")])
-async def test_the_new_tpu_has_every_option_of_the_old_one(
-    world: ComputeWorld, name: str, kind: str
-) -> None:
+async def test_the_new_tpu_has_every_option_of_the_old_one(world, name, kind):
     root = "/compute/v1/projects/emulated"
     world.emulator.request(
         "POST", f"{root}/global/networks", {"name": "lab", "autoCreateSubnetworks": True}
@@ -130,8 +125,6 @@ async def test_the_new_tpu_has_every_option_of_the_old_one(
 def by_short_names(request: CreateTPU) -> CreateTPU:
     """As people type it."""
     options, disks = request.options, request.options.data_disks
-    assert request.network is not None
-    assert request.subnetwork is not None
     short = structs.replace(
         options,
         scopes=[

@@ -2,8 +2,6 @@
 script of its hosts, which the emulator runs as Google does.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import AsyncIterator
@@ -62,10 +60,7 @@ async def job_of(server: Server, name: str) -> Job | None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.asyncio
-async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(
-    world: World, faults: Any
-) -> None:
+async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(world, faults):
     name = f"tpu-{uuid.uuid4().hex[:8]}"
     full = faults(kind="no-capacity", zone=ZONE)
     first = await world.server()
@@ -91,7 +86,6 @@ async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(
     await eventually(done.exists, LIMIT)
     rule = json.loads((home(world, name) / ".jupyter-tpu" / "guard" / "rule.json").read_text())
     node = world.node(name)
-    assert node is not None
     assert (rule["node_id"], rule["idle"], rule["host"]) == (node["id"], 3600.0, True)
 
     def job_has_ended() -> bool:
@@ -123,10 +117,7 @@ async def test_a_tpu_that_comes_while_no_server_runs_begins_its_job_once(
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.asyncio
-async def test_a_server_and_the_startup_script_begin_at_once_and_the_job_runs_once(
-    world: World,
-) -> None:
+async def test_a_server_and_the_startup_script_begin_at_once_and_the_job_runs_once(world):
     name = f"tpu-{uuid.uuid4().hex[:8]}"
     server = await world.server()
     request = CreateTPU(

@@ -1,7 +1,5 @@
 """What hosts cost while nothing changes: the benchmark's real fleet and sshds, for a minute."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile
@@ -36,10 +34,7 @@ def pod(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
             yield made
 
 
-@pytest.mark.asyncio
-async def test_each_of_64_hosts_costs_at_most_2_kb_a_minute_while_nothing_changes(
-    pod: Hosts,
-) -> None:
+async def test_each_of_64_hosts_costs_at_most_2_kb_a_minute_while_nothing_changes(pod):
     figures = await measure(pod, 60.0)
     # 352 are the signs of life of their connections.
     assert 370 < figures["bytes"] < 2000, figures

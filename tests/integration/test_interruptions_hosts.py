@@ -1,7 +1,5 @@
 """What happens when Google announces to a host that it is about to stop it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -68,8 +66,8 @@ input()
 
 
 def test_the_running_cell_hears_of_it_at_once_and_the_chosen_function_runs_beside_it(
-    remote: Remote, node: dict[str, Any], faults: Any
-) -> None:
+    remote, node, faults
+):
     host, make = remote
     manager = make()
     manager.start_kernel()
@@ -114,9 +112,7 @@ def test_the_running_cell_hears_of_it_at_once_and_the_chosen_function_runs_besid
 
 
 @pytest.mark.long
-def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
-    remote: Remote, node: dict[str, Any]
-) -> None:
+def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(remote, node):
     host, make = remote
     manager = make()
     manager.start_kernel()
@@ -151,10 +147,9 @@ def test_the_running_cell_hears_of_the_guard_and_the_chosen_function_runs(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_a_tpu_shows_what_its_hosts_are_told_until_it_is_over(
-    emulator: Any, create_tpu: Any, faults: Any, tmp_path: Path
-) -> None:
+    emulator, create_tpu, faults, tmp_path
+):
     node = create_tpu(type="v5litepod-16", zone="us-west4-a")
     tpu = node["name"].rpartition("/")[2]
     async with open_pod(emulator, tpu, tmp_path) as pod:
@@ -170,14 +165,12 @@ async def test_a_tpu_shows_what_its_hosts_are_told_until_it_is_over(
 
         faults(kind="announce-maintenance", node=node["name"], seconds=20)
         told = (await shown(lambda seen: seen.interruption is not None)).interruption
-        assert told is not None
         assert told.kind == "maintenance"
         everywhere = await shown(lambda s: s.interruption is None or len(s.interruption.hosts) == 4)
         assert everywhere.interruption is not None
         await shown(lambda seen: seen.interruption is None)
         faults(kind="preempt", node=node["name"], seconds=10)
         told = (await shown(lambda seen: seen.interruption is not None)).interruption
-        assert told is not None
         assert told.kind == "preemption"
         gone = await shown(lambda seen: seen.state == "PREEMPTED")
         assert gone.interruption is None

@@ -3,8 +3,6 @@
 No SSH here; a peer that goes wrong connects to the keeper's socket itself.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -4,8 +4,6 @@ Both are driven by an unmodified jupyter_client and run in the same Python. No S
 tried are relay, keeper and agent (see `local_host.py`).
 """
 
-from __future__ import annotations
-
 import base64
 import os
 from collections.abc import Callable, Iterator
@@ -79,18 +77,13 @@ def shown(messages: list[dict]) -> list[tuple]:
         "import sys; print('out'); sys.stdout.flush(); print('err', file=sys.stderr)",
         "from IPython.display import *\nh = display(HTML('a'), display_id=1)\nh.update(HTML(''))",
         "from IPython.display import clear_output\nprint(1, flush=True); clear_output(wait=True)",
-        "import os; _ = os.system('echo from a process')",
-        "!echo from a shell; exit 3",
+        "import os; _ = os.system('echo from a process')", "!echo from a shell; exit 3",
         "%%bash\necho from bash; echo to stderr >&2",
         "import subprocess; subprocess.run(['echo', 'from a child']).returncode",
-        "def f(): return g()\nf()",
-        "1 +",
-        "?len",
-        "%timeit?",
-        "print('\\x1b[31mred\\x1b[0m', 'é 🙂')",
-        "raise SystemExit('enough')",
+        "def f(): return g()\nf()", "1 +", "?len", "%timeit?",
+        "print('\\x1b[31mred\\x1b[0m', 'é 🙂')", "raise SystemExit('enough')",
     ],
-)
+)  # fmt: skip
 def test_a_cell_shows_the_same(compare, code):
     def story(notebook: Notebook) -> Any:
         content, seen = notebook.run(code)

@@ -4,8 +4,6 @@ once, with the reason; nothing starts it again by itself, and nothing of it stay
 A real server, the emulator's faults, a kernel over real SSH, the client of test_adoption_restart.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading
@@ -137,8 +135,8 @@ def assert_reported_dead(
 
 
 def test_after_a_reboot_the_notebook_gets_a_fresh_kernel_from_the_same_environment(
-    server: Server, spec: str, emulator: Any, events: Events
-) -> None:
+    server, spec, emulator, events
+):
     session = start_session(server, spec, "rebooted.ipynb")
     client, request = running_cell(server, session)
     emulator.inject_fault("reboot", node=node_path(emulator))
@@ -164,8 +162,8 @@ def test_after_a_reboot_the_notebook_gets_a_fresh_kernel_from_the_same_environme
 
 
 def test_a_restart_that_comes_before_anybody_has_noticed_gives_a_kernel_on_the_rebooted_host(
-    server: Server, spec: str, emulator: Any
-) -> None:
+    server, spec, emulator
+):
     session = start_session(server, spec, "restarted.ipynb")
     client, _ = running_cell(server, session)
     client.close()
@@ -180,8 +178,8 @@ def test_a_restart_that_comes_before_anybody_has_noticed_gives_a_kernel_on_the_r
 
 @pytest.mark.long
 def test_a_kernel_whose_host_was_rebooted_while_there_was_no_server_is_dead_to_the_next(
-    server: Server, spec: str, emulator: Any
-) -> None:
+    server, spec, emulator
+):
     session = start_session(server, spec, "away.ipynb")
     client, _ = running_cell(server, session)
     client.close()
@@ -209,8 +207,8 @@ ENDS: dict[str, Callable[[Any], None]] = {
     "why", ["was preempted", pytest.param("does not exist", marks=pytest.mark.long)]
 )
 def test_a_kernel_on_a_tpu_that_is_no_more_is_dead_with_the_reason_and_is_not_started_again(
-    server: Server, spec: str, emulator: Any, events: Events, why: str
-) -> None:
+    server, spec, emulator, events, why
+):
     if why == "does not exist":  # the test before has used the first one up
         operation = server.tpu("DELETE", f"tpus/{TPU}")
         server.finish(operation)

@@ -130,21 +130,6 @@ def test_of_progress_during_an_absence_what_is_left_to_see_comes_and_costs_littl
     assert printed(seen).endswith("round 999\n")
 
 
-@pytest.mark.long
-def test_a_progress_bar_after_an_absence_ends_right(stormy, notebook, peak):
-    seen = run_behind_a_break(
-        stormy,
-        notebook,
-        BAR,
-        stormy.proxy.cut,
-        peak,
-    )
-    up, down = stormy.proxy.count()
-    print(f"bar: {down} bytes down, {up} up, {len(seen)} messages")
-    assert down < 100_000
-    assert printed(seen).rpartition("\r")[2] == f"100.0%|{'#' * 50}|"
-
-
 @pytest.mark.parametrize("count", [2_000, pytest.param(20_000, marks=pytest.mark.long)])
 def test_every_display_comes_when_the_line_was_stuck(stormy, notebook, peak, count):
     seen = run_behind_a_break(

@@ -3,14 +3,11 @@
 Two real servers with folders, keys and secrets of their own, as on two machines, on one TPU.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import urllib.error
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -56,12 +53,6 @@ def connected(server: Server, kernel_id: str) -> Client:
     return client
 
 
-def output_of(client: Client, code: str) -> str:
-    request = client.execute(code)
-    client.until_done(request)
-    return client.printed(request)
-
-
 def kernels(server: Server) -> list[str]:
     return [kernel["id"] for kernel in server.request("GET", "/api/kernels")]
 
@@ -72,15 +63,13 @@ def on_host(server: Server) -> dict[str, dict[str, Any]]:
     return {kernel["id"]: kernel for kernel in kernels if kernel["state"] != "dead"}
 
 
-def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
-    machines: tuple[Server, Server],
-) -> None:
+def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(machines):
     first, second = machines
     (second.root / "work.ipynb").write_text(nbformat.writes(nbformat.v4.new_notebook()))
     begun_as = start_session(first, "Untitled.ipynb")
     kernel_id = begun_as["kernel"]["id"]
     mine = connected(first, kernel_id)
-    assert output_of(mine, "x = 42; print('here')") == "here\n"
+    assert mine.run("x = 42; print('here')") == "here\n"
     # Its host knows the notebook by its present name.
     renamed = {"path": "work.ipynb", "name": "work.ipynb"}
     first.request("PATCH", f"/api/sessions/{begun_as['id']}", renamed)
@@ -105,7 +94,7 @@ def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
     [session] = second.request("GET", "/api/sessions")
     assert session["path"] == "work.ipynb"
     theirs = connected(second, kernel_id)
-    assert output_of(theirs, "print(x, i)") == "42 59\n"
+    assert theirs.run("print(x, i)") == "42 59\n"
     until(lambda: on_host(second)[kernel_id]["attached"])
     # Stopping and starting either of them changes nothing about that.
     first.stop()
@@ -115,17 +104,17 @@ def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
     second.start()
     assert kernels(second) == [kernel_id]
     theirs.connect()
-    assert output_of(theirs, "print(x)") == "42\n"
+    assert theirs.run("print(x)") == "42\n"
     theirs.close()
     second.request("DELETE", f"/api/sessions/{session['id']}")
     assert on_host(second) == {}
 
 
-def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines: tuple[Server, Server]) -> None:
+def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines):
     first, second = machines
     ids = [start_session(first, f"{n}.ipynb")["kernel"]["id"] for n in (1, 2)]
     client = connected(first, ids[0])
-    assert output_of(client, "x = 1; print('here')") == "here\n"
+    assert client.run("x = 1; print('here')") == "here\n"
     client.close()
     first.kill()
     until(lambda: not any(k["attached"] for k in on_host(second).values()))
@@ -136,7 +125,7 @@ def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines: tuple[Server, 
     assert list(on_host(second)) == [ids[0]]
     second.tpu("POST", f"tpus/{TPU}/kernels/{ids[0]}/take")
     client = connected(second, ids[0])
-    assert output_of(client, "print(x)") == "1\n"
+    assert client.run("print(x)") == "1\n"
     client.close()
     with pytest.raises(urllib.error.HTTPError) as refused:
         second.tpu("POST", f"tpus/{TPU}/kernels/{ids[0]}/take")
@@ -149,13 +138,11 @@ def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines: tuple[Server, 
     assert on_host(second) == {}
 
 
-def test_a_notebook_runner_beside_a_server_ends_its_own_kernel_only(
-    machines: tuple[Server, Server], tmp_path: Path
-) -> None:
+def test_a_notebook_runner_beside_a_server_ends_its_own_kernel_only(machines, tmp_path):
     first, _ = machines
     session = start_session(first, "beside.ipynb")
     client = connected(first, session["kernel"]["id"])
-    assert output_of(client, "x = 7; print('here')") == "here\n"
+    assert client.run("x = 7; print('here')") == "here\n"
     cell = nbformat.v4.new_code_cell("print('x' in globals())")
     notebook = nbformat.v4.new_notebook(cells=[cell])
     (tmp_path / "in.ipynb").write_text(nbformat.writes(notebook))
@@ -174,6 +161,6 @@ def test_a_notebook_runner_beside_a_server_ends_its_own_kernel_only(
     )
     assert done.stdout.strip() == "False", done.stderr
     assert list(on_host(first)) == [session["kernel"]["id"]]
-    assert output_of(client, "print(x)") == "7\n"
+    assert client.run("print(x)") == "7\n"
     client.close()
     first.request("DELETE", f"/api/sessions/{session['id']}")

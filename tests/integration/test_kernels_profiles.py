@@ -1,7 +1,5 @@
 """Traces and memory profiles of a kernel while it runs a cell: real JAX, agent and host program."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator
@@ -43,16 +41,14 @@ def world() -> Iterator[tuple[LocalHost, KernelManager]]:
 
 
 @pytest.mark.long
-def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(
-    world: tuple[LocalHost, KernelManager],
-) -> None:
+def test_a_running_cell_is_traced_and_its_memory_shown_by_its_lines(world):
     host, manager = world
     kernel = TracedKernel(
         id=manager.kernel_id, environment="default", python=sys.executable, name="host-1"
     )
     port = free_port()
 
-    def trace(*kernels: TracedKernel, port: tuple[int, str] | None = None):  # type: ignore[no-untyped-def]
+    def trace(*kernels: TracedKernel, port: tuple[int, str] | None = None):
         called = profiles.trace(
             host,
             kernels,

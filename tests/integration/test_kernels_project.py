@@ -1,7 +1,5 @@
 """A notebook's project on the host of its kernel, over a line that can be cut."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 from collections.abc import Callable, Iterator
@@ -71,9 +69,7 @@ def copies_wait(home: Path) -> Iterator[None]:
         yield
 
 
-def test_a_module_that_is_changed_here_is_the_new_one_in_the_next_cell(
-    start: Start, project: Path, home: Path
-) -> None:
+def test_a_module_that_is_changed_here_is_the_new_one_in_the_next_cell(start, project, home):
     notebook = start()
     assert notebook.text("import os; print(os.getcwd())").strip() == str(
         home / project.name / "notebooks"
@@ -105,9 +101,7 @@ def test_a_module_that_is_changed_here_is_the_new_one_in_the_next_cell(
     assert not (home / project.name / "notebooks/weights.npz").exists()
 
 
-def test_what_the_host_has_changed_stays_and_is_reported_once_with_what_to_do(
-    start: Start, project: Path, home: Path
-) -> None:
+def test_what_the_host_has_changed_stays_and_is_reported_once_with_what_to_do(start, project, home):
     notebook, beside = start(), start(".")
     assert len(default_mirrors().running()) == 1
     notebook.text("open('model.py', 'w').write('theirs'); open('result.txt', 'w').write('0.9')")
@@ -124,7 +118,7 @@ def test_what_the_host_has_changed_stays_and_is_reported_once_with_what_to_do(
     assert beside.text("import os; print(os.path.basename(os.getcwd()))") == f"{project.name}\n"
 
 
-def test_what_is_too_large_to_go_by_itself_is_named_once(start: Start, project: Path) -> None:
+def test_what_is_too_large_to_go_by_itself_is_named_once(start, project):
     with (project / "huge.bin").open("wb") as file:
         file.truncate(50_000_000_000)
     (project / "out").symlink_to("/etc")
@@ -138,8 +132,8 @@ def test_what_is_too_large_to_go_by_itself_is_named_once(start: Start, project: 
 
 
 def test_a_folder_that_is_not_copied_is_reported_once_and_its_kernel_starts_at_home(
-    start: Start, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    start, project, home, monkeypatch
+):
     monkeypatch.setenv("HOME", str(project / "notebooks"))
     notebook = start()
     output = notebook.text("import os; print(os.getcwd())")
@@ -150,9 +144,7 @@ def test_a_folder_that_is_not_copied_is_reported_once_and_its_kernel_starts_at_h
     assert default_mirrors().running() == []
 
 
-def test_cells_wait_for_a_cut_line_and_then_run_with_the_files_of_now(
-    machine: Any, start: Start, project: Path
-) -> None:
+def test_cells_wait_for_a_cut_line_and_then_run_with_the_files_of_now(machine, start, project):
     notebook = start()
     host = machine[0]
     host.loop_call(host.cut)
@@ -166,9 +158,7 @@ def test_cells_wait_for_a_cut_line_and_then_run_with_the_files_of_now(
     assert printed(seen) == "2222\n"
 
 
-def test_a_cell_does_not_wait_longer_than_the_limit_and_says_so(
-    start: Start, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_does_not_wait_longer_than_the_limit_and_says_so(start, project, home, monkeypatch):
     notebook = start()
     assert notebook.text("print(1)") == "1\n"
     monkeypatch.setattr("jupyter_tpu.kernels.project.HOLD_SECONDS", 0.01)
@@ -182,8 +172,8 @@ def test_a_cell_does_not_wait_longer_than_the_limit_and_says_so(
 
 
 def test_cells_that_wait_for_the_project_end_when_the_kernel_is_interrupted_restarted_or_ended(
-    start: Start, project: Path, home: Path
-) -> None:
+    start, project, home
+):
     notebook = start()
     client = notebook.client
     assert notebook.text("count = 0; print(count)") == "0\n"
@@ -191,7 +181,7 @@ def test_cells_that_wait_for_the_project_end_when_the_kernel_is_interrupted_rest
     def held(codes: tuple[str, ...]) -> list[str]:
         (project / "notebooks/new.py").write_text(codes[0])
         requests = [client.execute(code) for code in codes]
-        waiting = notebook.manager.provisioner._relay._project._held  # type: ignore[union-attr]
+        waiting = notebook.manager.provisioner._relay._project._held
         until(lambda: len(waiting) == len(codes))
         return requests
 

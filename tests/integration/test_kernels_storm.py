@@ -4,9 +4,6 @@ Over real SSH, through a proxy that cuts, stalls and slows the line (`fault_prox
 `long` takes the times that users meet; the others take shorter ones and a quicker keepalive.
 """
 
-from __future__ import annotations
-
-import asyncio
 import os
 import random
 import shutil
@@ -16,13 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from fault_proxy import FaultProxy
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
 from stormy_host import Storm, storm
-from waiting import eventually
 
-from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.links import LinkState, core_thread, registry
 from jupyter_tpu.ssh import Keepalive
 
@@ -132,40 +126,6 @@ def test_no_line_is_lost_on_a_slow_line_that_dies(stormy, notebook):
     all_lines_come(notebook, lambda: dead(stormy), 0.02)
 
 
-@pytest.mark.parametrize(
-    "fault", [FaultProxy.hole, pytest.param(FaultProxy.dead, marks=pytest.mark.long)]
-)
-def test_a_command_over_a_silent_line_fails_with_the_reason_within_the_keepalives_bound(
-    stormy, fault
-):
-    async def run() -> tuple[TPUError, float, list[LinkState]]:
-        link, seen = stormy.link, []
-        await link.wait_up()
-        unsubscribe = link.subscribe(lambda changed: seen.append(changed.state))
-        command = asyncio.ensure_future(link.run(["sleep", "555"]))
-        await link.run(["true"])
-        begun = time.monotonic()
-        fault(stormy.proxy)
-        with pytest.raises(TPUError) as caught:
-            await command
-        seconds = time.monotonic() - begun
-        await eventually(lambda: link.state not in (LinkState.UP, LinkState.SILENT))
-        unsubscribe()
-        return caught.value, seconds, seen
-
-    error, seconds, seen = core_thread().wait(run())
-    assert error.reason is Reason.UNREACHABLE
-    assert "The connection to kernels-tpu was lost." in str(error)
-    assert QUICK.bound - QUICK.interval <= seconds < QUICK.bound + 30  # on a busy machine
-    assert seen[0] is LinkState.SILENT
-    assert seen[1] in (LinkState.CONNECTING, LinkState.WAITING)
-    fair(stormy)
-    assert core_thread().wait(stormy.link.run(["echo", "again"])).stdout == "again\n"
-    # sshd has not noticed yet that nobody waits for it.
-    for pid in stormy.processes(lambda process: process["cmdline"] == ["sleep", "555"]):
-        os.kill(pid, signal.SIGKILL)
-
-
 def test_reconnecting_costs_little(stormy, notebook):
     """The goal of DESIGN.md section 7: 50 kB from the laptop."""
     notebook.text("print('connected')")
@@ -244,28 +204,6 @@ def test_a_machine_that_wakes_up_reconnects_at_once(emulator, kernels_tpu, monke
     assert LinkState.UP in states
     problems = [why for state, why in seen if state in (LinkState.CONNECTING, LinkState.WAITING)]
     assert problems[0].startswith("The connection to kernels-tpu was lost.")
-
-
-@pytest.mark.long
-def test_silence_over_some_keepalive_bounds_changes_nothing(emulator, kernels_tpu):
-    with storm(emulator, kernels_tpu) as quiet:
-        notebook = Notebook(quiet.kernel())
-        seen: list[LinkState] = []
-
-        async def subscribe() -> None:
-            quiet.link.subscribe(lambda link: seen.append(link.state))
-
-        core_thread().wait(subscribe())
-        notebook.text("n = 1")
-        quiet.proxy.count()
-        time.sleep(3 * Keepalive().bound)
-        up, down = quiet.proxy.count()
-        print(f"{3 * Keepalive().bound:.0f} s of silence: {up} bytes up, {down} down")
-        assert seen == []
-        assert up < 20_000
-        assert down < 20_000
-        assert notebook.text("print(n)") == "1\n"
-        notebook.close()
 
 
 def test_a_first_connection_with_agent_and_kernel_costs_little(emulator, kernels_tpu, stormy):

@@ -1,14 +1,9 @@
 """The quick way to a host's address, which `ssh my-tpu` takes, against the thorough one."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -36,16 +31,13 @@ def thorough(target: Target, host: HostName) -> HostAddress:
     return asyncio.run(find())
 
 
-def test_what_was_found_thoroughly_once_is_found_quickly_again(
-    emulator: Any, create_tpu: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_what_was_found_thoroughly_once_is_found_quickly_again(emulator, create_tpu, tmp_path):
     name = parse_node_path(create_tpu(type="v5litepod-16")["name"])
     target = Target(emulator=str(emulator.state_file))
     ensure_key()
     assert fast_lookup(target, HostName(name, 2)) is None  # our key is not on the node
     first = thorough(target, HostName(name, 2))
     again = fast_lookup(target, HostName(name, 2))
-    assert again is not None
     assert again == msgspec.structs.replace(first, loopbacks=again.loopbacks)
     assert fast_lookup(target, HostName(name, 0)) is not None  # of the same node: pinned too
     assert fast_lookup(target, HostName(name, 4)) is None
@@ -59,9 +51,7 @@ def test_what_was_found_thoroughly_once_is_found_quickly_again(
     assert fast_lookup(Target(emulator=str(tmp_path / "none.json")), HostName(name, 2)) is None
 
 
-def test_each_host_is_found_by_its_first_interface_where_it_has_several(
-    emulator: Any, create_tpu: Callable[..., Any]
-) -> None:
+def test_each_host_is_found_by_its_first_interface_where_it_has_several(emulator, create_tpu):
     storage = {"name": "storage", "autoCreateSubnetworks": True}
     emulator.request("POST", "/compute/v1/projects/emulated/global/networks", storage)
     networks = [{"network": name, "enableExternalIps": True} for name in ("default", "storage")]
@@ -74,15 +64,12 @@ def test_each_host_is_found_by_its_first_interface_where_it_has_several(
     addresses = {host["worker"]: host["external"] for host in emulator.hosts(name.node)}
     for worker in range(4):
         fast = fast_lookup(target, HostName(name, worker))
-        assert fast is not None
         assert fast.address == thorough(target, HostName(name, worker)).address
         assert fast.address == addresses[worker]
     assert fast_lookup(target, HostName(name, 4)) is None
 
 
-def test_the_way_of_a_second_ssh_loads_no_heavy_library(
-    emulator: Any, create_tpu: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_the_way_of_a_second_ssh_loads_no_heavy_library(emulator, create_tpu, tmp_path):
     name = parse_node_path(create_tpu()["name"])
     keys = tmp_path / "keys"
     command = [

@@ -1,73 +1,31 @@
 """``%%tpu compile`` in a real local kernel: no TPU, no server, the TPU's own compiler."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from jupyter_client.manager import KernelManager
-
-LIMIT = 120.0  # seconds
-
-
-class Notebook:
-    """A local kernel, used as a notebook's page does."""
-
-    def __init__(self) -> None:
-        self.manager = KernelManager(kernel_name="python3")
-        # As a user's: jax looks for a TPU, and what libtpu writes is an output of the cell, which
-        # ipykernel does not capture within pytest.
-        hidden = ("JAX_PLATFORMS", "PYTEST_CURRENT_TEST")
-        self.manager.start_kernel(env={k: v for k, v in os.environ.items() if k not in hidden})
-        self.client = self.manager.client()
-        self.client.start_channels()
-        self.client.wait_for_ready(timeout=LIMIT)
-
-    def run(self, code: str) -> list[dict[str, Any]]:
-        """The outputs of a cell."""
-        outputs: list[dict[str, Any]] = []
-
-        def output(message: dict[str, Any]) -> None:
-            if message["msg_type"] not in ("status", "execute_input"):
-                outputs.append({**message["content"], "type": message["msg_type"]})
-
-        self.client.execute_interactive(code, output_hook=output, timeout=LIMIT)
-        return outputs
-
-    def value(self, code: str) -> str:
-        """The text of what a cell evaluates to."""
-        (result,) = (output for output in self.run(code) if output["type"] == "execute_result")
-        return str(result["data"]["text/plain"])
-
-    def complaint(self, code: str) -> str:
-        """The one line with which a cell fails."""
-        (error,) = self.run(code)
-        assert error["type"] == "error"
-        assert error["traceback"] == [error["evalue"]]
-        return str(error["evalue"])
-
-    def close(self) -> None:
-        self.manager.shutdown_kernel()
-        self.client.stop_channels()
-        self.manager.cleanup_resources()
+from cli_shell import LIMIT
+from test_magics_notebook import Notebook
 
 
 @pytest.fixture(scope="module")
 def notebook() -> Iterator[Notebook]:
-    made = Notebook()
-    try:
-        assert made.run("%load_ext jupyter_tpu") == []
-        yield made
-    finally:
-        made.close()
+    # As a user's: jax looks for a TPU, and what libtpu writes is an output of the cell, which
+    # ipykernel does not capture within pytest.
+    hidden = ("JAX_PLATFORMS", "PYTEST_CURRENT_TEST")
+    made = Notebook({key: value for key, value in os.environ.items() if key not in hidden})
+    yield made
+    made.close()
 
 
-def test_a_cell_is_compiled_with_the_notebooks_names_and_its_report_is_the_result(
-    notebook: Notebook,
-) -> None:
+def value(notebook: Notebook, code: str) -> str:
+    """The text of what a cell evaluates to."""
+    (result,) = (output for output in notebook.run(code) if output["type"] == "execute_result")
+    return str(result["data"]["text/plain"])
+
+
+def test_a_cell_is_compiled_with_the_notebooks_names_and_its_report_is_the_result(notebook):
     pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
     notebook.run(
         "import jax\nimport jax.numpy as jnp\n"
@@ -85,20 +43,22 @@ def test_a_cell_is_compiled_with_the_notebooks_names_and_its_report_is_the_resul
     assert result["data"]["text/html"].startswith("<p>Fits v5litepod-8: needs")
     # What the cell defines is there afterwards, and so is the report.
     number = result["execution_count"]
-    assert notebook.value(f"Out[{number}].devices_used, step.__name__, width") == "(8, 'step', 512)"
+    assert (
+        value(notebook, f"Out[{number}].devices_used, step.__name__, width") == "(8, 'step', 512)"
+    )
     # 8192 / 8 rows of float32 on each device, and w on all.
-    assert notebook.value(f"Out[{number}].argument_bytes") == str((1024 + 1024) * 512 * 4)
+    assert value(notebook, f"Out[{number}].argument_bytes") == str((1024 + 1024) * 512 * 4)
     notebook.run(
         "%%tpu compile v5litepod-8\n"
         "def wide(x):\n"
         "    return jnp.sort(x @ x, axis=0)[::-1] @ x\n"
         "wide, (2048, 2048)"
     )
-    sources = notebook.value("sorted({buffer.source for buffer in _.buffers if buffer.source})")
+    sources = value(notebook, "sorted({buffer.source for buffer in _.buffers if buffer.source})")
     assert re.findall(r"In\[\d+\]:(\d+)", sources) == ["3"], sources  # as the page counts them
 
 
-def test_mistakes_are_reported_in_one_sentence(notebook: Notebook) -> None:
+def test_mistakes_are_reported_in_one_sentence(notebook):
     cell = "def f(x):\n    return x\nf, (8,)"
     for code, word in (
         (f"%%tpu compile\n{cell}", "accelerator type"),
@@ -111,7 +71,7 @@ def test_mistakes_are_reported_in_one_sentence(notebook: Notebook) -> None:
         assert word in notebook.complaint(code), code
 
 
-def test_where_libtpu_is_missing_one_sentence_says_how_to_get_it(notebook: Notebook) -> None:
+def test_where_libtpu_is_missing_one_sentence_says_how_to_get_it(notebook):
     notebook.run("import sys\nsys.modules['libtpu'] = None  # as if it were not installed")
     output = notebook.complaint("%%tpu compile v5litepod-8\ndef f(x):\n    return x\nf, (8,)")
     notebook.run("del sys.modules['libtpu']")
@@ -119,22 +79,22 @@ def test_where_libtpu_is_missing_one_sentence_says_how_to_get_it(notebook: Noteb
     assert "jupyter-tpu[compile]" in output or "Linux" in output
 
 
-def test_an_error_in_the_cell_is_the_cells_own(notebook: Notebook) -> None:
+def test_an_error_in_the_cell_is_the_cells_own(notebook):
     (error,) = notebook.run("%%tpu compile v5litepod-8\n\n1 / 0, (8,)")
     assert error["ename"] == "ZeroDivisionError"
 
 
-def test_a_cell_for_a_tpu_still_takes_its_name_from_a_variable(notebook: Notebook) -> None:
+def test_a_cell_for_a_tpu_still_takes_its_name_from_a_variable(notebook):
     notebook.run("name = 'nowhere'")
     assert "nowhere has no kernel" in notebook.complaint("%%tpu {name}\n1")
 
 
-def test_help_is_printed(notebook: Notebook) -> None:
+def test_help_is_printed(notebook):
     (output,) = notebook.run("%%tpu compile --help")
     assert output["text"].startswith("Usage: %%tpu compile TYPE")
 
 
-def test_types_are_completed(notebook: Notebook) -> None:
+def test_types_are_completed(notebook):
     code = "%%tpu compile v5litepod-"
     reply = notebook.client.complete(code, len(code), reply=True, timeout=LIMIT)
     assert "v5litepod-8" in reply["content"]["matches"]

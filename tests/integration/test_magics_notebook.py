@@ -3,11 +3,7 @@
 The TPU is made by ``jupyter tpu create``, through a running server.
 """
 
-from __future__ import annotations
-
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -42,13 +38,13 @@ def connected_tpu(shell: Shell, emulator: Any) -> Iterator[list[str]]:
 class Notebook:
     """A local kernel, used as a notebook's page does."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, environment: dict[str, str]) -> None:
         self.manager = KernelManager(kernel_name="python3")
-        self.manager.start_kernel(env={**shell.environment, "JPY_SESSION_NAME": "my.ipynb"})
+        self.manager.start_kernel(env=environment)
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=LIMIT)
-        self.run("%load_ext jupyter_tpu")
+        assert self.run("%load_ext jupyter_tpu") == []
 
     def run(self, code: str, *, answer: str | None = None, at: Any = None) -> list[dict[str, Any]]:
         """The outputs of a cell; *answer* to its input(), *at* is called at each output."""
@@ -102,7 +98,7 @@ class Notebook:
 
 @pytest.fixture(scope="module")
 def notebook(shell: Shell, connected_tpu: list[str]) -> Iterator[Notebook]:
-    notebook = Notebook(shell)
+    notebook = Notebook({**shell.environment, "JPY_SESSION_NAME": "my.ipynb"})
     yield notebook
     notebook.close()
 
@@ -112,7 +108,7 @@ def running(shell: Shell) -> list[dict[str, Any]]:
     return shell.json("api", "GET", f"tpus/{NAME}/kernels?fresh=true")
 
 
-def test_one_command_makes_a_tpu_with_a_kernel(shell: Shell, connected_tpu: list[str]) -> None:
+def test_one_command_makes_a_tpu_with_a_kernel(shell, connected_tpu):
     assert "is in every kernel picker" in connected_tpu[-1]
     assert any("Install JAX" in line for line in connected_tpu)
     (spec,) = shell.json("kernel", "list", "--json")
@@ -123,8 +119,8 @@ def test_one_command_makes_a_tpu_with_a_kernel(shell: Shell, connected_tpu: list
 
 
 def test_a_removed_kernel_is_added_again_without_creating_the_environment_again(
-    shell: Shell, connected_tpu: list[str]
-) -> None:
+    shell, connected_tpu
+):
     assert "from the kernel pickers" in shell.out("kernel", "remove", NAME)
     assert shell.json("kernel", "list", "--json") == []
     assert "is in every kernel picker" in shell.out("kernel", "add", NAME)
@@ -132,55 +128,6 @@ def test_a_removed_kernel_is_added_again_without_creating_the_environment_again(
     assert f"{NAME} has no environment other" in shell.complaint(
         "kernel", "add", NAME, "--env", "other"
     )
-
-
-#: A notebook runner: prints the devices that a kernel sees, and ends it when it may.
-RUNNER = """
-import sys
-from jupyter_client.manager import start_new_kernel
-manager, client = start_new_kernel(startup_timeout=120, kernel_name=sys.argv[1])
-show = lambda message: print(message["content"].get("text", ""), end="", flush=True)
-client.execute_interactive("import jax; print(jax.device_count())", output_hook=show, timeout=120)
-sys.stdin.read()
-client.stop_channels()
-manager.shutdown_kernel()
-"""
-
-
-@pytest.mark.long
-def test_a_notebook_gets_a_chip_of_its_own_and_the_others_stay_for_others(
-    shell: Shell, connected_tpu: list[str]
-) -> None:
-    split = shell.json("chips", "split", NAME, "--json")
-    assert [kernel["chips"] for kernel in split["kernels"]] == [[0], [1], [2], [3]]
-    assert split["kernels"][2]["variables"]["TPU_VISIBLE_CHIPS"] == "2"
-    assert "not tested them on hardware" in split["note"]
-    listed = shell.json("kernel", "list", "--json")
-    assert [spec["display_name"].partition(NAME)[2] for spec in listed] == [
-        " (emulated)",
-        *(f" · chip {chip} (emulated)" for chip in range(4)),
-    ]
-    runner = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, split["kernels"][2]["kernelspec"]],
-        env=shell.environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert runner.stdout is not None
-    assert runner.stdout.readline() == "1\n"
-    (kernel,) = running(shell)
-    assert kernel["booked"] == [2]
-    assert f"Chip 2 belongs to the kernel {kernel['id']}." in shell.out("chips", "list", NAME)
-    runner.communicate(timeout=LIMIT)
-    assert running(shell) == []
-
-    pairs = shell.out("chips", "split", NAME, "--each", "2")
-    assert re.search(rf"^2-3 +Python 3\.\d+ · {NAME} · chips 2-3 \(emulated\)", pairs, re.MULTILINE)
-    assert "It can have 1 or 2." in shell.complaint("chips", "split", NAME, "--each", "3")
-    whole = shell.out("chips", "split", NAME, "--each", "0")
-    assert whole.startswith(f"Only the kernel for all chips of {NAME} is in the kernel pickers")
-    assert len(shell.json("kernel", "list", "--json")) == 1
 
 
 #: From now on no kernel seems to answer after its start.
@@ -193,9 +140,7 @@ Client.wait_for_ready = silent
 """
 
 
-def test_an_interrupted_connect_is_one_sentence_and_leaves_no_kernel_on_the_host(
-    shell: Shell, notebook: Notebook
-) -> None:
+def test_an_interrupted_connect_is_one_sentence_and_leaves_no_kernel_on_the_host(shell, notebook):
     notebook.run(SILENT)
     with ThreadPoolExecutor(1) as thread:
         connecting = thread.submit(notebook.complaint, f"%tpu connect {NAME}")
@@ -208,7 +153,7 @@ def test_an_interrupted_connect_is_one_sentence_and_leaves_no_kernel_on_the_host
     notebook.run("Client.wait_for_ready = answering")
 
 
-def test_connect_in_a_notebook_starts_its_kernel_on_the_host(notebook: Notebook) -> None:
+def test_connect_in_a_notebook_starts_its_kernel_on_the_host(notebook):
     output = notebook.text(f"%tpu connect {NAME}")
     assert re.search(
         rf"Python 3\.\d+ · {NAME} \(emulated\): cells that begin with %%tpu now run", output
@@ -217,9 +162,7 @@ def test_connect_in_a_notebook_starts_its_kernel_on_the_host(notebook: Notebook)
     assert re.search(rf"{NAME} +default .*running", notebook.text("%tpu status"))
 
 
-def test_a_cell_runs_on_the_host_with_its_devices_and_keeps_its_variables(
-    notebook: Notebook,
-) -> None:
+def test_a_cell_runs_on_the_host_with_its_devices_and_keeps_its_variables(notebook):
     outputs = notebook.run("%%tpu\nimport jax, platform\nprint(platform.node())\njax.devices()")
     assert re.match(r"t1v-n-[0-9a-z]{8}-w-0\n", outputs[0]["text"])
     assert outputs[1]["data"]["text/plain"].count("CpuDevice(id=") == 4
@@ -227,9 +170,7 @@ def test_a_cell_runs_on_the_host_with_its_devices_and_keeps_its_variables(
     assert notebook.text("print('jax' in dir())") == "False\n"  # here it is not
 
 
-def test_memory_and_load_of_the_chips_are_those_of_the_cells_there(
-    shell: Shell, notebook: Notebook
-) -> None:
+def test_memory_and_load_of_the_chips_are_those_of_the_cells_there(shell, notebook):
     """jax.live_arrays() and processor time, served as libtpu does, up to every face."""
     code = "import jax, jax.numpy as jnp\n"
     code += "big = jax.device_put(jnp.zeros((64, 2**20), jnp.uint8), jax.devices()[2])"
@@ -276,9 +217,7 @@ def train(carry):
 """
 
 
-def test_arrays_are_named_while_a_cell_runs_and_what_nobody_needs_is_freed(
-    notebook: Notebook, emulator: Any
-) -> None:
+def test_arrays_are_named_while_a_cell_runs_and_what_nobody_needs_is_freed(notebook, emulator):
     notebook.text(f"%%tpu {NAME}\n{HOLDS}")
     notebook.run("%%tpu\nmib(4, 2)")
     notebook.run("%%tpu\nstep(1)")
@@ -306,22 +245,7 @@ def test_arrays_are_named_while_a_cell_runs_and_what_nobody_needs_is_freed(
     notebook.run("running.result()")
 
 
-def test_output_streams_while_the_cell_runs(notebook: Notebook, emulator: Any) -> None:
-    [host] = emulator.hosts(NAME)
-
-    def go_on(output: dict[str, Any]) -> None:
-        if output["text"].startswith("/"):
-            Path(host["folder"] + output["text"].strip(), "go").touch()
-
-    outputs = notebook.run(
-        "%%tpu\nimport pathlib, time\nprint(pathlib.Path.cwd(), flush=True)\n"
-        "while not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('seen')",
-        at=go_on,
-    )
-    assert "".join(output["text"] for output in outputs).endswith("\nseen\n")
-
-
-def test_displays_are_shown_and_updated_in_place(notebook: Notebook) -> None:
+def test_displays_are_shown_and_updated_in_place(notebook):
     shown, updated, cleared = notebook.run(
         "%%tpu\nfrom IPython.display import HTML, clear_output, display\n"
         "h = display(HTML('<b>1</b>'), display_id='bar')\nh.update(HTML('<b>2</b>'))\n"
@@ -333,7 +257,7 @@ def test_displays_are_shown_and_updated_in_place(notebook: Notebook) -> None:
     assert (cleared["type"], cleared["wait"]) == ("clear_output", True)
 
 
-def test_an_error_there_fails_the_cell_here_with_its_traceback(notebook: Notebook) -> None:
+def test_an_error_there_fails_the_cell_here_with_its_traceback(notebook):
     *_, error = notebook.run("%%tpu\nprint('before')\n1 / 0")
     assert (error["ename"], error["evalue"]) == ("ZeroDivisionError", "division by zero")
     assert notebook.reply["status"] == "error"  # so that "Run All" stops
@@ -342,7 +266,7 @@ def test_an_error_there_fails_the_cell_here_with_its_traceback(notebook: Noteboo
     assert "jupyter_tpu" not in traceback
 
 
-def test_input_is_asked_here_and_answered_there(notebook: Notebook) -> None:
+def test_input_is_asked_here_and_answered_there(notebook):
     assert notebook.text("%%tpu\nx = input('how many? '); print(x * 2)", answer="42") == "4242\n"
     assert notebook.prompt["prompt"] == "how many? "
     secret = "%%tpu\nimport getpass\nprint(len(getpass.getpass('key: ')))"
@@ -352,7 +276,7 @@ def test_input_is_asked_here_and_answered_there(notebook: Notebook) -> None:
     assert error["ename"] == "StdinNotImplementedError"
 
 
-def test_interrupting_the_notebook_interrupts_the_cell_there(notebook: Notebook) -> None:
+def test_interrupting_the_notebook_interrupts_the_cell_there(notebook):
     *_, error = notebook.interrupted(
         "%%tpu\nkept = 7\nprint('going', flush=True)\nimport time; time.sleep(600)"
     )
@@ -360,7 +284,7 @@ def test_interrupting_the_notebook_interrupts_the_cell_there(notebook: Notebook)
     assert notebook.text("%%tpu\nprint(kept)") == "7\n"
 
 
-def test_a_command_runs_on_the_hosts_and_an_interrupt_stops_it(notebook: Notebook) -> None:
+def test_a_command_runs_on_the_hosts_and_an_interrupt_stops_it(notebook):
     assert notebook.text("%tpu run -- sh -c 'echo meow; echo $VIRTUAL_ENV'").startswith("meow\n/")
     *_, error = notebook.run("%tpu run false")
     assert "[0] exit code 1" in error["evalue"]
@@ -368,7 +292,7 @@ def test_a_command_runs_on_the_hosts_and_an_interrupt_stops_it(notebook: Noteboo
     assert "[0] stopped (killed by SIGINT)" in error["evalue"]
 
 
-def test_a_job_is_started_read_and_stopped_in_a_notebook(notebook: Notebook) -> None:
+def test_a_job_is_started_read_and_stopped_in_a_notebook(notebook):
     assert "%tpu job start my-tpu" in notebook.text("%tpu job start --help")
 
     def start(words: str) -> str:
@@ -389,7 +313,7 @@ def test_a_job_is_started_read_and_stopped_in_a_notebook(notebook: Notebook) -> 
     notebook.run(f"%tpu job delete {NAME} {long} --yes")
 
 
-def test_comms_of_widgets_go_both_ways(notebook: Notebook) -> None:
+def test_comms_of_widgets_go_both_ways(notebook):
     opened, sent = notebook.run(
         "%%tpu\nfrom comm import create_comm\nheard = []\n"
         "c = create_comm(target_name='jupyter.widget', data={'a': 1})\n"
@@ -407,7 +331,7 @@ def test_comms_of_widgets_go_both_ways(notebook: Notebook) -> None:
     assert notebook.text("%%tpu\nprint(heard)") == "[{'clicked': 3}]\n"
 
 
-def test_the_value_of_a_cell_is_the_notebooks_own_result(notebook: Notebook) -> None:
+def test_the_value_of_a_cell_is_the_notebooks_own_result(notebook):
     (result,) = notebook.run("%%tpu\n40 + 2")
     number = result["execution_count"]
     assert (result["type"], result["data"]) == ("execute_result", {"text/plain": "42"})
@@ -427,7 +351,7 @@ def test_the_value_of_a_cell_is_the_notebooks_own_result(notebook: Notebook) -> 
     assert notebook.text("print(kept.outputs[0].data)") == "{'text/plain': '7'}\n"
 
 
-def test_the_value_of_a_cell_is_copied_to_a_variable(notebook: Notebook) -> None:
+def test_the_value_of_a_cell_is_copied_to_a_variable(notebook):
     notebook.run("%%tpu --out total\nimport jax\njax.numpy.ones((1000, 1000), 'bfloat16')")
     assert notebook.text("print(total.shape, total.dtype, total.nbytes)") == (
         "(1000, 1000) bfloat16 2000000\n"
@@ -436,7 +360,7 @@ def test_the_value_of_a_cell_is_copied_to_a_variable(notebook: Notebook) -> None
     assert error["evalue"] == "The cell's last line has no value, so total was not set."
 
 
-def test_variables_are_pushed_and_pulled(notebook: Notebook) -> None:
+def test_variables_are_pushed_and_pulled(notebook):
     notebook.run("import numpy as np\nimport ml_dtypes")
     notebook.run(
         "params = {'w': np.arange(6.0, dtype=ml_dtypes.bfloat16).reshape(2, 3), 'n': (1, 'a')}\n"
@@ -463,9 +387,7 @@ def test_variables_are_pushed_and_pulled(notebook: Notebook) -> None:
     )
 
 
-def test_a_synced_module_is_reloaded_there_and_its_results_come_back(
-    notebook: Notebook, tmp_path: Path
-) -> None:
+def test_a_synced_module_is_reloaded_there_and_its_results_come_back(notebook, tmp_path):
     (tmp_path / "lessons.py").write_text("def answer():\n    return 41\n")
     synced = notebook.text(f"%tpu sync {tmp_path} --to project")
     assert "Copied 1 file (28 bytes) to 1 host" in synced
@@ -491,7 +413,7 @@ def test_a_synced_module_is_reloaded_there_and_its_results_come_back(
     assert (tmp_path / "result.txt").read_text() == "42\n"
 
 
-def test_files_are_copied_there_and_back(notebook: Notebook, tmp_path: Path) -> None:
+def test_files_are_copied_there_and_back(notebook, tmp_path):
     sent, back = tmp_path / "my data", tmp_path / "back"
     sent.mkdir()
     (sent / "it's.txt").write_text("first")
@@ -512,7 +434,7 @@ def test_files_are_copied_there_and_back(notebook: Notebook, tmp_path: Path) -> 
     assert (back / "it's.txt").read_text() == "second"
 
 
-def test_pull_unpickles_only_if_it_may(notebook: Notebook) -> None:
+def test_pull_unpickles_only_if_it_may(notebook):
     notebook.run("%%tpu\nimport fractions\nhalf = [fractions.Fraction(1, 2)]")
     output = notebook.complaint("%tpu pull half")
     assert "half[0] is of the class fractions.Fraction. It would have to be unpickled" in output
@@ -521,7 +443,7 @@ def test_pull_unpickles_only_if_it_may(notebook: Notebook) -> None:
     assert notebook.text("print(half)") == "[Fraction(1, 2)]\n"
 
 
-def test_what_cannot_be_copied_is_reported_and_the_kernel_goes_on(notebook: Notebook) -> None:
+def test_what_cannot_be_copied_is_reported_and_the_kernel_goes_on(notebook):
     assert "The variable nothing does not exist in this notebook" in notebook.complaint(
         "%tpu push nothing"
     )
@@ -534,7 +456,7 @@ def test_what_cannot_be_copied_is_reported_and_the_kernel_goes_on(notebook: Note
     assert notebook.text("%%tpu\nprint('here')") == "here\n"
 
 
-def test_an_interrupted_copy_is_one_sentence_and_the_kernel_goes_on(notebook: Notebook) -> None:
+def test_an_interrupted_copy_is_one_sentence_and_the_kernel_goes_on(notebook):
     notebook.run("import numpy as np\nlarge = np.empty(300_000_000, 'u1')")
     *_, error = notebook.interrupted("%tpu push large")
     assert error["traceback"] == ["Interrupted. The variables may not have been set on magics."]
@@ -542,7 +464,7 @@ def test_an_interrupted_copy_is_one_sentence_and_the_kernel_goes_on(notebook: No
     assert notebook.text("%%tpu\nprint('large' in dir())").endswith("False\n")
 
 
-def test_an_error_there_is_caught_here_by_its_class(notebook: Notebook) -> None:
+def test_an_error_there_is_caught_here_by_its_class(notebook):
     caught = (
         "try: get_ipython().run_cell_magic('tpu', '', {code!r})\n"
         "except {kind} as error: print(type(error).__name__, error)"
@@ -554,7 +476,7 @@ def test_an_error_there_is_caught_here_by_its_class(notebook: Notebook) -> None:
     assert notebook.text(caught.format(code=code, kind="ValueError")).startswith("JSONDecodeError")
 
 
-def test_a_cell_that_is_not_waited_for_has_a_handle(notebook: Notebook, emulator: Any) -> None:
+def test_a_cell_that_is_not_waited_for_has_a_handle(notebook, emulator):
     [host] = emulator.hosts(NAME)
     folder = notebook.text("%%tpu\nimport os; print(os.getcwd())").strip()
     notebook.run(
@@ -591,7 +513,7 @@ def test_a_cell_that_is_not_waited_for_has_a_handle(notebook: Notebook, emulator
     assert error["ename"] == "KeyboardInterrupt"
 
 
-def test_with_auto_every_cell_runs_there_until_it_is_off(notebook: Notebook) -> None:
+def test_with_auto_every_cell_runs_there_until_it_is_off(notebook):
     assert "Automatic running is on: every cell runs on magics" in notebook.text("%tpu auto on")
     node = notebook.text("import platform\nprint(platform.node())")
     assert node.startswith("t1v-n-")
@@ -606,7 +528,7 @@ def test_with_auto_every_cell_runs_there_until_it_is_off(notebook: Notebook) -> 
     assert notebook.text("%%local\nprint(here)") == "1\n"
 
 
-def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook: Notebook, shell: Shell) -> None:
+def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook, shell):
     notebook.run("%%tpu\nkept = 1")
     (before,) = running(shell)
     output = notebook.text("%%tpu\nexit()")
@@ -646,11 +568,11 @@ def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook: Notebook, sh
         ("%%tpu magics --env other\n1", "magics has no kernel"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(notebook: Notebook, code: str, complaint: str) -> None:
+def test_what_is_wrong_is_one_sentence(notebook, code, complaint):
     assert complaint in notebook.complaint(code)
 
 
-def test_subcommands_and_tpus_are_completed(notebook: Notebook) -> None:
+def test_subcommands_and_tpus_are_completed(notebook):
     def completed(code: str) -> list[str]:
         notebook.client.complete(code)
         return notebook.client.get_shell_msg(timeout=LIMIT)["content"]["matches"]
@@ -665,25 +587,25 @@ def test_subcommands_and_tpus_are_completed(notebook: Notebook) -> None:
     assert "keep" in completed("%tpu guard ")
 
 
-def test_describe_and_delete_name_the_notebook_whose_kernel_would_end(
-    shell: Shell, notebook: Notebook, emulator: Any
-) -> None:
+def test_describe_and_delete_name_the_notebook_whose_kernel_would_end(shell, notebook, emulator):
     notebook.run("%%tpu\n1")
     (kernel,) = running(shell)
     assert kernel["notebook"] == "my.ipynb"
     assert "my.ipynb" in shell.out("describe", NAME)
-    assert f"This shuts down 1 kernel on {NAME}: my.ipynb" in shell.complaint("delete", NAME)
+    complaint = shell.complaint("delete", NAME)
+    assert f"This shuts down 1 kernel on {NAME}. Its variables will be lost." in complaint
+    assert "Kernels: my.ipynb" in complaint
     terminal = Terminal(shell, "disconnect", NAME)
-    terminal.expect(r"This shuts down 1 kernel on .*: my.ipynb .*\[y/N\] ")
+    terminal.expect(r"This shuts down 1 kernel on .* Kernels: my.ipynb .*\[y/N\] ")
     terminal.type("n\n")
     assert terminal.end() == 1
     assert state_of(emulator, NAME) == "READY"
     assert len(running(shell)) == 1
 
 
-def test_another_kernel_keeps_the_tpu_connected(shell: Shell, notebook: Notebook) -> None:
+def test_another_kernel_keeps_the_tpu_connected(shell, notebook):
     notebook.run("%%tpu\n1")
-    other = Notebook(shell)
+    other = Notebook({**shell.environment, "JPY_SESSION_NAME": "my.ipynb"})
     other.run("%%tpu\n1")
     assert len(running(shell)) == 2
     assert "stays connected" in other.text("%tpu disconnect")
@@ -693,18 +615,16 @@ def test_another_kernel_keeps_the_tpu_connected(shell: Shell, notebook: Notebook
     assert notebook.text("%%tpu\nprint('here')") == "here\n"
 
 
-def test_the_kernel_there_ends_with_the_one_here(shell: Shell, connected_tpu: list[str]) -> None:
+def test_the_kernel_there_ends_with_the_one_here(shell, connected_tpu):
     before = {kernel["id"] for kernel in running(shell)}
-    other = Notebook(shell)
+    other = Notebook({**shell.environment, "JPY_SESSION_NAME": "my.ipynb"})
     other.run(f"%%tpu {NAME}\n1")
     (mine,) = {kernel["id"] for kernel in running(shell)} - before
     other.close()
     assert mine not in {kernel["id"] for kernel in running(shell)}
 
 
-def test_disconnecting_takes_the_kernel_out_of_jupyter(
-    shell: Shell, notebook: Notebook, tmp_path: Path
-) -> None:
+def test_disconnecting_takes_the_kernel_out_of_jupyter(shell, notebook, tmp_path):
     assert notebook.text(f"%tpu disconnect {NAME}").startswith(f"Disconnected {NAME}")
     assert shell.json("kernel", "list", "--json") == []
     shown = notebook.run(f"%tpu connect {NAME}")
@@ -715,7 +635,7 @@ def test_disconnecting_takes_the_kernel_out_of_jupyter(
     assert notebook.text("%%tpu\nprint('again')") == "again\n"
 
 
-def test_tunnels_are_opened_listed_and_removed_in_a_notebook(notebook: Notebook) -> None:
+def test_tunnels_are_opened_listed_and_removed_in_a_notebook(notebook):
     output = notebook.text(f"%tpu tunnel {NAME} 6006")
     match = re.match(rf"localhost:(\d+) forwards to port 6006 of {NAME}\b", output)
     assert match, output

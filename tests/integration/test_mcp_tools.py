@@ -1,11 +1,8 @@
 """The MCP tools that an agent needs less often, each used by the SDK's own client."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +39,7 @@ def shell(emulator: Any, tmp_path: Path) -> Shell:
 
 
 @pytest.mark.long
-def test_an_agent_compares_types_for_a_step_and_checks_whether_it_fits(shell: Shell) -> None:
+def test_an_agent_compares_types_for_a_step_and_checks_whether_it_fits(shell):
     """On this computer, at no cost: no server runs."""
     pytest.importorskip("libtpu")
     pytest.importorskip("flatbuffers")
@@ -78,8 +75,8 @@ def test_an_agent_compares_types_for_a_step_and_checks_whether_it_fits(shell: Sh
 
 @pytest.mark.long
 def test_an_agent_hunts_cancels_copies_interrupts_looks_for_faults_and_stops(
-    shell: Shell, name: str, emulator: Any, faults: Callable[..., Any]
-) -> None:
+    shell, name, emulator, faults
+):
     async def hunt_and_cancel(client: Agent) -> None:
         plan = await client.call(
             "tpu_plan", name=f"{name}-hunt", type=TYPE, zone=f"{ZONE},{OTHER_ZONE}", max_cost=1
@@ -137,6 +134,8 @@ def test_an_agent_hunts_cancels_copies_interrupts_looks_for_faults_and_stops(
         assert (await client.done(profile["id"]))["state"] == "done"
         await client.call("tpu_interrupt", name=name)
         stopping = await client.call("tpu_stop", name=name)
+        kept = f"The disk of {name} with all environments and files is kept."
+        assert kept in stopping["lost"]
         assert (await client.done(stopping["id"]))["state"] == "done"
         deleting = await client.call("tpu_delete", name=name)
         assert (await client.done(deleting["id"]))["state"] == "done"

@@ -8,8 +8,6 @@ no TPU that the server does not show, nothing on a host, no kernelspec that poin
 how long it is.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import json
@@ -172,7 +170,7 @@ class Lane:
     def send(self, method: str, path: str, body: Any = None) -> threading.Thread:
         """A request that the server may not live to answer; ``answer`` is what it said."""
         thread = threading.Thread(target=self._send, args=(method, path, body), daemon=True)
-        thread.answer = None  # type: ignore[attr-defined]
+        thread.answer = None
         thread.start()
         return thread
 
@@ -181,7 +179,7 @@ class Lane:
             answer = self.ask(method, path, body)
         except (OSError, ValueError):
             return
-        threading.current_thread().answer = answer  # type: ignore[attr-defined]
+        threading.current_thread().answer = answer
 
     # ---- a life ----
 
@@ -195,7 +193,7 @@ class Lane:
         creating = self.send("POST", "tpus", body)
         self.perhaps_kill(self.random.choice([0, 1, 1, 2, 3]))
         creating.join()
-        accepted = creating.answer  # type: ignore[attr-defined]
+        accepted = creating.answer
 
         plan = self.random.choice(["cancel", "delete", "wait", "wait"])
         if plan == "cancel" and self._cancel():
@@ -230,7 +228,7 @@ class Lane:
         deleting = self.send("DELETE", f"tpus/{name}")
         self.perhaps_kill(min(self.random.choice([0, 1, 1, 2]), kills))
         deleting.join()
-        answer = deleting.answer  # type: ignore[attr-defined]
+        answer = deleting.answer
         self.behave()
         self.rest()
         if answer and answer.get("kind") == "delete":
@@ -326,8 +324,8 @@ class Lane:
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_servers_that_are_killed_at_any_moment_leave_nothing_that_is_not_shown(
-    emulator: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: Any
-) -> None:
+    emulator, tmp_path, tmp_path_factory, capsys
+):
     run_lanes(Lane, ZONES, emulator, tmp_path, tmp_path_factory, capsys)
 
 

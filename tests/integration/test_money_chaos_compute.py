@@ -1,8 +1,5 @@
 """As `test_money_chaos`, of slices of Compute Engine: a server may be killed between two parts."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -72,6 +69,6 @@ class SliceLane(Lane):
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_servers_that_are_killed_between_two_parts_of_a_slice_leave_nothing(
-    emulator: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: Any
-) -> None:
+    emulator, tmp_path, tmp_path_factory, capsys
+):
     run_lanes(SliceLane, ZONES, emulator, tmp_path, tmp_path_factory, capsys)

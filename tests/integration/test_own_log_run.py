@@ -1,7 +1,5 @@
 """What jupyter-tpu notes of a real run, and what of that a bug report has."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os
@@ -62,7 +60,7 @@ def secrets_of(server: Server, emulator: Any) -> list[str]:
     return texts
 
 
-def test_the_log_has_a_line_for_each_transition_and_no_secret(run: Server, emulator: Any) -> None:
+def test_the_log_has_a_line_for_each_transition_and_no_secret(run, emulator):
     def has_all() -> bool:
         nonlocal lines
         lines = log_of(run)
@@ -99,7 +97,7 @@ def test_the_log_has_a_line_for_each_transition_and_no_secret(run: Server, emula
         assert [secret for secret in secrets_of(run, emulator) if secret in text] == []
 
 
-def test_who_follows_the_log_sees_the_end_of_a_tpu(run: Server) -> None:
+def test_who_follows_the_log_sees_the_end_of_a_tpu(run):
     words = ["logs", "--of", "jupyter-tpu", "--follow", "--tail", "1", "--search"]
     with subprocess.Popen(
         [sys.executable, "-m", "jupyter_tpu.cli", *words, "OPERATION DELETE"],
@@ -117,9 +115,7 @@ def test_who_follows_the_log_sees_the_end_of_a_tpu(run: Server) -> None:
         assert following.wait(60) == 0
 
 
-def test_a_report_has_no_name_no_address_and_no_secret(
-    run: Server, emulator: Any, tmp_path: Path
-) -> None:
+def test_a_report_has_no_name_no_address_and_no_secret(run, emulator, tmp_path):
     refused = run.cli("doctor", "--report", cwd=tmp_path)
     assert refused.returncode == 1
     assert "Not a terminal, so I can't ask" in refused.stderr
@@ -146,7 +142,7 @@ def test_a_report_has_no_name_no_address_and_no_secret(
     assert [text for text in private if text and text.lower() in report.lower()] == []
 
 
-def test_an_agent_may_not_read_it(run: Server) -> None:
+def test_an_agent_may_not_read_it(run):
     from jupyter_tpu.terminal.agent_access import COMMANDS
 
     assert "--of" not in COMMANDS["logs"].options

@@ -4,8 +4,6 @@ Of two hosts, since each start of the kernel imports JAX on all of them. Pods of
 test_pod_survival.py and test_pod_bad_days.py; how many hosts are named is in the unit tests.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -18,11 +16,12 @@ from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
 from pod_environment import pod_with_jax, register_pod_kernel
 from pod_kernels import error_of, in_step, pids, pod_kernel, restart, shown, stderr
+from refusals import raises
 from traitlets.config import Config
 from waiting import eventually, until
 
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 from jupyter_tpu.links import HostName, Links, core_thread, default_links
 from jupyter_tpu.on_host.agent.protocol import requests
 
@@ -185,16 +184,6 @@ def test_a_host_whose_kernel_ends_is_named_at_once_and_does_not_come_back(notebo
     assert pids(emulator, pod, 1) == []
 
 
-@pytest.mark.long  # during a cell: the test before; the rule: test_pod_state.py
-def test_a_host_that_dies_between_cells_is_said_by_the_next_one(notebook, emulator, pod):
-    [kernel] = pids(emulator, pod, 1)
-    os.kill(kernel, signal.SIGKILL)
-    until(lambda: notebook.run("%hosts check")[0]["status"] == "error")
-    content, _ = notebook.run("print(1)")
-    assert content["ename"] == "OutOfStep"
-    assert content["evalue"].startswith("The kernel of host 1 was ended by signal 9 (SIGKILL).")
-
-
 def test_requests_with_one_id_and_requests_that_are_none_leave_the_kernel_as_it_was(notebook):
     """As the clients of one jupyter_client manager send them: each counts its ids from 1."""
     client = notebook.client
@@ -308,6 +297,24 @@ async def keep_warm(emulator: Any, pod: str, *, warm: bool) -> None:
     await eventually(reached)
 
 
+#: Compiles, and prints how often JAX found the program in its cache, and how often not.
+COMPILES = """\
+import jax, jax.numpy as jnp
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+events = []
+jax.monitoring.register_event_listener(lambda event, **_: events.append(event.split("/")[-1]))
+jax.jit(lambda x: jnp.tanh(x) @ x.T)(jnp.ones((33, 7))).block_until_ready()
+print(events.count("cache_hits") > 0, events.count("cache_misses") > 0)
+"""
+
+
+def test_after_a_restart_each_host_has_what_it_compiled_before(notebook):
+    assert notebook.text(COMPILES) == "False True\n"
+    restart(notebook)
+    _, seen = notebook.run(COMPILES)
+    assert (printed(seen), shown(seen)) == ("True False\n", ""), "on both hosts"
+
+
 @pytest.mark.long  # four more starts; of one host: test_agent_warm.py
 def test_a_warm_pod_kernel_becomes_the_restarted_one_and_one_that_was_killed_does_not(
     notebook, emulator, pod
@@ -370,9 +377,8 @@ def test_hosts_with_different_code_are_named_by_the_first_cell(kernelspec, emula
 
 def test_a_second_notebook_is_told_who_has_the_chips(notebook, kernelspec, pod):
     second = KernelManager(kernel_name=kernelspec)
-    with pytest.raises(TPUError) as refused:
+    with raises(Reason.CHIPS_HELD) as refused:
         second.start_kernel(env={**os.environ, "JUPYTER_TPU_PROJECT_SYNC": "off"})
-    assert refused.value.reason is Reason.CHIPS_HELD
     kernel = notebook.manager.kernel_id
     assert refused.value.message.startswith(f"The chips of {pod} are in use by the kernel {kernel}")
 

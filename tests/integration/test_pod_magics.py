@@ -1,7 +1,5 @@
 """A notebook on this machine whose cells run on all hosts of an emulated pod."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

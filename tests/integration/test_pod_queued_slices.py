@@ -2,8 +2,6 @@
 slices of one job, and goes away with them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -50,7 +48,7 @@ def slices_kernel(server: Server) -> tuple[str, str] | None:
     return None
 
 
-def test_a_queued_resource_of_two_tpus_gets_one_kernel_on_all_hosts(server: Server) -> None:
+def test_a_queued_resource_of_two_tpus_gets_one_kernel_on_all_hosts(server):
     words = ("--type", "v4-16", "--zone", ZONE, "--node-count", "2", "--yes", "--json")
     queued = json.loads(command(server, "queued", "create", NAME, *words))
     assert queued["tpus"] == ["job-0", "job-1"]

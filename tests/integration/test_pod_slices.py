@@ -1,7 +1,5 @@
 """One notebook on two emulated slices of two hosts each."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

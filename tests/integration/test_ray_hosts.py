@@ -2,8 +2,6 @@
 script and a notebook, its dashboard, its end, and what goes wrong.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -102,7 +100,7 @@ def processes(emulator: Any, host: int, word: str) -> list[int]:
     return [p["outer"] for p in process_tree(init) if word in " ".join(p["cmdline"])]
 
 
-def test_ray_is_installed_if_the_user_agrees_and_runs_on_all_hosts(server: Server) -> None:
+def test_ray_is_installed_if_the_user_agrees_and_runs_on_all_hosts(server):
     refused = command(server, "ray", "start", NAME)
     assert refused.returncode == 1
     assert "Ray is not installed in the environment default" in refused.stderr
@@ -153,8 +151,8 @@ print(GcsClient(address=sys.argv[1]).internal_kv_keys(b"", None, timeout=20))
 
 
 def test_who_has_no_token_is_refused_and_only_ray_s_own_ports_are_on_all_addresses(
-    server: Server, emulator: Any
-) -> None:
+    server, emulator
+):
     assert started(server, install=True)["state"] == "done"
     python = server.tpu("GET", f"tpus/{NAME}/environments")[0]["path"] + "/bin/python"
     address = ray(server)["address"]
@@ -180,7 +178,7 @@ def test_who_has_no_token_is_refused_and_only_ray_s_own_ports_are_on_all_address
     assert not [word for word in everywhere if not any(name in word for name in ours)]
 
 
-def test_a_script_and_a_notebook_use_ray(server: Server, tmp_path: Path) -> None:
+def test_a_script_and_a_notebook_use_ray(server, tmp_path):
     assert started(server, install=True)["state"] == "done"
     project = tmp_path / "project"
     project.mkdir()
@@ -204,7 +202,7 @@ def test_a_script_and_a_notebook_use_ray(server: Server, tmp_path: Path) -> None
     server.request("DELETE", f"/api/kernels/{kernel['id']}")
 
 
-def test_ray_is_stopped_with_all_that_it_has_left(server: Server, emulator: Any) -> None:
+def test_ray_is_stopped_with_all_that_it_has_left(server, emulator):
     assert started(server, install=True)["state"] == "done"
     shown = command(server, "ray", "status", NAME)
     assert shown.stdout.startswith(f"Ray on {NAME}: running, Ray 2")
@@ -219,9 +217,7 @@ def test_ray_is_stopped_with_all_that_it_has_left(server: Server, emulator: Any)
     assert server.tpu("GET", "apps") == []
 
 
-def test_ray_whose_head_died_or_lost_its_host_is_known_and_can_be_started_again(
-    server: Server, emulator: Any
-) -> None:
+def test_ray_whose_head_died_or_lost_its_host_is_known_and_can_be_started_again(server, emulator):
     server.tpu("DELETE", f"tpus/{NAME}/ray")
     until(lambda: ray(server)["state"] in ("stopped", "failed"), LIMIT)
     # Within two minutes of its start it is started again, once.
@@ -264,7 +260,7 @@ def test_ray_whose_head_died_or_lost_its_host_is_known_and_can_be_started_again(
     until(back, LIMIT, lambda: json.dumps([ray(server), server.tpu("GET", "jobs")], indent=1))
 
 
-def test_a_start_that_is_cancelled_takes_ray_with_it(server: Server, emulator: Any) -> None:
+def test_a_start_that_is_cancelled_takes_ray_with_it(server, emulator):
     server.tpu("DELETE", f"tpus/{NAME}/ray")
     until(lambda: ray(server)["state"] in ("stopped", "failed"), LIMIT)
     before = len(server.tpu("GET", f"tpus/{NAME}/jobs"))
@@ -278,7 +274,7 @@ def test_a_start_that_is_cancelled_takes_ray_with_it(server: Server, emulator: A
                        if processes(emulator, host, word)], LIMIT)  # fmt: skip
 
 
-def test_what_ray_can_not_start_with_is_said(server: Server, emulator: Any) -> None:
+def test_what_ray_can_not_start_with_is_said(server, emulator):
     server.tpu("DELETE", f"tpus/{NAME}/ray")
     until(lambda: ray(server)["state"] in ("stopped", "failed"), LIMIT)
     request = {"environment": "other"}

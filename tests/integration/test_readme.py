@@ -1,7 +1,5 @@
 """What a visitor copies from the README, typed with an empty home and in a fresh clone."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -30,7 +28,7 @@ def blocks(title: str) -> list[str]:
     return re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
 
 
-def test_the_readme_begins_with_lines_that_need_no_release() -> None:
+def test_the_readme_begins_with_lines_that_need_no_release():
     packages, lab = blocks("Try it now, without a cloud account")
     assert packages.startswith("sudo apt install ")
     assert lab.splitlines() == [f"git clone {CLONED}", "cd jupyter-tpu", "make lab"]
@@ -44,9 +42,7 @@ def test_the_readme_begins_with_lines_that_need_no_release() -> None:
     assert [page.name for page in pages if released.search(page.read_text())] == []
 
 
-def test_all_that_make_lab_needs_is_named_at_once_with_the_packages_that_have_it(
-    tmp_path: Path,
-) -> None:
+def test_all_that_make_lab_needs_is_named_at_once_with_the_packages_that_have_it(tmp_path):
     tools = {name: shutil.which(name) for name in ("bash", "apt-get")}
     for name, program in tools.items():
         (tmp_path / name).symlink_to(program or "/bin/true")
@@ -144,9 +140,7 @@ def serve(script: str, environment: dict[str, str], folder: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(LIMIT)
-def test_make_lab_works_in_a_fresh_clone_and_an_empty_home(
-    home: dict[str, str], tmp_path: Path
-) -> None:
+def test_make_lab_works_in_a_fresh_clone_and_an_empty_home(home, tmp_path):
     _, lab = blocks("Try it now, without a cloud account")
     serve(lab, home, tmp_path)
     assert not (tmp_path / ".ssh").exists()
@@ -156,9 +150,7 @@ def test_make_lab_works_in_a_fresh_clone_and_an_empty_home(
 
 @pytest.mark.long
 @pytest.mark.timeout(LIMIT)
-def test_the_clone_is_installed_into_an_environment_of_ones_own(
-    home: dict[str, str], tmp_path: Path
-) -> None:
+def test_the_clone_is_installed_into_an_environment_of_ones_own(home, tmp_path):
     clone = blocks("Try it now, without a cloud account")[1].splitlines()[:2]
     root = " --allow-root" if os.geteuid() == 0 else ""
     serve("\n".join([*clone, blocks("Install")[0].rstrip() + root]), home, tmp_path)

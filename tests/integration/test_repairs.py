@@ -1,7 +1,5 @@
 """Broken hardware: a host is reported to Google, and a TPU is replaced by the same one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ from compute_world import ZONE, ComputeWorld
 from fleet_world import Server
 from waiting import eventually
 
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
     KeepWarm,
@@ -44,10 +42,7 @@ def reports(world: ComputeWorld, name: str) -> list[str]:
     ]
 
 
-@pytest.mark.asyncio
-async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
-    world: ComputeWorld, name: str
-) -> None:
+async def test_a_reported_host_of_a_slice_is_started_on_another_machine(world, name):
     server = await world.made(name, "v6e-2x4")
     before = machines(world, name)
     known = next(tpu for tpu in (await server.fleet.tpus()).tpus if tpu.name == name)
@@ -73,10 +68,7 @@ async def test_a_reported_host_of_a_slice_is_started_on_another_machine(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
-async def test_what_google_refuses_of_a_report_changes_nothing(
-    world: ComputeWorld, name: str
-) -> None:
+async def test_what_google_refuses_of_a_report_changes_nothing(world, name):
     server = await world.made(name, "v6e-4")
     before = machines(world, name)
     world.fault(
@@ -87,17 +79,13 @@ async def test_what_google_refuses_of_a_report_changes_nothing(
     )
     ended = await server.end(await server.fleet.report_fault(name))
     assert ended.state == "failed"
-    assert ended.problem is not None
     assert "not supported" in ended.problem.message
     assert machines(world, name) == before
     with pytest.raises(TPUError, match="no host 3"):
         await server.fleet.report_fault(name, ReportFault(host=3))
 
 
-@pytest.mark.asyncio
-async def test_a_tpu_is_replaced_by_the_same_one(
-    world: ComputeWorld, name: str, tmp_path: Path
-) -> None:
+async def test_a_tpu_is_replaced_by_the_same_one(world, name, tmp_path):
     guard = SetGuard(action="delete", idle=7200, notice=60)
     options = NodeOptions(metadata={"team": "vision"}, tags=["mine"], scopes=["storage-ro"])
     server = await world.made(
@@ -144,7 +132,6 @@ async def test_a_tpu_is_replaced_by_the_same_one(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("type", "tier", "fault", "state"),
     [
@@ -152,9 +139,7 @@ async def test_a_tpu_is_replaced_by_the_same_one(
         ("v6e-2x4", "flex-start", "run-over", "TERMINATED"),
     ],
 )
-async def test_what_does_not_run_is_replaced_by_the_same_one(
-    world: ComputeWorld, name: str, type: str, tier: Any, fault: str, state: str
-) -> None:
+async def test_what_does_not_run_is_replaced_by_the_same_one(world, name, type, tier, fault, state):
     more: dict[str, Any] = {"run_for": 7200} if tier == "flex-start" else {}
     options = NodeOptions(tags=["mine"], description="ours", secure_boot=True)
     server = await world.made(name, type, tier=tier, options=options, disk_gb=77, **more)
@@ -173,33 +158,7 @@ async def test_what_does_not_run_is_replaced_by_the_same_one(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
-async def test_a_replacement_without_capacity_goes_on_in_the_next_process(
-    world: ComputeWorld, name: str
-) -> None:
-    server = await world.made(name, "v6e-2x4")
-    (before, *_) = world.instances(name)
-    world.fault("no-capacity", zone=ZONE)
-    hunt = await server.fleet.hunts.replace(name)
-    with pytest.raises(TPUError) as twice:
-        await server.fleet.hunts.replace(name)
-    assert twice.value.reason in (Reason.EXISTS, Reason.CONFLICT, Reason.NOT_FOUND)
-    await eventually(lambda: before["id"] not in [i["id"] for i in world.instances(name)], 60)
-    await world.stop(server)
-    world.behave()
-    following = await world.server()
-    assert (await following.ended(hunt.id)).state == "done"
-    assert world.state(name) == "ACTIVE"
-    assert len(world.instances(name)) == 2
-    assert (await following.end(await following.fleet.delete(name))).state == "done"
-    assert world.state(name) == "gone"
-
-
-@pytest.mark.long
-@pytest.mark.asyncio
-async def test_a_replaced_tpu_gets_back_what_hung_on_it(
-    world: ComputeWorld, name: str, tmp_path: Path
-) -> None:
+async def test_a_replaced_tpu_gets_back_what_hung_on_it(world, name, tmp_path):
     server = await world.made(name, "v6e-2x4", connect=ConnectTPU())
     await eventually(lambda: ready(server, name, "default"), 180)
     fleet = server.fleet

@@ -1,7 +1,5 @@
 """Reserved capacity: calendar mode is confirmed twice, shown with its dates, and used."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest_asyncio
 from cli_shell import Shell
 from compute_world import ZONE, ComputeWorld
 from msgspec import structs
+from refusals import raises
 from waiting import until
 
 from jupyter_tpu.cloud.compute_engine.reservations import future
@@ -42,10 +41,7 @@ def request(**more: Any) -> CreateReservation:
     return CreateReservation(**{**fields, **more})
 
 
-@pytest.mark.asyncio
-async def test_calendar_mode_is_confirmed_twice_and_listed_with_its_dates(
-    world: ComputeWorld,
-) -> None:
+async def test_calendar_mode_is_confirmed_twice_and_listed_with_its_dates(world):
     reservations = (await world.server()).fleet.reservations
     quote = await reservations.quote(request())
     assert quote.list_usd is not None
@@ -53,9 +49,8 @@ async def test_calendar_mode_is_confirmed_twice_and_listed_with_its_dates(
     assert "7 days" in quote.question
     assert "used or not" in quote.question
     for confirmed in ({}, {"confirm_cost": True}, {"confirm_cost": True, "confirm_name": "other"}):
-        with pytest.raises(TPUError) as refused:
+        with raises(Reason.PRICE):
             await reservations.create(request(**confirmed))
-        assert refused.value.reason is Reason.PRICE
     assert world.items("futureReservations") == []
     asked = request(confirm_cost=True, confirm_name="run")
     made = await reservations.create(asked)
@@ -67,13 +62,11 @@ async def test_calendar_mode_is_confirmed_twice_and_listed_with_its_dates(
     assert length == timedelta(days=7)
     # The same request once more, after a lost answer for example, is not a second one.
     assert await reservations.create(asked) == made
-    with pytest.raises(TPUError) as twice:
+    with raises(Reason.EXISTS):
         await reservations.create(structs.replace(asked, chips=32))
-    assert twice.value.reason is Reason.EXISTS
 
 
-@pytest.mark.asyncio
-async def test_a_lost_answer_is_no_failure(world: ComputeWorld) -> None:
+async def test_a_lost_answer_is_no_failure(world):
     reservations = (await world.server()).fleet.reservations
     asked = request(name="lost", confirm_cost=True, confirm_name="lost")
     method = "futureReservations.insert"
@@ -87,8 +80,7 @@ async def test_a_lost_answer_is_no_failure(world: ComputeWorld) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
-async def test_a_reservation_is_used_and_shows_that(world: ComputeWorld, name: str) -> None:
+async def test_a_reservation_is_used_and_shows_that(world, name):
     server = await world.server()
     specific = {"count": "2", "instanceProperties": {"machineType": "ct6e-standard-4t"}}
     body = {"name": "mine", "specificReservation": specific}
@@ -109,7 +101,7 @@ async def test_a_reservation_is_used_and_shows_that(world: ComputeWorld, name: s
     assert (replacement.request.tier, replacement.request.reservation) == ("reserved", "mine")
 
 
-def test_the_command_asks_twice(emulator: Any, world: ComputeWorld, tmp_path: Path) -> None:
+def test_the_command_asks_twice(emulator, world, tmp_path):
     shell = Shell(tmp_path, **emulator.environment)
     start = (datetime.now(UTC) + timedelta(days=2)).isoformat()
     line = (
@@ -128,7 +120,7 @@ def test_the_command_asks_twice(emulator: Any, world: ComputeWorld, tmp_path: Pa
     assert "COMMITTED" in listed
 
 
-def test_a_future_reservation_says_from_when_to_when_and_with_which_name_it_is_used() -> None:
+def test_a_future_reservation_says_from_when_to_when_and_with_which_name_it_is_used():
     reservation = future(
         {
             "name": "run",

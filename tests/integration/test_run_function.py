@@ -1,13 +1,8 @@
 """`@tpu.run`: functions that run on a TPU, and their values here."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -62,8 +57,8 @@ print("still:", add(2, b=2)["sum"])
 
 @pytest.mark.long
 def test_a_function_runs_on_a_warm_tpu_and_its_value_comes_back(
-    emulator: Any, tmp_path: Path, faults: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    emulator, tmp_path, faults, monkeypatch
+):
     for name in ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     for name, value in emulator.environment.items():

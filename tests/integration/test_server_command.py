@@ -1,7 +1,5 @@
 """`jupyter tpu server` finds a server or starts one, once, and only this computer reaches it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -48,9 +46,7 @@ def begin(environment: dict[str, str], *options: str) -> subprocess.Popen[str]:
     )
 
 
-def test_two_that_start_a_server_at_once_get_one_that_listens_on_loopback_only(
-    environment: dict[str, str],
-) -> None:
+def test_two_that_start_a_server_at_once_get_one_that_listens_on_loopback_only(environment):
     none = begin(environment)
     assert "jupyter tpu server --start" in none.communicate(timeout=120)[1]
     assert none.returncode == 1
@@ -81,7 +77,7 @@ def test_two_that_start_a_server_at_once_get_one_that_listens_on_loopback_only(
     assert server["url"] in begin(environment).communicate(timeout=120)[0]
 
 
-def test_a_server_that_ends_at_its_start_says_why(environment: dict[str, str]) -> None:
+def test_a_server_that_ends_at_its_start_says_why(environment):
     config = Path(environment["JUPYTER_CONFIG_DIR"])
     config.mkdir()
     (config / "jupyter_server_config.py").write_text("raise SystemExit('no server today')")
@@ -92,8 +88,8 @@ def test_a_server_that_ends_at_its_start_says_why(environment: dict[str, str]) -
 
 
 def test_a_server_with_a_certificate_of_its_own_is_found_and_trusted_by_its_certfile(
-    emulator: Any, tmp_path: Path
-) -> None:
+    emulator, tmp_path
+):
     certificate, key = tmp_path / "mine.pem", tmp_path / "mine.key"
     make_certificates(tmp_path / "authority.pem", certificate, key)  # for other names
     shell = Shell(tmp_path, **emulator.environment)

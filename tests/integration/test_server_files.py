@@ -2,15 +2,12 @@
 file browser sees and changes them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPMessage, IncompleteRead
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -103,7 +100,7 @@ def refused(answer: Answer) -> tuple[int, str]:
     return answer[0], problem["reason"]
 
 
-def test_20_mib_arrive_whole_in_both_directions(call: Callable[..., Answer]) -> None:
+def test_20_mib_arrive_whole_in_both_directions(call):
     content = os.urandom(20 * MIB)
     status, _, answer = call("PUT", "big.bin", content)
     assert (status, json.loads(answer)) == (201, {"path": "big.bin", "size": len(content)})
@@ -119,9 +116,7 @@ def test_20_mib_arrive_whole_in_both_directions(call: Callable[..., Answer]) -> 
     assert headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_a_file_that_exists_is_replaced_only_on_request(
-    call: Callable[..., Answer], on_host: Callable[[str], str]
-) -> None:
+def test_a_file_that_exists_is_replaced_only_on_request(call, on_host):
     on_host("mkdir -p kept && echo old > kept/a && chmod 600 kept/a && ln -s a kept/link")
     # It is larger than what can wait on the way: the answer comes after the body.
     assert refused(call("PUT", "kept/a", bytes(20 * MIB))) == (409, "EXISTS")
@@ -133,9 +128,7 @@ def test_a_file_that_exists_is_replaced_only_on_request(
     )
 
 
-def test_any_name_is_the_name_on_the_host(
-    call: Callable[..., Answer], on_host: Callable[[str], str]
-) -> None:
+def test_any_name_is_the_name_on_the_host(call, on_host):
     names = ["an empty name.txt", " -rf $(x) '\"; ~", "naïve 日本.npy", "tab\tand\nline", "x" * 255]
     on_host("mkdir odd")
     for name in names:
@@ -146,22 +139,18 @@ def test_any_name_is_the_name_on_the_host(
     assert shown.strip() == ascii(sorted(names))
 
 
-def test_an_absolute_path_is_one(
-    call: Callable[..., Answer], on_host: Callable[[str], str]
-) -> None:
+def test_an_absolute_path_is_one(call, on_host):
     assert call("PUT", "/tmp/jupyter-tpu-file", b"x", overwrite="true")[0] == 201
     assert on_host("cat /tmp/jupyter-tpu-file; rm /tmp/jupyter-tpu-file") == "x"
 
 
 @pytest.mark.parametrize("path", ["", "/", "a/", "a//b", "../a", "a/./b", "a\0b", "~/"])
-def test_a_path_that_is_not_clear_is_refused(call: Callable[..., Answer], path: str) -> None:
+def test_a_path_that_is_not_clear_is_refused(call, path):
     for method, body in (("GET", None), ("PUT", b"x")):
         assert refused(call(method, path, body)) == (400, "INVALID")
 
 
-def test_what_is_no_file_is_refused_with_its_reason(
-    server: Server, tpu: str, call: Callable[..., Answer], on_host: Callable[[str], str]
-) -> None:
+def test_what_is_no_file_is_refused_with_its_reason(server, tpu, call, on_host):
     on_host("mkdir -p folder && mkfifo folder/pipe && echo x > folder/secret && chmod 0 folder/s*")
     for what in ("", "/content"):
         assert refused(call("GET", "missing", what=what)) == (404, "NOT_FOUND")
@@ -179,9 +168,7 @@ def test_what_is_no_file_is_refused_with_its_reason(
         assert json.loads(connection.getresponse().read())["reason"] == reason
 
 
-def test_a_broken_upload_leaves_nothing(
-    server: Server, tpu: str, on_host: Callable[[str], str]
-) -> None:
+def test_a_broken_upload_leaves_nothing(server, tpu, on_host):
     on_host("mkdir broken")
     connection = begin_upload(server, tpu, "broken/a", 9 * MIB, bytes(3 * MIB))
     until(lambda: ".upload-" in on_host("ls -A broken"))
@@ -189,9 +176,7 @@ def test_a_broken_upload_leaves_nothing(
     until(lambda: on_host("ls -A broken") == "")
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(
-    server: Server, tpu: str, on_host: Callable[[str], str]
-) -> None:
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(server, tpu, on_host):
     """Where it is known before, the answer does not wait for the body."""
     on_host("mkdir full")
     connection = begin_upload(server, tpu, "full/a", 1 << 60, b"x")
@@ -202,8 +187,8 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
 
 
 def test_a_disk_that_fills_in_the_middle_is_one_sentence_and_leaves_nothing(
-    emulator: Any, server: Server, tpu: str, on_host: Callable[[str], str]
-) -> None:
+    emulator, server, tpu, on_host
+):
     on_host("mkdir small")
     init = emulator.hosts(tpu)[0]["init_pid"]
     small = on_host("pwd").strip() + "/small"
@@ -221,9 +206,7 @@ def test_a_disk_that_fills_in_the_middle_is_one_sentence_and_leaves_nothing(
     assert on_host("ls -A small") == "other\n"
 
 
-def test_an_upload_whose_link_is_cut_says_so_and_leaves_nothing(
-    server: Server, line: tuple[str, FaultProxy], on_host: Callable[[str], str]
-) -> None:
+def test_an_upload_whose_link_is_cut_says_so_and_leaves_nothing(server, line, on_host):
     on_host("mkdir cut")
     connection = begin_upload(server, line[0], "cut/a", 9 * MIB, bytes(3 * MIB))
     until(lambda: ".upload-" in on_host("ls -A cut"))
@@ -236,9 +219,7 @@ def test_an_upload_whose_link_is_cut_says_so_and_leaves_nothing(
     until(lambda: on_host("ls -A cut") == "")
 
 
-def test_a_download_that_breaks_is_not_complete(
-    server: Server, tpu: str, on_host: Callable[[str], str]
-) -> None:
+def test_a_download_that_breaks_is_not_complete(server, tpu, on_host):
     on_host("truncate -s 100M shrinks")
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request(
@@ -283,9 +264,7 @@ def home(browse: Browse) -> str:
     return str(browse("GET", "", content="0")[1]["home"])
 
 
-def test_a_file_browser_opens_edits_and_saves_files(
-    browse: Browse, home: str, on_host: Callable[[str], str]
-) -> None:
+def test_a_file_browser_opens_edits_and_saves_files(browse, home, on_host):
     on_host("mkdir -p 'look/a b' && printf 'naïve' > look/t.txt && printf '\\377' > look/raw")
     on_host('chmod 600 look/t.txt; echo \'{"cells": [], "nbformat": 4}\' > look/n.ipynb')
     status, folder = browse("GET", f"{home}/look")
@@ -320,9 +299,7 @@ def test_a_file_browser_opens_edits_and_saves_files(
     assert again["last_modified"] == saved["last_modified"]
 
 
-def test_a_file_browser_creates_renames_copies_and_deletes(
-    browse: Browse, home: str, on_host: Callable[[str], str]
-) -> None:
+def test_a_file_browser_creates_renames_copies_and_deletes(browse, home, on_host):
     on_host("mkdir -p change")
     folder = f"{home}/change"
     new = [browse("POST", folder, {"type": kind}) for kind in ("notebook", "directory", "file")]
@@ -346,9 +323,7 @@ def test_a_file_browser_creates_renames_copies_and_deletes(
     ]  # fmt: skip
 
 
-def test_a_file_browser_uploads_in_parts_and_is_told_what_it_cannot_do(
-    browse: Browse, home: str, on_host: Callable[[str], str]
-) -> None:
+def test_a_file_browser_uploads_in_parts_and_is_told_what_it_cannot_do(browse, home, on_host):
     on_host("mkdir -p parts; touch parts/old; mkdir -m 0 parts/closed; truncate -s 101M parts/huge")
     for chunk, content in ((1, "YWE="), (2, "YmI="), (-1, "Y2M=")):
         assert on_host("cat parts/old") == ""
@@ -373,9 +348,7 @@ def test_a_file_browser_uploads_in_parts_and_is_told_what_it_cannot_do(
     assert browse("GET", f"{home}/parts/huge", content="0")[1]["size"] == 101 * MIB
 
 
-def test_a_large_folder_is_listed_in_part_and_says_so(
-    browse: Browse, home: str, on_host: Callable[[str], str]
-) -> None:
+def test_a_large_folder_is_listed_in_part_and_says_so(browse, home, on_host):
     on_host("mkdir many && cd many && seq 5010 | xargs touch && ln -s /missing dangling")
     folder = browse("GET", f"{home}/many")[1]
     assert (len(folder["content"]), folder["left_out"]) == (5000, 11)
@@ -403,9 +376,7 @@ def copy(server: Server, tpu: str) -> Callable[..., dict[str, Any]]:
     return copy
 
 
-def test_a_folder_is_copied_to_a_host_and_back_by_an_operation(
-    copy: Callable[..., dict[str, Any]], on_host: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_a_folder_is_copied_to_a_host_and_back_by_an_operation(copy, on_host, tmp_path):
     (tmp_path / "my data").mkdir()
     (tmp_path / "my data" / "a").write_text("1")
     sent = copy({"sources": [f"{tmp_path}/my data"]})
@@ -428,11 +399,8 @@ def test_a_folder_is_copied_to_a_host_and_back_by_an_operation(
 
 
 def test_a_copy_is_cancelled_and_goes_on_when_it_is_asked_for_again(
-    server: Server,
-    copy: Callable[..., dict[str, Any]],
-    on_host: Callable[[str], str],
-    tmp_path: Path,
-) -> None:
+    server, copy, on_host, tmp_path
+):
     with (tmp_path / "large").open("wb") as file:
         file.truncate(300 * MIB)
     request = {"sources": [f"{tmp_path}/large"]}
@@ -491,9 +459,7 @@ TRUE = {"command": ["true"]}
         ("shares", {"folder": "a\nb"}, "can't be shared"),
     ],
 )
-def test_a_request_that_is_not_clear_is_refused_in_a_sentence(
-    server: Server, tpu: str, what: str, body: dict[str, Any], sentence: str
-) -> None:
+def test_a_request_that_is_not_clear_is_refused_in_a_sentence(server, tpu, what, body, sentence):
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request(
         "POST",

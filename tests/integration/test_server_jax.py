@@ -1,7 +1,5 @@
 """jaxkit over the REST face of a real Jupyter server, computed in its worker processes."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
@@ -10,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import aiohttp
+import jax
 import numpy as np
 import psutil
 import pytest
@@ -68,42 +67,23 @@ def workers() -> list[psutil.Process]:
     return children("jupyter_tpu.jaxkit.rest.worker")
 
 
-async def test_answers_are_jaxs_as_json_or_where_large_as_npy(
-    post: Callable[..., Any], gate: Any
-) -> None:
-    import jax
-
+async def test_answers_come_as_json_or_where_large_as_npy(post, gate):
+    """What they are: test_jaxkit_worker.py."""
     assert workers() == []  # none before the first request
-    split = await post("prng/split", {"key": {"seed": 42}, "num": 3})
+    split = await post("prng/split", {"key": {"seed": 42}, "num": 2})
     assert split.headers["Content-Type"] == "application/json"
-    answer = json.loads(split.body)
-    assert answer["key"]["data"] == [1832780943, 270669613]
-    # Numbers that jax itself gave; a key more does not change those before it.
-    assert answer["subkeys"][:2] == [[64467757, 2916123636], [2465931498, 255383827]]
-    own = jax.random.key_data(jax.random.split(jax.random.key(42), 4))
-    assert [answer["key"]["data"], *answer["subkeys"]] == np.asarray(own).tolist()
-    assert answer["key"]["implementation"] == "threefry2x32"
-
-    fold = json.loads((await post("prng/fold", {"key": {"seed": 0}, "data": [3]})).body)
-    own = jax.random.key_data(jax.random.fold_in(jax.random.key(0), 3))
-    assert fold["data"] == np.asarray(own).tolist()
-
+    # Numbers that jax itself gave.
+    assert json.loads(split.body)["subkeys"] == [[64467757, 2916123636], [2465931498, 255383827]]
     large = await post("prng/sample", {**NORMAL, "shape": [200, 100]})
     assert large.headers["Content-Type"] == "application/x-npy"
     assert json.loads(large.headers["Jax-Key"])["data"] == [0, 42]
     drawn = optimized(lambda: jax.random.normal(jax.random.key(42), (200, 100)))
     assert np.load(io.BytesIO(large.body)).tobytes() == drawn.tobytes()
-
-    placement = {
-        "mesh": {"data": 4, "model": 2},
-        "arrays": {"w": {"shape": [4096, 1024], "dtype": "bfloat16", "spec": [None, "model"]}},
-        "picture": "w",
-    }
-    placed = json.loads((await post("placement", placement)).body)
-    assert placed["arrays"][0]["shard_shape"] == [4096, 512]
-    assert placed["picture"].startswith("<svg")
-    tiles = json.loads((await post("tiling", TILING)).body)
-    assert tiles["arrays"][0]["layout"] == "{1,0:T(4,128)}"
+    refused = await post("prng/sample", {**NORMAL, "shape": [-3]})
+    problem = json.loads(refused.body)
+    assert (refused.code, problem["reason"]) == (400, "INVALID")
+    assert "from 0 to 2**53, not -3" in problem["message"]
+    assert refused.headers["Content-Type"] == "application/json"
 
     assert len(workers()) == 1
     await gate.close()
@@ -111,26 +91,7 @@ async def test_answers_are_jaxs_as_json_or_where_large_as_npy(
     assert (await post("tiling", TILING)).code == 409  # the server is stopping
 
 
-async def test_bad_requests_are_answered_with_one_sentence(post: Callable[..., Any]) -> None:
-    for name, body, word in (
-        ("prng/sample", '{"key": {"seed": NaN}}', "not JSON"),
-        ("prng/sample", {**NORMAL, "shape": [-3]}, "-3"),
-        ("prng/sample", {**NORMAL, "shape": ["n"]}, "int"),
-        ("prng/sample", {**NORMAL, "shape": [1 << 20, 1 << 20]}, "allowed"),
-        ("prng/sample", {**NORMAL, "dtype": "float128"}, "dtype"),
-        ("placement", {"mesh": {"d": 3}, "arrays": {"x": {"shape": [4], "spec": ["d"]}}}, "3"),
-        ("tiling", {**TILING, "colour": 1}, "colour"),
-    ):
-        response = await post(name, body)
-        problem = json.loads(response.body)
-        assert (response.code, problem["reason"]) == (400, "INVALID"), problem
-        assert word in problem["message"]
-        assert response.headers["Content-Type"] == "application/json"
-
-
-async def test_a_server_without_jax_says_how_to_get_it(
-    post: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_without_jax_says_how_to_get_it(post, monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)  # as if it were not installed
     response = await post("tiling", TILING)
     problem = json.loads(response.body)
@@ -140,12 +101,8 @@ async def test_a_server_without_jax_says_how_to_get_it(
 
 
 async def test_while_one_request_computes_others_and_the_server_are_answered(
-    post: Callable[..., Any],
-    jp_fetch: Callable[..., Any],
-    jp_base_url: str,
-    jp_auth_header: dict[str, str],
-    http_server_port: Any,
-) -> None:
+    post, jp_fetch, jp_base_url, jp_auth_header, http_server_port
+):
     """And a caller who leaves takes the process that worked for him along."""
     url = f"http://127.0.0.1:{http_server_port[1]}{jp_base_url}{ROOT}/jax/prng/sample"
 
@@ -175,9 +132,7 @@ async def test_while_one_request_computes_others_and_the_server_are_answered(
     assert (await post("tiling", TILING)).code == 200
 
 
-async def test_turns_are_by_token_where_jupyter_invents_users(
-    post: Callable[..., Any], gate: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_turns_are_by_token_where_jupyter_invents_users(post, gate, monkeypatch):
     clients: list[str] = []
     real = gate.request
 

@@ -2,8 +2,6 @@
 Jupyter's for the host.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re
@@ -15,7 +13,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 from aiohttp import web
-from apps_host import BLOCK
+from apps_host import BLOCK, echo, take
 from traitlets import TraitError
 from waiting import eventually
 from yarl import URL
@@ -71,28 +69,15 @@ class Host:
         self.go = asyncio.Event()
         self.left = asyncio.Event()
         self.app = web.Application(client_max_size=0)
-        for name in ("echo", "take", "stream", "events", "away", "cookies", "half", "talk",
+        for name in ("echo", "stream", "events", "away", "cookies", "half", "talk",
                      "forever"):  # fmt: skip
             self.app.router.add_route("*", f"/{name}", getattr(self, name))
+        self.app.router.add_route("*", "/take", take)
         self.app.router.add_route("*", "/", self.echo)
 
     async def echo(self, request: web.Request) -> web.Response:
         self.seen.append(request)
-        return web.json_response(
-            {
-                "method": request.method,
-                "path": request.raw_path,
-                "headers": {name.lower(): value for name, value in request.headers.items()},
-                "body": (await request.read()).decode(),
-            }
-        )
-
-    async def take(self, request: web.Request) -> web.Response:
-        digest, count = hashlib.sha256(), 0
-        async for piece in request.content.iter_any():
-            digest.update(piece)
-            count += len(piece)
-        return web.json_response([count, digest.hexdigest()])
+        return await echo(request)
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": "text/plain"})
@@ -129,7 +114,6 @@ class Host:
         answer = web.StreamResponse()
         await answer.prepare(request)
         await answer.write(b"x" * 1000)
-        assert request.transport is not None
         request.transport.close()
         return answer
 
@@ -251,8 +235,8 @@ def browser(
 
 
 async def test_a_port_is_refused_with_the_reason_and_the_way_unless_it_is_allowed(
-    browser: Browser, tpu: str, sockets: list[socket.socket], host: Host, jp_base_url: str
-) -> None:
+    browser, tpu, sockets, host, jp_base_url
+):
     other = sockets[1].getsockname()[1]
     root = f"{jp_base_url}jupyter-tpu/proxy"
     for place in (
@@ -282,16 +266,14 @@ async def test_a_port_is_refused_with_the_reason_and_the_way_unless_it_is_allowe
     assert host.seen == []
 
 
-async def test_what_is_allowed_says_which_port_of_which_tpu() -> None:
+async def test_what_is_allowed_says_which_port_of_which_tpu():
     assert JupyterTPU().proxy_ports == []
     for wrong in ("my-tpu", "my-tpu:0", "my-tpu:70000", "my-tpu:*", "*:80", ":80", "a/b:80", ""):
         with pytest.raises(TraitError, match="is not a port of a TPU"):
             JupyterTPU(proxy_ports=[wrong])
 
 
-async def test_the_host_is_asked_without_anything_of_jupyters(
-    browser: Browser, host: Host, sockets: list[socket.socket], jp_serverapp: Any
-) -> None:
+async def test_the_host_is_asked_without_anything_of_jupyters(browser, host, sockets, jp_serverapp):
     token = jp_serverapp.identity_provider.token
     port = sockets[0].getsockname()[1]
     path = f"/echo?a=%2F&token={token}&b&_xsrf=1"
@@ -351,9 +333,7 @@ async def test_the_host_is_asked_without_anything_of_jupyters(
     assert (await browser.request("POST", "/terminals")).status == 403
 
 
-async def test_only_jupyters_own_pages_and_who_is_logged_in_get_to_it(
-    browser: Browser, host: Host
-) -> None:
+async def test_only_jupyters_own_pages_and_who_is_logged_in_get_to_it(browser, host):
     there = {"Sec-Fetch-Site": "cross-site", "Origin": "http://evil.example"}
     for method, change, status in (
         ("GET", {}, 200),
@@ -388,7 +368,7 @@ async def test_only_jupyters_own_pages_and_who_is_logged_in_get_to_it(
     assert host.seen == []
 
 
-async def test_redirects_stay_beneath_the_prefix(browser: Browser) -> None:
+async def test_redirects_stay_beneath_the_prefix(browser):
     bare = await browser.get("?a=1")
     assert (bare.status, bare.headers["Location"]) == (307, f"{browser.prefix}/?a=1")
     for to, here in (
@@ -403,7 +383,7 @@ async def test_redirects_stay_beneath_the_prefix(browser: Browser) -> None:
         assert (moved.status, moved.headers["Location"]) == (302, here)
 
 
-async def test_answers_pass_as_the_host_gives_them(browser: Browser, host: Host) -> None:
+async def test_answers_pass_as_the_host_gives_them(browser, host):
     digest = hashlib.sha256(BLOCK * 64).hexdigest()
     for path in ("/stream", "/stream?length"):
         answer = await browser.get(path, headers={"Accept-Encoding": "gzip"})
@@ -438,18 +418,16 @@ async def upload(browser: Browser, blocks: int) -> None:
         assert await answer.json() == expected
 
 
-async def test_a_body_goes_to_the_host_while_it_comes(browser: Browser) -> None:
+async def test_a_body_goes_to_the_host_while_it_comes(browser):
     await upload(browser, 80)
 
 
 @pytest.mark.long
-async def test_a_body_above_jupyters_own_limit_goes_to_the_host(browser: Browser) -> None:
+async def test_a_body_above_jupyters_own_limit_goes_to_the_host(browser):
     await upload(browser, 500)
 
 
-async def test_a_websocket_carries_messages_both_ways_and_its_end(
-    browser: Browser, host: Host
-) -> None:
+async def test_a_websocket_carries_messages_both_ways_and_its_end(browser, host):
     async with browser.websocket("/talk", protocols=("chat",), max_msg_size=0) as socket:
         assert socket.protocol == "chat"
         assert (await asyncio.wait_for(socket.receive(), LIMIT)).data == "first"
@@ -468,7 +446,7 @@ async def test_a_websocket_carries_messages_both_ways_and_its_end(
     assert error.value.status == 404
 
 
-async def test_a_browser_that_leaves_ends_what_the_host_sends(browser: Browser, host: Host) -> None:
+async def test_a_browser_that_leaves_ends_what_the_host_sends(browser, host):
     answer = await browser.get("/forever")
     assert answer.status == 200
     await answer.content.readexactly(1000)
@@ -476,7 +454,7 @@ async def test_a_browser_that_leaves_ends_what_the_host_sends(browser: Browser, 
     await asyncio.wait_for(host.left.wait(), LIMIT)
 
 
-async def test_an_upload_that_is_aborted_ends_its_handler(browser: Browser) -> None:
+async def test_an_upload_that_is_aborted_ends_its_handler(browser):
     def handlers() -> int:
         """Requests that this server is still working on."""
         tasks = (task.get_coro() for task in asyncio.all_tasks())
@@ -498,12 +476,7 @@ async def test_an_upload_that_is_aborted_ends_its_handler(browser: Browser) -> N
     await eventually(lambda: not handlers())
 
 
-async def test_a_visit_says_where_an_app_is_beneath_jupyter(
-    browser: Browser,
-    tpu: str,
-    sockets: list[socket.socket],
-    jp_serverapp: Any,
-) -> None:
+async def test_a_visit_says_where_an_app_is_beneath_jupyter(browser, tpu, sockets, jp_serverapp):
     fleet = jp_serverapp.extension_manager.extension_points["jupyter_tpu"].app.fleet
     allowed, other = (listener.getsockname()[1] for listener in sockets)
     visits = []

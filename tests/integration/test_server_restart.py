@@ -1,7 +1,5 @@
 """The server is stopped or killed in the middle, and the next one goes on where it was."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,10 +32,8 @@ def make_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
 
 def test_creating_and_connecting_go_on_after_the_server_was_stopped_and_killed(
-    make_server: Callable[..., Server],
-    emulator: Any,
-    faults: Any,
-) -> None:
+    make_server, emulator, faults
+):
     server = make_server(**emulator.environment)
     faults(kind="slow", seconds=6, zone=ZONE, count=1)
     body = {"name": "lasting", "type": "v5litepod-4", "zone": ZONE, "connect": {}}
@@ -84,8 +80,8 @@ def test_creating_and_connecting_go_on_after_the_server_was_stopped_and_killed(
 
 
 def test_the_emulator_comes_and_goes_with_the_server_and_outlives_only_its_death(
-    make_server: Callable[..., Server], tmp_path: Path
-) -> None:
+    make_server, tmp_path
+):
     state = tmp_path / "tpu" / "emulator" / "emulator.json"
     server = make_server("--JupyterTPU.emulator=True")
     assert server.tpu("GET", "catalog")["emulated"]
@@ -106,8 +102,8 @@ def test_the_emulator_comes_and_goes_with_the_server_and_outlives_only_its_death
 
 @pytest.mark.long
 def test_results_of_a_compilation_outlive_the_server_and_an_interrupted_one_says_so(
-    make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    make_server, monkeypatch, tmp_path
+):
     pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
     monkeypatch.setenv("HOME", str(tmp_path))  # nobody is logged in
     server = make_server()

@@ -1,7 +1,5 @@
 """`%tpu session` in kernels on hosts: saved by itself, also when Google announces the end."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,9 +40,7 @@ def saved_names(home: Path) -> list[str]:
     return []
 
 
-def test_variables_are_saved_between_cells_and_when_the_end_is_announced(
-    remote: Remote, node: dict[str, Any], faults: Any
-) -> None:
+def test_variables_are_saved_between_cells_and_when_the_end_is_announced(remote, node, faults):
     host, make = remote
     manager = make()
     manager.start_kernel()

@@ -1,7 +1,5 @@
 """Our SSH key in a project's metadata and in a Google account, and hosts that let it in."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys
@@ -11,6 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from refusals import raises
 
 from jupyter_tpu.cloud import CloudTPU, Target
 from jupyter_tpu.cloud.google_apis import GoogleAPIs
@@ -65,10 +64,9 @@ def metadata(emulator: Any, project: str, **items: str) -> dict[str, str]:
     return read()
 
 
-@pytest.mark.asyncio
 async def test_a_key_in_the_project_stands_beside_others_also_those_that_come_at_the_same_time(
-    emulator: Any, project: str, key: SSHKeyService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    emulator, project, key, monkeypatch
+):
     metadata(emulator, project, **{"ssh-keys": THEIRS, "team": "x"})
     asked = await key.add(AddSSHKey(days=7, dry_run=True))
     assert "to the metadata of the project" in asked.changes[0]
@@ -86,7 +84,6 @@ async def test_a_key_in_the_project_stands_beside_others_also_those_that_come_at
 
     monkeypatch.setattr(GoogleAPIs, "post", meanwhile)
     added = await key.add(AddSSHKey(days=7))
-    assert added.in_project is not None
     assert added.in_project.user == added.user
     first = metadata(emulator, project)
     assert {"team": "x", "other": "1"}.items() <= first.items()
@@ -96,30 +93,22 @@ async def test_a_key_in_the_project_stands_beside_others_also_those_that_come_at
     assert ours.startswith(f"{added.user}:ssh-ed25519 ")
     assert ours != first["ssh-keys"].splitlines()[1]  # another end
     monkeypatch.setenv("JUPYTER_TPU_SSH_USER", "root")
-    with pytest.raises(TPUError, match="Hosts have no user 'root'") as caught:
+    with raises(Reason.INVALID, "Hosts have no user 'root'"):
         await key.add(AddSSHKey())
-    assert caught.value.reason is Reason.INVALID
 
     removed = await key.remove()
     assert (removed.in_project, len(removed.changes)) == (None, 1)
     assert metadata(emulator, project) == {"ssh-keys": THEIRS, "team": "x", "other": "1"}
     assert (await key.remove()).changes == []
     metadata(emulator, project, **{"enable-oslogin": "TRUE"})
-    with pytest.raises(TPUError, match="ignore keys in its metadata") as caught:
+    with raises(Reason.CONFLICT, "ignore keys in its metadata"):
         await key.add(AddSSHKey(to="project"))
-    assert caught.value.reason is Reason.CONFLICT
 
 
 @pytest.mark.long
-@pytest.mark.asyncio
 async def test_hosts_let_in_a_key_of_the_project_and_with_os_login_one_of_the_account(
-    emulator: Any,
-    project: str,
-    links: Links,
-    key: SSHKeyService,
-    faults: Any,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    emulator, project, links, key, faults, monkeypatch
+):
     monkeypatch.setattr(lookup, "_KEY_WAIT_NEW", 0.5)
     nodes = f"/v2/projects/{project}/locations/{ZONE}/nodes"
     body = {"acceleratorType": "v5litepod-1", "runtimeVersion": "v2-alpha-tpuv5-lite"}
@@ -133,9 +122,8 @@ async def test_hosts_let_in_a_key_of_the_project_and_with_os_login_one_of_the_ac
     try:
         # Whoever may not change TPUs is let in by the project's key.
         faults(kind="error", method="UpdateNode", code="PERMISSION_DENIED", message="No.")
-        with pytest.raises(TPUError) as caught:
+        with raises(Reason.PERMISSION):
             await whoami()
-        assert caught.value.reason is Reason.PERMISSION
         added = await key.add(AddSSHKey())
         assert await whoami() == added.user
         assert "ssh-keys" not in emulator.request("GET", f"{nodes}/mine").get("metadata", {})
@@ -152,11 +140,9 @@ async def test_hosts_let_in_a_key_of_the_project_and_with_os_login_one_of_the_ac
         assert "to the Google account you@example.com until" in asked.changes[0]
         assert asked.in_account is None
         added = await key.add(AddSSHKey())
-        assert added.in_account is not None
         assert added.in_account.user == USER
         assert await whoami() == USER
         address = fast_lookup(links.cloud.target, host)
-        assert address is not None
         assert address.user == USER
         entry = [sys.executable, "-m", "jupyter_tpu.cli", "ssh", "mine", "--command", "whoami"]
         where = ["--project", project, "--zone", ZONE]

@@ -3,8 +3,6 @@
 Each listed part is renamed in a copy of the installed asyncssh, one at a time.
 """
 
-from __future__ import annotations
-
 import getpass
 import json
 import os
@@ -44,7 +42,7 @@ def renamed(name: str, folder: Path) -> str:
     return str(folder / name)
 
 
-def test_connections_work_without_each_private_part(tmp_path: Path) -> None:
+def test_connections_work_without_each_private_part(tmp_path):
     key = ensure_key(tmp_path / "id")
     (tmp_path / "authorized").write_text(public_key(key) + "\n")
     (tmp_path / "user_config").write_text(CONFIG)
@@ -72,7 +70,6 @@ def test_connections_work_without_each_private_part(tmp_path: Path) -> None:
                 "folders": share,
                 "config": str(tmp_path / "user_config"),
             }
-            assert program.stdin is not None
             program.stdin.write(json.dumps(given, default=str))
             program.stdin.close()
             programs.append(program)

@@ -1,7 +1,5 @@
 """Commands on hosts whose login shell is not a quiet bash: real shells behind a real sshd."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from own_sshd import needs_sshd, running_sshd
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
@@ -20,7 +19,7 @@ from jupyter_tpu.ssh.agent_client import ensure_agent
 from jupyter_tpu.ssh.clean_shell import clean_shell
 from jupyter_tpu.ssh.login_shell import GREETING_LIMIT
 
-pytestmark = [pytest.mark.asyncio, needs_sshd]
+pytestmark = needs_sshd
 
 #: The file that each shell reads before a command.
 RC = {"bash": ".bashrc", "zsh": ".zshenv", "tcsh": ".tcshrc", "bsd-csh": ".cshrc",
@@ -70,9 +69,7 @@ async def connected(folder: Path, shell: str, rc: str = "") -> AsyncIterator[SSH
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-async def test_commands_are_the_same_in_each_login_shell_whatever_it_prints_first(
-    tmp_path: Path, shell: str
-) -> None:
+async def test_commands_are_the_same_in_each_login_shell_whatever_it_prints_first(tmp_path, shell):
     odd = "it's $HOME; `x` \"q\" *\n\\ é ! !! !$ 100% ^a^b~\\n'!" + "x\n'" * 5000
     async with connected(tmp_path, shell, NOISE) as connection:
         done = await connection.run(
@@ -91,7 +88,7 @@ async def test_commands_are_the_same_in_each_login_shell_whatever_it_prints_firs
             assert stream.errors in ("mine\n", "")  # it may be on its way
 
 
-async def test_the_agent_starts_behind_a_shell_that_prints(tmp_path: Path) -> None:
+async def test_the_agent_starts_behind_a_shell_that_prints(tmp_path):
     async with connected(tmp_path, "bash", NOISE) as connection:
         agent = await ensure_agent(connection.run, connection.open_unix)
         assert agent.hello["pid"]
@@ -99,9 +96,7 @@ async def test_the_agent_starts_behind_a_shell_that_prints(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-async def test_a_shell_with_clean_variables_starts_in_each_login_shell(
-    tmp_path: Path, shell: str
-) -> None:
+async def test_a_shell_with_clean_variables_starts_in_each_login_shell(tmp_path, shell):
     async with connected(tmp_path, shell) as connection:
         line = clean_shell('echo "cache=$JAX_COMPILATION_CACHE_DIR"')
         done = await connection._ssh.run(line)
@@ -117,51 +112,40 @@ async def test_a_shell_with_clean_variables_starts_in_each_login_shell(
         ("false", "", "."),
     ],
 )
-async def test_a_shell_that_does_not_run_commands_is_named(
-    tmp_path: Path, shell: str, rc: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_shell_that_does_not_run_commands_is_named(tmp_path, shell, rc, said, monkeypatch):
     async with connected(tmp_path, shell, rc) as connection:
         begins = f"The login shell or ~/.bashrc of {getpass.getuser()} on my-tpu "
         run = connection.run
         for asking in (run(["true"]), ensure_agent(run, connection.open_unix)):
-            with pytest.raises(TPUError) as caught:
+            with raises(Reason.LOGIN_SHELL) as caught:
                 await asking
-            assert caught.value.reason is Reason.LOGIN_SHELL
             assert caught.value.message == f"{begins}ended or read the command{said}"
             assert "ry again" not in str(caught.value)
         # What has input gets no answer of a shell that waits for more of it.
         monkeypatch.setattr(login_shell, "START_LIMIT", 1.0)
-        with pytest.raises(TPUError) as caught:
+        with raises(Reason.LOGIN_SHELL):
             await connection.run(["cat"], input=b"touch /tmp/never\n")
-        assert caught.value.reason is Reason.LOGIN_SHELL
-        with pytest.raises(TPUError) as caught:
+        with raises(Reason.LOGIN_SHELL) as caught:
             async with connection.stream(["cat"]):
                 pass
-        assert caught.value.reason is Reason.LOGIN_SHELL
         assert caught.value.message.startswith(begins)
 
 
-async def test_a_shell_that_reads_gets_none_of_the_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_shell_that_reads_gets_none_of_the_input(tmp_path, monkeypatch):
     monkeypatch.setattr(login_shell, "START_LIMIT", 1.0)
     async with connected(tmp_path, "bash", "exec sh") as connection:
-        with pytest.raises(TPUError, match=r"did not start a command within 1 s") as caught:
+        with raises(Reason.LOGIN_SHELL, r"did not start a command within 1 s"):
             await connection.run(["cat"], input=b"touch made\n", cwd=str(tmp_path))
-        assert caught.value.reason is Reason.LOGIN_SHELL
         assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize("stream", [1, 2])
-async def test_a_shell_that_prints_without_end_is_stopped_early(
-    tmp_path: Path, stream: int
-) -> None:
+async def test_a_shell_that_prints_without_end_is_stopped_early(tmp_path, stream):
     rc = f"echo $$ > {tmp_path}/pid; cat /dev/zero >&{stream}"
     async with connected(tmp_path, "bash", rc) as connection:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        with pytest.raises(TPUError, match="wrote more than 1 MB before the command") as caught:
+        with raises(Reason.LOGIN_SHELL, "wrote more than 1 MB before the command"):
             await connection.run(["true"])
-        assert caught.value.reason is Reason.LOGIN_SHELL
         with pytest.raises(TPUError, match="wrote more than 1 MB before the command"):
             async with connection.stream(["true"]):
                 pass
@@ -169,12 +153,11 @@ async def test_a_shell_that_prints_without_end_is_stopped_early(
         assert grown < 64 * GREETING_LIMIT >> 10
 
 
-async def test_output_without_end_ends_the_command(tmp_path: Path) -> None:
+async def test_output_without_end_ends_the_command(tmp_path):
     async with connected(tmp_path, "bash") as connection:
         script = f"echo $$ > {tmp_path}/pid; exec cat /dev/zero"
         for on_line in (None, lambda line: None):
-            with pytest.raises(TPUError, match=r"wrote more than 1 MB.* and was stopped") as caught:
+            with raises(Reason.INTERNAL, r"wrote more than 1 MB.* and was stopped"):
                 await connection.run(["sh", "-c", script], max_output=1 << 20, on_line=on_line)
-            assert caught.value.reason is Reason.INTERNAL
             pid = (tmp_path / "pid").read_text().strip()
             await eventually(lambda pid=pid: not Path("/proc", pid).exists())

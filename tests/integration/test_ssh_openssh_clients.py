@@ -1,7 +1,5 @@
 """The real ssh, scp, rsync, git and mosh with emulated TPUs, found by name through our entries."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty
@@ -14,7 +12,7 @@ import subprocess
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +125,8 @@ def use_everything(person: Person, name: str, round: str) -> None:
 @needs("rsync")
 @needs("git")
 def test_ssh_scp_rsync_and_git_find_a_tpu_before_and_after_its_address_changed(
-    person: Person, create_tpu: Callable[..., Any], emulator: Any
-) -> None:
+    person, create_tpu, emulator
+):
     tpu = create_tpu()
     name = tpu["name"].rpartition("/")[2]
     person.config.parent.mkdir(mode=0o700)
@@ -155,9 +153,7 @@ def test_ssh_scp_rsync_and_git_find_a_tpu_before_and_after_its_address_changed(
     assert person.config.read_text() == text
 
 
-def test_settings_for_all_hosts_that_start_something_else_do_not_reach_a_tpu(
-    person: Person, pod: str, tmp_path: Path
-) -> None:
+def test_settings_for_all_hosts_that_start_something_else_do_not_reach_a_tpu(person, pod, tmp_path):
     config = tmp_path / "config"
     config.write_text("Host *\n  RemoteCommand tmux new -A -s main\n  RequestTTY force\n")
     person.environment["PATH"] = path_with_ssh(tmp_path / "bin", config)
@@ -177,8 +173,8 @@ def sharing(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_shared_connection_of_one_tpu_is_not_used_for_another_one_of_its_name(
-    person: Person, create_tpu: Callable[..., Any], emulator: Any, sharing: str, tmp_path: Path
-) -> None:
+    person, create_tpu, emulator, sharing, tmp_path
+):
     name, zones = "shared-name", (ZONE, "us-west4-a")
     nodes = [create_tpu(name, "v5litepod-1", zone) for zone in zones]
     config = tmp_path / "config"
@@ -211,8 +207,8 @@ def test_a_shared_connection_of_one_tpu_is_not_used_for_another_one_of_its_name(
 
 
 def test_a_tpu_that_was_created_again_is_reached_and_one_with_an_unpinned_key_is_not(
-    person: Person, create_tpu: Callable[..., Any], emulator: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    person, create_tpu, emulator, monkeypatch
+):
     tpu = create_tpu()
     name = tpu["name"].rpartition("/")[2]
     person.tpu("ssh-config", "--write")
@@ -232,9 +228,7 @@ def test_a_tpu_that_was_created_again_is_reached_and_one_with_an_unpinned_key_is
     assert "HOST IDENTIFICATION HAS CHANGED" in done.stderr
 
 
-def test_entries_come_and_go_with_tpus_and_can_be_taken_out_again(
-    person: Person, pod: str, emulator: Any
-) -> None:
+def test_entries_come_and_go_with_tpus_and_can_be_taken_out_again(person, pod, emulator):
     person.config.mkdir(mode=0o700, parents=True)
     for option in ("--write", "--remove"):
         done = person.run(*COMMAND, "ssh-config", option)
@@ -261,9 +255,7 @@ def test_entries_come_and_go_with_tpus_and_can_be_taken_out_again(
 
 
 @pytest.mark.long
-def test_each_host_of_a_pod_has_a_name_and_the_command_takes_options(
-    person: Person, pod: str
-) -> None:
+def test_each_host_of_a_pod_has_a_name_and_the_command_takes_options(person, pod):
     person.tpu("ssh-config", "--write")
     for worker in range(4):
         host = pod if worker == 0 else f"{pod}-{worker}"
@@ -277,9 +269,7 @@ def test_each_host_of_a_pod_has_a_name_and_the_command_takes_options(
     assert f"{pod} has no host 4. It has the hosts 0 to 3." in done.stderr
 
 
-def test_hosts_of_a_pod_reach_each_other_with_keys_that_stay_where_they_are(
-    person: Person, pod: str, emulator: Any
-) -> None:
+def test_hosts_of_a_pod_reach_each_other_with_keys_that_stay_where_they_are(person, pod, emulator):
     assert "ssh host-0" in person.tpu("ssh-config", "--between-hosts", pod)
     person.tpu("ssh-config", "--between-hosts", pod)  # twice is the same
     person.tpu("ssh-config", "--write")
@@ -310,7 +300,7 @@ def test_hosts_of_a_pod_reach_each_other_with_keys_that_stay_where_they_are(
 
 
 @pytest.mark.long
-def test_vs_code_gets_the_ssh_entry_and_the_folder_to_open(person: Person, pod: str) -> None:
+def test_vs_code_gets_the_ssh_entry_and_the_folder_to_open(person, pod):
     done = person.run(*COMMAND, "vscode", "--remote", pod, "--worker", "1")
     assert done.returncode == 1
     assert "jupyter tpu ssh-config --write" in done.stderr
@@ -324,9 +314,7 @@ def test_vs_code_gets_the_ssh_entry_and_the_folder_to_open(person: Person, pod: 
 
 
 @pytest.mark.long
-def test_gclouds_way_of_running_a_command_works_on_one_host_and_on_all(
-    person: Person, pod: str
-) -> None:
+def test_gclouds_way_of_running_a_command_works_on_one_host_and_on_all(person, pod):
     where = (*COMMAND, "ssh", pod, "--zone", ZONE)
     assert person.out(*where, "--command", "echo $((6 * 7)) $TPU_WORKER_ID") == "42 0\n"
     cache = person.out(*where, "--command", "echo $JAX_COMPILATION_CACHE_DIR")
@@ -346,7 +334,7 @@ def test_gclouds_way_of_running_a_command_works_on_one_host_and_on_all(
     assert "needs --command" in person.run(*where, "--worker", "all").stderr
 
 
-def test_gclouds_ssh_flags_are_given_to_ssh(person: Person, pod: str) -> None:
+def test_gclouds_ssh_flags_are_given_to_ssh(person, pod):
     flag = "-v -oSetEnv=X_%USER%=at-%INSTANCE%"
     given = person.run(*COMMAND, "ssh", pod, "--ssh-flag", flag, "--ssh-flag=-G", "--", "true")
     options = given.stdout.splitlines()
@@ -358,7 +346,7 @@ def test_gclouds_ssh_flags_are_given_to_ssh(person: Person, pod: str) -> None:
 
 
 @needs("mosh")
-def test_mosh_reaches_a_tpu_where_it_is_installed(person: Person, pod: str) -> None:
+def test_mosh_reaches_a_tpu_where_it_is_installed(person, pod):
     here, there = pty.openpty()
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = subprocess.Popen(
@@ -388,9 +376,7 @@ def test_mosh_reaches_a_tpu_where_it_is_installed(person: Person, pod: str) -> N
 
 
 @needs("tmux")
-def test_a_kept_shell_goes_on_while_its_connection_is_lost(
-    tmp_path: Path, emulator: Any, pod: str, sharing: str
-) -> None:
+def test_a_kept_shell_goes_on_while_its_connection_is_lost(tmp_path, emulator, pod, sharing):
     config = tmp_path / "config"
     config.write_text(sharing)
     shell = Shell(tmp_path, **emulator.environment, PATH=path_with_ssh(tmp_path / "bin", config))
@@ -415,7 +401,7 @@ def test_a_kept_shell_goes_on_while_its_connection_is_lost(
 
 
 @needs("tmux")
-def test_a_kept_shell_ends_when_its_tpu_is_deleted(tmp_path: Path, emulator: Any) -> None:
+def test_a_kept_shell_ends_when_its_tpu_is_deleted(tmp_path, emulator):
     with emulator.tpu("kept", "v5litepod-1", ZONE) as node:
         name = node["name"].rpartition("/")[2]
         terminal = Terminal(Shell(tmp_path, **emulator.environment), "ssh", name, "--keep")
@@ -427,9 +413,7 @@ def test_a_kept_shell_ends_when_its_tpu_is_deleted(tmp_path: Path, emulator: Any
 
 
 @needs("tmux")
-def test_a_terminal_of_jupyterlab_takes_the_shell_that_none_shows(
-    tmp_path: Path, emulator: Any, pod: str
-) -> None:
+def test_a_terminal_of_jupyterlab_takes_the_shell_that_none_shows(tmp_path, emulator, pod):
     shell = Shell(tmp_path, **emulator.environment)
 
     def opened(session: str) -> Terminal:
@@ -453,9 +437,7 @@ def test_a_terminal_of_jupyterlab_takes_the_shell_that_none_shows(
         assert terminal.end() == 0
 
 
-def test_without_tmux_a_message_says_how_to_keep_a_shell(
-    tmp_path: Path, emulator: Any, pod: str
-) -> None:
+def test_without_tmux_a_message_says_how_to_keep_a_shell(tmp_path, emulator, pod):
     shell = Shell(tmp_path, **emulator.environment)
     complaint = shell.complaint("ssh", pod, "--keep", "--session", "a b")
     assert "is not the name of a session" in complaint

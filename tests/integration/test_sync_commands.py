@@ -1,7 +1,5 @@
 """``jupyter tpu sync`` with a pod of two hosts, by real commands over real SSH."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -53,9 +51,7 @@ def sync(
     return run
 
 
-def test_a_project_goes_to_all_hosts_and_its_results_come_back(
-    sync: Callable[..., tuple[int, str, str]], tpu: str, homes: list[Path], here: Path
-) -> None:
+def test_a_project_goes_to_all_hosts_and_its_results_come_back(sync, tpu, homes, here):
     code, out, err = sync(here, f"{tpu}:a project", "--dry-run")
     assert (code, err) == (0, "")
     assert "Would copy 2 files (15 bytes) to 2 hosts" in out
@@ -116,13 +112,7 @@ def test_a_project_goes_to_all_hosts_and_its_results_come_back(
         (("{tpu}:none", "{here}", "--watch"), "Watching only works from here to the TPU."),
     ],
 )
-def test_what_can_not_be_synced_is_reported_in_one_line(
-    sync: Callable[..., tuple[int, str, str]],
-    tpu: str,
-    here: Path,
-    words: tuple[str, ...],
-    complaint: str,
-) -> None:
+def test_what_can_not_be_synced_is_reported_in_one_line(sync, tpu, here, words, complaint):
     code, _, err = sync(*(word.format(here=here, tpu=tpu) for word in words))
     assert code in (1, 2)
     assert err.count("\n") == 1
@@ -130,8 +120,8 @@ def test_what_can_not_be_synced_is_reported_in_one_line(
 
 
 def test_watching_copies_each_change_also_after_the_links_were_cut_and_ctrl_c_ends_it(
-    emulator: Any, faults: Callable[..., Any], tpu: str, homes: list[Path], here: Path
-) -> None:
+    emulator, faults, tpu, homes, here
+):
     shell = Shell(here.parent, **emulator.environment)
     watching = Terminal(shell, "sync", str(here), f"{tpu}:watched", "--watch")
     watching.expect("Copied 2 files")

@@ -1,7 +1,5 @@
 """``jupyter tpu tunnel`` and the REST face: real commands, a real emulator, a real server."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import secrets
@@ -126,9 +124,7 @@ def received_eventually(port: int) -> bytes:
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, *others(signal.SIGKILL)])
-def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(
-    shell: Shell, tpu: dict[str, Any], behind: int, end: signal.Signals
-) -> None:
+def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(shell, tpu, behind, end):
     process = subprocess.Popen(
         [*COMMAND, "tunnel", name_of(tpu), str(behind)],
         env=shell.environment,
@@ -136,7 +132,6 @@ def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
     line = process.stdout.readline()
     expected = f"forwards to port {behind} of {name_of(tpu)}. An emulated host shares this machine"
     assert expected in line, line
@@ -170,14 +165,7 @@ def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(
         ("8888 --address 0.0.0.0", "Tunnels listen on this machine alone"),
     ],
 )
-def test_what_can_not_be_is_one_line(
-    shell: Shell,
-    tpu: dict[str, Any],
-    words: str,
-    complaint: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_can_not_be_is_one_line(shell, tpu, words, complaint, monkeypatch, capsys):
     for variable, value in shell.environment.items():
         monkeypatch.setenv(variable, value)
     assert main(["tunnel", name_of(tpu), *words.split()]) == 1
@@ -186,9 +174,7 @@ def test_what_can_not_be_is_one_line(
     assert errors.count("\n") == 1
 
 
-def test_beside_a_server_tunnels_are_opened_listed_and_removed(
-    shell: Shell, server: JupyterServer, tpu: dict[str, Any], behind: int
-) -> None:
+def test_beside_a_server_tunnels_are_opened_listed_and_removed(shell, server, tpu, behind):
     with socket.create_server(("127.0.0.1", 0)) as probe:
         local = probe.getsockname()[1]
     # On stderr is a note as long as the link connects.
@@ -223,9 +209,7 @@ def test_beside_a_server_tunnels_are_opened_listed_and_removed(
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL]
 )
-def test_tunnels_come_back_with_the_server_on_the_same_port(
-    server: JupyterServer, tpu: dict[str, Any], behind: int, number: int
-) -> None:
+def test_tunnels_come_back_with_the_server_on_the_same_port(server, tpu, behind, number):
     path = f"tpus/{name_of(tpu)}/tunnels"
     status, tunnel = server.call("POST", path, {"port": behind})
     assert status == 201

@@ -4,8 +4,6 @@ The servers that tunnels lead to run in this process and listen on a host's own 
 hosts share this machine's network.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from ports import free_port
+from refusals import raises
 from stormy_host import line_to
 from waiting import eventually
 
@@ -30,8 +29,6 @@ from jupyter_tpu.fleet.models import Change, OpenTunnel, Tunnel
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links, LinkState
 from jupyter_tpu.ssh import Keepalive
-
-pytestmark = pytest.mark.asyncio
 
 LIMIT = 60.0  # seconds for anything
 ZONE = "us-central1-a"
@@ -166,9 +163,7 @@ def listeners(port: int) -> set[str]:
 # ---- bytes -------------------------------------------------------------------------------------
 
 
-async def test_bytes_arrive_right_both_ways_and_each_end_may_finish_first(
-    fleet: Fleet, tpu: dict[str, Any]
-) -> None:
+async def test_bytes_arrive_right_both_ways_and_each_end_may_finish_first(fleet, tpu):
     data = os.urandom(5_000_000)
     async with listening(echo, internal(tpu)) as port:
         tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
@@ -181,7 +176,7 @@ async def test_bytes_arrive_right_both_ways_and_each_end_may_finish_first(
         assert (current.sent, current.received) == (len(data), len(answer))
 
 
-async def test_many_connections_at_once_do_not_mix(fleet: Fleet, tpu: dict[str, Any]) -> None:
+async def test_many_connections_at_once_do_not_mix(fleet, tpu):
     async with listening(echo, internal(tpu)) as port:
         tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
         payloads = [os.urandom(1 + 777 * number) for number in range(100)]
@@ -191,9 +186,7 @@ async def test_many_connections_at_once_do_not_mix(fleet: Fleet, tpu: dict[str, 
         assert answers == [payload + f"|{len(payload)}".encode() for payload in payloads]
 
 
-async def test_a_reader_that_does_not_read_stops_the_sender_and_not_the_others(
-    fleet: Fleet, tpu: dict[str, Any]
-) -> None:
+async def test_a_reader_that_does_not_read_stops_the_sender_and_not_the_others(fleet, tpu):
     sent = 0
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -218,7 +211,7 @@ async def test_a_reader_that_does_not_read_stops_the_sender_and_not_the_others(
         writer.close()
 
 
-async def test_each_host_of_a_pod_has_its_own_tunnels(fleet: Fleet, tpu: dict[str, Any]) -> None:
+async def test_each_host_of_a_pod_has_its_own_tunnels(fleet, tpu):
     async def name(host: int, writer: asyncio.StreamWriter) -> None:
         writer.write(f"host {host}".encode())
         writer.close()
@@ -248,7 +241,7 @@ async def refusal(fleet: Fleet, tpu: dict[str, Any], **options: Any) -> TPUError
 
 
 @pytest.mark.parametrize("port", [0, 70000, -1])
-async def test_an_invalid_port_is_an_error(fleet: Fleet, tpu: dict[str, Any], port: int) -> None:
+async def test_an_invalid_port_is_an_error(fleet, tpu, port):
     for options in ({"port": port}, {"port": 8888, "local_port": port}):
         error = await refusal(fleet, tpu, **options)
         assert error.reason is Reason.INVALID
@@ -257,15 +250,13 @@ async def test_an_invalid_port_is_an_error(fleet: Fleet, tpu: dict[str, Any], po
     assert await fleet.tunnels.all() == []
 
 
-async def test_a_host_that_is_not_there_is_an_error(fleet: Fleet, tpu: dict[str, Any]) -> None:
+async def test_a_host_that_is_not_there_is_an_error(fleet, tpu):
     error = await refusal(fleet, tpu, port=8888, host=4)
     assert error.reason is Reason.INVALID
     assert "has no host 4." in error.message
 
 
-async def test_a_local_port_in_use_and_a_dead_port_on_the_host_are_different_errors(
-    fleet: Fleet, tpu: dict[str, Any]
-) -> None:
+async def test_a_local_port_in_use_and_a_dead_port_on_the_host_are_different_errors(fleet, tpu):
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
         error = await refusal(fleet, tpu, port=9, local_port=taken)
@@ -277,14 +268,11 @@ async def test_a_local_port_in_use_and_a_dead_port_on_the_host_are_different_err
     with pytest.raises(ConnectionResetError):
         await exchange(tunnel.local_port, b"")
     current = await until(fleet, tunnel.id, lambda current: current.problem is not None)
-    assert current.problem is not None
     assert (current.state, current.problem.reason) == ("open", Reason.NOT_FOUND)
     assert current.problem.message == f"No server is listening on port 9 of {name_of(tpu)}."
 
 
-async def test_a_dead_port_that_comes_alive_is_reached_through_the_same_tunnel(
-    fleet: Fleet, tpu: dict[str, Any]
-) -> None:
+async def test_a_dead_port_that_comes_alive_is_reached_through_the_same_tunnel(fleet, tpu):
     async with listening(echo, internal(tpu)) as port:
         pass
     tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
@@ -296,9 +284,7 @@ async def test_a_dead_port_that_comes_alive_is_reached_through_the_same_tunnel(
     started.close()
 
 
-async def test_two_tunnels_on_one_port_are_refused_and_the_same_twice_is_one(
-    fleet: Fleet, tpu: dict[str, Any]
-) -> None:
+async def test_two_tunnels_on_one_port_are_refused_and_the_same_twice_is_one(fleet, tpu):
     first = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=8888))
     again = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=8888))
     assert again.id == first.id
@@ -312,8 +298,8 @@ async def test_two_tunnels_on_one_port_are_refused_and_the_same_twice_is_one(
 
 
 async def test_a_tunnel_has_the_ports_own_number_if_it_is_free_and_else_says_why_not(
-    fleet: Fleet, tpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    fleet, tpu, monkeypatch
+):
     async def opened(port: int, host: int = 0) -> Tunnel:
         return await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port, host=host))
 
@@ -346,9 +332,7 @@ async def test_a_tunnel_has_the_ports_own_number_if_it_is_free_and_else_says_why
             assert third.local_port_reason == reason
 
 
-async def test_a_tunnel_listens_on_loopback_alone_unless_that_was_allowed(
-    fleet: Fleet, tpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_tunnel_listens_on_loopback_alone_unless_that_was_allowed(fleet, tpu, monkeypatch):
     tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=8888))
     assert listeners(tunnel.local_port) == {"0100007F", "0" * 24 + "01000000"}  # 127.0.0.1, ::1
 
@@ -364,24 +348,21 @@ async def test_a_tunnel_listens_on_loopback_alone_unless_that_was_allowed(
             await exchange(wide.local_port, b"x")
 
 
-async def test_a_tpu_that_is_not_ready_or_not_there_gets_no_tunnel(
-    fleet: Fleet, create_tpu: Any
-) -> None:
+async def test_a_tpu_that_is_not_ready_or_not_there_gets_no_tunnel(fleet, create_tpu):
     node = await asyncio.to_thread(create_tpu)
     await fleet.operations.wait((await fleet.stop(name_of(node))).id)
     error = await refusal(fleet, node, port=8888)
     assert (error.reason, error.hint) == (Reason.CONFLICT, "Start it first.")
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.NOT_FOUND):
         await fleet.tunnels.open("nothing", OpenTunnel(port=8888))
-    assert caught.value.reason is Reason.NOT_FOUND
 
 
 # ---- slow lines --------------------------------------------------------------------------------
 
 
 async def test_on_a_slow_line_what_shrinks_is_compressed_and_what_does_not_is_not(
-    fleet: Fleet, tpu: dict[str, Any], emulator: Any
-) -> None:
+    fleet, tpu, emulator
+):
     text, noise = b"step 1200 loss 0.3141 accuracy 0.92\n" * 40_000, os.urandom(3 << 19)
     saying = text
 
@@ -415,9 +396,7 @@ async def test_on_a_slow_line_what_shrinks_is_compressed_and_what_does_not_is_no
 # ---- the connection of their own ---------------------------------------------------------------
 
 
-async def test_a_command_does_not_wait_behind_a_download(
-    server: Server, fleet: Fleet, tpu: dict[str, Any], emulator: Any
-) -> None:
+async def test_a_command_does_not_wait_behind_a_download(server, fleet, tpu, emulator):
     """On one connection some 3 MB that the host's system holds for it come before the answer."""
     rate, block, taken = 250e3, os.urandom(1 << 18), 0
 
@@ -453,8 +432,8 @@ async def test_a_command_does_not_wait_behind_a_download(
 
 
 async def test_a_host_that_accepts_no_other_connection_has_tunnels_all_the_same(
-    server: Server, fleet: Fleet, tpu: dict[str, Any], emulator: Any
-) -> None:
+    server, fleet, tpu, emulator
+):
     async with listening(echo, internal(tpu)) as port:
         with line_to(emulator, name_of(tpu)) as line:
             link = link_to(server, tpu)
@@ -467,8 +446,8 @@ async def test_a_host_that_accepts_no_other_connection_has_tunnels_all_the_same(
 
 @pytest.mark.parametrize("cuts", [2, pytest.param(20, marks=pytest.mark.long)])
 async def test_who_connects_again_after_a_cut_is_not_reset_a_second_time(
-    server: Server, fleet: Fleet, tpu: dict[str, Any], emulator: Any, cuts: int
-) -> None:
+    server, fleet, tpu, emulator, cuts
+):
     """Eight programs send and receive; after each reset they connect again at once."""
     resets, answers = [0] * 8, [0] * 8
 
@@ -516,9 +495,7 @@ async def test_who_connects_again_after_a_cut_is_not_reset_a_second_time(
 # ---- breaks ------------------------------------------------------------------------------------
 
 
-async def test_a_cut_link_resets_what_is_open_and_the_port_stays(
-    fleet: Fleet, tpu: dict[str, Any], emulator: Any
-) -> None:
+async def test_a_cut_link_resets_what_is_open_and_the_port_stays(fleet, tpu, emulator):
     async with listening(echo, internal(tpu)) as port:
         tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
         reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.local_port)
@@ -533,8 +510,8 @@ async def test_a_cut_link_resets_what_is_open_and_the_port_stays(
 
 @pytest.mark.parametrize("kind", ["reboot", "maintenance"])
 async def test_a_host_that_reboots_comes_back_behind_the_same_port(
-    server: Server, fleet: Fleet, create_tpu: Any, emulator: Any, kind: str
-) -> None:
+    server, fleet, create_tpu, emulator, kind
+):
     node = await asyncio.to_thread(create_tpu)
     async with listening(echo, internal(node)) as port:
         tunnel = await fleet.tunnels.open(name_of(node), OpenTunnel(port=port))
@@ -556,15 +533,14 @@ async def test_a_host_that_reboots_comes_back_behind_the_same_port(
 
 
 async def test_a_stopped_tpu_needs_attention_and_its_tunnel_works_when_it_was_started(
-    server: Server, fleet: Fleet, create_tpu: Any
-) -> None:
+    server, fleet, create_tpu
+):
     node = await asyncio.to_thread(create_tpu)
     async with listening(echo, internal(node)) as port:
         tunnel = await fleet.tunnels.open(name_of(node), OpenTunnel(port=port))
         assert await exchange(tunnel.local_port, b"1") == b"1|1"
         await fleet.operations.wait((await fleet.stop(name_of(node))).id)
         current = await until(fleet, tunnel.id, lambda current: current.state == "needs-attention")
-        assert current.problem is not None
         assert "stopped" in current.problem.message
         await fleet.operations.wait((await fleet.start(name_of(node))).id)
         await until(fleet, tunnel.id, lambda current: current.state == "open")
@@ -578,7 +554,7 @@ async def test_a_stopped_tpu_needs_attention_and_its_tunnel_works_when_it_was_st
         again.close()
 
 
-async def test_the_tunnels_of_a_deleted_tpu_are_gone(fleet: Fleet, create_tpu: Any) -> None:
+async def test_the_tunnels_of_a_deleted_tpu_are_gone(fleet, create_tpu):
     node = await asyncio.to_thread(create_tpu)
     tunnel = await fleet.tunnels.open(name_of(node), OpenTunnel(port=8888))
     gone = asyncio.Event()
@@ -594,9 +570,7 @@ async def test_the_tunnels_of_a_deleted_tpu_are_gone(fleet: Fleet, create_tpu: A
 # ---- servers that end --------------------------------------------------------------------------
 
 
-async def test_the_next_server_has_the_same_tunnels_on_the_same_ports(
-    server: Server, tpu: dict[str, Any]
-) -> None:
+async def test_the_next_server_has_the_same_tunnels_on_the_same_ports(server, tpu):
     async with listening(echo, internal(tpu, 1)) as port:
         request = OpenTunnel(port=port, host=1)
         async with server as first:
@@ -612,16 +586,13 @@ async def test_the_next_server_has_the_same_tunnels_on_the_same_ports(
             assert len(await second.tunnels.all()) == 1
 
 
-async def test_a_port_that_was_taken_meanwhile_is_had_as_soon_as_it_is_free(
-    server: Server, tpu: dict[str, Any]
-) -> None:
+async def test_a_port_that_was_taken_meanwhile_is_had_as_soon_as_it_is_free(server, tpu):
     async with listening(echo, internal(tpu)) as port:
         async with server as first:
             tunnel = await first.tunnels.open(name_of(tpu), OpenTunnel(port=port))
         thief = socket.create_server(("127.0.0.1", tunnel.local_port))
         async with server as second:
             current = await until(second, tunnel.id, lambda current: current.state == "taken")
-            assert current.problem is not None
             assert current.problem.reason is Reason.CONFLICT
             thief.close()
             await until(second, tunnel.id, lambda current: current.state == "open")
@@ -629,8 +600,8 @@ async def test_a_port_that_was_taken_meanwhile_is_had_as_soon_as_it_is_free(
 
 
 async def test_two_servers_share_the_tunnels_and_one_takes_over_from_the_other(
-    server: Server, emulator: Any, tmp_path: Path, tpu: dict[str, Any]
-) -> None:
+    server, emulator, tmp_path, tpu
+):
     other = Server(emulator.state_file, tmp_path)
     async with listening(echo, internal(tpu)) as port, other as beside:
         async with server as first:
@@ -652,9 +623,7 @@ async def test_two_servers_share_the_tunnels_and_one_takes_over_from_the_other(
 
 
 @pytest.mark.long
-async def test_gigabytes_and_thousands_of_requests_go_through_with_flat_memory(
-    fleet: Fleet, tpu: dict[str, Any]
-) -> None:
+async def test_gigabytes_and_thousands_of_requests_go_through_with_flat_memory(fleet, tpu):
     import psutil
 
     size = 1 << 30

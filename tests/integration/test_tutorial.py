@@ -2,8 +2,6 @@
 of its cells runs in a notebook's kernel, and what the page says they print is what they print.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re
@@ -177,7 +175,6 @@ class Notebook:
         self.lab.request("DELETE", f"/api/kernels/{self.kernel}")
 
     def close(self) -> None:
-        assert self.client.socket is not None
         self.client.socket.close()
 
 
@@ -196,7 +193,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.long
-def test_what_the_lesson_says_is_what_happens(environment: dict[str, str], tmp_path: Path) -> None:
+def test_what_the_lesson_says_is_what_happens(environment, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     terminals: dict[str, Terminal] = {}
@@ -239,7 +236,7 @@ def test_what_the_lesson_says_is_what_happens(environment: dict[str, str], tmp_p
     assert len(notebook.cells) == 3
 
 
-def test_the_lesson_has_nothing_that_its_test_would_skip() -> None:
+def test_the_lesson_has_nothing_that_its_test_would_skip():
     """Every block is of a kind that the test runs or compares."""
     page = PAGE.read_text()
     blocks = list(parts(page))
@@ -254,6 +251,6 @@ def test_the_lesson_has_nothing_that_its_test_would_skip() -> None:
     assert blocks[0].kind == "bash"
 
 
-def test_three_dots_are_any_text_and_missing_lines_are_named() -> None:
+def test_three_dots_are_any_text_and_missing_lines_are_named():
     assert lacks("a…b\nc", "x\na (5) b\nc \n") == []
     assert lacks("step 2\nstep 1", "step 1\nstep 3\n") == [re.escape("step 2")]

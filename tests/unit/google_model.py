@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -63,7 +64,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
-        super().__init__(_Instant(self))  # type: ignore[arg-type]
+        super().__init__(_Instant(self))
 
     def time(self) -> float:
         return self.now
@@ -75,6 +76,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def pass_time(self, seconds: float) -> None:
         self.run_until_complete(asyncio.sleep(seconds))
+
+
+def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """An async test whose time passes at once."""
+
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(test(**fixtures))
+
+    return run
 
 
 class Google:

@@ -1,7 +1,5 @@
 """Which tab of a shared document writes a cell's output."""
 
-from __future__ import annotations
-
 import json
 import time
 
@@ -13,8 +11,6 @@ from jupyter_tpu.server.adoption import fillers
 from jupyter_tpu.server.adoption.fillers import Fillers
 from jupyter_tpu.server.adoption.remembered_requests import ExecuteRequest
 
-pytestmark = pytest.mark.asyncio
-
 
 @pytest.fixture
 def request_of_a() -> ExecuteRequest:
@@ -23,8 +19,8 @@ def request_of_a() -> ExecuteRequest:
 
 
 async def test_a_writer_that_comes_back_in_time_stays_it_and_is_replaced_when_it_has_gone(
-    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    request_of_a, monkeypatch
+):
     monkeypatch.setattr(fillers, "CLOSED_SECONDS", 0.05)
     monkeypatch.setattr(fillers, "BROKEN_SECONDS", 3600.0)
     chosen: list[str] = []
@@ -48,9 +44,7 @@ async def test_a_writer_that_comes_back_in_time_stays_it_and_is_replaced_when_it
     assert (chosen, request_of_a.former_fillers) == (["b", "a"], {"b"})
 
 
-async def test_what_a_writer_has_written_to_its_end_is_not_written_again(
-    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_writer_has_written_to_its_end_is_not_written_again(request_of_a, monkeypatch):
     monkeypatch.setattr(fillers, "CLOSED_SECONDS", 0.0)
     chosen: list[str] = []
     writers = Fillers(lambda request, client: request.set_filler(client))
@@ -67,8 +61,8 @@ async def test_what_a_writer_has_written_to_its_end_is_not_written_again(
 
 
 async def test_who_took_over_and_left_before_it_had_all_again_is_replaced(
-    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    request_of_a, monkeypatch
+):
     monkeypatch.setattr(fillers, "CLOSED_SECONDS", 0.0)
     monkeypatch.setattr(fillers, "WRITTEN_SECONDS", 0.0)
     chosen: list[str] = []
@@ -89,8 +83,8 @@ async def test_who_took_over_and_left_before_it_had_all_again_is_replaced(
 
 
 async def test_after_a_restart_a_writer_is_replaced_that_is_there_but_does_not_ask(
-    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    request_of_a, monkeypatch
+):
     monkeypatch.setattr(fillers, "BROKEN_SECONDS", 0.2)
     chosen: list[str] = []
     writers = Fillers(lambda request, client: request.set_filler(client))

@@ -1,13 +1,10 @@
 """The journal's copy on disk, and what is remembered of requests, without servers or hosts."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,7 +47,7 @@ def everything(journal: JournalFile, number: int = 0, limit: int = 500) -> list[
     return records
 
 
-def test_records_come_back_in_order_from_any_place(tmp_path: Path, small_files: None) -> None:
+def test_records_come_back_in_order_from_any_place(tmp_path, small_files):
     journal = JournalFile(tmp_path)
     sizes = random.Random(4).choices([0, 10, 300, 5000], k=100)
     written = [(n + 1, b"%d" % n + b"x" * size) for n, size in enumerate(sizes)]
@@ -65,7 +62,7 @@ def test_records_come_back_in_order_from_any_place(tmp_path: Path, small_files: 
 
 
 @pytest.mark.parametrize("cut", [1, 5, 14, 40])
-def test_a_record_that_was_cut_off_is_as_if_never_written(tmp_path: Path, cut: int) -> None:
+def test_a_record_that_was_cut_off_is_as_if_never_written(tmp_path, cut):
     journal = JournalFile(tmp_path)
     for number in (1, 2, 3):
         journal.append(MESSAGE, IOPUB, number, [b"message %d" % number, b"x" * 30])
@@ -85,9 +82,7 @@ def zero(data: bytearray, start: int, end: int) -> None:
 
 @pytest.mark.parametrize("damage", ["first block", "last block", "random end", "one bit", "empty"])
 @pytest.mark.parametrize("which", [0, 1, -1])
-def test_a_damaged_file_costs_no_record_of_another_file(
-    tmp_path: Path, small_files: None, damage: str, which: int
-) -> None:
+def test_a_damaged_file_costs_no_record_of_another_file(tmp_path, small_files, damage, which):
     journal = JournalFile(tmp_path)
     written = [(n, b"%d" % n + b"x" * 100) for n in range(1, 61)]
     for number, text in written:
@@ -122,7 +117,7 @@ def test_a_damaged_file_costs_no_record_of_another_file(
     assert everything(JournalFile(tmp_path)) == [*records, (number, b"more")]
 
 
-def test_a_file_that_is_not_ours_keeps_nothing_from_being_read(tmp_path: Path) -> None:
+def test_a_file_that_is_not_ours_keeps_nothing_from_being_read(tmp_path):
     journal = JournalFile(tmp_path)
     journal.append(MESSAGE, IOPUB, 1, [b"message"])
     journal.close()
@@ -131,9 +126,7 @@ def test_a_file_that_is_not_ours_keeps_nothing_from_being_read(tmp_path: Path) -
     assert everything(JournalFile(tmp_path)) == [(1, b"message")]
 
 
-def test_a_reader_of_what_was_removed_goes_on_with_the_oldest(
-    tmp_path: Path, small_files: None
-) -> None:
+def test_a_reader_of_what_was_removed_goes_on_with_the_oldest(tmp_path, small_files):
     journal = JournalFile(tmp_path)
     reader = journal.reader(1)
     for number in range(1, 101):
@@ -144,7 +137,7 @@ def test_a_reader_of_what_was_removed_goes_on_with_the_oldest(
     assert len(list(tmp_path.glob("journal-*"))) < 10
 
 
-def test_a_full_disk_is_survived_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_survived_in_memory(tmp_path, monkeypatch):
     journal = JournalFile(tmp_path)
     journal.append(MESSAGE, IOPUB, 1, [b"on disk"])
 
@@ -159,8 +152,8 @@ def test_a_full_disk_is_survived_in_memory(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_content_of_a_large_message_is_read_when_it_is_needed_and_while_it_is_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(journal_file, "PIECE_BYTES", 700_000)
     journal = JournalFile(tmp_path)
     parts = KERNEL.message("display_data", {"data": "x" * 2_000_000}, parent=b"{}", idents=[b"t"])
@@ -176,7 +169,6 @@ def test_the_content_of_a_large_message_is_read_when_it_is_needed_and_while_it_i
     _, large, other, _ = records
     at = messages.find_delimiter(parts) + messages.CONTENT
     assert large.parts == [*parts[:at], b""]
-    assert large.stored is not None
     pieces = journal.read_content(large.stored)
     assert len(pieces) > 2
     assert split(pieces, large.stored.sizes) == parts[at:]
@@ -186,9 +178,7 @@ def test_the_content_of_a_large_message_is_read_when_it_is_needed_and_while_it_i
         journal.read_content(large.stored)
 
 
-def test_a_reader_that_waits_when_the_disk_becomes_full_continues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_waits_when_the_disk_becomes_full_continues(tmp_path, monkeypatch):
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
@@ -258,7 +248,7 @@ class Host:
         self.says("status", {"execution_state": "idle"}, request)
 
 
-def test_what_came_already_is_not_taken_again_by_the_next_server() -> None:
+def test_what_came_already_is_not_taken_again_by_the_next_server():
     first = kept()
     host = Host(first)
     request = header("execute_request", "r")
@@ -274,7 +264,7 @@ def test_what_came_already_is_not_taken_again_by_the_next_server() -> None:
     assert again.says("stream", {}, request)
 
 
-def test_what_the_host_is_not_known_to_have_is_sent_again_by_the_next_server_in_order() -> None:
+def test_what_the_host_is_not_known_to_have_is_sent_again_by_the_next_server_in_order():
     first = kept()
     first.set_status({"state": "idle", "boot": "b", "once": ["execute_request", "comm_msg"]})
     host = Host(first)
@@ -299,7 +289,7 @@ def test_what_the_host_is_not_known_to_have_is_sent_again_by_the_next_server_in_
     assert second.unacknowledged() == []
 
 
-def test_a_cell_that_was_ended_here_is_not_sent_by_the_next_server_and_its_end_is_read() -> None:
+def test_a_cell_that_was_ended_here_is_not_sent_by_the_next_server_and_its_end_is_read():
     first = kept()
     first.set_status({"state": "idle", "once": ["execute_request"]})
     request = header("execute_request", "r")
@@ -319,7 +309,7 @@ def test_a_cell_that_was_ended_here_is_not_sent_by_the_next_server_and_its_end_i
     assert Host(second).says("status", {}, request), "the numbers of the host are as they were"
 
 
-def test_messages_for_a_kernel_are_not_sent_to_the_one_that_replaces_it() -> None:
+def test_messages_for_a_kernel_are_not_sent_to_the_one_that_replaces_it():
     kernel = kept()
     kernel.set_status({"state": "idle", "once": ["comm_msg"]})
     kernel.record_client_message(SHELL, asked(header("comm_msg", "c")))
@@ -328,15 +318,12 @@ def test_messages_for_a_kernel_are_not_sent_to_the_one_that_replaces_it() -> Non
     assert kernel.unacknowledged() == []
 
 
-def test_a_request_is_known_until_a_while_after_its_end_was_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_request_is_known_until_a_while_after_its_end_was_read(monkeypatch):
     kernel = kept()
     host, request = Host(kernel), header("execute_request", "r")
     kernel.connect("tab", None, lambda: None)
     kernel.record_request(asked(request, b'{"cellId": "c"}'))
     again = kernel.record_request(asked(header("execute_request", "r", "another")))
-    assert again is not None
     assert again.cell == "c"
     host.runs(request)
     host.ends(request)
@@ -351,8 +338,8 @@ def test_a_request_is_known_until_a_while_after_its_end_was_read(
 
 
 def test_output_is_written_again_by_the_next_server_if_its_document_was_not_saved_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     document = tmp_path / "document.ipynb"
     document.touch()
     kernel = kept()
@@ -390,8 +377,8 @@ def test_output_is_written_again_by_the_next_server_if_its_document_was_not_save
 
 @pytest.mark.parametrize("died", [True, False])
 def test_the_last_cells_of_a_kernel_that_died_are_shown_by_a_page_that_comes_after_the_next_start(
-    died: bool,
-) -> None:
+    died,
+):
     kernel = kept()
     host = Host(kernel)
     request, waiting = header("execute_request", "r"), header("execute_request", "later")
@@ -418,9 +405,7 @@ def test_the_last_cells_of_a_kernel_that_died_are_shown_by_a_page_that_comes_aft
     assert kernel.requests_to_show("a new page") == [], "it was read, and this is another restart"
 
 
-def test_much_unread_output_stays_on_the_host_until_it_is_read(
-    monkeypatch: pytest.MonkeyPatch, small_files: None
-) -> None:
+def test_much_unread_output_stays_on_the_host_until_it_is_read(monkeypatch, small_files):
     monkeypatch.setattr(persisted_kernel_module, "MAX_UNREAD", 10_000)
     kernel = kept()
     host, room = Host(kernel), []
@@ -433,7 +418,7 @@ def test_much_unread_output_stays_on_the_host_until_it_is_read(
     assert room == [1]
 
 
-def test_a_client_goes_on_where_it_was_or_where_it_says_it_is() -> None:
+def test_a_client_goes_on_where_it_was_or_where_it_says_it_is():
     kernel = kept()
     host = Host(kernel)
     kernel.connect("tab", None, lambda: None)
@@ -448,7 +433,7 @@ def test_a_client_goes_on_where_it_was_or_where_it_says_it_is() -> None:
     assert kernel.connect("new", None, lambda: None).number == 11
 
 
-def test_two_processes_never_have_the_same_kernel() -> None:
+def test_two_processes_never_have_the_same_kernel():
     first = kept()
     assert KernelFolder.find_unowned("/") == []
     first.release()
@@ -457,16 +442,14 @@ def test_two_processes_never_have_the_same_kernel() -> None:
     folder.release()
 
 
-def test_a_server_does_not_lock_kernels_of_another_root_folder() -> None:
+def test_a_server_does_not_lock_kernels_of_another_root_folder():
     kept().release()
     assert KernelFolder.find_unowned("/elsewhere") == []
     [(folder, _)] = KernelFolder.find_unowned("/")
     folder.release()
 
 
-def test_a_record_is_on_the_disk_before_it_replaces_another(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_record_is_on_the_disk_before_it_replaces_another(monkeypatch):
     calls: list[str] = []
 
     def watched(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -484,7 +467,7 @@ def test_a_record_is_on_the_disk_before_it_replaces_another(
     folder.release()
 
 
-def test_a_folder_without_a_record_is_removed() -> None:
+def test_a_folder_without_a_record_is_removed():
     folder = KernelFolder.create("empty")
     folder.release()
     assert KernelFolder.find_unowned("/") == []
@@ -493,8 +476,8 @@ def test_a_folder_without_a_record_is_removed() -> None:
 
 @pytest.mark.parametrize("content", [None, b"", b'{"id": "ha', bytes(300), b'{"id": "other"}'])
 def test_a_kernel_whose_record_is_damaged_is_kept_with_its_journal_and_others_are_found(
-    content: bytes | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    content, caplog, monkeypatch
+):
     kept("damaged").release()
     path = kernels_dir() / "damaged"
     JournalFile(path).append(MESSAGE, IOPUB, 1, [b"a message"])
@@ -506,7 +489,6 @@ def test_a_kernel_whose_record_is_damaged_is_kept_with_its_journal_and_others_ar
     kept().release()
     [(damaged, nothing), (intact, another)] = KernelFolder.find_unowned("/")
     assert (damaged.path, nothing) == (path, None)
-    assert another is not None
     assert another.id == "k"
     assert "record of kernel damaged" in caplog.text
     assert KernelFolder.find_unowned("/") == [], "both are locked"
@@ -520,7 +502,7 @@ def test_a_kernel_whose_record_is_damaged_is_kept_with_its_journal_and_others_ar
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "zeros", "cut", "one letter", "another's"])
 @pytest.mark.parametrize("name", [kernel_folder.RECORD, kernel_folder.COPY])
-def test_one_damaged_file_of_a_record_loses_nothing(name: str, damage: str) -> None:
+def test_one_damaged_file_of_a_record_loses_nothing(name, damage):
     kernel = kept()
     kernel.begin_launch("the key")
     kernel.set_session(SessionRow("session", "a.ipynb", "a.ipynb", "notebook"))
@@ -538,12 +520,11 @@ def test_one_damaged_file_of_a_record_loses_nothing(name: str, damage: str) -> N
     if damage in damages:
         file.write_bytes(damages[damage])
     [(folder, record)] = KernelFolder.find_unowned("/")
-    assert record is not None
     assert (record.key, [row.id for row in record.sessions]) == ("the key", ["session"])
     folder.release()
 
 
-def test_a_write_of_positions_that_was_cut_off_leaves_those_before_it() -> None:
+def test_a_write_of_positions_that_was_cut_off_leaves_those_before_it():
     kernel = kept()
     host = Host(kernel)
     kernel.connect("tab", None, lambda: None)
@@ -568,9 +549,7 @@ def test_a_write_of_positions_that_was_cut_off_leaves_those_before_it() -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(300), b"garbage" * 30_000])
-def test_who_was_known_before_all_positions_were_lost_gets_what_is_stored(
-    content: bytes | None, small_files: None
-) -> None:
+def test_who_was_known_before_all_positions_were_lost_gets_what_is_stored(content, small_files):
     kernel = kept()
     host = Host(kernel)
     kernel.connect("tab", None, lambda: None)
@@ -593,7 +572,7 @@ def test_who_was_known_before_all_positions_were_lost_gets_what_is_stored(
     kernel.release()
 
 
-def test_a_kernel_that_no_client_has_seen_has_lost_no_positions() -> None:
+def test_a_kernel_that_no_client_has_seen_has_lost_no_positions():
     kernel = kept()
     Host(kernel).says("stream", {}, b"{}")
     kernel.release()
@@ -602,7 +581,7 @@ def test_a_kernel_that_no_client_has_seen_has_lost_no_positions() -> None:
     kernel.release()
 
 
-def test_a_kernel_whose_launch_the_disk_lost_is_heard() -> None:
+def test_a_kernel_whose_launch_the_disk_lost_is_heard():
     first = kept()
     host = Host(first)
     for _ in range(20):

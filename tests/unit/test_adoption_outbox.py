@@ -4,13 +4,10 @@ Server and keeper are killed and reached in any order here; with real ones it is
 tests/integration/test_adoption_restart.py.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -38,7 +35,7 @@ def answer(message_id: str, question: str) -> list[bytes]:
     return client_message("input_reply", message_id, header("input_request", question))
 
 
-def test_a_file_that_is_not_a_message_keeps_no_other_from_being_sent(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_message_keeps_no_other_from_being_sent(tmp_path):
     Outbox(tmp_path).put(1, SHELL, client_message("comm_msg", "m"))
     for name in ("said-1-2-3-4", "said-x-y-z", "said-000000000001-000000000002-0"):
         (tmp_path / name).write_bytes(bytes(50))
@@ -148,9 +145,7 @@ TestDelivery = Delivery.TestCase
 TestDelivery.settings = settings(max_examples=40, stateful_step_count=30)
 
 
-def test_an_answer_that_does_not_say_what_it_answers_is_as_with_a_local_kernel(
-    tmp_path: Path,
-) -> None:
+def test_an_answer_that_does_not_say_what_it_answers_is_as_with_a_local_kernel(tmp_path):
     """It is handed on, but not again by the next server: who knows what it would answer then."""
     once, outbox = Deduplicator(), Outbox(tmp_path)
     once.note_input_request(client_message("input_request", "q"))
@@ -160,7 +155,7 @@ def test_an_answer_that_does_not_say_what_it_answers_is_as_with_a_local_kernel(
     assert once.is_new(reply)
 
 
-def test_the_second_of_two_answers_is_not_the_answer_to_the_next_question() -> None:
+def test_the_second_of_two_answers_is_not_the_answer_to_the_next_question():
     once = Deduplicator()
     once.note_input_request(client_message("input_request", "q"))
     assert once.is_new(answer("one", "q"))
@@ -169,7 +164,7 @@ def test_the_second_of_two_answers_is_not_the_answer_to_the_next_question() -> N
     assert once.is_new(answer("three", "next"))
 
 
-def test_many_clicks_do_not_push_out_a_cell_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_clicks_do_not_push_out_a_cell_that_waits(monkeypatch):
     monkeypatch.setattr(deduplication, "REMEMBERED_MESSAGES", 10)
     once = Deduplicator()
     cell = client_message("execute_request", "cell")
@@ -179,9 +174,7 @@ def test_many_clicks_do_not_push_out_a_cell_that_waits(monkeypatch: pytest.Monke
     assert once.is_new(client_message("comm_msg", "click 0")), "only the latest are remembered"
 
 
-def test_what_is_too_large_or_too_much_is_not_written_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_too_large_or_too_much_is_not_written_down(tmp_path, monkeypatch):
     monkeypatch.setattr(outbox_module, "MAX_MESSAGE", 1000)
     monkeypatch.setattr(outbox_module, "MAX_TOTAL", 3000)
     monkeypatch.setattr(outbox_module, "MAX_COUNT", 5)
@@ -200,9 +193,7 @@ def test_what_is_too_large_or_too_much_is_not_written_down(
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 3000
 
 
-def test_what_the_disk_takes_not_or_not_whole_is_as_if_not_put(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_disk_takes_not_or_not_whole_is_as_if_not_put(tmp_path, monkeypatch):
     outbox = Outbox(tmp_path)
     for n in range(3):
         outbox.put(1, SHELL, client_message("comm_msg", f"m{n}"))

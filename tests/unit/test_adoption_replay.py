@@ -3,8 +3,6 @@ with every line once and in order. The server's code (journal, feed) and the pag
 run against each other; hypothesis chooses what happens when.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json
@@ -54,8 +52,6 @@ class Pages:
         self.process = subprocess.Popen(["node", script], stdin=pipe, stdout=pipe, text=True)
 
     def do(self, act: str, page: str = "", argument: Any = None) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps({"do": act, "page": page, "argument": argument}) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
@@ -335,7 +331,7 @@ class Tabs(RuleBasedStateMachine):
             self.loop.close()
 
 
-def run_tabs(tabs: type[Tabs], monkeypatch: pytest.MonkeyPatch) -> None:
+def run_tabs(tabs, monkeypatch):
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", tempfile.mkdtemp())
     # Whoever has gone is replaced at once.
     monkeypatch.setattr(fillers, "CLOSED_SECONDS", 0.0)
@@ -352,9 +348,7 @@ def run_tabs(tabs: type[Tabs], monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_every_tab_ends_with_every_line_once_and_in_order(
-    pages: Pages, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_tab_ends_with_every_line_once_and_in_order(pages, monkeypatch):
     Tabs.pages = pages
     run_tabs(Tabs, monkeypatch)
 
@@ -372,14 +366,12 @@ class Windows(Tabs):
         return super().act(act, page, argument)
 
 
-def test_every_window_of_vs_code_ends_with_every_line_once_and_in_order(
-    windows: Pages, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_window_of_vs_code_ends_with_every_line_once_and_in_order(windows, monkeypatch):
     Windows.pages = windows
     run_tabs(Windows, monkeypatch)
 
 
-def test_an_answer_is_sent_again_until_the_server_has_it(pages: Pages) -> None:
+def test_an_answer_is_sent_again_until_the_server_has_it(pages):
     def frame(kind: str, id: str, channel: str, number: int, **parent: str) -> dict[str, str]:
         mark = {"jupyter_tpu": {"number": number, "replayed": False}}
         header = {"msg_id": id, "msg_type": kind}

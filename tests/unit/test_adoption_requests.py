@@ -1,7 +1,5 @@
 """What the server remembers of the requests that a kernel was sent."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -15,7 +13,7 @@ def message(kind: str, parent: str, content: dict[str, Any], msg_id: str = "m") 
     return [b"topic", messages.DELIMITER, b"", *(json.dumps(one).encode() for one in fields)]
 
 
-def test_the_lines_that_a_request_has_printed_are_counted_for_it_alone() -> None:
+def test_the_lines_that_a_request_has_printed_are_counted_for_it_alone():
     requests = RememberedRequests()
     for request_id in ("r", "other"):
         requests.add(ExecuteRequest(message("execute_request", "", {"code": "1"}, request_id)), 1)

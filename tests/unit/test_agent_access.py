@@ -1,12 +1,11 @@
 """What runs as a coding agent: what is named, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from refusals import raises
 
 from jupyter_tpu.agent_token import AGENT_VARIABLE
 from jupyter_tpu.cli import root
@@ -45,9 +44,7 @@ def commands_of(top: click.Command, name: str) -> Iterator[click.Context]:
     yield from below(click.Context(top, info_name=name))
 
 
-def test_each_command_and_magic_asks_whether_agents_may_run_it(
-    as_agent: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_command_and_magic_asks_whether_agents_may_run_it(as_agent, monkeypatch):
     for top, name, named in GRAMMARS:
         open_words = set()
         for ctx in commands_of(top, name):
@@ -59,16 +56,15 @@ def test_each_command_and_magic_asks_whether_agents_may_run_it(
                 ctx.command.invoke(ctx)
                 open_words.add(words)
             else:
-                with pytest.raises(TPUError, match=f"may not run `{ctx.command_path}`") as raised:
+                with raises(Reason.PERMISSION, f"may not run `{ctx.command_path}`"):
                     ctx.command.invoke(ctx)
-                assert raised.value.reason is Reason.PERMISSION
             assert bool(ran) == (words in named), ctx.command_path
         assert open_words == named.keys() - {"compile"}  # the magic's own word, no command
 
 
 def test_a_command_an_option_and_a_tool_that_nobody_has_named_are_closed_to_agents(
-    as_agent: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    as_agent, monkeypatch
+):
     ran: list[str] = []
 
     @command("new")
@@ -100,7 +96,7 @@ def test_a_command_an_option_and_a_tool_that_nobody_has_named_are_closed_to_agen
     assert "tpu_new" not in results.TOOLS
 
 
-def test_each_name_and_option_of_the_tables_exists() -> None:
+def test_each_name_and_option_of_the_tables_exists():
     for top, name, named in GRAMMARS:
         options = {
             agent_access.words_of(ctx): {
@@ -137,9 +133,7 @@ def test_each_name_and_option_of_the_tables_exists() -> None:
         ("vscode",),
     ],
 )
-def test_what_shows_or_passes_a_persons_secrets_does_not_run_for_agents(
-    words: tuple[str, ...], as_agent: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_shows_or_passes_a_persons_secrets_does_not_run_for_agents(words, as_agent, capsys):
     """Before anything is looked for: no server, and no cloud."""
     assert root.run(words) == 1
     printed = capsys.readouterr()
@@ -147,9 +141,7 @@ def test_what_shows_or_passes_a_persons_secrets_does_not_run_for_agents(
     assert "A coding agent may not run `jupyter tpu" in printed.err
 
 
-def test_openssh_of_an_agent_gets_no_connection_by_our_entries(
-    as_agent: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_openssh_of_an_agent_gets_no_connection_by_our_entries(as_agent, capsys, monkeypatch):
     from jupyter_tpu.cli import proxy
 
     monkeypatch.setattr("sys.argv", ["proxy", "my-tpu", "--project", "p", "--zone", "us-west4-a"])

@@ -1,7 +1,5 @@
 """Which requests keep a kernel busy, told from its status messages."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -27,7 +25,6 @@ def test_a_kernel_is_busy_until_its_last_request_has_ended():
     activity.observe(status("idle", "debugger"))
     assert (activity.state, list(activity.running)) == ("busy", ["cell"])
     noted = activity.observe(status("idle", "cell"))
-    assert noted is not None
     assert (noted.request, noted.session) == ("cell", SIGNER.session)
     assert (activity.state, activity.latest) == ("idle", b"{}")
 

@@ -1,7 +1,5 @@
 """What is sent to hosts: small, the same everywhere, and able to run on an old Python."""
 
-from __future__ import annotations
-
 import ast
 import io
 import subprocess

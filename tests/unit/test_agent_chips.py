@@ -1,9 +1,6 @@
 """What is said of chips before a kernel starts."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +10,7 @@ from jupyter_tpu.on_host.agent.daemon.daemon import Daemon, OperationError
 from jupyter_tpu.on_host.agent.protocol import requests
 
 
-@pytest.mark.asyncio
-async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(tmp_path, monkeypatch):
     monkeypatch.setattr(chip_checks, "chips", lambda: ["v5e"])
     monkeypatch.setattr(chip_checks, "chip_devices", list)
     request = requests.StartKernelRequest(
@@ -40,6 +34,18 @@ async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
         await Daemon(str(tmp_path), "1", "")._start_kernel(request)
 
 
+def test_all_chips_named_one_by_one_are_booked_as_all_where_each_core_has_a_device_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = [{f"/dev/vfio/{2 * chip}", f"/dev/vfio/{2 * chip + 1}"} for chip in range(4)]
+    monkeypatch.setattr(chip_checks, "devices_by_chip", lambda: files)
+    request = requests.StartKernelRequest(
+        id="1", launch="1", python="/bin/sh", key="", secret="", needs_chips=True
+    )
+    assert chip_checks.chosen_by(request, {"TPU_VISIBLE_CHIPS": "0,1,2,3"}) == []
+    assert chip_checks.chosen_by(request, {"TPU_VISIBLE_CHIPS": "0,1"}) is None
+
+
 @pytest.mark.parametrize(
     ("owner", "who", "what_to_do"),
     [
@@ -54,8 +60,8 @@ async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(
     ],
 )
 def test_a_start_that_finds_chips_in_use_says_what_has_them_and_how_to_end_it(
-    owner: dict[str, str], who: str, what_to_do: str
-) -> None:
+    owner, who, what_to_do
+):
     nobody = {"kernel": "", "notebook": "", "job": "", "run": ""}
     process = {"pid": os.getpid(), "user": "me", "command": "train", "devices": []}
     answer = held_by({**process, **nobody, **owner}, "my-tpu").answer

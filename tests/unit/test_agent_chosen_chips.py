@@ -1,7 +1,5 @@
 """Chips of a host for one kernel each: which can be chosen, what libtpu is told, and the book."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +27,7 @@ from jupyter_tpu.on_host.agent.protocol.chosen_chips import (
     problem_of,
 )
 
-SMALL = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "TPU7x")
+SMALL = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "TPU7x", "TPU8t")
 
 
 @pytest.mark.parametrize("generation", SMALL)
@@ -65,6 +63,13 @@ def test_a_process_with_some_chips_is_told_all_that_libtpu_asks(
             "TPU_MESH_CONTROLLER_PORT": port,
         }
     assert variables == expected
+
+
+@pytest.mark.parametrize(("chips", "bounds"), [([3], "1,1,1"), ([2, 3], "2,1,1")])
+def test_the_chips_of_a_tpu_8i_host_are_in_one_row(chips, bounds):
+    variables = chip_variables(chips, 4, "TPU8i", {})
+    assert variables["TPU_CHIPS_PER_PROCESS_BOUNDS"] == bounds
+    assert variables["TPU_CHIPS_PER_HOST_BOUNDS"] == bounds
 
 
 def test_an_emulated_host_simulates_as_many_devices_as_chips_were_chosen():
@@ -108,6 +113,7 @@ def test_every_group_that_is_offered_can_be_chosen_and_each_chip_is_in_one(of):
 def test_what_nobody_is_known_to_have_tried_is_marked():
     assert is_known("v5e", 4, 8)
     assert not is_known("TPU7x", 1, 4)
+    assert not is_known("TPU8t", 1, 4)
     assert not is_known("v4", 4, 8)
 
 
@@ -176,7 +182,6 @@ class KeeperProcess:
         print(repr(chips), file=self._process.stdin, flush=True)
 
     def answer(self) -> str:
-        assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
     def kill(self) -> None:

@@ -1,7 +1,5 @@
 """Folding by itself: whatever is folded, the notebook looks the same in the end."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -171,7 +169,6 @@ ANYTHING = st.one_of(
     st.builds(kernel_message, st.sampled_from(["status", "comm_msg", "error", "execute_reply"]),
               st.just({}), PARENT),
 )  # fmt: skip
-SOME = st.lists(ANYTHING, max_size=4)
 
 
 @settings(max_examples=400)
@@ -220,11 +217,6 @@ def test_of_a_progress_bar_its_last_state_is_left():
     assert text_of(left) == f"before\n100%|{'#' * 100}|\n"
 
 
-def test_a_bar_that_becomes_shorter_leaves_what_stands_beyond_it():
-    (left,) = coalesce([stream("\rlong line"), stream("\rmiddle"), stream("\rshort")])
-    assert text_of(left) == "\rlong line\rmiddle\rshort"
-
-
 def test_of_updates_of_a_display_the_last_is_left_in_its_place():
     updates = [display(str(n), "d", update=True) for n in range(1000)]
     other = display("other", "e", update=True)
@@ -238,10 +230,6 @@ def test_of_outputs_that_are_cleared_for_the_next_the_last_is_left():
     left = coalesce([stream("before"), *drawing])
     assert kinds(left) == ["clear_output", "display_data"]
     assert left[1] is drawing[-1]
-
-
-def test_a_clear_that_waits_for_output_that_does_not_come_clears_nothing():
-    assert kinds(coalesce([stream("stays"), clear(True)])) == ["stream", "clear_output"]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +251,7 @@ def test_what_must_not_go_or_is_not_understood_stays_where_it_is(between):
 
 
 def test_half_of_a_surrogate_pair_is_kept_as_it_is():
-    broken = kernel_message("stream", b'{"name": "stdout", "text": "\\ud800"}')  # type: ignore[arg-type]
+    broken = kernel_message("stream", b'{"name": "stdout", "text": "\\ud800"}')
     (left,) = coalesce([stream("a"), broken])
     assert json.loads(left[-1])["text"] == "a\ud800"
 

@@ -1,7 +1,5 @@
 """Dropping: what goes is counted to the line, what must stay stays, and all of it in its place."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any
@@ -134,18 +132,6 @@ def test_a_display_that_may_be_updated_leaves_one_in_its_place():
         "text/plain": "… 1 output (5.0 MB) was dropped here: the journal was full"
     }
     assert drop(store, 1) == 0, "and it stays"
-
-
-def test_the_losses_of_each_request_are_counted_separately():
-    store = SegmentStore()
-    for number in range(10):
-        keep(store, stream("line\n" * (1 + number % 2), request=f"r{number % 2}"))
-    drop(store, 1 << 20)
-    ((one, two),) = held(store)
-    assert [(loss.lines, json.loads(loss.parent)["msg_id"]) for loss in (one, two)] == [
-        (5, "r0"),
-        (10, "r1"),
-    ]
 
 
 def test_a_gap_of_very_many_requests_is_several():

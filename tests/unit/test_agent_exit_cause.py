@@ -1,9 +1,6 @@
 """Why a kernel died, in words."""
 
-from __future__ import annotations
-
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +20,7 @@ def test_an_exit_is_a_sentence(code, text):
     assert describe_exit(code) == text
 
 
-def test_a_kill_for_lack_of_memory_is_told_from_others(tmp_path: Path, monkeypatch):
+def test_a_kill_for_lack_of_memory_is_told_from_others(tmp_path, monkeypatch):
     counters = tmp_path / "vmstat"
     monkeypatch.setattr(exit_cause, "COUNTERS", str(counters))
     counters.write_text("pgfault 7\noom_kill 1\n")

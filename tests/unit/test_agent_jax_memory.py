@@ -1,7 +1,5 @@
 """Which names `%tpu memory` finds for arrays, and that looking for them keeps none alive."""
 
-from __future__ import annotations
-
 import collections
 import functools
 import gc
@@ -35,7 +33,7 @@ def failed(array: Any) -> Exception:
         return error
 
 
-def test_an_array_has_the_path_by_which_the_user_reaches_it() -> None:
+def test_an_array_has_the_path_by_which_the_user_reaches_it():
     arrays = [jnp.zeros(3) + number for number in range(7)]
     model = SimpleNamespace(layers=[{"w": arrays[0]}])
     model.itself = model
@@ -52,18 +50,13 @@ def test_an_array_has_the_path_by_which_the_user_reaches_it() -> None:
     assert [paths[id(array)] for array in arrays] == [
         [("named", name)]
         for name in (
-            "model.layers[0]['w']",
-            "state.params['b']",
-            "last[0]",
-            "f.args[0]",
-            "g (array in it)",
-            "error (array in failed())",
-            "_mine",
+            "model.layers[0]['w']", "state.params['b']", "last[0]", "f.args[0]", "g (array in it)",
+            "error (array in failed())", "_mine",
         )
-    ]
+    ]  # fmt: skip
 
 
-def test_looking_at_a_function_that_runs_keeps_none_of_its_variables() -> None:
+def test_looking_at_a_function_that_runs_keeps_none_of_its_variables():
     begun, release, released, end = (threading.Event() for _ in range(4))
     held: list[Any] = []
 

@@ -1,7 +1,5 @@
 """A job's log on disk: reading a line costs what that line costs, wherever it is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading
@@ -46,22 +44,20 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Parsed]:
 
 
 @pytest.mark.parametrize("start", [1, 2, 7777, COUNT - 1, COUNT])
-def test_a_line_anywhere_is_read_without_those_before_it(
-    folder: Path, parsed: Parsed, start: int
-) -> None:
+def test_a_line_anywhere_is_read_without_those_before_it(folder, parsed, start):
     part = read_log(str(folder), start, 3)
     assert [line.number for line in part.lines] == list(range(start, COUNT + 1))[:3]
     assert part.lines[0].text.startswith(f"line {start} ")
     assert parsed.count <= 4
 
 
-def test_nothing_new_costs_nothing(folder: Path, parsed: Parsed) -> None:
+def test_nothing_new_costs_nothing(folder, parsed):
     assert read_log(str(folder), COUNT + 1, 1000).lines == []
     assert last_number(str(folder)) == COUNT
     assert parsed.count == 0
 
 
-def test_a_line_that_is_being_written_is_not_read(folder: Path, tmp_path: Path) -> None:
+def test_a_line_that_is_being_written_is_not_read(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "log")
     [path] = (tmp_path / "log").iterdir()
     with path.open("ab") as file:
@@ -70,7 +66,7 @@ def test_a_line_that_is_being_written_is_not_read(folder: Path, tmp_path: Path) 
     assert [line.number for line in read_log(str(path.parent), COUNT, 9).lines] == [COUNT]
 
 
-def test_lines_of_all_lengths_are_found(tmp_path: Path) -> None:
+def test_lines_of_all_lengths_are_found(tmp_path):
     log = JobLogWriter(str(tmp_path))
     for length in (0, 1, 40_000, 5, 32_768, 3, 100_000, 0):
         log.feed("out", b"\xe3\x81\x82" * length + b"\n")
@@ -81,7 +77,7 @@ def test_lines_of_all_lengths_are_found(tmp_path: Path) -> None:
         assert read_log(str(tmp_path), line.number, 1).lines == [line]
 
 
-def test_an_answer_has_a_limit_in_bytes(tmp_path: Path) -> None:
+def test_an_answer_has_a_limit_in_bytes(tmp_path):
     log = JobLogWriter(str(tmp_path))
     log.feed("out", ("あ" * 1000 + "\n").encode() * 100)
     log.close()
@@ -93,7 +89,7 @@ def test_an_answer_has_a_limit_in_bytes(tmp_path: Path) -> None:
     assert numbers == list(range(1, 101))
 
 
-def test_a_folder_that_is_removed_meanwhile_has_no_size(tmp_path: Path) -> None:
+def test_a_folder_that_is_removed_meanwhile_has_no_size(tmp_path):
     """Another client removes jobs while a start makes room for another one."""
     ended = threading.Event()
 

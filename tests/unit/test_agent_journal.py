@@ -1,7 +1,5 @@
 """The journal by itself: bytes in, events out, and nothing lost over any sequence of breaks."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -28,7 +26,6 @@ from jupyter_tpu.on_host.agent.protocol.events import (
     JournalEvent,
     Message,
     NoticeReceived,
-    Opened,
     PongReceived,
     Rejected,
     Skipped,
@@ -154,15 +151,6 @@ def test_pumps_acknowledge_what_nobody_answers(pair, size):
     asyncio.run(carry(client, keeper))
 
 
-def test_messages_sent_without_a_connection_arrive_with_the_next_one():
-    client, keeper = Journal(), Journal()
-    keeper.send(1, [b"early"])
-    client.send(1, [b"too"])
-    join(client, keeper)
-    assert parts_of(drain(keeper, client)) == [[b"early"]]
-    assert parts_of(drain(client, keeper)) == [[b"too"]]
-
-
 def test_a_large_message_goes_on_where_the_break_was():
     client, keeper = Journal(window=1 << 30), Journal(window=1 << 30)
     join(client, keeper)
@@ -176,31 +164,6 @@ def test_a_large_message_goes_on_where_the_break_was():
     rest = keeper.data_to_send(1 << 30)
     assert len(rest) < len(large) - 400 * 1024, "only what was missing is sent again"
     assert parts_of(client.receive_data(rest)) == [[large]]
-
-
-def test_a_client_that_died_with_a_message_in_hand_has_a_successor_that_gets_it_again(pair):
-    client, keeper = pair
-    for text in (b"a", b"b", b"c"):
-        keeper.send(4, [text])
-    first, *_ = drain(keeper, client, consume=False)
-    client.acknowledge(first)
-    drain(client, keeper)
-    keeper.disconnected()
-    successor = Journal()
-    opened = join(successor, keeper)
-    assert [event.fresh for event in opened if isinstance(event, Opened)] == [True, True]
-    assert parts_of(drain(keeper, successor)) == [[b"b"], [b"c"]]
-
-
-def test_a_successors_messages_are_numbered_anew_and_none_is_taken_for_a_repeat(pair):
-    client, keeper = pair
-    client.send(1, [b"from the first"])
-    drain(client, keeper)
-    keeper.disconnected()
-    successor = Journal()
-    successor.send(1, [b"from the second"])
-    join(successor, keeper)
-    assert parts_of(drain(successor, keeper)) == [[b"from the second"]]
 
 
 def test_a_client_learns_what_another_one_took_in_its_absence(pair):
@@ -237,29 +200,6 @@ def test_no_more_than_the_window_is_under_way_until_the_receiver_consumes():
     client.acknowledge(got[-1])
     drain(client, keeper)
     assert len(drain(keeper, client, consume=False)) >= 10
-
-
-def test_a_message_larger_than_the_window_still_arrives():
-    client, keeper = Journal(), Journal(window=100_000)
-    join(client, keeper)
-    large = bytes(3_000_000)
-    keeper.send(4, [b"before"])
-    keeper.send(4, [large])
-    seen, _ = settle(client, keeper)
-    assert parts_of(seen) == [[b"before"], [large]]
-
-
-def test_what_was_dropped_is_a_numbered_record_that_is_acknowledged(pair):
-    client, keeper = pair
-    for text in (b"kept", b"gone", b"gone too", b"kept too"):
-        keeper.send(4, [text])
-    keeper.store.replace_with_gaps([GapRange(2, 3)])
-    kept, gap, too = drain(keeper, client)
-    assert (kept.parts, too.parts) == ([b"kept"], [b"kept too"])
-    assert gap == Gap(NORMAL, 2, 3, messages=2, size=8 + len(b"gone") + 8 + len(b"gone too"))
-    drain(client, keeper)
-    assert keeper.waiting == 0
-    assert len(keeper.store) == 0
 
 
 def test_a_message_over_the_limit_becomes_a_gap_and_not_a_broken_connection():
@@ -329,17 +269,6 @@ def test_a_peer_that_breaks_the_protocol_ends_in_a_clear_state(pair, what):
     join(client, keeper)
     keeper.send(4, [b"fine"])
     assert parts_of(drain(keeper, client)) == [[b"fine"]]
-
-
-def test_a_message_that_was_garbled_on_its_way_comes_whole_with_the_next_connection(pair):
-    client, keeper = pair
-    keeper.send(4, [b"one", b"two"])
-    garbled = keeper.data_to_send().replace(b"\0\0\0\2\0\0\0\3", b"\0\0\0\2\0\0\0\4")
-    (failed,) = client.receive_data(garbled)
-    assert failed == Failed("a message whose parts do not add up to its size")
-    client.disconnected()
-    assert not [event for event in join(client, keeper) if isinstance(event, Failed)]
-    assert parts_of(drain(keeper, client)) == [[b"one", b"two"]]
 
 
 def hello_of(**changed) -> bytes:

@@ -1,9 +1,6 @@
 """Who gets a keeper's journal when several clients come at once."""
 
-from __future__ import annotations
-
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,9 +50,8 @@ class Client:
             self.messages.append(event.parts[0])
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("secrets", [["same"] * 6, list("abcdef")], ids=["one's", "several"])
-async def test_of_clients_that_come_at_once_one_gets_the_journal(tmp_path: Path, secrets) -> None:
+async def test_of_clients_that_come_at_once_one_gets_the_journal(tmp_path, secrets):
     journal = Journal()
     server = KeeperServer(Handler(), journal, "first")
     path = str(tmp_path / "keeper.sock")

@@ -1,20 +1,15 @@
 """Which folders of kernels are somebody's, and which are left over."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time
 from pathlib import Path
 
-import pytest
-
 from jupyter_tpu.on_host.agent.daemon.keepers import START_SECONDS, Keepers
 from jupyter_tpu.on_host.agent.protocol.paths import kernel_folder
 
 
-@pytest.mark.asyncio
-async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_path: Path) -> None:
+async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_path):
     keepers = Keepers(str(tmp_path), "")
     folder = Path(kernel_folder(str(tmp_path), "young"))
     folder.mkdir()
@@ -27,8 +22,7 @@ async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_pa
     assert not folder.exists()
 
 
-@pytest.mark.asyncio
-async def test_what_a_killed_keeper_left_is_cleared_away_at_once(tmp_path: Path) -> None:
+async def test_what_a_killed_keeper_left_is_cleared_away_at_once(tmp_path):
     keepers = Keepers(str(tmp_path), "")
     folder = Path(kernel_folder(str(tmp_path), "killed"))
     folder.mkdir()

@@ -1,7 +1,5 @@
 """One master per kernel: the lease on a virtual clock."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

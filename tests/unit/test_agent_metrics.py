@@ -1,7 +1,5 @@
 """libtpu's figures: read by a real gRPC peer's own encoding, and sampled as often as is wanted."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -13,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from ports import free_port
 
 from jupyter_tpu.on_host.agent.daemon import load
 from jupyter_tpu.on_host.agent.metrics import libtpu
@@ -149,47 +148,34 @@ def served(service: Service) -> Iterator[int]:
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     service = Service()
     with served(service) as port:
-        monkeypatch.setenv(libtpu.METRICS_PORTS, f"{closed_port()},{port}")
+        monkeypatch.setenv(libtpu.METRICS_PORTS, f"{free_port()},{port}")
         yield service
 
 
-def closed_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return int(trial.getsockname()[1])
-
-
-@pytest.mark.asyncio
-async def test_each_chip_has_the_memory_of_its_devices_and_its_duty_cycle(service: Service) -> None:
+async def test_each_chip_has_the_memory_of_its_devices_and_its_duty_cycle(service):
     figures, problem = await libtpu.read(2)
     assert problem == ""
-    assert figures is not None
     assert figures.chips == [[4 * GIB, 32 * GIB, 87.7], [0, 32 * GIB, 0.0]]
     assert (figures.queue, figures.errors) == (9, [])
 
 
-@pytest.mark.asyncio
-async def test_what_this_libtpu_does_not_report_is_not_known(service: Service) -> None:
+async def test_what_this_libtpu_does_not_report_is_not_known(service):
     service.metrics = {libtpu.DUTY: METRICS[libtpu.DUTY]}
     figures, _ = await libtpu.read(2)
-    assert figures is not None
     assert figures.chips == [[None, None, 87.7], [None, None, 0.0]]
     assert figures.queue is None
     service.metrics = {}
     assert await libtpu.read(2) == (None, "libtpu reports no chips")
 
 
-@pytest.mark.asyncio
-async def test_the_errors_of_cores_are_reported_once_each(service: Service) -> None:
+async def test_the_errors_of_cores_are_reported_once_each(service):
     states = [{"key": n, "value": {"error_message": text}} for n, text in enumerate(["", "x", "x"])]
     service.status = states
     figures, _ = await libtpu.read(2)
-    assert figures is not None
     assert figures.errors == ["x"]
 
 
-@pytest.mark.asyncio
-async def test_the_hlo_operations_of_chips_are_those_of_their_cores(service: Service) -> None:
+async def test_the_hlo_operations_of_chips_are_those_of_their_cores(service):
     assert await libtpu.read_places() == [], "of a libtpu that has no such status"
 
     def core(chip: int, *places: str) -> Any:
@@ -201,10 +187,7 @@ async def test_the_hlo_operations_of_chips_are_those_of_their_cores(service: Ser
     assert await libtpu.read_places() == [(0, "all-reduce.7, copy.1"), (1, "fusion.3")]
 
 
-@pytest.mark.asyncio
-async def test_of_several_processes_each_reports_its_own_devices(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_several_processes_each_reports_its_own_devices(service, monkeypatch):
     other = Service()
     other.metrics = {
         libtpu.TOTAL: METRICS[libtpu.TOTAL],
@@ -214,14 +197,10 @@ async def test_of_several_processes_each_reports_its_own_devices(
     with served(other) as port:
         monkeypatch.setenv(libtpu.METRICS_PORTS, f"{libtpu._ports()[1]},{port}")
         figures, _ = await libtpu.read(2)
-    assert figures is not None
     assert figures.chips == [[4 * GIB, 32 * GIB, 87.7], [5 * GIB, 32 * GIB, 50.0]]
 
 
-@pytest.mark.asyncio
-async def test_kernels_with_a_chip_each_report_on_ports_of_their_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_kernels_with_a_chip_each_report_on_ports_of_their_own(monkeypatch):
     """Also where each numbers its devices from 0 on. The last one's port has another program."""
     first, second, other = Service(), Service(), Service()
     for own, used in ((first, 1), (second, 2)):
@@ -233,22 +212,17 @@ async def test_kernels_with_a_chip_each_report_on_ports_of_their_own(
     other.metrics = {libtpu.USED: [of_device(n, as_int=9 * GIB) for n in range(4)]}
     with served(first) as one, served(second) as two, served(other) as three:
         ports = {(0,): one, (2,): two, (3,): three}
-        monkeypatch.setenv(libtpu.METRICS_PORTS, str(closed_port()))
+        monkeypatch.setenv(libtpu.METRICS_PORTS, str(free_port()))
         monkeypatch.setattr(libtpu, "metrics_port", lambda chosen: ports[tuple(chosen)])
         figures, _ = await libtpu.read(4, [[0], [2]])
-        assert figures is not None
         unused = [None, None, None]
         assert figures.chips == [[GIB, None, 10.0], unused, [2 * GIB, None, 20.0], unused]
         assert (figures.queue, figures.programs) == (3, 2)
         figures, _ = await libtpu.read(4, [[0], [2], [3]])
-        assert figures is not None
         assert [row[0] for row in figures.chips] == [GIB, 9 * GIB, 2 * GIB, 9 * GIB]
 
 
-@pytest.mark.asyncio
-async def test_programs_that_use_the_chips_without_figures_are_counted(
-    service: Service, chips: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_programs_that_use_the_chips_without_figures_are_counted(service, chips, monkeypatch):
     held = [{"pid": pid, "devices": ["/dev/accel0"]} for pid in (os.getppid(), os.getpid())]
     monkeypatch.setattr(load, "holders", lambda: held)
     assert "silent" not in await load.read_sample([]), "a program and its child are one"
@@ -258,17 +232,16 @@ async def test_programs_that_use_the_chips_without_figures_are_counted(
 
 @pytest.fixture
 def chips(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "chip_devices", lambda: ["/dev/accel0", "/dev/accel1"])
+    # Each core of a chip has a file: these are two chips, not four.
+    files = [{"/dev/vfio/0", "/dev/vfio/1"}, {"/dev/vfio/2", "/dev/vfio/3"}]
+    monkeypatch.setattr(load, "devices_by_chip", lambda: files)
 
 
 async def no_kernels() -> list[dict[str, Any]]:
     return []
 
 
-@pytest.mark.asyncio
-async def test_what_listens_on_the_port_without_speaking_grpc_is_named(
-    monkeypatch: pytest.MonkeyPatch, chips: None
-) -> None:
+async def test_what_listens_on_the_port_without_speaking_grpc_is_named(monkeypatch, chips):
     monkeypatch.setattr(load, "READ_SECONDS", 0.3)
     said = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
@@ -289,20 +262,16 @@ async def test_what_listens_on_the_port_without_speaking_grpc_is_named(
         assert (await load.read_sample([]))["why"] == "no answer for 0 s"
 
 
-@pytest.mark.asyncio
 async def test_a_host_without_chips_and_one_whose_chips_nobody_uses_are_told_apart(
-    monkeypatch: pytest.MonkeyPatch, chips: None
-) -> None:
-    monkeypatch.setenv(libtpu.METRICS_PORTS, str(closed_port()))
+    monkeypatch, chips
+):
+    monkeypatch.setenv(libtpu.METRICS_PORTS, str(free_port()))
     assert await load.read_sample([]) == {"state": "idle", "of": 2}
-    monkeypatch.setattr(load, "chip_devices", list)
+    monkeypatch.setattr(load, "devices_by_chip", list)
     assert await load.read_sample([]) == {"state": "no_device"}
 
 
-@pytest.mark.asyncio
-async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(
-    monkeypatch: pytest.MonkeyPatch, chips: None
-) -> None:
+async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(monkeypatch, chips):
     def both(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
         return [
             (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
@@ -310,14 +279,13 @@ async def test_chips_are_idle_on_a_host_whose_localhost_has_two_addresses(
         ]
 
     monkeypatch.setattr(socket, "getaddrinfo", both)
-    monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(closed_port()))
+    monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(free_port()))
     assert await load.read_sample([]) == {"state": "idle", "of": 2}
 
 
-@pytest.mark.asyncio
 async def test_samples_are_taken_when_they_are_due_and_each_client_gets_those_it_has_not(
-    service: Service, chips: None
-) -> None:
+    service, chips
+):
     taken = asyncio.Event()
     samples = load.LoadSampler(taken.set, no_kernels)
     assert samples.sample(60.0) == 60.0
@@ -334,6 +302,6 @@ async def test_samples_are_taken_when_they_are_due_and_each_client_gets_those_it
 
 
 @pytest.mark.parametrize("data", [b"\x0a\x05ab", b"\x0a", b"\x80", b"\x0b\x01"])
-def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
+def test_bytes_that_are_no_message_are_refused(data):
     with pytest.raises(ValueError, match=r"cut off|unknown type"):
         decode(data)

@@ -1,7 +1,5 @@
 """Names on a host may be any bytes: whatever is said of them can be read as JSON in UTF-8."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -32,13 +30,13 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_process_with_an_argument_that_is_no_text_is_named(root: Path) -> None:
+def test_a_process_with_an_argument_that_is_no_text_is_named(root):
     [holder] = holders(str(root))
     assert holder["command"] == "python train.py dat\ufffd.csv"
     assert origin(77, str(root))["container"] == "?"
 
 
-def test_what_the_daemon_and_the_keeper_answer_is_utf_8(root: Path) -> None:
+def test_what_the_daemon_and_the_keeper_answer_is_utf_8(root):
     name = os.fsdecode(NAME)
     for line in (
         frames.json_line({"name": name, "日本": "語"}),
@@ -49,9 +47,7 @@ def test_what_the_daemon_and_the_keeper_answer_is_utf_8(root: Path) -> None:
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_what_a_program_on_a_host_answers_is_utf_8(
-    plain: bool, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_what_a_program_on_a_host_answers_is_utf_8(plain, monkeypatch, capfdbinary):
     monkeypatch.setattr(protocol, "plain", plain)
     protocol.emit(log=os.fsdecode(NAME))
     protocol.emit(result=[os.fsdecode(NAME)])
@@ -59,6 +55,6 @@ def test_what_a_program_on_a_host_answers_is_utf_8(
     assert said == (["dat?.csv"] if plain else ['{"log": "dat?.csv"}', '{"result": ["dat?.csv"]}'])
 
 
-def test_a_notebook_with_such_a_name_is_named(root: Path) -> None:
+def test_a_notebook_with_such_a_name_is_named(root):
     [holder] = chip_holders.visible_holders(str(root))
     assert holder["notebook"] == "dat\ufffd.csv"

@@ -1,7 +1,5 @@
 """The environment that kernels start in, the folders and sockets, and signed messages."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -89,13 +87,13 @@ def test_a_variable_that_libtpu_has_renamed_is_set_under_both_names():
     )
 
 
-def host_with(folder: Path, chips: int) -> str:
-    """The root folder of a host with v5e chips on its PCI bus."""
+def host_with(folder: Path, chips: int, device_id: str = "0x0063") -> str:
+    """The root folder of a host with chips on its PCI bus; by default those of v5e."""
     for number in range(chips):
         device = folder / f"sys/bus/pci/devices/0000:00:0{number}.0"
         device.mkdir(parents=True)
         (device / "vendor").write_text("0x1ae0\n")
-        (device / "device").write_text("0x0063\n")
+        (device / "device").write_text(f"{device_id}\n")
     return str(folder)
 
 
@@ -120,6 +118,13 @@ def test_chosen_chips_get_their_layout(tmp_path, visible, chips, bounds):
     assert variables.get("TPU_CHIPS_PER_HOST_BOUNDS") == bounds
     assert variables.get("TPU_PROCESS_BOUNDS") == variables.get("TPU_HOST_BOUNDS")
     assert variables.get("TPU_PROCESS_BOUNDS") == (bounds and "1,1,1")
+
+
+def test_the_chips_of_a_tpu_8i_host_are_in_one_row(tmp_path):
+    root = host_with(tmp_path, 4, "0x0083")
+    for visible, bounds in (("0,1,2,3", "4,1,1"), ("2,3", "2,1,1"), ("1", "1,1,1")):
+        variables = complete_variables({"TPU_VISIBLE_CHIPS": visible}, root)
+        assert variables["TPU_CHIPS_PER_PROCESS_BOUNDS"] == bounds
 
 
 def test_a_layout_that_was_chosen_stays(tmp_path):

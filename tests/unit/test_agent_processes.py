@@ -1,12 +1,9 @@
 """A stored process id means the process that had it, and no later one; and where it comes from."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
@@ -45,8 +42,8 @@ ID = "0123456789ab" + "c" * 52
     ],
 )
 def test_a_container_is_known_by_its_control_group_and_how_it_is_stopped(
-    tmp_path: Path, group: str, container: str, stop: str
-) -> None:
+    tmp_path, group, container, stop
+):
     process = tmp_path / "proc" / str(os.getpid())
     process.mkdir(parents=True)
     (process / "cgroup").write_text(group + "\n")
@@ -59,7 +56,7 @@ def test_a_container_is_known_by_its_control_group_and_how_it_is_stopped(
         assert origin(os.getpid(), str(tmp_path))["container"] == "?"
 
 
-def test_a_process_that_has_ended_has_no_age() -> None:
+def test_a_process_that_has_ended_has_no_age():
     ended = subprocess.Popen(["true"])
     ended.wait()
     assert origin(ended.pid)["since"] is None

@@ -1,7 +1,5 @@
 """Commands that the agent runs for a client: output, input, ends. The processes are real."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib
@@ -26,8 +24,6 @@ from jupyter_tpu.on_host.agent.protocol.paths import run_folder, run_socket
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
 from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
 from jupyter_tpu.on_host.agent.protocol.run_client import RunClient, SocketStream
-
-pytestmark = pytest.mark.asyncio
 
 
 class Client:
@@ -163,17 +159,6 @@ async def test_a_command_waits_while_nobody_takes_its_output_and_nothing_is_lost
     assert ended["code"] == 0
 
 
-async def test_a_lost_answer_is_asked_for_again_by_its_offset(client):
-    first = await client.shell("echo one; read line; echo two", input=True)
-    async with client.keeper() as keeper:
-        again = await keeper.read(0)
-        assert [(stream, data) for stream, data in again[0]] == [(1, b"one\n")]
-        assert await keeper.read(0, 0.0) == again
-        await keeper.write(0, b"\n", False)
-    out, _, _ = await client.rest({"output": [], "ended": first["ended"]})
-    assert out == b"one\ntwo\n"
-
-
 async def test_input_is_written_once_however_often_it_is_sent_and_ends(client):
     answer = await client.start("cat", input=True)
     async with client.keeper() as keeper:
@@ -243,37 +228,12 @@ async def test_the_working_folder_is_relative_to_the_home_folder(client, home, c
     assert Path(out.decode().rstrip("\n")) == home / folder
 
 
-async def test_the_variables_are_clean_and_the_environments_commands_come_first(
-    client, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("LD_PRELOAD", "/usr/lib/libtcmalloc.so.4")
-    python = tmp_path / "env/bin/python"
-    out, _, _ = await client.rest(await client.start("env", python=str(python)))
-    assert b"LD_PRELOAD" not in out
-    assert f"\nPATH={python.parent}{os.pathsep}".encode() in b"\n" + out
-
-
 async def test_at_its_time_limit_it_is_interrupted_and_its_last_words_are_there(client):
     script = "trap 'echo bye; exit 4' INT; echo hello; while :; do sleep 0.05; done"
     out, _, ended = await client.rest(await client.shell(script, limit=0.5))
     assert out == b"hello\nbye\n"
     assert ended["cause"] == "timeout"
     assert ended["code"] == 4
-
-
-async def test_stopping_ends_the_children_too_even_those_that_left_its_group(client):
-    code = (
-        "import subprocess, time\n"
-        "child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
-        "print(child.pid, flush=True)\n"
-        "time.sleep(600)"
-    )
-    answer = await client.start(sys.executable, "-c", code)
-    child = int(first_line(answer))
-    assert await client.ask("stop_run") == {"ended": True}
-    await eventually(lambda: not alive(child))  # it was sent the signal, and is not waited for
-    _, _, ended = await client.rest({**answer, "ended": None})
-    assert ended["cause"] == "stopped"
 
 
 async def test_what_ignores_interrupts_and_termination_is_killed(client, shorten):
@@ -306,14 +266,6 @@ async def test_without_its_client_a_command_is_ended_after_a_while(client, home,
     await eventually((home / "trapped").exists)
     _, _, ended = await client.rest(answer)
     assert (ended["cause"], ended["code"]) == ("abandoned", 9)
-
-
-async def test_a_command_goes_on_until_its_client_comes_back(client, home):
-    answer = await client.shell("echo started; while [ ! -e go ]; do sleep 0.05; done; echo end")
-    assert await client.runs.processes()
-    (home / "go").touch()
-    out, _, ended = await client.rest(answer)
-    assert (out, ended["code"]) == (b"started\nend\n", 0)
 
 
 async def test_an_unread_end_does_not_keep_a_command_that_is_abandoned(client, home, shorten):

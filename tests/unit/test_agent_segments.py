@@ -1,9 +1,6 @@
 """What a journal keeps: memory first, then files that only their owner reads and that go away."""
 
-from __future__ import annotations
-
 import os
-import stat
 
 import pytest
 from hypothesis import given, settings
@@ -21,18 +18,6 @@ def content(store: SegmentStore) -> list[tuple[int, bytes]]:
         payloads.append((entry.last, store.read(entry, 0, entry.size) if not entry.is_gap else b""))
         number = entry.last + 1
     return payloads
-
-
-def test_what_does_not_fit_into_memory_is_on_disk_and_reads_the_same(tmp_path):
-    store = SegmentStore(str(tmp_path), memory=100)
-    sent = [bytes([number]) * 60 for number in range(1, 20)]
-    for payload in sent:
-        store.append(4, 0, payload)
-    assert content(store) == list(enumerate(sent, 1))
-    assert store.memory == 60
-    assert store.bytes == 60 * 19
-    (file,) = tmp_path.iterdir()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_a_part_of_a_spilled_message_is_read_from_its_place(tmp_path):
@@ -83,22 +68,6 @@ def test_a_full_disk_in_the_middle_of_a_file_loses_nothing(tmp_path):
     assert store.problem == "the journal cannot be written: No space left on device"
     entry = store.find(2)
     assert store.read(entry, 0, 100) == b"second"
-
-
-def test_a_gap_takes_the_numbers_of_what_was_dropped():
-    store = SegmentStore()
-    for text in (b"one", b"two", b"three", b"four"):
-        store.append(4, 0, text)
-    store.replace_with_gaps([GapRange(2, 3)])
-    gap = store.find(2)
-    assert (gap.first, gap.last, gap.count, gap.dropped) == (2, 3, 2, 8)
-    assert store.find(3) is gap
-    assert content(store) == [(1, b"one"), (3, b""), (4, b"four")]
-    store.replace_with_gaps([GapRange(1, 3)])
-    gap = store.find(1)
-    assert (gap.first, gap.last, gap.count, gap.dropped) == (1, 3, 3, 11)
-    with pytest.raises(ValueError, match="not the first and last numbers"):
-        store.replace_with_gaps([GapRange(2, 4)])
 
 
 def test_what_stays_between_what_was_dropped_keeps_no_large_files(tmp_path, monkeypatch):

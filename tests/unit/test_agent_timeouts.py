@@ -1,7 +1,5 @@
 """Waits of the agent on Pythons whose asyncio.wait_for swallows cancels: no cancel is lost."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 
@@ -9,8 +7,6 @@ import pytest
 
 from jupyter_tpu.on_host.agent.daemon.warm_kernels import WarmKernels
 from jupyter_tpu.on_host.agent.protocol.timeouts import cancel_all, is_set_within, with_timeout
-
-pytestmark = pytest.mark.asyncio
 
 #: Turns of the loop between the result of a wait and the caller's cancel: more than there are.
 TURNS = range(8)
@@ -37,7 +33,7 @@ async def cancelled_after(
 
 
 @pytest.mark.parametrize("turns", TURNS)
-async def test_a_cancel_is_not_lost_when_the_result_comes_at_the_same_time(turns: int) -> None:
+async def test_a_cancel_is_not_lost_when_the_result_comes_at_the_same_time(turns):
     event = asyncio.Event()
 
     async def forever() -> None:
@@ -49,13 +45,13 @@ async def test_a_cancel_is_not_lost_when_the_result_comes_at_the_same_time(turns
 
 
 @pytest.mark.parametrize("turns", TURNS)
-async def test_warm_kernels_end_when_they_are_told_to_while_something_changes(turns: int) -> None:
+async def test_warm_kernels_end_when_they_are_told_to_while_something_changes(turns):
     warm = WarmKernels("")
     warm.request("client", [])
     assert await cancelled_after(warm.run(), lambda: warm.request("client", []), turns)
 
 
-async def test_the_result_the_error_and_the_limit_reach_the_caller() -> None:
+async def test_the_result_the_error_and_the_limit_reach_the_caller():
     async def result() -> str:
         await asyncio.sleep(0)
         return "it"
@@ -73,7 +69,7 @@ async def test_the_result_the_error_and_the_limit_reach_the_caller() -> None:
     assert not await is_set_within(never, 0.01)
 
 
-async def test_what_does_not_end_when_it_is_cancelled_is_not_waited_for() -> None:
+async def test_what_does_not_end_when_it_is_cancelled_is_not_waited_for():
     end = asyncio.Event()
 
     async def stubborn() -> None:

@@ -1,17 +1,9 @@
 """The agents' token, as a server asks for it."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-import pytest
-
 from jupyter_tpu.agent_token import AgentTokenFile, agent_token, token_file
 
 
-def test_a_server_knows_the_token_that_is_in_the_file_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_knows_the_token_that_is_in_the_file_now(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path))
     known = AgentTokenFile()
     assert not known.has("")

@@ -1,8 +1,6 @@
 """Which files of this computer a coding agent copies: those of one folder, by the rules of sync,
 and nothing that is hidden or has credentials."""
 
-from __future__ import annotations
-
 import functools
 import os
 from pathlib import Path
@@ -64,9 +62,7 @@ def listing(root: Path, *sources: Path) -> Listing:
     return Listing(tops, lambda number, *entry: rules[number].leaves_out(*entry))
 
 
-def test_the_home_folder_one_above_it_and_hidden_ones_are_no_folder_for_agents(
-    home: Path, project: Path
-) -> None:
+def test_the_home_folder_one_above_it_and_hidden_ones_are_no_folder_for_agents(home, project):
     assert check_folder(project) == project.resolve()
     assert check_folder(project / "src") == (project / "src").resolve()
     link = project / "home"
@@ -76,9 +72,7 @@ def test_the_home_folder_one_above_it_and_hidden_ones_are_no_folder_for_agents(
             check_folder(folder)
 
 
-def test_an_agent_names_no_file_that_is_elsewhere_hidden_ignored_or_has_credentials(
-    home: Path, project: Path
-) -> None:
+def test_an_agent_names_no_file_that_is_elsewhere_hidden_ignored_or_has_credentials(home, project):
     (project / "key").symlink_to(home / ".ssh/id_ed25519")
     (project / "up").symlink_to(home)
     (project / "env").symlink_to(".env")
@@ -96,7 +90,7 @@ def test_an_agent_names_no_file_that_is_elsewhere_hidden_ignored_or_has_credenti
     assert open_destination(project, f"{project}/new/out.txt") == f"{project}/new/out.txt"
 
 
-def test_of_a_folder_an_agent_copies_what_is_open(project: Path, tmp_path: Path) -> None:
+def test_of_a_folder_an_agent_copies_what_is_open(project, tmp_path):
     to = tmp_path / "host"
     copy(to=to, listing=listing(project, project))
     assert files_of(to) == OPEN
@@ -105,9 +99,7 @@ def test_of_a_folder_an_agent_copies_what_is_open(project: Path, tmp_path: Path)
     assert files_of(inner) == {"model.py"}
 
 
-def test_a_sync_of_an_agent_takes_the_same_files(
-    project: Path, tmp_path: Path, own_data: Path
-) -> None:
+def test_a_sync_of_an_agent_takes_the_same_files(project, tmp_path, own_data):
     limits = (10**9, 10**9, 1000)
     mine = LocalProject(project, Bases(tmp_path / "bases"), limits, for_agent=True)
     assert set(mine.find()[0]) == OPEN
@@ -116,9 +108,7 @@ def test_a_sync_of_an_agent_takes_the_same_files(
     assert ".env" in persons.find()[0]
 
 
-def test_what_a_tpu_sends_to_an_agents_folder_replaces_nothing_of_a_person(
-    home: Path, project: Path
-) -> None:
+def test_what_a_tpu_sends_to_an_agents_folder_replaces_nothing_of_a_person(home, project):
     there = home / "results"
     for name in ("loss.txt", "out/log.txt", "out/.bash_logout"):
         (there / name).parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +131,7 @@ def test_what_a_tpu_sends_to_an_agents_folder_replaces_nothing_of_a_person(
     assert (home / ".bashrc").read_text() == "mine"
 
 
-def test_usual_names_are_not_taken_for_credentials() -> None:
+def test_usual_names_are_not_taken_for_credentials():
     for path in ("tokenizer.json", "tokens.py", "keys.py", "src/token_ids.npy", "secretary/a.py"):
         assert not is_private(path), path
     for path in ("secret", "app/secrets.toml", "my-secret.txt", "Secret_Key.txt"):

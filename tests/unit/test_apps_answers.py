@@ -1,7 +1,5 @@
 """All that the apps' port answers has the policy, aiohttp's own answers, too."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import cast
 
@@ -23,7 +21,6 @@ async def answer_to(port: int, request: str) -> tuple[str, dict[str, str]]:
     return status, {name.lower(): value for name, value in headers}
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("line", "more", "status"),
     [
@@ -39,7 +36,7 @@ async def answer_to(port: int, request: str) -> tuple[str, dict[str, str]]:
         ("nonsense", "", 400),
     ],
 )
-async def test_an_answer_has_the_policy(line: str, more: str, status: int) -> None:
+async def test_an_answer_has_the_policy(line, more, status):
     apps = AppServer()
     try:
         site = await apps.add(cast(Upstream, None), "an app", "app")

@@ -1,7 +1,5 @@
 """Who is let in to an app, without any I/O: tickets, sessions, and what a cookie alone can't do."""
 
-from __future__ import annotations
-
 import pytest
 from multidict import CIMultiDict
 
@@ -12,13 +10,12 @@ from jupyter_tpu.apps.headers import refusal, session_secret, to_browser, to_hos
 ORIGIN = Origin("app-1234", 4321)
 
 
-def test_a_ticket_is_good_once_and_for_half_a_minute() -> None:
+def test_a_ticket_is_good_once_and_for_half_a_minute():
     now = 0.0
     auth = AppAuth(lambda: now)
     first, second, third = (auth.issue_ticket("http://localhost:8888") for _ in range(3))
     assert len({first, second, third}) == 3
     session = auth.redeem(first)
-    assert session is not None
     assert session.framed_by == "http://localhost:8888"
     assert auth.redeem(first) is None
     now = TICKET_LIFETIME - 0.1
@@ -30,7 +27,7 @@ def test_a_ticket_is_good_once_and_for_half_a_minute() -> None:
         assert auth.find_session(wrong) is None
 
 
-def test_a_session_stays_valid_and_the_oldest_of_many_is_dropped() -> None:
+def test_a_session_stays_valid_and_the_oldest_of_many_is_dropped():
     now = 0.0
     auth = AppAuth(lambda: now)
     sessions = [auth.redeem(auth.issue_ticket("")) for _ in range(MAX_SESSIONS)]
@@ -39,7 +36,6 @@ def test_a_session_stays_valid_and_the_oldest_of_many_is_dropped() -> None:
         session is not None and auth.find_session(session.secret) == session for session in sessions
     )
     auth.redeem(auth.issue_ticket(""))
-    assert sessions[0] is not None
     assert auth.find_session(sessions[0].secret) is None
 
 
@@ -57,12 +53,12 @@ def test_a_session_stays_valid_and_the_oldest_of_many_is_dropped() -> None:
         ({"sec-fetch-site": "something new"}, False),
     ],
 )
-def test_a_cookie_alone_is_not_enough(headers: dict[str, str], allowed: bool) -> None:
+def test_a_cookie_alone_is_not_enough(headers, allowed):
     reason = refusal(ORIGIN, "POST", CIMultiDict(headers), upgrade=False)
     assert (reason is None) == allowed
 
 
-def test_our_cookie_stays_with_us_and_the_hosts_own_pass() -> None:
+def test_our_cookie_stays_with_us_and_the_hosts_own_pass():
     sent = CIMultiDict({"Cookie": f"a=1;{COOKIE}=secret; b=2"})
     assert session_secret(sent) == "secret"
     assert dict(to_host(ORIGIN, 80, [("Cookie", sent["Cookie"])])) == {
@@ -75,7 +71,7 @@ def test_our_cookie_stays_with_us_and_the_hosts_own_pass() -> None:
     assert only == to_host(ORIGIN, 80, [])
 
 
-def test_the_host_learns_the_apps_address_from_us_alone() -> None:
+def test_the_host_learns_the_apps_address_from_us_alone():
     claims = [("X-Forwarded-Host", "evil"), ("x-forwarded-proto", "https")]
     assert to_host(ORIGIN, 80, claims) == [
         ("Host", "localhost:80"),
@@ -85,12 +81,12 @@ def test_the_host_learns_the_apps_address_from_us_alone() -> None:
     assert to_host(PATH_MOUNT, 80, claims) == [("Host", "localhost:80")]
 
 
-def test_what_connection_names_is_not_passed_on() -> None:
+def test_what_connection_names_is_not_passed_on():
     headers = [("Connection", "close, X-Hop"), ("x-hop", "1"), ("X-End", "2"), ("TE", "trailers")]
     assert to_host(ORIGIN, 80, headers) == [("X-End", "2"), *to_host(ORIGIN, 80, [])]
 
 
-def test_a_policy_of_the_host_stays_but_for_who_may_frame_it() -> None:
+def test_a_policy_of_the_host_stays_but_for_who_may_frame_it():
     received = "frame-ancestors 'none'; img-src *, default-src 'self'; Frame-Ancestors x"
     kept = to_browser(ORIGIN, 80, [("content-security-policy", received)], "http://lab:1")
     assert kept[0] == ("content-security-policy", "img-src *, default-src 'self'")
@@ -103,7 +99,7 @@ def test_a_policy_of_the_host_stays_but_for_who_may_frame_it() -> None:
     ]
 
 
-def test_a_host_can_not_make_the_browser_send_reports() -> None:
+def test_a_host_can_not_make_the_browser_send_reports():
     """They are POST requests to any address, whatever the page's policy says."""
     received = [
         ("Content-Security-Policy", "img-src 'none'; Report-URI http://127.0.0.1:1/; report-to x"),
@@ -117,7 +113,7 @@ def test_a_host_can_not_make_the_browser_send_reports() -> None:
     assert [name for name, _ in kept[1:]] == ["Content-Security-Policy", "Referrer-Policy"]
 
 
-def test_an_app_that_may_use_other_servers_is_still_framed_only_by_its_own_page() -> None:
+def test_an_app_that_may_use_other_servers_is_still_framed_only_by_its_own_page():
     headers = to_browser(
         ORIGIN,
         80,
@@ -146,18 +142,17 @@ PATH_MOUNT = PathMount("hub.example:8000", "/user/a%40b/jupyter-tpu/proxy/my-tpu
         ("7/a", None),
     ],
 )
-def test_what_lets_people_in_to_jupyter_is_not_asked_of_a_host(uri: str, path: str | None) -> None:
+def test_what_lets_people_in_to_jupyter_is_not_asked_of_a_host(uri, path):
     assert PATH_MOUNT.to_host_path(PATH_MOUNT.prefix + uri) == path
     for scheme in ("http", "https"):
         assert PATH_MOUNT.path_of(f"{scheme}://hub.example:8000{PATH_MOUNT.prefix}{uri}") == path
     assert PATH_MOUNT.path_of(f"http://other.example{PATH_MOUNT.prefix}{uri}") is None
 
 
-def test_cookies_beneath_jupyter_have_names_that_none_of_jupyters_has() -> None:
+def test_cookies_beneath_jupyter_have_names_that_none_of_jupyters_has():
     for name in ("a", "_xsrf", "username-hub", "jupyterhub-session-id", "__Host-x"):
         for received in (f"{name}=1", f" {name}=1 ; Domain=hub.example; path=/; HttpOnly"):
             made = PATH_MOUNT.cookie_to_browser(received)
-            assert made is not None
             pair, path, *attributes = made.split("; ")
             assert pair.startswith("jupyter-tpu-")
             assert path == f"Path={PATH_MOUNT.prefix}/"
@@ -165,7 +160,6 @@ def test_cookies_beneath_jupyter_have_names_that_none_of_jupyters_has() -> None:
             assert PATH_MOUNT.cookie_to_host(pair) == f"{name}=1"
         assert PATH_MOUNT.cookie_to_host(f"{name}=1") is None
     deeper = PATH_MOUNT.cookie_to_browser("a=1; Path=/deep; Path=//evil; Secure")
-    assert deeper is not None
     assert deeper.endswith(f"; Path={PATH_MOUNT.prefix}//evil; Secure")
     other = PathMount(PATH_MOUNT.host, PATH_MOUNT.prefix.replace("6006", "6007"))
     assert other.cookie_to_host(deeper.partition(";")[0]) is None
@@ -173,7 +167,7 @@ def test_cookies_beneath_jupyter_have_names_that_none_of_jupyters_has() -> None:
         assert PATH_MOUNT.cookie_to_browser(wrong) is None
 
 
-def test_a_host_can_not_take_all_of_jupyters_origin() -> None:
+def test_a_host_can_not_take_all_of_jupyters_origin():
     received = [
         ("Service-Worker-Allowed", "/"),
         ("Clear-Site-Data", "*"),

@@ -1,7 +1,5 @@
 """Each test of this suite asserts something: by itself, or by what it calls of our own modules."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re
@@ -62,7 +60,7 @@ def asserting(file: Path) -> frozenset[str]:
             del pending[name]
 
 
-def test_every_test_asserts_something() -> None:
+def test_every_test_asserts_something():
     silent = []
     for file in TESTS.rglob("test_*.py"):
         text = file.read_text(encoding="utf-8")

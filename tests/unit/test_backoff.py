@@ -1,7 +1,5 @@
 """Pauses between attempts."""
 
-from __future__ import annotations
-
 import itertools
 
 from jupyter_tpu.backoff import POLLING, Backoff

@@ -43,9 +43,10 @@ def test_a_catalogue_is_compiled_without_what_is_not_translated(tmp_path):
         '#. frontend\nmsgid "%1 host"\nmsgid_plural "%1 hosts"\nmsgstr[0] "%1 台主机"\n\n'
         '#. frontend\n#, fuzzy\nmsgid "Stop %1?"\nmsgstr "停止 %1？"\n\n'
         '#. sentence\nmsgid "Wait."\nmsgstr ""\n\n'
+        '#. sentence\nmsgid "It waits."\nmsgstr "正在等待。"\n\n'
         '#. help\nmsgid "Print JSON."\nmsgstr "打印 JSON。"\n'
     )
-    panel, terminal = (
+    panel, server, terminal = (
         json.loads(made.read_text(encoding="utf-8")) for made in compile_catalogues(tmp_path)
     )
     assert {text: forms for text, forms in panel.items() if text} == {
@@ -53,6 +54,8 @@ def test_a_catalogue_is_compiled_without_what_is_not_translated(tmp_path):
         # JupyterLab takes no text for a plural that has less than two forms.
         "%1 host": ["%1 台主机", "%1 台主机"],
     }
+    del server[""], terminal[""]
+    assert server == {"It waits.": ["正在等待。"]}
     assert terminal == {"Print JSON.": ["打印 JSON。"]}
 
 
@@ -65,6 +68,7 @@ def test_vs_code_gets_a_bundle_and_the_texts_of_its_manifest(tmp_path):
         'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n'
         '"Plural-Forms: nplurals=1; plural=0;\\n"\n\n'
         '#. frontend\nmsgid "%1 host"\nmsgid_plural "%1 hosts"\nmsgstr[0] "ホスト %1 台"\n\n'
+        '#. sentence\nmsgid "It waits."\nmsgstr "待機中です。"\n\n'
         '#. vscode\nmsgid "Stop Job"\nmsgstr "ジョブを停止"\n\n'
         '#. help\nmsgid "Print JSON."\nmsgstr "JSON を出力します。"\n'
     )

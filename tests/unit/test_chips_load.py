@@ -1,7 +1,5 @@
 """The table of `jupyter tpu top`: a line per chip, or per host where there are too many."""
 
-from __future__ import annotations
-
 import time
 
 from jupyter_tpu.commands.top import load_text, load_view, render
@@ -32,7 +30,7 @@ def words(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-def test_each_chip_has_its_memory_its_duty_cycle_and_what_was_before() -> None:
+def test_each_chip_has_its_memory_its_duty_cycle_and_what_was_before():
     title, heads, first, second, *_ = words(load_text([tpu(host(0, 100.0, 50.0, queue=3))]))
     assert title == ["t", "v5litepod-4", "z"]
     assert heads == ["HOST", "CHIP", "HBM", "DUTY", "CYCLE", "QUEUE", "BEFORE"]
@@ -41,7 +39,7 @@ def test_each_chip_has_its_memory_its_duty_cycle_and_what_was_before() -> None:
     assert second == ["0", "1", *memory, "██████", "50", "%", "▃▅"]
 
 
-def test_chips_that_a_kernel_has_for_itself_have_its_notebook() -> None:
+def test_chips_that_a_kernel_has_for_itself_have_its_notebook():
     apart = host(0, 100.0, 50.0, 0.0)
     apart.samples[-1].chips[2] = ChipLoad()
     apart.bookings = [
@@ -54,7 +52,7 @@ def test_chips_that_a_kernel_has_for_itself_have_its_notebook() -> None:
     assert rows[2][:3] == ["0", "2", "▁"]
 
 
-def test_hosts_have_one_line_each_where_chips_are_more_than_lines() -> None:
+def test_hosts_have_one_line_each_where_chips_are_more_than_lines():
     hosts = [host(number, 100.0, 20.0) for number in range(12)]
     lines = words(render(load_view([tpu(*hosts)], lines=16, width=80)))
     last = ["11", "all", "2", "█▌", "8.0", "/", "32.0", "GiB", "25", "%", "███▌", "60", "%", "▃▅"]
@@ -62,7 +60,7 @@ def test_hosts_have_one_line_each_where_chips_are_more_than_lines() -> None:
     assert "QUEUE" not in lines[1]  # nobody reports one
 
 
-def test_the_memory_of_a_host_is_not_shown_where_that_of_a_chip_is_not_known() -> None:
+def test_the_memory_of_a_host_is_not_shown_where_that_of_a_chip_is_not_known():
     hosts = [host(number, 100.0, 20.0) for number in range(12)]
     for load in hosts:
         load.samples[-1].chips[0].memory_used = None
@@ -71,7 +69,7 @@ def test_the_memory_of_a_host_is_not_shown_where_that_of_a_chip_is_not_known() -
     assert first == ["0", "all", "2", "███▌", "60", "%", "▃▅"]
 
 
-def test_what_is_wrong_is_reported_once_for_all_hosts_with_it() -> None:
+def test_what_is_wrong_is_reported_once_for_all_hosts_with_it():
     idle = [HostLoad(host=n, message="No process uses the chips.") for n in (0, 1, 3)]
     for load in idle:
         load.samples = [LoadSample(time=time.time(), state="idle")]
@@ -91,7 +89,7 @@ def test_what_is_wrong_is_reported_once_for_all_hosts_with_it() -> None:
     assert load_text([]) == "No TPU is connected. Connect one: jupyter tpu connect NAME"
 
 
-def test_prometheus_gets_what_is_known_and_nothing_old() -> None:
+def test_prometheus_gets_what_is_known_and_nothing_old():
     unknown = host(1)
     unknown.samples[-1].chips = [ChipLoad(duty_cycle=12.5)]
     old = host(2, 1.0, age=STALE_SECONDS + 1)

@@ -1,7 +1,5 @@
 """Options of commands that are fields of a request: declared there, and the same everywhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click
@@ -34,7 +32,7 @@ def help_of(model: str, *fields: str) -> str:
     return " ".join(options.get_help(click.Context(options, **CONTEXT)).split())
 
 
-def test_options_are_fields_of_the_request_in_the_form_that_it_has() -> None:
+def test_options_are_fields_of_the_request_in_the_form_that_it_has():
     words = "--max-idle 2h --max-cost 12.5 --until 2099-01-01T08:00Z --then-delete --notice 10m"
     guard = SetGuard(**parsed("SetGuard", *words.split()))
     assert (guard.idle, guard.max_cost, guard.action, guard.notice) == (7200, 12.5, "delete", 600)
@@ -55,7 +53,7 @@ def test_options_are_fields_of_the_request_in_the_form_that_it_has() -> None:
     assert parsed("SyncProject", "--only", "a,b", "c")["only"] == ["a,b", "c"]
 
 
-def test_what_is_not_given_has_the_default_of_the_field() -> None:
+def test_what_is_not_given_has_the_default_of_the_field():
     assert SetGuard(**parsed("SetGuard")) == SetGuard()
     assert StartJob(command=["c"], **parsed("StartJob")) == StartJob(command=["c"])
     assert SyncProject(folder="f", **parsed("SyncProject")) == SyncProject(folder="f")
@@ -75,14 +73,12 @@ def test_what_is_not_given_has_the_default_of_the_field() -> None:
         ("NodeOptions", "--data-disk a=b", InvalidInput, "is not source=DISK,mode=MODE"),
     ],
 )
-def test_a_wrong_value_is_refused_as_the_field_says(
-    model: str, words: str, error: type[Exception], message: str
-) -> None:
+def test_a_wrong_value_is_refused_as_the_field_says(model, words, error, message):
     with pytest.raises(error, match=message):
         parsed(model, *words.split())
 
 
-def test_help_shows_the_text_the_default_and_how_a_value_is_typed() -> None:
+def test_help_shows_the_text_the_default_and_how_a_value_is_typed():
     shown = help_of("SetGuard", "idle", "notice", "max_cost")
     assert "--max-idle TIME Stop it after this time without" in shown
     assert "For example 90m, 2h or 1d." in shown
@@ -92,7 +88,7 @@ def test_help_shows_the_text_the_default_and_how_a_value_is_typed() -> None:
     assert "[default: 0]" in help_of("SyncProject", "host")
 
 
-def test_rests_document_has_the_text_of_the_option_with_units_of_the_field() -> None:
+def test_rests_document_has_the_text_of_the_option_with_units_of_the_field():
     schemas = document()["components"]["schemas"]
     fields = schemas["SetGuard"]["properties"]
     assert fields["notice"]["description"] == (

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from jupyter_tpu.cli.root import run
+from jupyter_tpu.language import catalogues
 from jupyter_tpu.terminal import language
 
 CATALOGUE = {
@@ -29,11 +30,11 @@ def catalogue(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (folder / "jupyter_tpu.json").write_text(json.dumps({"": {"language": "zh-CN"}}))
     (folder / "terminal.json").write_text(json.dumps(CATALOGUE))
-    monkeypatch.setattr(language, "_LOCALE", tmp_path)
-    language._sentences.cache_clear()
+    monkeypatch.setattr(catalogues, "_LOCALE", tmp_path)
+    catalogues.in_terminal.cache_clear()
     yield
     language.choose_language("")
-    language._sentences.cache_clear()
+    catalogues.in_terminal.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What lists show: gcloud's filters, order, limits and formats, the same for every list."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -81,7 +79,7 @@ def names_where(test: str) -> list[str]:
         ("emulated=false", "ana ben cleo"),
     ],
 )
-def test_a_filter_means_what_it_means_for_gcloud(test: str, names: str) -> None:
+def test_a_filter_means_what_it_means_for_gcloud(test, names):
     assert names_where(test) == names.split()
 
 
@@ -102,18 +100,18 @@ def test_a_filter_means_what_it_means_for_gcloud(test: str, names: str) -> None:
         ("name.first=x", "There is no field name.first"),
     ],
 )
-def test_what_is_not_understood_is_one_clear_sentence(test: str, message: str) -> None:
+def test_what_is_not_understood_is_one_clear_sentence(test, message):
     with pytest.raises(InvalidInput, match=message):
         names_where(test)
 
 
 @given(st.text(alphabet="ab=()\"' ANDOR~:!<>[].*-", max_size=30))
-def test_any_text_is_a_filter_or_a_sentence(text: str) -> None:
+def test_any_text_is_a_filter_or_a_sentence(text):
     with contextlib.suppress(InvalidInput):
         names_where(text)
 
 
-def test_the_order_is_by_several_fields_and_what_has_no_value_is_last() -> None:
+def test_the_order_is_by_several_fields_and_what_has_no_value_is_last():
     def names(keys: str) -> list[str]:
         return [tpu.name for tpu in sorted_by(TPUS, keys)]
 
@@ -139,9 +137,7 @@ def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return output.out + output.err
 
 
-def test_a_list_is_printed_in_the_format_that_was_asked_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_list_is_printed_in_the_format_that_was_asked_for(capsys):
     assert shown(capsys) == "ana ben cleo\n"
     assert shown(capsys, "--format", "text", "--limit", "2") == "ana ben\n"
     assert shown(capsys, "--sort-by", "~name") == "cleo ben ana\n"
@@ -167,9 +163,7 @@ def test_a_list_is_printed_in_the_format_that_was_asked_for(
 
 
 @pytest.mark.parametrize("format", ["xml", "value", "value()", "json(", "", "VALUE(name)"])
-def test_a_format_that_is_not_known_is_refused(
-    format: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_format_that_is_not_known_is_refused(format, capsys):
     with pytest.raises(click.BadParameter, match=r"is not supported|needs fields"):
         shown(capsys, "--format", format)
 
@@ -186,7 +180,7 @@ def lists(group: click.Group, words: str = "") -> dict[str, click.Command]:
 
 
 @pytest.mark.parametrize("group", [tpu, magics], ids=["jupyter tpu", "%tpu"])
-def test_every_list_has_the_same_options_in_terminal_and_notebook(group: click.Group) -> None:
+def test_every_list_has_the_same_options_in_terminal_and_notebook(group):
     commands = lists(group)
     assert {"list", "hunt list", "job list", "tunnel list", "chips list", "token list"} <= {
         *commands

@@ -1,7 +1,5 @@
 """What `jupyter tpu` prints for a coding agent: no value of a token that TPUs get is in it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,18 +28,16 @@ def printed() -> bytes:
     below = io.BytesIO()
     stream = CleanStream(io.TextIOWrapper(below, encoding="utf-8", write_through=True))
     stream.write("log: hf_verysecret\n")
-    write_plain(stream, "cell: hf_verysecret\n")  # type: ignore[arg-type]
-    write_plain(stream, b"run: \xff hf_verysecret\n")  # type: ignore[arg-type]
+    write_plain(stream, "cell: hf_verysecret\n")
+    write_plain(stream, b"run: \xff hf_verysecret\n")
     return below.getvalue()
 
 
-def test_a_script_that_prints_a_token_shows_its_name_to_an_agent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_script_that_prints_a_token_shows_its_name_to_an_agent(monkeypatch):
     monkeypatch.setenv(AGENT_VARIABLE, "1")
     assert printed() == b"log: [HF_TOKEN]\ncell: [HF_TOKEN]\nrun: \xff [HF_TOKEN]\n"
 
 
-def test_a_person_sees_what_was_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_sees_what_was_printed(monkeypatch):
     monkeypatch.delenv(AGENT_VARIABLE, raising=False)
     assert printed().count(b"hf_verysecret") == 3

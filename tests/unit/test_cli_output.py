@@ -1,7 +1,5 @@
 """What the command line prints: clean, whatever a host says, and in any terminal or none."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -9,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,13 +52,13 @@ def shown_on(terminal: Terminal) -> Iterator[None]:
         yield
 
 
-def test_printable_text_keeps_lines_and_letters() -> None:
+def test_printable_text_keeps_lines_and_letters():
     assert printable("one\ttwo\r\nünf 🍰 שלום\n") == "one\ttwo\nünf 🍰 שלום\n"
     assert printable("a\x1bb") == "a\\u001bb"
     assert not OBEYED & set(printable(EVIL))
 
 
-def test_what_is_printed_and_asked_is_clean(terminal: Terminal) -> None:
+def test_what_is_printed_and_asked_is_clean(terminal):
     with shown_on(terminal):
         print(EVIL)
         note(EVIL)
@@ -74,7 +71,7 @@ def test_what_is_printed_and_asked_is_clean(terminal: Terminal) -> None:
     assert not OBEYED & set(text)
 
 
-def test_our_own_colours_and_a_program_s_own_output_pass(terminal: Terminal) -> None:
+def test_our_own_colours_and_a_program_s_own_output_pass(terminal):
     with shown_on(terminal):
         print(table(["STATE"], [[state_text("READY")]]))
         write_plain(sys.stdout, EVIL)
@@ -84,7 +81,7 @@ def test_our_own_colours_and_a_program_s_own_output_pass(terminal: Terminal) -> 
     assert EVIL.encode() + b"\x1b[1mbytes\xff" in raw.getvalue()
 
 
-def test_a_bar_s_text_is_clean(terminal: Terminal) -> None:
+def test_a_bar_s_text_is_clean(terminal):
     from rich.progress import Progress, TextColumn
 
     with shown_on(terminal):
@@ -96,19 +93,19 @@ def test_a_bar_s_text_is_clean(terminal: Terminal) -> None:
     assert "\x1b]" not in terminal.text()
 
 
-def test_json_that_is_cleaned_means_the_same(terminal: Terminal) -> None:
+def test_json_that_is_cleaned_means_the_same(terminal):
     with shown_on(terminal):
         print_json({"name": EVIL})
     assert json.loads(terminal.text()) == {"name": EVIL}
     assert not OBEYED & set(terminal.text())
 
 
-def test_an_error_that_quotes_a_host_is_clean_also_in_a_log() -> None:
+def test_an_error_that_quotes_a_host_is_clean_also_in_a_log():
     error = TPUError(f"It says {EVIL}", hint=EVIL)
     assert not OBEYED & set(f"{error} {error.message} {error.hint} {error!r}")
 
 
-def test_a_terminal_that_lacks_letters_gets_others_that_json_reads() -> None:
+def test_a_terminal_that_lacks_letters_gets_others_that_json_reads():
     terminal = Terminal("ascii")
     with shown_on(terminal):
         print_json({"notebook": "naïve 🍰.ipynb"})
@@ -138,13 +135,13 @@ def cli(shell: str, **variables: str) -> subprocess.CompletedProcess[str]:
         ("$TPU --help >&- 2>&-", ""),
     ],
 )
-def test_an_output_that_can_not_be_written_is_one_line(shell: str, says: str) -> None:
+def test_an_output_that_can_not_be_written_is_one_line(shell, says):
     done = cli(shell)
     assert done.returncode == 1
     assert done.stderr == (f"jupyter tpu: {says}\n" if says else "")
 
 
-def test_a_closed_input_and_an_ascii_terminal_are_no_problem(tmp_path: Path) -> None:
+def test_a_closed_input_and_an_ascii_terminal_are_no_problem(tmp_path):
     assert cli("$TPU --version <&-").returncode == 0
     done = cli("$TPU --help", PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
@@ -154,7 +151,7 @@ def test_a_closed_input_and_an_ascii_terminal_are_no_problem(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("command", ["describe", "job list", "kernel list"])
-def test_bytes_that_are_no_text_are_one_line(command: str) -> None:
+def test_bytes_that_are_no_text_are_one_line(command):
     done = cli(f"$TPU {command} $'a\\xe4b'")
     assert done.returncode in (1, 2)
     assert done.stderr.startswith("jupyter tpu: ")
@@ -162,7 +159,7 @@ def test_bytes_that_are_no_text_are_one_line(command: str) -> None:
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_a_command_with_bytes_that_are_no_text_runs_with_them(shell: str) -> None:
+def test_a_command_with_bytes_that_are_no_text_runs_with_them(shell):
     words = [b"a\xe4b", b"two words", b"$(x) 'q' \\ %s", b"end\n\n", b"", "\u00e9".encode()]
     show = "import os, sys; sys.stdout.write(repr([os.fsencode(a) for a in sys.argv[1:]]))"
     command = [sys.executable, "-c", show, *(os.fsdecode(word) for word in words)]

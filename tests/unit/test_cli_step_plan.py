@@ -1,7 +1,5 @@
 """`jupyter tpu plan`: what it refuses before anything is compiled."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,16 +48,14 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (["{}:step", "--type", "v9"], "The TPU type v9 does not exist."),
     ],
 )
-def test_what_is_wrong_is_one_sentence(
-    words: list[str], complaint: str, train: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_wrong_is_one_sentence(words, complaint, train, capsys):
     assert main(["plan", *(word.format(train) for word in words)]) in (1, 2)
     errors = capsys.readouterr().err
     assert complaint in errors
     assert errors.count("\n") == 1
 
 
-def test_a_file_that_fails_says_how(train: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_fails_says_how(train, capsys):
     train.write_text("import no_such_package\n")
     assert main(["plan", f"{train}:step"]) in (1, 2)
     errors = capsys.readouterr().err

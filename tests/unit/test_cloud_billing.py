@@ -1,7 +1,5 @@
 """What is understood of Google's price list, and what is listed as not understood."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -25,7 +23,7 @@ def sku(description: str, usd: float = 1.0, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_prices_are_per_chip_also_where_google_sells_eight_cores() -> None:
+def test_prices_are_per_chip_also_where_google_sells_eight_cores():
     listing = understand(
         [
             (1, sku("TpuV5e in Las Vegas", 1.25, regions=["us-west4", "us-west1"])),
@@ -47,7 +45,7 @@ def test_prices_are_per_chip_also_where_google_sells_eight_cores() -> None:
     assert listing.unknown == ()
 
 
-def test_the_price_of_flex_start_has_no_tpu_in_its_name() -> None:
+def test_the_price_of_flex_start_has_no_tpu_in_its_name():
     listing = understand(
         [
             (1, sku("TpuV6e running in Columbus", 2.7, regions=["us-east5"])),
@@ -71,7 +69,7 @@ def test_the_price_of_flex_start_has_no_tpu_in_its_name() -> None:
         sku("TpuV5e in Las Vegas", 0.0),
     ],
 )
-def test_what_is_not_understood_is_listed_and_not_guessed(strange: dict[str, Any]) -> None:
+def test_what_is_not_understood_is_listed_and_not_guessed(strange):
     listing = understand([(1, strange)], today=TODAY)
     assert (listing.prices, listing.unknown) == ((), (strange["description"],))
 
@@ -85,12 +83,12 @@ def test_what_is_not_understood_is_listed_and_not_guessed(strange: dict[str, Any
         sku("N2 Instance Core", group="CPU"),
     ],
 )
-def test_commitments_reservations_and_other_machines_are_left_out(other: dict[str, Any]) -> None:
+def test_commitments_reservations_and_other_machines_are_left_out(other):
     listing = understand([(1, other)], today=TODAY)
     assert (listing.prices, listing.unknown) == ((), ())
 
 
-def test_newer_prices_replace_those_of_their_regions_only() -> None:
+def test_newer_prices_replace_those_of_their_regions_only():
     table = PriceTable([ChipPrice("v5e", "us-west4", 1.5, None, TODAY)])
     v5e = table.of(accelerator_type("v5litepod-8"))
     by_region = {price.region: price for price in v5e.prices}

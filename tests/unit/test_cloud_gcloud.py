@@ -1,14 +1,13 @@
 """What gcloud knows, read from files and variables as gcloud writes them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
+from refusals import raises
 
 from jupyter_tpu.cloud import CloudTPU, Target
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 
 
 @pytest.fixture
@@ -73,43 +72,36 @@ def test_broken_or_empty_files_are_as_good_as_none(tmp_path, text):
 
 
 def test_no_project_is_reported_with_what_to_type(tmp_path):
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.NO_PROJECT) as caught:
         _ = CloudTPU(target(tmp_path)).project
-    assert caught.value.reason is Reason.NO_PROJECT
     assert "gcloud config set project" in caught.value.hint
 
 
-@pytest.mark.asyncio
 async def test_no_credentials_are_reported_with_what_to_type(tmp_path, monkeypatch):
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     cloud = CloudTPU(Target(project="p"))
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.NO_CREDENTIALS) as caught:
         await cloud.list_nodes()
-    assert caught.value.reason is Reason.NO_CREDENTIALS
     assert "gcloud auth application-default login" in caught.value.hint
 
 
-@pytest.mark.asyncio
 async def test_a_credentials_file_that_is_not_there_is_named(tmp_path, monkeypatch):
     missing = tmp_path / "key.json"
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(missing))
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.NO_CREDENTIALS) as caught:
         await CloudTPU(Target(project="p")).list_nodes()
-    assert caught.value.reason is Reason.NO_CREDENTIALS
     assert str(missing) in caught.value.message
     assert "unset it" in caught.value.hint
 
 
-@pytest.mark.asyncio
 async def test_a_broken_credentials_file_is_named(tmp_path, monkeypatch):
     broken = tmp_path / "key.json"
     broken.write_text("{}")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(broken))
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.NO_CREDENTIALS) as caught:
         await CloudTPU(Target(project="p")).list_nodes()
-    assert caught.value.reason is Reason.NO_CREDENTIALS
     assert "key.json" in caught.value.message
 
 
@@ -134,8 +126,7 @@ def test_an_emulators_file_that_is_missing_or_broken_is_reported_in_one_sentence
     state = tmp_path / "state.json"
     if content is not None:
         state.write_text(content)
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.UNAVAILABLE) as caught:
         _ = CloudTPU(Target(emulator=str(state))).project
-    assert caught.value.reason is Reason.UNAVAILABLE
     assert str(state) in caught.value.message
     assert "jupyter tpu emulator" in caught.value.hint

@@ -1,9 +1,5 @@
 """Google's numbers of a slice's hosts: host 0 is Google's worker 0, whatever its VM is called."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 from hypothesis import given
 from hypothesis import strategies as some
 from msgspec import structs
@@ -28,9 +24,7 @@ def slice_of(count: int) -> Node:
 
 
 @given(some.permutations(range(8)), some.sets(some.integers(0, 7)))
-def test_hosts_are_in_googles_order_as_far_as_it_is_known(
-    numbers: list[int], silent: set[int]
-) -> None:
+def test_hosts_are_in_googles_order_as_far_as_it_is_known(numbers, silent):
     node = slice_of(8)
     known = {f"vm{place}": n for place, n in enumerate(numbers) if place not in silent}
     result = numbered(node, known)
@@ -49,19 +43,19 @@ def test_hosts_are_in_googles_order_as_far_as_it_is_known(
 
 
 @given(some.dictionaries(some.sampled_from(["vm0", "vm1", "vm2", "other"]), some.integers(-2, 5)))
-def test_numbers_that_can_not_be_lose_no_host(known: dict[str, int]) -> None:
+def test_numbers_that_can_not_be_lose_no_host(known):
     result = numbered(slice_of(3), known)
     assert {endpoint.id for endpoint in result.endpoints} == {"vm0", "vm1", "vm2"}
 
 
-def test_a_tpu_of_the_cloud_tpu_api_is_in_order_as_it_is() -> None:
+def test_a_tpu_of_the_cloud_tpu_api_is_in_order_as_it_is():
     node = structs.replace(slice_of(4), api="tpu")
     assert is_numbered(node)
     assert numbered(node, {"vm0": 3}) is node
     assert is_numbered(slice_of(1))
 
 
-def test_the_numbers_are_kept_for_other_processes(tmp_path: Path) -> None:
+def test_the_numbers_are_kept_for_other_processes(tmp_path):
     path = tmp_path / "numbers.json"
     mine, other = HostNumbers(path), HostNumbers(path)
     assert other.all() == {}
@@ -72,7 +66,7 @@ def test_the_numbers_are_kept_for_other_processes(tmp_path: Path) -> None:
     assert HostNumbers(path).all() == {}
 
 
-def test_attached_machines_are_in_googles_order_if_all_say_it() -> None:
+def test_attached_machines_are_in_googles_order_if_all_say_it():
     def host(number: int | None) -> AttachedHost:
         return AttachedHost(alias="a", user="u", address="10.0.0.1", number=number)
 

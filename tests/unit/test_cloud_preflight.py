@@ -1,13 +1,10 @@
 """What Google says of quotas, and which images fit which types."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from jupyter_tpu.catalog import accelerator_type, image_fits, types
-from jupyter_tpu.cloud.models import Tier
 from jupyter_tpu.cloud.preflight import understand_quotas
 
 ZONE = "us-west4-a"
@@ -43,9 +40,7 @@ INFOS = [
         ("v5p", "on-demand", []),
     ],
 )
-def test_the_quota_is_that_of_the_generation_the_tier_and_the_place(
-    generation: str, tier: Tier, limits: list[int]
-) -> None:
+def test_the_quota_is_that_of_the_generation_the_tier_and_the_place(generation, tier, limits):
     quotas = understand_quotas(INFOS, generation=generation, tier=tier, zone=ZONE)
     assert [quota.limit for quota in quotas] == limits
 
@@ -62,11 +57,9 @@ def test_the_quota_is_that_of_the_generation_the_tier_and_the_place(
         ("my-own-image", "v4-8", None),
     ],
 )
-def test_an_image_of_another_generation_does_not_fit(
-    version: str, type: str, fits: bool | None
-) -> None:
+def test_an_image_of_another_generation_does_not_fit(version, type, fits):
     assert image_fits(version, accelerator_type(type)) is fits
 
 
-def test_the_usual_image_of_each_type_fits() -> None:
+def test_the_usual_image_of_each_type_fits():
     assert all(image_fits(type.version, type) for type in types())

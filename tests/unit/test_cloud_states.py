@@ -1,7 +1,5 @@
 """The states of TPUs in this project's words, and what a cloud's own word becomes."""
 
-from __future__ import annotations
-
 import pytest
 from google.cloud import tpu_v2
 

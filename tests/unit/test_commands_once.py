@@ -1,7 +1,5 @@
 """A TPU for one script: what counts as a preemption, what another attempt may cost, who uses it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +14,7 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import TPU, Guard, Operation
 from jupyter_tpu.terminal.session import Session
 
-MADE = TPU(name="once-run", zone="us-west4-a", project="p", id="7", state="READY")  # type: ignore[arg-type]
+MADE = TPU(name="once-run", zone="us-west4-a", project="p", id="7", state="READY")
 OPERATION = Operation(id="op", kind="create", tpu="once-run", zone="us-west4-a", state="done")
 
 
@@ -61,11 +59,11 @@ def held(spent: float = 0.0) -> HeldTPU:
         (TPUError("Google does not answer.", Reason.UNAVAILABLE), ""),
     ],
 )
-def test_only_what_google_calls_a_preemption_is_one(seen: Any, why: str) -> None:
+def test_only_what_google_calls_a_preemption_is_one(seen, why):
     assert once.how_ended(session(tpu=seen), held()) == why
 
 
-def test_another_attempt_may_cost_what_is_left() -> None:
+def test_another_attempt_may_cost_what_is_left():
     line = SimpleNamespace(tpu="once-run", zone="us-west4-a", usd=1.5)
     other = SimpleNamespace(tpu="once-run", zone="us-east5-a", usd=9.0)
     spending = session(budgets_show=SimpleNamespace(spending=[line, other]))
@@ -93,13 +91,11 @@ def test_another_attempt_may_cost_what_is_left() -> None:
         ({"guards_get": Guard(action="delete", busy=None)}, False),
     ],
 )
-def test_a_tpu_that_somebody_uses_is_not_taken(parts: dict[str, Any], free: bool) -> None:
+def test_a_tpu_that_somebody_uses_is_not_taken(parts, free):
     assert once.is_free(session(**parts), "us-west4-a~once-run") == free
 
 
-def test_what_is_left_of_the_last_command_has_ended_when_its_guard_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_left_of_the_last_command_has_ended_when_its_guard_says_so(monkeypatch):
     monkeypatch.setattr(once, "QUIET_SECONDS", 30.0)
     monkeypatch.setattr(once, "ASK_SECONDS", 0.0)
     looks = [Guard(action="delete", busy=busy) for busy in (None, ["its processors"], [])]
@@ -117,7 +113,7 @@ def settled(fleet_parts: dict[str, Any]) -> tuple[Any, list[str]]:
     return finished.fleet, said
 
 
-def test_the_next_command_deletes_what_one_has_left_that_was_killed(folder: Path) -> None:
+def test_the_next_command_deletes_what_one_has_left_that_was_killed(folder):
     wish = Wish("1a2b")
     begun = {
         "plans_get": SimpleNamespace(operation="op", state="done"),
@@ -139,7 +135,7 @@ def test_the_next_command_deletes_what_one_has_left_that_was_killed(folder: Path
     assert list((folder / "once").glob("*.plan")) == []
 
 
-def test_a_plan_whose_request_was_lost_is_refused_and_begins_nothing_later(folder: Path) -> None:
+def test_a_plan_whose_request_was_lost_is_refused_and_begins_nothing_later(folder):
     Wish("1a2b").close()
     answers = [SimpleNamespace(operation="", state=state) for state in ("done", "refused")]
     fleet, said = settled({"plans_get": answers})
@@ -148,7 +144,7 @@ def test_a_plan_whose_request_was_lost_is_refused_and_begins_nothing_later(folde
     assert (said, list((folder / "once").glob("*.plan"))) == ([], [])
 
 
-def test_what_can_not_be_deleted_now_is_tried_by_the_command_after(folder: Path) -> None:
+def test_what_can_not_be_deleted_now_is_tried_by_the_command_after(folder):
     Wish("1a2b").close()
     _, said = settled({"plans_get": TPUError("Google does not answer.", Reason.UNAVAILABLE)})
     assert "not deleted yet: Google does not answer." in said[0]

@@ -1,7 +1,5 @@
 """What Compute Engine says of instances and groups, in the project's own words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -92,15 +90,13 @@ def no_capacity(checked: str = "2026-08-10T10:01:00.000-07:00", **error: str) ->
         ("A_NEW_WORD", NodeState.UNKNOWN, False),
     ],
 )
-def test_an_instances_status(status: str, state: NodeState, waiting: bool) -> None:
+def test_an_instances_status(status, state, waiting):
     node = parse_instance(instance(status))
     assert (node.state, node.waiting) == (state, waiting)
     assert node.cloud_state == ("" if status in (state, "RUNNING") else status)
 
 
-def test_a_spot_instance_that_was_stopped_does_not_come_back_and_one_that_was_started_says_so() -> (
-    None
-):
+def test_a_spot_instance_that_was_stopped_does_not_come_back_and_one_that_was_started_says_so():
     assert parse_instance(spot("TERMINATED")).state is NodeState.PREEMPTED
     again = instance("STAGING", lastStopTimestamp="2026-08-10T10:00:00.000-07:00")
     assert parse_instance(again).state is NodeState.STARTING
@@ -127,12 +123,12 @@ TWO = [instance(), instance(name="pod-w-002")]
         (group(size=0, stable=True), [], NodeState.TERMINATED),
     ],
 )  # fmt: skip
-def test_a_groups_state(manager: Any, members: Any, state: NodeState) -> None:
+def test_a_groups_state(manager, members, state):
     node = parse_group(manager, members, ZONE)
     assert (node.state, node.id, len(node.endpoints)) == (state, "9", len(members))
 
 
-def test_what_does_not_run_says_what_it_was() -> None:
+def test_what_does_not_run_says_what_it_was():
     stopped = parse_instance(
         instance("TERMINATED", networkInterfaces=[{"accessConfigs": [{"name": "External NAT"}]}])
     )
@@ -151,9 +147,8 @@ def test_what_does_not_run_says_what_it_was() -> None:
     assert over.request.options.internal_ips
 
 
-def test_why_a_group_is_not_made_is_a_problem_unless_it_waits_for_that() -> None:
+def test_why_a_group_is_not_made_is_a_problem_unless_it_waits_for_that():
     node = parse_group(group(**no_capacity()), [], ZONE)
-    assert node.problem is not None
     assert (node.problem.reason, node.problem.scope) == (Reason.NO_CAPACITY, "zone")
     tier = {"allInstancesConfig": {"properties": {"labels": {"jupyter-tpu-tier": "flex-start"}}}}
     waits = parse_group({**group(**no_capacity()), **tier}, [], ZONE)
@@ -164,12 +159,11 @@ def test_why_a_group_is_not_made_is_a_problem_unless_it_waits_for_that() -> None
         message="Constraint constraints/compute.vmExternalIpAccess violated for project p.",
     )
     refused = parse_group({**group(**forbidden), **tier}, [], ZONE)
-    assert refused.problem is not None
     assert "--internal-ips" in refused.problem.hint
     assert parse_queued(refused).state is QueuedState.FAILED
 
 
-def test_three_of_four_hosts_are_waited_for_for_an_hour() -> None:
+def test_three_of_four_hosts_are_waited_for_for_an_hour():
     three = [instance(name=f"pod-w-00{number}") for number in (1, 2, 3)]
     early = group("INCOMPLETE", size=4, **no_capacity("2026-08-10T10:59:00.000-07:00"))
     node = parse_group(early, three, ZONE)
@@ -178,11 +172,10 @@ def test_three_of_four_hosts_are_waited_for_for_an_hour() -> None:
     # By Google's own clock: this computer's does not matter.
     late = group("INCOMPLETE", size=4, **no_capacity("2026-08-10T18:00:00.000+00:00"))
     problem = parse_group(late, three, ZONE).problem
-    assert problem is not None
     assert problem.message == "Only 3 of 4 hosts of pod were created within 60 minutes. No room."
 
 
-def test_what_is_a_tpu_and_whose() -> None:
+def test_what_is_a_tpu_and_whose():
     assert group_of(instance()) == f"zones/{ZONE}/instanceGroupManagers/pod"
     assert group_of(instance(metadata={})) == ""
     assert is_tpu(instance())
@@ -206,7 +199,7 @@ def test_what_is_a_tpu_and_whose() -> None:
         ("No default subnetwork was found.", Reason.INVALID),
     ],
 )
-def test_a_calls_error(text: str, reason: Reason) -> None:
+def test_a_calls_error(text, reason):
     assert errors.call_error(TPUError(text, Reason.INTERNAL)).reason is reason
 
 
@@ -225,8 +218,7 @@ def test_a_calls_error(text: str, reason: Reason) -> None:
         ("SOMETHING_NEW", "Something new.", Reason.INTERNAL, ""),
     ],
 )
-def test_an_operations_error(code: str, text: str, reason: Reason, scope: str) -> None:
+def test_an_operations_error(code, text, reason, scope):
     failure = errors.operation_error({"error": {"errors": [{"code": code, "message": text}]}})
-    assert failure is not None
     assert (failure.reason, failure.scope) == (reason, scope)
     assert errors.operation_error({"status": "DONE"}) is None

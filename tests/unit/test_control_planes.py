@@ -1,7 +1,5 @@
 """Which of Google's control planes makes a TPU: what only one can, the user's choice, the quota."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -98,15 +96,13 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         ),
     ],
 )
-def test_what_only_one_can_make_is_made_by_that(
-    world: World, type: str, zone: str | None, more: Any, expected: tuple[str, str, str]
-) -> None:
+def test_what_only_one_can_make_is_made_by_that(world, type, zone, more, expected):
     resolved, reason = world.resolve(type, zone, **more)
     assert (resolved.type, resolved.api, resolved.version) == expected
     assert reason == ""
 
 
-def test_the_nearest_zone_is_one_that_has_the_type(world: World) -> None:
+def test_the_nearest_zone_is_one_that_has_the_type(world):
     assert world.resolve("tpu7x-8")[0].zone == "us-central1-c"
 
 
@@ -121,9 +117,7 @@ def test_the_nearest_zone_is_one_that_has_the_type(world: World) -> None:
         (64, 64, "tpu", "Compute Engine can make it, too: --api compute"),
     ],
 )
-def test_where_both_can_the_quota_decides_and_it_is_said(
-    world: World, tpu: int | None, compute: int | None, api: API, said: str
-) -> None:
+def test_where_both_can_the_quota_decides_and_it_is_said(world, tpu, compute, api, said):
     world.quota = {"tpu": tpu, "compute": compute}
     resolved, reason = world.resolve("v6e-8", "us-east5-a")
     assert resolved.api == api
@@ -131,9 +125,7 @@ def test_where_both_can_the_quota_decides_and_it_is_said(
     assert bool(said) == bool(reason)
 
 
-def test_the_users_choice_comes_before_the_setting_and_that_before_the_quota(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_users_choice_comes_before_the_setting_and_that_before_the_quota(world, monkeypatch):
     world.quota = {"tpu": 0, "compute": 64}
     assert world.resolve("v6e-8", "us-east5-a", api="tpu")[0].api == "tpu"
     monkeypatch.setenv(API_VARIABLE, "tpu")
@@ -153,14 +145,12 @@ def test_the_users_choice_comes_before_the_setting_and_that_before_the_quota(
         ("ct6e-standard-8t", "us-east5-a", {"version": "v2-alpha-tpuv6e"}, "image of the Cloud"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
-    world: World, type: str, zone: str, more: Any, problem: str
-) -> None:
+def test_what_does_not_go_together_is_refused(world, type, zone, more, problem):
     with pytest.raises(InvalidInput, match=problem):
         world.resolve(type, zone, **more)
 
 
-def test_a_project_that_does_not_use_compute_engine_gets_what_it_got(world: World) -> None:
+def test_a_project_that_does_not_use_compute_engine_gets_what_it_got(world):
     world.cloud.disabled = True
     assert world.resolve("v6e-8", "us-east5-a")[0].api == "tpu"
 
@@ -172,7 +162,7 @@ def test_a_project_that_does_not_use_compute_engine_gets_what_it_got(world: Worl
         {"type": "v5p-8", "api": "tpu", "tier": "flex-start", "run_for": 3600},
     ],
 )
-def test_what_the_cloud_tpu_api_does_not_have_is_refused_before_it_is_asked(refused: Any) -> None:
+def test_what_the_cloud_tpu_api_does_not_have_is_refused_before_it_is_asked(refused):
     request = CreateTPU(name="t", **refused)
     with pytest.raises(InvalidInput, match="Cloud TPU API"):
         check_api(request)
@@ -219,12 +209,12 @@ INFOS = [
         ("v5e", "on-demand", None),
     ],
 )
-def test_compute_engines_quotas_are_others(generation: str, tier: Any, limit: int | None) -> None:
+def test_compute_engines_quotas_are_others(generation, tier, limit):
     quotas = understand_compute_quotas(INFOS, generation=generation, tier=tier, zone="us-east5-a")
     assert allowed(quotas, tier) == limit
 
 
-def test_flex_start_is_allowed_by_either_quota() -> None:
+def test_flex_start_is_allowed_by_either_quota():
     def quota(limit: int, *, preemptible: bool) -> Quota:
         return Quota(name="q", place="", limit=limit, preemptible=preemptible)
 

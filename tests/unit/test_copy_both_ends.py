@@ -1,7 +1,5 @@
 """The two ends of a copy, joined by a socket instead of SSH: what arrives, and what is kept."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -121,7 +119,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_arrives_with_names_links_modes_and_times(project: Path, tmp_path: Path) -> None:
+def test_a_folder_arrives_with_names_links_modes_and_times(project, tmp_path):
     result = copy(project, to=tmp_path / "copy")
     assert tree(tmp_path / "copy") == tree(project)
     assert (result["files"], result["problems"]) == (8, [])
@@ -132,9 +130,7 @@ def test_a_folder_arrives_with_names_links_modes_and_times(project: Path, tmp_pa
     assert sorted(os.listdir(tmp_path / "into")) == ["a project", "run.sh"]
 
 
-def test_what_is_there_is_not_sent_again_and_nothing_is_overwritten_unasked(
-    project: Path, tmp_path: Path
-) -> None:
+def test_what_is_there_is_not_sent_again_and_nothing_is_overwritten_unasked(project, tmp_path):
     (tmp_path / "to").mkdir()
     copy(project, to=tmp_path / "to")
     (project / "new").write_text("new")
@@ -158,7 +154,7 @@ def test_what_is_there_is_not_sent_again_and_nothing_is_overwritten_unasked(
     assert tree(there) == tree(project)
 
 
-def test_a_cut_copy_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_cut_copy_goes_on_where_it_was(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     for name in "abc":
@@ -174,7 +170,7 @@ def test_a_cut_copy_goes_on_where_it_was(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["copy", "data"]
 
 
-def test_a_kept_beginning_that_is_wrong_is_sent_again(tmp_path: Path) -> None:
+def test_a_kept_beginning_that_is_wrong_is_sent_again(tmp_path):
     source = tmp_path / "source"
     source.write_bytes(os.urandom(3 * MIB))
     (tmp_path / "to").mkdir()
@@ -188,7 +184,7 @@ def test_a_kept_beginning_that_is_wrong_is_sent_again(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "to") == ["source"]
 
 
-def test_a_new_folder_has_nothing_of_an_earlier_copy(tmp_path: Path) -> None:
+def test_a_new_folder_has_nothing_of_an_earlier_copy(tmp_path):
     folder = tmp_path / "data"
     (folder / "sub").mkdir(parents=True)
     for name in ("a", "sub/b", "z"):
@@ -202,9 +198,7 @@ def test_a_new_folder_has_nothing_of_an_earlier_copy(tmp_path: Path) -> None:
     assert tree(tmp_path / "copy") == tree(folder)
 
 
-def test_files_that_cannot_be_copied_are_named_and_the_others_arrive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_cannot_be_copied_are_named_and_the_others_arrive(tmp_path, monkeypatch):
     folder = tmp_path / "data"
     folder.mkdir()
     for name in ("gone", "rewritten", "fine"):
@@ -226,7 +220,7 @@ def test_files_that_cannot_be_copied_are_named_and_the_others_arrive(
 
 
 @pytest.mark.parametrize("chunks", [1, 3])
-def test_a_file_that_two_copies_write_at_once_is_whole(tmp_path: Path, chunks: int) -> None:
+def test_a_file_that_two_copies_write_at_once_is_whole(tmp_path, chunks):
     """The other copy begins anew, or goes on where this one is."""
     content = os.urandom(2 * MIB)
     (tmp_path / "file").write_bytes(content)
@@ -242,7 +236,7 @@ def test_a_file_that_two_copies_write_at_once_is_whole(tmp_path: Path, chunks: i
     assert copy(tmp_path / "file", to=tmp_path / "to")["unchanged"] == 1
 
 
-def test_a_copy_that_another_one_takes_over_says_so(tmp_path: Path) -> None:
+def test_a_copy_that_another_one_takes_over_says_so(tmp_path):
     (tmp_path / "file").write_bytes(b"1" * MIB)
 
     def begin_anew() -> None:
@@ -256,9 +250,7 @@ def test_a_copy_that_another_one_takes_over_says_so(tmp_path: Path) -> None:
     assert (result["files"], (tmp_path / "to").exists()) == (0, False)
 
 
-def test_of_two_copies_to_one_new_folder_one_arrives_and_the_other_says_that_it_did_not(
-    tmp_path: Path,
-) -> None:
+def test_of_two_copies_to_one_new_folder_one_arrives_and_the_other_says_that_it_did_not(tmp_path):
     there = tmp_path / "there"
     there.mkdir()
     for source, names in {"a": ("1", "2"), "b": ("2", "3")}.items():
@@ -283,7 +275,7 @@ def test_of_two_copies_to_one_new_folder_one_arrives_and_the_other_says_that_it_
     assert (there / "data" / "2").read_text() == "a2" * MIB
 
 
-def test_a_file_that_grows_is_copied_as_it_was(tmp_path: Path) -> None:
+def test_a_file_that_grows_is_copied_as_it_was(tmp_path):
     log = tmp_path / "log"
     log.write_text("old")
     listing = Listing([os.fsencode(log)]).walk()
@@ -299,7 +291,7 @@ def test_a_file_that_grows_is_copied_as_it_was(tmp_path: Path) -> None:
     ("to", "code"),
     [("missing/", "ENOTDIR"), ("missing/deep/x", "ENOTDIR"), ("file", "IN_THE_WAY")],
 )
-def test_a_destination_that_cannot_be_one_is_refused(tmp_path: Path, to: str, code: str) -> None:
+def test_a_destination_that_cannot_be_one_is_refused(tmp_path, to, code):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("x")
     with pytest.raises(TransferFailure) as refused:
@@ -325,7 +317,7 @@ def hostile(entries: list[tuple[Any, ...]], to: Path, names: list[str] | None = 
 
 
 @pytest.mark.parametrize("path", ["../out", "/etc/out", "a/../../out", "a//b", ".", "a\0b"])
-def test_no_path_leads_out_of_the_destination(tmp_path: Path, path: str) -> None:
+def test_no_path_leads_out_of_the_destination(tmp_path, path):
     (tmp_path / "to").mkdir()
     entries = [(0, "", "dir", 0o755, 0, 0, ""), (0, path, "file", 0o644, 0, 1, "")]
     assert hostile(entries, tmp_path / "to") == "PROTOCOL"
@@ -334,14 +326,14 @@ def test_no_path_leads_out_of_the_destination(tmp_path: Path, path: str) -> None
 
 
 @pytest.mark.parametrize("name", ["..", "a/../../out", ""])
-def test_no_name_leads_out_of_the_destination(tmp_path: Path, name: str) -> None:
+def test_no_name_leads_out_of_the_destination(tmp_path, name):
     (tmp_path / "to").mkdir()
     entries = [(0, "", "dir", 0o755, 0, 0, "")]
     assert hostile(entries, tmp_path / "to", [name]) in ("PROTOCOL", "SAME_NAME")
     assert os.listdir(tmp_path) == ["to"]
 
 
-def test_a_symbolic_link_in_the_destination_is_not_followed(tmp_path: Path) -> None:
+def test_a_symbolic_link_in_the_destination_is_not_followed(tmp_path):
     (tmp_path / "to" / "x").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
     (tmp_path / "to" / "x" / "sub").symlink_to(tmp_path / "outside")
@@ -358,9 +350,7 @@ def test_a_symbolic_link_in_the_destination_is_not_followed(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("put", [os.symlink, os.rename])
-def test_what_others_put_in_place_of_an_unfinished_folder_is_not_written_or_deleted(
-    tmp_path: Path, put: Callable[[Path, Path], None]
-) -> None:
+def test_what_others_put_in_place_of_an_unfinished_folder_is_not_written_or_deleted(tmp_path, put):
     """The destination is shared: a neighbour has seen the name of a copy that was cut."""
     data, there, own = (tmp_path / name for name in ("data", "shared", "own"))
     data.mkdir()
@@ -382,9 +372,7 @@ def test_what_others_put_in_place_of_an_unfinished_folder_is_not_written_or_dele
 
 
 @pytest.mark.parametrize("put", [os.symlink, os.link])
-def test_what_others_put_in_place_of_an_unfinished_file_is_not_written(
-    tmp_path: Path, put: Callable[[Path, Path], None]
-) -> None:
+def test_what_others_put_in_place_of_an_unfinished_file_is_not_written(tmp_path, put):
     source, there, own = tmp_path / "source", tmp_path / "shared", tmp_path / "own"
     source.write_bytes(os.urandom(3 * MIB))
     source.chmod(0o755)
@@ -403,7 +391,7 @@ def test_what_others_put_in_place_of_an_unfinished_file_is_not_written(
     assert sorted(os.listdir(there)) == ["source"]
 
 
-def test_a_destination_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: Path) -> None:
+def test_a_destination_that_becomes_a_link_meanwhile_is_not_followed(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "file").write_bytes(b"x" * MIB)
     there = tmp_path / "shared"
@@ -419,9 +407,7 @@ def test_a_destination_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: P
     assert os.listdir(tmp_path / "moved" / "data") == ["file"]
 
 
-def test_others_cannot_compute_the_name_of_an_unfinished_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_cannot_compute_the_name_of_an_unfinished_file(tmp_path, monkeypatch):
     names = []
     for user in ("a", "a", "b"):
         monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / user))
@@ -431,15 +417,13 @@ def test_others_cannot_compute_the_name_of_an_unfinished_file(
     assert (tmp_path / "a" / "part-key").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_full_disk_is_known_before_the_first_byte(tmp_path: Path) -> None:
+def test_a_full_disk_is_known_before_the_first_byte(tmp_path):
     (tmp_path / "to").mkdir()
     assert hostile([(0, "", "file", 0o644, 0, 1 << 60, "")], tmp_path / "to") == "ENOSPC"
     assert os.listdir(tmp_path / "to") == []
 
 
-def test_a_disk_that_fills_in_the_middle_keeps_nothing_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fills_in_the_middle_keeps_nothing_of_the_file(tmp_path, monkeypatch):
     """A file-size limit stands for the disk: it fails in the same call."""
     source = tmp_path / "source"
     source.write_bytes(os.urandom(2 * MIB))
@@ -455,13 +439,13 @@ def test_a_disk_that_fills_in_the_middle_keeps_nothing_of_the_file(
     assert os.listdir(tmp_path / "to") == []
 
 
-def test_a_failure_names_the_folder_and_not_the_name_of_a_file_that_is_not_whole() -> None:
+def test_a_failure_names_the_folder_and_not_the_name_of_a_file_that_is_not_whole():
     place = b"/home/" + part_name(b"model", "what")
     refused = failure(PermissionError(errno.EACCES, "Permission denied"), place)
     assert (refused.path, refused.code) == ("/home", "EACCES")
 
 
-def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
     """On a full or read-only disk, say; root may write everywhere else."""
     (tmp_path / "data").mkdir()
     with pytest.raises(TransferFailure) as refused:
@@ -472,7 +456,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_missing_folder_is_created_only_if_that_is_wanted(tmp_path: Path) -> None:
+def test_a_missing_folder_is_created_only_if_that_is_wanted(tmp_path):
     file = tmp_path / "a"
     file.write_text("x")
     for there, arrives in (("new/folder/", "new/folder/a"), ("other/name", "other/name")):

@@ -1,7 +1,5 @@
 """A copy from a host that lies: what it sends may be anybody's. And a copy to one."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -97,13 +95,13 @@ def refused(liar: Callable[[TransferPeer], None], to: Path | str, source: str = 
     return failed.value.code
 
 
-def test_an_honest_host_is_believed(tmp_path: Path) -> None:
+def test_an_honest_host_is_believed(tmp_path):
     result = download(says(FOLDER, [0, "a", *FILE[2:]]), tmp_path)
     assert (result["files"], (tmp_path / "x/a").read_text()) == (1, "hi")
 
 
 @pytest.mark.parametrize("name", [".bashrc", ".git", "y", "", "x/y", 5, None])
-def test_a_file_has_the_name_that_was_asked_for(tmp_path: Path, name: Any) -> None:
+def test_a_file_has_the_name_that_was_asked_for(tmp_path, name):
     """`copy my-tpu:data.csv ~` must not write ~/.bashrc."""
     assert refused(says(FILE, names=[name]), tmp_path, "x") == "PROTOCOL"
     assert refused(says(FILE, names=["x", name]), tmp_path, "x") == "PROTOCOL"
@@ -111,7 +109,7 @@ def test_a_file_has_the_name_that_was_asked_for(tmp_path: Path, name: Any) -> No
     assert os.listdir(tmp_path) == []
 
 
-def test_a_name_that_only_the_host_knows_is_not_hidden(tmp_path: Path) -> None:
+def test_a_name_that_only_the_host_knows_is_not_hidden(tmp_path):
     assert refused(says(FILE, names=[".bashrc"]), tmp_path, "~") == "PROTOCOL"
     assert download(says(FILE, names=["me"]), tmp_path, "~")["files"] == 1
 
@@ -132,23 +130,23 @@ def test_a_name_that_only_the_host_knows_is_not_hidden(tmp_path: Path) -> None:
         ("a\udcff", "a\udcff"),
     ],
 )
-def test_the_name_of_what_is_asked_for(source: str, name: str | None) -> None:
+def test_the_name_of_what_is_asked_for(source, name):
     assert name_of(source) == name
 
 
 @pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o1777, -1, 1 << 70])
-def test_no_file_runs_as_another_user_here(tmp_path: Path, mode: int) -> None:
+def test_no_file_runs_as_another_user_here(tmp_path, mode):
     assert refused(says([0, "", "file", mode, 0, 2, ""]), tmp_path) == "PROTOCOL"
     assert os.listdir(tmp_path) == []
 
 
-def test_no_file_of_a_host_can_be_written_by_others_here(tmp_path: Path) -> None:
+def test_no_file_of_a_host_can_be_written_by_others_here(tmp_path):
     download(says([*FOLDER[:3], 0o777, 0, 0, ""], [0, "a", "file", 0o777, 0, 2, ""]), tmp_path)
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o755
     assert stat.S_IMODE((tmp_path / "x/a").stat().st_mode) == 0o755
 
 
-def test_links_that_lead_out_of_the_copied_folder_are_named_and_not_made(tmp_path: Path) -> None:
+def test_links_that_lead_out_of_the_copied_folder_are_named_and_not_made(tmp_path):
     """Through one that was made a second copy, or a program here, would write elsewhere."""
     links = {"in": "a", "abs": "/etc/passwd", "up": "../y", "dot": ".", "through": "dot/../../y"}
     entries = [[0, name, "link", 0o777, 0, 0, target] for name, target in links.items()]
@@ -164,7 +162,7 @@ def test_links_that_lead_out_of_the_copied_folder_are_named_and_not_made(tmp_pat
     }
 
 
-def test_what_was_asked_for_is_not_itself_a_link(tmp_path: Path) -> None:
+def test_what_was_asked_for_is_not_itself_a_link(tmp_path):
     """The next copy would write where it leads."""
     assert refused(says([0, "", "link", 0o777, 0, 0, "/etc"]), tmp_path) == "PROTOCOL"
     assert os.listdir(tmp_path) == []
@@ -188,7 +186,7 @@ def test_what_was_asked_for_is_not_itself_a_link(tmp_path: Path) -> None:
         None,
     ],
 )
-def test_an_entry_that_is_none_ends_the_copy(tmp_path: Path, entry: Any) -> None:
+def test_an_entry_that_is_none_ends_the_copy(tmp_path, entry):
     assert refused(says(entry), tmp_path) == "PROTOCOL"
     assert os.listdir(tmp_path) == []
 
@@ -211,7 +209,7 @@ def test_an_entry_that_is_none_ends_the_copy(tmp_path: Path, entry: Any) -> None
         b'{"entries": {"a": 1}}\n',
     ],
 )
-def test_a_message_that_is_none_ends_the_copy(tmp_path: Path, messages: bytes) -> None:
+def test_a_message_that_is_none_ends_the_copy(tmp_path, messages):
     def liar(peer: TransferPeer) -> None:
         peer._writer.write(messages)
 
@@ -219,11 +217,11 @@ def test_a_message_that_is_none_ends_the_copy(tmp_path: Path, messages: bytes) -
     assert os.listdir(tmp_path) == []
 
 
-def test_a_failure_without_the_names_that_it_is_about_is_still_an_error(tmp_path: Path) -> None:
+def test_a_failure_without_the_names_that_it_is_about_is_still_an_error(tmp_path):
     assert refused(lambda peer: peer.send(error={"code": "EXISTS"}), tmp_path) == "EXISTS"
 
 
-def test_a_message_without_an_end_is_read_up_to_its_bound(tmp_path: Path) -> None:
+def test_a_message_without_an_end_is_read_up_to_its_bound(tmp_path):
     sent = 0
 
     def liar(peer: TransferPeer) -> None:
@@ -240,8 +238,8 @@ def test_a_message_without_an_end_is_read_up_to_its_bound(tmp_path: Path) -> Non
 
 
 def test_more_files_than_a_copy_can_have_are_refused_before_they_are_all_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(receiver, "MOST_FILES", 5000)
 
     def liar(peer: TransferPeer) -> None:
@@ -256,7 +254,7 @@ def test_more_files_than_a_copy_can_have_are_refused_before_they_are_all_read(
 
 
 @pytest.mark.parametrize("data", [-1, 0, 1 << 40, "2", 2.5, None])
-def test_a_part_of_a_file_has_a_size_that_a_sender_sends(tmp_path: Path, data: Any) -> None:
+def test_a_part_of_a_file_has_a_size_that_a_sender_sends(tmp_path, data):
     def liar(peer: TransferPeer) -> None:
         peer.send(entries=[FILE])
         peer.send(listed=1, names=["x"], problems=[], problem_count=0)
@@ -268,7 +266,7 @@ def test_a_part_of_a_file_has_a_size_that_a_sender_sends(tmp_path: Path, data: A
 
 
 @pytest.mark.parametrize(("number", "offset"), [(1, 0), (0, 1), (0, -5), (0, 1 << 40), ([], 0)])
-def test_a_file_begins_where_it_was_asked_for(tmp_path: Path, number: Any, offset: Any) -> None:
+def test_a_file_begins_where_it_was_asked_for(tmp_path, number, offset):
     def liar(peer: TransferPeer) -> None:
         peer.send(entries=[FILE])
         peer.send(listed=1, names=["x"], problems=[], problem_count=0)
@@ -315,11 +313,11 @@ def upload(folder: Path, *answers: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     "needed", [[[1, 0]], [[-1, 0]], [[0, 3]], [[0, -1]], [[0, 0]] * 2, [[0]], [5], 5, [["0", 0]]]
 )
-def test_a_host_gets_only_the_files_that_it_was_offered(tmp_path: Path, needed: Any) -> None:
+def test_a_host_gets_only_the_files_that_it_was_offered(tmp_path, needed):
     assert upload(tmp_path, {"plan": {"needed": needed, "old": {}}}) == "PROTOCOL"
 
 
-def test_a_host_does_not_get_a_file_for_ever(tmp_path: Path) -> None:
+def test_a_host_does_not_get_a_file_for_ever(tmp_path):
     again = [{"again": [0]}] * 50
     assert upload(tmp_path, {"plan": {"needed": [[0, 0]], "old": {}}}, *again) == "PROTOCOL"
 
@@ -346,7 +344,7 @@ GOOD = {
         {**GOOD, "targets": [5]},
     ],
 )
-def test_a_result_that_is_none_is_an_error(tmp_path: Path, result: Any) -> None:
+def test_a_result_that_is_none_is_an_error(tmp_path, result):
     plan = {"plan": {"needed": [], "old": {}}}
     assert upload(tmp_path, plan, {"result": GOOD}) == ""
     assert "sent an invalid answer" in upload(tmp_path, plan, {"result": result})

@@ -1,10 +1,7 @@
 """A failure in one of the fleet's loops is logged and shown, and ends none of them."""
 
-from __future__ import annotations
-
 import asyncio
 
-import pytest
 from waiting import eventually
 
 from jupyter_tpu.backoff import Backoff
@@ -12,10 +9,7 @@ from jupyter_tpu.fleet.core import loops as module
 from jupyter_tpu.fleet.core.loops import Loops
 
 
-@pytest.mark.asyncio
-async def test_a_loop_that_fails_goes_on_and_says_so(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_loop_that_fails_goes_on_and_says_so(monkeypatch, caplog):
     monkeypatch.setattr(module, "PAUSES", Backoff(0.05, 60.0))
     rounds: list[str] = []
     third = asyncio.Event()

@@ -1,10 +1,6 @@
 """What faces see of an operation: steps, progress, log, and no more events than needed."""
 
-from __future__ import annotations
-
 import asyncio
-
-import pytest
 
 from jupyter_tpu.fleet.core.changes import ChangeFeed
 from jupyter_tpu.fleet.core.known_operations import LOG_LINES, OperationProgress
@@ -20,7 +16,7 @@ def new_progress(measured: bool = True) -> OperationProgress:
     return progress
 
 
-def test_progress_is_the_weighted_sum_of_the_steps_and_never_goes_back() -> None:
+def test_progress_is_the_weighted_sum_of_the_steps_and_never_goes_back():
     progress = new_progress()
     progress.begin("a")
     progress.done("a")
@@ -32,14 +28,14 @@ def test_progress_is_the_weighted_sum_of_the_steps_and_never_goes_back() -> None
     assert progress.operation.message == "Second"
 
 
-def test_progress_that_nobody_knows_is_not_invented() -> None:
+def test_progress_that_nobody_knows_is_not_invented():
     progress = new_progress(measured=False)
     progress.begin("a")
     progress.done("a")
     assert progress.operation.progress is None
 
 
-def test_the_step_that_runs_is_the_one_that_failed() -> None:
+def test_the_step_that_runs_is_the_one_that_failed():
     progress = new_progress()
     progress.begin("a")
     progress.host_done("a")
@@ -48,7 +44,7 @@ def test_the_step_that_runs_is_the_one_that_failed() -> None:
     assert (progress.operation.steps[0].hosts_done, progress.operation.steps[0].hosts) == (1, 2)
 
 
-def test_a_step_that_begins_again_counts_its_hosts_again() -> None:
+def test_a_step_that_begins_again_counts_its_hosts_again():
     """JAX is checked a second time where hosts had other versions."""
     progress = new_progress()
     for _ in range(2):
@@ -58,7 +54,7 @@ def test_a_step_that_begins_again_counts_its_hosts_again() -> None:
     assert (progress.operation.steps[0].hosts_done, progress.operation.steps[0].hosts) == (2, 2)
 
 
-def test_the_log_keeps_its_last_lines_without_control_characters() -> None:
+def test_the_log_keeps_its_last_lines_without_control_characters():
     progress = new_progress()
     for number in range(LOG_LINES + 10):
         progress.log(f"line {number}\x1b[31m\r\n")
@@ -66,8 +62,7 @@ def test_the_log_keeps_its_last_lines_without_control_characters() -> None:
     assert progress.operation.log[-1] == f"line {LOG_LINES + 9}[31m"
 
 
-@pytest.mark.asyncio
-async def test_a_thousand_log_lines_make_few_events_and_the_last_is_told() -> None:
+async def test_a_thousand_log_lines_make_few_events_and_the_last_is_told():
     operation = Operation(id="1", kind="connect", tpu="t")
     told: list[int] = []
     changes = ChangeFeed(interval=0.02)
@@ -89,8 +84,7 @@ async def test_a_thousand_log_lines_make_few_events_and_the_last_is_told() -> No
     assert len(told) < 20
 
 
-@pytest.mark.asyncio
-async def test_what_did_not_change_is_not_told_and_what_is_gone_is_told_once() -> None:
+async def test_what_did_not_change_is_not_told_and_what_is_gone_is_told_once():
     there = True
     told: list[bool] = []
     changes = ChangeFeed(interval=60)

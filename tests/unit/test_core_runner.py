@@ -1,11 +1,6 @@
 """Operations of one process, and what is cancelled for another one."""
 
-from __future__ import annotations
-
 import asyncio
-from pathlib import Path
-
-import pytest
 
 from jupyter_tpu.cloud.models import NodeName
 from jupyter_tpu.fleet.core.known_operations import OperationProgress
@@ -24,10 +19,7 @@ async def nothing(_progress: OperationProgress) -> None:
     """It is done at once."""
 
 
-@pytest.mark.asyncio
-async def test_what_begins_when_a_change_of_packages_was_cancelled_is_cancelled_too(
-    tmp_path: Path,
-) -> None:
+async def test_what_begins_when_a_change_of_packages_was_cancelled_is_cancelled_too(tmp_path):
     store = await Store.open(tmp_path / "fleet.sqlite", "emulator:x")
     begun: list[str] = []
     following: set[asyncio.Task[object]] = set()

@@ -1,7 +1,5 @@
 """The documentation against the code: what it lists is complete, and what it names exists."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import re
@@ -23,76 +21,62 @@ PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md"))]
 SCRIPT = ROOT / "scripts" / "reference_docs.py"
 #: Set by our own programs, for programs on hosts.
 INTERNAL = {
-    "JUPYTER_TPU_AGENT_IDLE",
-    "JUPYTER_TPU_EMULATED",
-    "JUPYTER_TPU_EMULATED_CORES",
-    "JUPYTER_TPU_EMULATED_HBM",
-    "JUPYTER_TPU_EMULATED_HOST",
-    "JUPYTER_TPU_EMULATED_PLUGINS",
-    "JUPYTER_TPU_KERNEL_FOLDER",
-    "JUPYTER_TPU_METRICS_ADDRESS",
-    "JUPYTER_TPU_NAME",
-    "JUPYTER_TPU_POD",
-    "JUPYTER_TPU_RAY",
-    "JUPYTER_TPU_RAY_CHIPS",
-    "JUPYTER_TPU_RAY_NAME",
-    "JUPYTER_TPU_RAY_PORTS",
-    "JUPYTER_TPU_SESSION_KEY",
-    "JUPYTER_TPU_WORKER",
-    "JUPYTER_TPU_ZONE",
-}
+    "JUPYTER_TPU_AGENT_IDLE", "JUPYTER_TPU_EMULATED", "JUPYTER_TPU_EMULATED_CORES",
+    "JUPYTER_TPU_EMULATED_HBM", "JUPYTER_TPU_EMULATED_HOST", "JUPYTER_TPU_EMULATED_PLUGINS",
+    "JUPYTER_TPU_KERNEL_FOLDER", "JUPYTER_TPU_METRICS_ADDRESS", "JUPYTER_TPU_NAME",
+    "JUPYTER_TPU_POD", "JUPYTER_TPU_RAY", "JUPYTER_TPU_RAY_CHIPS", "JUPYTER_TPU_RAY_NAME",
+    "JUPYTER_TPU_RAY_PORTS", "JUPYTER_TPU_SESSION_KEY", "JUPYTER_TPU_WORKER", "JUPYTER_TPU_ZONE",
+}  # fmt: skip
 
 
 def reference(script: Path = SCRIPT) -> Any:
     spec = importlib.util.spec_from_file_location(script.stem, script)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_options_commands_magics_and_rest_are_what_the_code_says() -> None:
+def test_options_commands_magics_and_rest_are_what_the_code_says():
     """Else: `make types`."""
     made = reference()
     for page in made.tables():
         assert (DOCS / page).read_text() == made.render(page), f"docs/{page}: run `make types`"
 
 
-def test_the_picture_of_the_rooms_is_what_the_contracts_say() -> None:
+def test_the_picture_of_the_rooms_is_what_the_contracts_say():
     """Else: `make types`."""
     made = reference(SCRIPT.with_name("rooms.py"))
     assert made.main(["--check"]) == 0
     assert ["files", "forwarding", "kernels"] in made.floors("fleet")
 
 
-def test_the_pictures_of_the_concepts_are_what_the_script_draws() -> None:
+def test_the_pictures_of_the_concepts_are_what_the_script_draws():
     """Else: `make types`. One of them is drawn from the table on its page."""
     made = reference(SCRIPT.with_name("pictures.py"))
     assert made.main(["--check"]) == 0
     assert ">goes on<" in made.survives()
 
 
-def test_pictures_are_small() -> None:
+def test_pictures_are_small():
     sizes = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir()}
     assert sizes.pop("tour.webp") <= 2_000_000
     assert {name: size for name, size in sizes.items() if size > 100_000} == {}
 
 
-def test_each_error_reason_has_an_entry() -> None:
+def test_each_error_reason_has_an_entry():
     page = (DOCS / "reference/troubleshooting.md").read_text()
     entries = re.findall(r"^### `(\w+)`$", page, re.MULTILINE)
     assert sorted(entries) == sorted(Reason)
 
 
-def test_each_environment_variable_is_explained() -> None:
+def test_each_environment_variable_is_explained():
     sources = "".join(path.read_text() for path in (ROOT / "jupyter_tpu").rglob("*.py"))
     used = set(re.findall(r"\"(JUPYTER_TPU_[A-Z_]+)\"", sources)) - INTERNAL
     page = (DOCS / "reference/configuration.md").read_text()
     assert {name for name in used if f"`{name}`" not in page} == set()
 
 
-def test_each_page_is_in_the_index() -> None:
+def test_each_page_is_in_the_index():
     index = (DOCS / "README.md").read_text()
     pages = [page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")]
     assert [page for page in pages if page != "README.md" and f"({page})" not in index] == []
@@ -104,7 +88,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_links_lead_to_what_exists() -> None:
+def test_links_lead_to_what_exists():
     blob = "https://github.com/jupyter-tpu/jupyter-tpu/blob/main/"
     for page in PAGES:
         text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
@@ -147,7 +131,7 @@ def parse(group: click.Group, line: str) -> None:
 GROUPS = (tpu, "jupyter tpu"), (magics.line, "%tpu")
 
 
-def test_commands_on_the_pages_are_commands() -> None:
+def test_commands_on_the_pages_are_commands():
     for page, (group, word) in itertools.product(PAGES, GROUPS):
         for line in commands(page, word):
             # The tables of commands, and sentences that leave something out.

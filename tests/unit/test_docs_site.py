@@ -1,7 +1,5 @@
 """The documentation site: it builds without a warning, and needs nothing from elsewhere."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -21,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 # ---- the pages that are made from the code -------------------------------------------------------
 
 
-def test_every_request_of_the_rest_document_is_on_its_page_with_a_command() -> None:
+def test_every_request_of_the_rest_document_is_on_its_page_with_a_command():
     page = made_pages.rest()
     requests = [
         f"{method.upper()} {path.removeprefix('/')}"
@@ -34,7 +32,7 @@ def test_every_request_of_the_rest_document_is_on_its_page_with_a_command() -> N
     assert "jupyter tpu api POST hunts --data" in page
 
 
-def test_types_of_the_rest_page_lead_to_their_fields() -> None:
+def test_types_of_the_rest_page_lead_to_their_fields():
     types = (ROOT / "docs/reference/rest.md").read_text()
     links = set(re.findall(r"\(rest\.md#([\w-]+)\)", made_pages.rest()))
     assert Operation.__name__.lower() in links
@@ -42,7 +40,7 @@ def test_types_of_the_rest_page_lead_to_their_fields() -> None:
     assert links - fields == set()
 
 
-def test_made_pages_have_a_title_and_something_to_say() -> None:
+def test_made_pages_have_a_title_and_something_to_say():
     for page in made_pages.PAGES:
         title, _, text = page.make().partition("\n")
         assert title.startswith("# ")
@@ -64,7 +62,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+def test_no_page_loads_anything_from_elsewhere(site):
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 35
     loads = re.compile(
@@ -76,14 +74,14 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
 
 
 @pytest.mark.long
-def test_every_page_is_in_the_search(site: Path) -> None:
+def test_every_page_is_in_the_search(site):
     index = (site / "search/search_index.js").read_text()
     for name in ("tpus/hunts.html", "reference/command-options.html", "reference/settings.html"):
         assert f'"{name}' in index
 
 
 @pytest.mark.long
-def test_code_in_tables_is_shown_as_it_is_typed(site: Path) -> None:
+def test_code_in_tables_is_shown_as_it_is_typed(site):
     page = (site / "reference/commands.html").read_text()
     assert "DIR|NAME:DIR NAME[:DIR]|DIR" in page
     assert not re.search(r"<code>[^<]*\\\|[^<]*</code>", page)

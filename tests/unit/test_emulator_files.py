@@ -1,7 +1,5 @@
 """The emulator's state folder: one owner at a time, nothing readable by others."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess
@@ -10,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from ports import free_port
+from refusals import raises
 
 from jupyter_tpu.catalog import accelerator_type
 from jupyter_tpu.emulator import EmulatorState, environment_lines, state_file
@@ -32,16 +31,15 @@ def state(folder: Path) -> EmulatorState:
     )
 
 
-def test_a_second_emulator_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
+def test_a_second_emulator_is_refused_with_the_pid_of_the_first(tmp_path):
     first = StateFolder(tmp_path / "state")
-    with pytest.raises(TPUError, match=rf"already runs in .*state \(process {os.getpid()}\)") as it:
+    with raises(Reason.CONFLICT, rf"already runs in .*state \(process {os.getpid()}\)"):
         StateFolder(tmp_path / "state")
-    assert it.value.reason is Reason.CONFLICT
     first.close()
     StateFolder(tmp_path / "state").close()
 
 
-def test_all_files_are_their_owners_alone(tmp_path: Path) -> None:
+def test_all_files_are_their_owners_alone(tmp_path):
     folder = StateFolder(tmp_path / "state")
     folder.save(EmulatorSnapshot(id="ab"))
     folder.publish(state(folder.path))
@@ -57,7 +55,7 @@ def test_all_files_are_their_owners_alone(tmp_path: Path) -> None:
     assert "jupyter tpu emulator" in it.value.hint
 
 
-def test_the_token_stays_unless_others_could_have_read_it(tmp_path: Path) -> None:
+def test_the_token_stays_unless_others_could_have_read_it(tmp_path):
     path = tmp_path / "token"
     token = EmulatorToken(path)
     value = path.read_text()
@@ -72,7 +70,7 @@ def test_the_token_stays_unless_others_could_have_read_it(tmp_path: Path) -> Non
     assert path.read_text() != value
 
 
-def test_a_damaged_memory_says_which_file_and_what_to_do(tmp_path: Path) -> None:
+def test_a_damaged_memory_says_which_file_and_what_to_do(tmp_path):
     folder = StateFolder(tmp_path)
     (folder.path / "memory.json").write_text("{")
     with pytest.raises(TPUError, match=r"memory\.json is damaged") as it:
@@ -81,14 +79,14 @@ def test_a_damaged_memory_says_which_file_and_what_to_do(tmp_path: Path) -> None
     folder.close()
 
 
-def test_the_lines_for_a_shell_point_gcloud_and_us_at_it(tmp_path: Path) -> None:
+def test_the_lines_for_a_shell_point_gcloud_and_us_at_it(tmp_path):
     lines = environment_lines(state(tmp_path))
     assert "export CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU=http://127.0.0.1:1/" in lines
     assert f"export CLOUDSDK_AUTH_ACCESS_TOKEN_FILE='{tmp_path}/to ken'" in lines
     assert f"export JUPYTER_TPU_EMULATOR={tmp_path}/emulator.json" in lines
 
 
-def test_a_hosts_variables_are_a_tpu_vms_and_the_machines_package_settings() -> None:
+def test_a_hosts_variables_are_a_tpu_vms_and_the_machines_package_settings():
     node = NodeRecord(project="p", zone="z", name="pod", id="7", type="v5litepod-16", version="v")
     for worker in range(4):
         node.hosts.append(
@@ -116,7 +114,7 @@ def test_a_hosts_variables_are_a_tpu_vms_and_the_machines_package_settings() -> 
     assert variables.get("UV_CACHE_DIR") != "/mine"
 
 
-def test_a_program_of_an_emulated_host_may_name_its_own_coordinator_port(tmp_path: Path) -> None:
+def test_a_program_of_an_emulated_host_may_name_its_own_coordinator_port(tmp_path):
     """As Ray's JaxTrainer does. Shown before: it waits for a port where nobody listens."""
     (tmp_path / "sitecustomize.py").write_text("print('of the environment')\n")
     port, folder = free_port(), Path(etc.__file__).with_name("on_host")

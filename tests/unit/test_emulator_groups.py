@@ -1,7 +1,5 @@
 """Managed instance groups in the emulator's model, without a transport or a host."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -63,7 +61,7 @@ class Slices(World):
         return {record.id for record in self.instances.records.values()}
 
 
-def test_a_slice_is_made_at_once_and_its_hosts_know_each_other() -> None:
+def test_a_slice_is_made_at_once_and_its_hosts_know_each_other():
     world = Slices()
     made = world.make(baseInstanceName="pod-w-###[1]")
     assert made.status == "RUNNING"
@@ -84,7 +82,7 @@ def test_a_slice_is_made_at_once_and_its_hosts_know_each_other() -> None:
     assert [group.topology_state for group in saved.groups] == ["ACTIVE"]
 
 
-def test_it_is_deleted_in_reverse_order_only() -> None:
+def test_it_is_deleted_in_reverse_order_only():
     world = Slices()
     world.make()
     world.topology()
@@ -102,7 +100,7 @@ def test_it_is_deleted_in_reverse_order_only() -> None:
     assert (world.model.policies, world.model.templates) == ({}, {})
 
 
-def test_its_operation_is_done_without_instances_as_long_as_not_all_have_capacity() -> None:
+def test_its_operation_is_done_without_instances_as_long_as_not_all_have_capacity():
     world = Slices()
     room_for_one = world.fault("no-capacity", chips=4)
     made = world.make()
@@ -119,7 +117,7 @@ def test_its_operation_is_done_without_instances_as_long_as_not_all_have_capacit
     assert [member.errors for member in world.group.members] == [[], []]
 
 
-def test_an_empty_group_says_nothing() -> None:
+def test_an_empty_group_says_nothing():
     world = Slices()
     world.fault("empty-group", zone=ZONE)
     made = world.make()
@@ -133,7 +131,7 @@ def test_an_empty_group_says_nothing() -> None:
     [("quota", "QUOTA_EXCEEDED"), ("late-error", "INTERNAL_ERROR"),
      ("no-external-addresses", "CONDITION_NOT_MET")],
 )  # fmt: skip
-def test_what_went_wrong_is_said_of_its_instances(fault: str, code: str) -> None:
+def test_what_went_wrong_is_said_of_its_instances(fault, code):
     world = Slices()
     world.fault(fault)
     world.make()
@@ -145,7 +143,7 @@ def test_what_went_wrong_is_said_of_its_instances(fault: str, code: str) -> None
     assert world.topology()[-1] == "ACTIVE"
 
 
-def test_a_deleted_instance_comes_back() -> None:
+def test_a_deleted_instance_comes_back():
     world = Slices()
     world.make()
     world.topology()
@@ -156,7 +154,7 @@ def test_a_deleted_instance_comes_back() -> None:
     assert world.instances.get(P, ZONE, name).attributes["worker-network-endpoints"].count(",")
 
 
-def test_after_a_host_error_google_restarts_the_whole_slice() -> None:
+def test_after_a_host_error_google_restarts_the_whole_slice():
     world = Slices()
     world.make()
     world.topology()
@@ -174,7 +172,7 @@ def test_after_a_host_error_google_restarts_the_whole_slice() -> None:
     assert world.groups.is_stable(world.group)
 
 
-def test_flex_start_waits_without_instances_and_ends_with_its_time() -> None:
+def test_flex_start_waits_without_instances_and_ends_with_its_time():
     world = Slices(**FLEX)
     full = world.fault("no-capacity")
     world.make()
@@ -188,7 +186,7 @@ def test_flex_start_waits_without_instances_and_ends_with_its_time() -> None:
     assert (world.group.size, world.group.members, world.ids()) == (0, [], set())
 
 
-def test_a_group_grows_from_zero_and_shrinks_to_it() -> None:
+def test_a_group_grows_from_zero_and_shrinks_to_it():
     world = Slices()
     world.make(targetSize=0)
     world.step()
@@ -211,19 +209,19 @@ def test_a_group_grows_from_zero_and_shrinks_to_it() -> None:
         ({"instanceLifecyclePolicy": {}}, "need the default action on failure DO_NOTHING"),
     ],
 )
-def test_what_google_does_not_make_is_refused(more: dict[str, Any], text: str) -> None:
+def test_what_google_does_not_make_is_refused(more, text):
     with pytest.raises(ApiError) as error:
         Slices(**FLEX).make(**more)
     assert text in error.value.message
 
 
-def test_a_template_needs_a_machine_type_that_exists_and_may_have_v5e() -> None:
+def test_a_template_needs_a_machine_type_that_exists_and_may_have_v5e():
     with pytest.raises(ApiError, match="must provide existing machine type"):
         Slices(machine="ct9-standard-4t")
     Slices(machine="ct5lp-hightpu-4t")
 
 
-def test_a_single_one_that_is_stopped_is_made_anew() -> None:
+def test_a_single_one_that_is_stopped_is_made_anew():
     world = Slices()
     world.make(
         targetSize=1, targetSizePolicy=None, resourcePolicies=None, instanceLifecyclePolicy=None

@@ -1,7 +1,5 @@
 """Compute Engine's instances in the emulator's model, without a transport or a host."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +17,7 @@ def codes(operation: Any) -> list[str]:
     return [error["code"] for error in operation.errors]
 
 
-def test_an_instance_is_made_stopped_started_and_deleted() -> None:
+def test_an_instance_is_made_stopped_started_and_deleted():
     world = World()
     made = world.insert(body())
     assert world.statuses() == ["PROVISIONING", "STAGING", "RUNNING"]
@@ -58,13 +56,13 @@ def test_an_instance_is_made_stopped_started_and_deleted() -> None:
         ),
     ],
 )
-def test_what_google_does_not_make_is_refused(instance: dict[str, Any], text: str) -> None:
+def test_what_google_does_not_make_is_refused(instance, text):
     with pytest.raises(ApiError) as error:
         World().insert(instance)
     assert text in error.value.message
 
 
-def test_v5e_is_listed_and_refused() -> None:
+def test_v5e_is_listed_and_refused():
     instance = body(machine="ct5lp-hightpu-4t")
     instance["machineType"] = "zones/us-west4-a/machineTypes/ct5lp-hightpu-4t"
     with pytest.raises(ApiError) as error:
@@ -75,7 +73,7 @@ def test_v5e_is_listed_and_refused() -> None:
     )
 
 
-def test_no_capacity_ends_a_create_before_it_is_staging() -> None:
+def test_no_capacity_ends_a_create_before_it_is_staging():
     world = World()
     world.fault("no-capacity", type="ct6e-standard-4t")
     made = world.insert(body())
@@ -83,7 +81,7 @@ def test_no_capacity_ends_a_create_before_it_is_staging() -> None:
     assert (made.status, codes(made)) == ("DONE", ["ZONE_RESOURCE_POOL_EXHAUSTED"])
 
 
-def test_a_late_error_ends_it_while_it_is_staging() -> None:
+def test_a_late_error_ends_it_while_it_is_staging():
     world = World()
     world.fault("late-error", type="v6e", count=1)
     made = world.insert(body())
@@ -93,7 +91,7 @@ def test_a_late_error_ends_it_while_it_is_staging() -> None:
     assert world.statuses()[-1] == "RUNNING"
 
 
-def test_a_quota_is_said_in_the_operation() -> None:
+def test_a_quota_is_said_in_the_operation():
     world = World()
     world.fault("quota", chips=0)
     made = world.insert(body())
@@ -104,7 +102,7 @@ def test_a_quota_is_said_in_the_operation() -> None:
     )
 
 
-def test_flex_start_waits_for_capacity_or_vanishes() -> None:
+def test_flex_start_waits_for_capacity_or_vanishes():
     world = World()
     full = world.fault("no-capacity")
     made = world.insert(body(**FLEX))
@@ -128,7 +126,7 @@ def test_flex_start_waits_for_capacity_or_vanishes() -> None:
     assert world.statuses() == ["PROVISIONING", ""]
 
 
-def test_a_pending_one_can_be_deleted() -> None:
+def test_a_pending_one_can_be_deleted():
     world = World()
     world.fault("no-capacity")
     made = world.insert(body(**FLEX))
@@ -139,7 +137,7 @@ def test_a_pending_one_can_be_deleted() -> None:
 
 
 @pytest.mark.parametrize(("action", "ends"), [("STOP", "TERMINATED"), ("DELETE", "")])
-def test_a_preempted_one_is_stopped_or_deleted(action: str, ends: str) -> None:
+def test_a_preempted_one_is_stopped_or_deleted(action, ends):
     world = World()
     world.insert(body(provisioningModel="SPOT", instanceTerminationAction=action))
     world.statuses()
@@ -149,7 +147,7 @@ def test_a_preempted_one_is_stopped_or_deleted(action: str, ends: str) -> None:
     assert "compute.instances.preempted" in kinds
 
 
-def test_after_a_host_error_it_starts_again_unless_that_is_switched_off() -> None:
+def test_after_a_host_error_it_starts_again_unless_that_is_switched_off():
     world = World()
     world.insert(body())
     world.statuses()
@@ -162,7 +160,7 @@ def test_after_a_host_error_it_starts_again_unless_that_is_switched_off() -> Non
     assert world.statuses() == ["TERMINATED"]
 
 
-def test_changes_need_the_fingerprint_and_scheduling_a_running_instance() -> None:
+def test_changes_need_the_fingerprint_and_scheduling_a_running_instance():
     world = World()
     world.insert(body())
     with pytest.raises(ApiError, match="is not ready"):

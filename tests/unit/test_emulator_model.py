@@ -1,7 +1,5 @@
 """The emulator's model by itself: every answer and every error, without a transport or a host."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -28,7 +26,7 @@ REQUEST = NodeRequest(type="v5litepod-8", version="v2-alpha-tpuv5-lite")
 
 
 def make(**options: object) -> Model:
-    return Model(EmulatorSnapshot(id="1"), chance=random.Random(7), **options)  # type: ignore[arg-type]
+    return Model(EmulatorSnapshot(id="1"), chance=random.Random(7), **options)
 
 
 def ready(model: Model, name: str = "a", **fields: object) -> EmulatedOperation:
@@ -40,24 +38,11 @@ def ready(model: Model, name: str = "a", **fields: object) -> EmulatedOperation:
 
 def refused(call: object, *arguments: object) -> ApiError:
     with pytest.raises(ApiError) as caught:
-        call(*arguments)  # type: ignore[operator]
+        call(*arguments)
     return caught.value
 
 
-def test_a_created_node_is_creating_and_then_ready_with_a_healthy_host() -> None:
-    model = make()
-    operation = model.create_node(P, ZONE, "a", REQUEST)
-    assert model.get_node(P, ZONE, "a").state == "CREATING"
-    assert not operation.done
-    model.complete(operation)
-    node = model.get_node(P, ZONE, "a")
-    assert (node.state, node.health, len(node.hosts)) == ("READY", "HEALTHY", 1)
-    assert operation.done
-    assert operation.node is not None
-    assert operation.node.state == "READY"
-
-
-def test_the_hosts_of_a_pod_have_one_prefix_and_addresses_of_their_own() -> None:
+def test_the_hosts_of_a_pod_have_one_prefix_and_addresses_of_their_own():
     model = make()
     ready(model, "a", type="v5litepod-16")
     ready(model, "b", type="v5litepod-64")
@@ -72,7 +57,7 @@ def test_the_hosts_of_a_pod_have_one_prefix_and_addresses_of_their_own() -> None
     assert [host.hostname[14:] for host in nodes[0].hosts] == ["-w-0", "-w-1", "-w-2", "-w-3"]
 
 
-def test_a_type_can_be_given_by_generation_and_topology() -> None:
+def test_a_type_can_be_given_by_generation_and_topology():
     model = make()
     request = NodeRequest(config_type="V4", topology="2x2x2", version="tpu-ubuntu2204-base")
     model.create_node(P, "us-central2-b", "a", request)
@@ -95,8 +80,8 @@ def test_a_type_can_be_given_by_generation_and_topology() -> None:
     ],
 )
 def test_what_cannot_be_created_is_refused_in_googles_words_and_leaves_nothing(
-    zone: str, name: str, changes: dict[str, str], code: int, says: str
-) -> None:
+    zone, name, changes, code, says
+):
     model = make()
     ready(model, "taken")
     before = model.snapshot()
@@ -107,13 +92,13 @@ def test_what_cannot_be_created_is_refused_in_googles_words_and_leaves_nothing(
     assert model.snapshot() == before
 
 
-def test_a_node_that_is_not_there_is_not_found() -> None:
+def test_a_node_that_is_not_there_is_not_found():
     error = refused(make().get_node, P, ZONE, "a")
     assert error.code == 5
     assert error.message == f"Resource '{PARENT}/nodes/a' was not found"
 
 
-def test_start_and_stop_only_work_in_their_states() -> None:
+def test_start_and_stop_only_work_in_their_states():
     model = make()
     ready(model)
     error = refused(model.start_node, P, ZONE, "a")
@@ -131,14 +116,14 @@ def test_start_and_stop_only_work_in_their_states() -> None:
     assert model.get_node(P, ZONE, "a").state == "READY"
 
 
-def test_a_spot_tpu_cannot_be_started_again() -> None:
+def test_a_spot_tpu_cannot_be_started_again():
     model = make()
     ready(model, spot=True)
     model.complete(model.stop_node(P, ZONE, "a"))
     assert "not supported for preemptible or spot" in str(refused(model.start_node, P, ZONE, "a"))
 
 
-def test_an_update_changes_only_what_its_mask_names_and_one_runs_at_a_time() -> None:
+def test_an_update_changes_only_what_its_mask_names_and_one_runs_at_a_time():
     model = make()
     ready(model, labels={"team": "x"})
     request = NodeRequest(metadata={"ssh-keys": "me:ssh-ed25519 AAAA"}, labels={"team": "y"})
@@ -152,11 +137,10 @@ def test_an_update_changes_only_what_its_mask_names_and_one_runs_at_a_time() -> 
     assert "not mutable" in str(refused(model.update_node, P, ZONE, "a", ["state"], request))
 
 
-def test_a_delete_ends_what_is_under_way_and_the_name_is_free_again() -> None:
+def test_a_delete_ends_what_is_under_way_and_the_name_is_free_again():
     model = make()
     create = model.create_node(P, ZONE, "a", REQUEST)
     delete = model.delete_node(P, ZONE, "a")
-    assert create.error is not None
     assert create.error.code == 1
     model.complete(create)  # the work found out too late
     assert model.get_node(P, ZONE, "a").state == "DELETING"
@@ -168,16 +152,7 @@ def test_a_delete_ends_what_is_under_way_and_the_name_is_free_again() -> None:
     assert first_id is None
 
 
-def test_a_create_that_fails_leaves_no_node() -> None:
-    model = make()
-    operation = model.create_node(P, ZONE, "a", REQUEST)
-    model.fail(operation, 8, "no more capacity")
-    assert operation.error is not None
-    assert operation.error.code == 8
-    assert model.list_nodes(P, "-") == ([], [])
-
-
-def test_nodes_of_all_zones_are_listed_by_a_dash_and_silent_zones_are_named() -> None:
+def test_nodes_of_all_zones_are_listed_by_a_dash_and_silent_zones_are_named():
     model = make()
     ready(model)
     request = NodeRequest(type="v4-8", version="tpu-ubuntu2204-base")
@@ -191,7 +166,7 @@ def test_nodes_of_all_zones_are_listed_by_a_dash_and_silent_zones_are_named() ->
     assert unreachable == [f"projects/{P}/locations/us-central2-b"]
 
 
-def test_a_fault_hits_as_often_as_asked_and_only_in_its_zone() -> None:
+def test_a_fault_hits_as_often_as_asked_and_only_in_its_zone():
     model = make()
     model.add_fault(Fault(kind="quota", zone=ZONE, count=2))
     assert model.faults.consume("quota", "us-east5-a") is None
@@ -206,11 +181,10 @@ def test_a_fault_hits_as_often_as_asked_and_only_in_its_zone() -> None:
     model.add_fault(Fault(kind="permission"))
     error = refused(model.delete_node, P, ZONE, "a")
     assert error.code == 7
-    assert error.info is not None
     assert error.info[0] == "IAM_PERMISSION_DENIED"
 
 
-def test_guest_attributes_come_in_worker_order_and_can_be_asked_for_singly() -> None:
+def test_guest_attributes_come_in_worker_order_and_can_be_asked_for_singly():
     model = make()
     ready(model, type="v5litepod-16")
     for host in model.get_node(P, ZONE, "a").hosts:
@@ -228,7 +202,7 @@ def test_guest_attributes_come_in_worker_order_and_can_be_asked_for_singly() -> 
     assert model.guest_attributes(P, ZONE, "a", "ssh/port", ["1"]) == [[]]
 
 
-def test_what_is_saved_goes_on_in_another_model() -> None:
+def test_what_is_saved_goes_on_in_another_model():
     model = make()
     ready(model)
     stopping = model.stop_node(P, ZONE, "a")
@@ -240,7 +214,7 @@ def test_what_is_saved_goes_on_in_another_model() -> None:
     assert again.get_node(P, ZONE, "a").id == model.get_node(P, ZONE, "a").id
 
 
-def test_old_operations_are_forgotten_and_running_ones_are_not() -> None:
+def test_old_operations_are_forgotten_and_running_ones_are_not():
     model = make()
     running = model.create_node(P, ZONE, "b", REQUEST)
     ready(model)
@@ -250,7 +224,7 @@ def test_old_operations_are_forgotten_and_running_ones_are_not() -> None:
     assert model.operations.get(running.name) is running
 
 
-def test_times_are_the_clocks() -> None:
+def test_times_are_the_clocks():
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     times = iter(moment + timedelta(seconds=second) for second in range(60))
     model = make(now=lambda: next(times))
@@ -260,7 +234,7 @@ def test_times_are_the_clocks() -> None:
     assert operation.ended.endswith("Z")
 
 
-def test_pages_are_followed_by_their_tokens() -> None:
+def test_pages_are_followed_by_their_tokens():
     assert paginate("abcde", 2, "") == ("ab", "2")
     assert paginate("abcde", 2, "4") == ("e", "")
     assert paginate("abcde", 0, "") == ("abcde", "")

@@ -1,7 +1,5 @@
 """Queued resources, capacity and quotas in the emulator's model, without a transport or a host."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -64,7 +62,7 @@ def refused(call: Any, *arguments: Any, **options: Any) -> ApiError:
     return caught.value
 
 
-def test_a_queued_resource_waits_for_capacity_and_then_makes_its_tpus() -> None:
+def test_a_queued_resource_waits_for_capacity_and_then_makes_its_tpus():
     service = Service()
     fault = service.model.add_fault(Fault(kind="no-capacity", zone=ZONE))
     service.ask("q", "a", "b", tier="spot")
@@ -80,7 +78,7 @@ def test_a_queued_resource_waits_for_capacity_and_then_makes_its_tpus() -> None:
     assert {node.queued_resource for node in nodes} == {f"{PARENT}/queuedResources/q"}
 
 
-def test_an_active_one_is_deleted_with_force_or_after_its_tpus() -> None:
+def test_an_active_one_is_deleted_with_force_or_after_its_tpus():
     service = Service()
     service.ask()
     service.settle()
@@ -102,7 +100,7 @@ def test_an_active_one_is_deleted_with_force_or_after_its_tpus() -> None:
     service.queue.delete(P, ZONE, "q", force=False)
 
 
-def test_a_preempted_tpu_suspends_all_of_them_until_it_is_reset() -> None:
+def test_a_preempted_tpu_suspends_all_of_them_until_it_is_reset():
     service = Service()
     service.ask("q", "a", "b", tier="spot", multislice=True)
     service.settle()
@@ -118,7 +116,7 @@ def test_a_preempted_tpu_suspends_all_of_them_until_it_is_reset() -> None:
     assert refused(service.queue.reset, P, ZONE, "q").code == 3
 
 
-def test_it_waits_for_its_time_and_fails_when_that_is_over() -> None:
+def test_it_waits_for_its_time_and_fails_when_that_is_over():
     service = Service()
     after, until = ((service.now + timedelta(seconds=seconds)).isoformat() for seconds in (60, 120))
     service.model.add_fault(Fault(kind="no-capacity"))
@@ -127,11 +125,10 @@ def test_it_waits_for_its_time_and_fails_when_that_is_over() -> None:
     assert service.step(seconds=61) == "WAITING_FOR_RESOURCES"
     assert service.step(seconds=60) == "FAILED"
     error = service.queue.get(P, ZONE, "q").error
-    assert error is not None
     assert (error.code, "valid-until" in error.message) == (4, True)
 
 
-def test_a_tpu_that_cannot_be_made_fails_it_and_the_others_are_deleted() -> None:
+def test_a_tpu_that_cannot_be_made_fails_it_and_the_others_are_deleted():
     service = Service()
     service.ask("q", "a", "b")
     service.step()
@@ -142,11 +139,10 @@ def test_a_tpu_that_cannot_be_made_fails_it_and_the_others_are_deleted() -> None
     assert service.state() == "FAILED"
     assert not service.model.nodes
     error = service.queue.get(P, ZONE, "q").error
-    assert error is not None
     assert error.message == "broken"
 
 
-def test_a_run_with_a_limit_ends_by_itself() -> None:
+def test_a_run_with_a_limit_ends_by_itself():
     service = Service()
     service.ask(provisioning_model="FLEX_START", max_run_seconds=3600.0)
     service.settle()
@@ -157,7 +153,7 @@ def test_a_run_with_a_limit_ends_by_itself() -> None:
     assert not service.model.nodes
 
 
-def test_the_time_of_a_run_can_be_ended_but_not_of_what_has_no_such_time() -> None:
+def test_the_time_of_a_run_can_be_ended_but_not_of_what_has_no_such_time():
     service = Service()
     service.ask(provisioning_model="FLEX_START", max_run_seconds=3600.0)
     assert refused(service.queue.end_run, f"{PARENT}/queuedResources/q").code == 3
@@ -170,7 +166,7 @@ def test_the_time_of_a_run_can_be_ended_but_not_of_what_has_no_such_time() -> No
     assert refused(service.queue.end_run, f"{PARENT}/queuedResources/endless").code == 3
 
 
-def test_quota_is_used_up_by_tpus_and_by_queued_resources_until_they_are_deleted() -> None:
+def test_quota_is_used_up_by_tpus_and_by_queued_resources_until_they_are_deleted():
     service = Service()
     service.model.add_fault(Fault(kind="quota", zone=ZONE, type="v5e", tier="spot", chips=16))
     spot = msgspec.structs.replace(NODE, spot=True)
@@ -191,7 +187,7 @@ def test_quota_is_used_up_by_tpus_and_by_queued_resources_until_they_are_deleted
     service.model.create_node(P, ZONE, "second", spot)
 
 
-def test_capacity_counts_chips_per_type_and_tier_and_comes_back() -> None:
+def test_capacity_counts_chips_per_type_and_tier_and_comes_back():
     service = Service()
     service.model.add_fault(Fault(kind="no-capacity", type="v5litepod-8", chips=8))
     first = service.model.create_node(P, ZONE, "first", NODE)
@@ -212,9 +208,7 @@ def test_capacity_counts_chips_per_type_and_tier_and_comes_back() -> None:
         ({"specs": [("x", NodeRequest(type="v4-8"))]}, 3, "v4-8 was not found in zone"),
     ],
 )
-def test_what_cannot_be_queued_is_refused_and_leaves_nothing(
-    fields: dict[str, Any], code: int, says: str
-) -> None:
+def test_what_cannot_be_queued_is_refused_and_leaves_nothing(fields, code, says):
     service = Service()
     service.ask("other", "taken")
     before = service.model.snapshot()
@@ -223,7 +217,7 @@ def test_what_cannot_be_queued_is_refused_and_leaves_nothing(
     assert service.model.snapshot() == before
 
 
-def test_what_is_saved_goes_on_in_another_model() -> None:
+def test_what_is_saved_goes_on_in_another_model():
     service = Service()
     service.ask()
     service.step()

@@ -1,7 +1,5 @@
 """A call on a host whose connection is lost in the middle: the program is real, the line is not."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +42,7 @@ class CutHost:
 async def reach(host: CutHost, attempts: int) -> tuple[Any, list[str]]:
     lines: list[str] = []
     answer = await ENVIRONMENTS.call(
-        host,  # type: ignore[arg-type]
+        host,
         "reach",
         log=lines.append,
         timeout=60,
@@ -55,8 +53,7 @@ async def reach(host: CutHost, attempts: int) -> tuple[Any, list[str]]:
     return answer, lines
 
 
-@pytest.mark.asyncio
-async def test_what_continues_is_called_again_when_the_host_is_back() -> None:
+async def test_what_continues_is_called_again_when_the_host_is_back():
     host = CutHost(cuts=2)
     answer, lines = await reach(host, MOST_ATTEMPTS)
     assert (answer, host.runs) == ([], 3)
@@ -64,9 +61,8 @@ async def test_what_continues_is_called_again_when_the_host_is_back() -> None:
     assert lines == [said] * 2
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("attempts", [1, 3])
-async def test_a_call_that_is_given_up_says_what_to_do(attempts: int) -> None:
+async def test_a_call_that_is_given_up_says_what_to_do(attempts):
     host = CutHost(cuts=9)
     with pytest.raises(TPUError, match="The connection to pod host 1 was lost") as caught:
         await reach(host, attempts)
@@ -89,8 +85,7 @@ class DownloadingHost(CutHost):
         return CompletedCommand(returncode=0, stdout="", stderr="")
 
 
-@pytest.mark.asyncio
-async def test_the_download_of_uv_is_in_the_log() -> None:
+async def test_the_download_of_uv_is_in_the_log():
     lines: list[str] = []
-    assert await uv_path(DownloadingHost(cuts=0), lines.append) == "/bin/uv"  # type: ignore[arg-type]
+    assert await uv_path(DownloadingHost(cuts=0), lines.append) == "/bin/uv"
     assert lines == ["host 1: Downloading uv-0.9-py3-none-any.whl"]

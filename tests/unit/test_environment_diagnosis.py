@@ -1,12 +1,9 @@
 """The findings about a TPU's hosts: which cause gives which finding, and what to do."""
 
-from __future__ import annotations
-
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import pytest
 from msgspec import convert, structs
 
 from jupyter_tpu.commands.doctor import describe, numbered
@@ -74,7 +71,7 @@ def finding(*hosts: ExaminedHost) -> Finding:
     return only
 
 
-def test_a_tpu_without_problems_says_what_was_checked() -> None:
+def test_a_tpu_without_problems_says_what_was_checked():
     findings = diagnose([host()], EXPECTED)
     assert {item.state for item in findings} == {"ok"}
     text = describe(
@@ -86,7 +83,7 @@ def test_a_tpu_without_problems_says_what_was_checked() -> None:
     assert text.endswith("\nmy-tpu: no problem found.")
 
 
-def test_a_host_that_cannot_be_reached_is_a_finding_and_the_others_are_checked() -> None:
+def test_a_host_that_cannot_be_reached_is_a_finding_and_the_others_are_checked():
     gone = TPUError("my-tpu-1 can't be reached.", Reason.UNREACHABLE, "Restart the TPU.")
     findings = diagnose([host(0), ExaminedHost(host=1, facts=gone)], EXPECTED)
     assert {item.host for item in findings} == {0, 1}
@@ -99,7 +96,7 @@ def test_a_host_that_cannot_be_reached_is_a_finding_and_the_others_are_checked()
     assert alone.hint == "Restart the TPU.", "it may be the firewall"
 
 
-def test_who_has_the_chips_is_named_and_jax_is_unknown_then() -> None:
+def test_who_has_the_chips_is_named_and_jax_is_unknown_then():
     busy, jax = findings(
         host(hardware={"holders": [HOLDER]}, check={"platform": "cpu", "devices": 1})
     )
@@ -109,7 +106,7 @@ def test_who_has_the_chips_is_named_and_jax_is_unknown_then() -> None:
     assert (jax.check, jax.state) == ("jax", "unknown")
 
 
-def test_a_kernel_may_have_the_chips() -> None:
+def test_a_kernel_may_have_the_chips():
     mine = host(
         hardware={"holders": [HOLDER]},
         owners={77: "The kernel of train.ipynb"},
@@ -120,7 +117,7 @@ def test_a_kernel_may_have_the_chips() -> None:
     assert "The kernel of train.ipynb uses the chips (process 77)." in [f.message for f in findings]
 
 
-def test_a_holder_is_named_with_its_age_its_container_and_its_notebook() -> None:
+def test_a_holder_is_named_with_its_age_its_container_and_its_notebook():
     old = {**HOLDER, "since": 1772373720.0, "age": 2.5 * 86400}
     boxed = {**old, "container": "0123456789ab", "stop": "sudo docker stop 0123456789ab"}
     problem = finding(host(0), host(1, hardware={"holders": [boxed]}, ports=COORDINATOR_PORTS))
@@ -137,7 +134,7 @@ def test_a_holder_is_named_with_its_age_its_container_and_its_notebook() -> None
     assert "of root (notebook train.ipynb): python3" in elsewhere.message
 
 
-def test_what_cannot_be_seen_is_not_called_free() -> None:
+def test_what_cannot_be_seen_is_not_called_free():
     blind = finding(host(hardware={"complete": False}))
     assert (blind.check, blind.state) == ("holders", "unknown")
     assert blind.message.startswith("No process of yours uses the chips. Those of other users ")
@@ -153,7 +150,7 @@ def test_what_cannot_be_seen_is_not_called_free() -> None:
     assert jax.message.endswith("JAX was started, and says that the chips are in use.")
 
 
-def test_a_lock_file_is_only_deleted_where_it_is_in_the_way_and_nobody_holds_it() -> None:
+def test_a_lock_file_is_only_deleted_where_it_is_in_the_way_and_nobody_holds_it():
     left = finding(host(hardware={"lock": LOCK}))
     assert left.check == "lock"
     assert "is left over from root, and your programs can't use it" in left.message
@@ -173,14 +170,14 @@ def test_a_lock_file_is_only_deleted_where_it_is_in_the_way_and_nobody_holds_it(
     )
 
 
-def test_chips_and_their_driver_are_compared_with_the_type() -> None:
+def test_chips_and_their_driver_are_compared_with_the_type():
     fewer = finding(host(hardware={"chips": ["v5e"] * 3}))
     assert (fewer.state, fewer.message) == ("problem", "The host has 3 of its 4 TPU chips.")
     undriven = [f for f in findings(host(hardware={"device_files": []})) if f.check == "chips"]
     assert "4 of 4 chips have no device file" in undriven[0].message
 
 
-def test_the_cause_of_a_fallback_to_the_cpu_is_a_finding() -> None:
+def test_the_cause_of_a_fallback_to_the_cpu_is_a_finding():
     cpu = {"platform": "cpu", "devices": 1}
     missing = finding(host(check={**cpu, "packages": {"jax": "0.10.2"}}))
     assert missing.check == "jax"
@@ -198,7 +195,7 @@ def test_the_cause_of_a_fallback_to_the_cpu_is_a_finding() -> None:
     assert "which does not exist" in finding(host(hardware=preload)).message
 
 
-def test_disks_logs_and_clocks_have_bounds() -> None:
+def test_disks_logs_and_clocks_have_bounds():
     full = [{"path": "/home/me", "free": 1 << 29, "total": 100 << 30}]
     disk = finding(host(disks=full * 2))
     assert (disk.check, disk.state) == ("disk", "problem")
@@ -211,7 +208,7 @@ def test_disks_logs_and_clocks_have_bounds() -> None:
     assert "jupyter tpu ssh my-tpu --command 'sudo rm -r /tmp/tpu_logs'" in logs.hint
 
 
-def test_a_clock_is_wrong_only_by_what_is_certain() -> None:
+def test_a_clock_is_wrong_only_by_what_is_certain():
     behind = finding(host(clock=clock(-9.4, -7.4)))
     assert (behind.state, behind.message) == (
         "warning",
@@ -228,7 +225,7 @@ def test_a_clock_is_wrong_only_by_what_is_certain() -> None:
         assert "this computer's clock is probably wrong" in item.hint
 
 
-def test_variables_that_limit_programs_to_some_chips_are_explained() -> None:
+def test_variables_that_limit_programs_to_some_chips_are_explained():
     def limited(**variables: str) -> ExaminedHost:
         return host(hardware={"variables": variables}, check={"devices": 1})
 
@@ -247,7 +244,7 @@ def test_variables_that_limit_programs_to_some_chips_are_explained() -> None:
     assert not findings(host(hardware={"variables": {**whole, "TPU_VISIBLE_DEVICES": ""}}))
 
 
-def test_hosts_of_a_pod_are_compared_and_their_ports_checked() -> None:
+def test_hosts_of_a_pod_are_compared_and_their_ports_checked():
     drifted = host(1, check={"packages": {"jax": "0.10.2", "libtpu": "0.0.41"}}, ports=[8470, 8471])
     versions, ports = findings(host(0), drifted)
     assert (versions.host, versions.check) == (1, "versions")
@@ -260,7 +257,7 @@ def test_hosts_of_a_pod_are_compared_and_their_ports_checked() -> None:
     assert not findings(host(0), host(1, ports=COORDINATOR_PORTS))
 
 
-def test_the_same_finding_of_many_hosts_is_one_line() -> None:
+def test_the_same_finding_of_many_hosts_is_one_line():
     hosts = [host(0), *(host(number, ports=COORDINATOR_PORTS) for number in range(1, 64))]
     text = describe(
         Diagnosis(
@@ -276,7 +273,7 @@ def test_the_same_finding_of_many_hosts_is_one_line() -> None:
     assert numbered([5, 0, 1, 2]) == "hosts 0-2, 5"
 
 
-def test_an_emulated_tpu_says_so() -> None:
+def test_an_emulated_tpu_says_so():
     emulated = ExpectedTPU(name="my-tpu", emulated=True, devices_per_host=4)
     bare = {"chips": [], "device_files": [], "emulated": True}
     findings = diagnose([host(hardware=bare, check={"platform": "cpu"})], emulated)
@@ -284,19 +281,17 @@ def test_an_emulated_tpu_says_so() -> None:
     assert any(item.message.startswith("Emulated: ") for item in findings)
 
 
-def test_without_an_environment_jax_is_unknown() -> None:
+def test_without_an_environment_jax_is_unknown():
     empty = host()
-    assert isinstance(empty.facts, HostFacts)
     empty.facts = structs.replace(empty.facts, environments={})
     unknown = finding(empty)
     assert (unknown.check, unknown.state) == ("jax", "unknown")
     assert unknown.hint == "Create one: jupyter tpu connect my-tpu"
 
 
-def test_a_service_account_without_the_scope_for_buckets_is_a_warning() -> None:
+def test_a_service_account_without_the_scope_for_buckets_is_a_warning():
     def account(email: str, *scopes: str) -> ExaminedHost:
         examined = host()
-        assert isinstance(examined.facts, HostFacts)
         full = [f"https://www.googleapis.com/auth/{scope}" for scope in scopes]
         examined.facts = structs.replace(
             examined.facts, account=ServiceAccount(email=email, scopes=full)
@@ -310,12 +305,12 @@ def test_a_service_account_without_the_scope_for_buckets_is_a_warning() -> None:
     assert "no service account" in finding(account("")).message
 
 
-def test_the_scopes_are_asked_of_the_metadata_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scopes_are_asked_of_the_metadata_server(monkeypatch):
     class Metadata(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             assert self.headers["Metadata-Flavor"] == "Google"
             assert "/service-accounts/default/" in self.path
-            self.send_response(self.server.status)  # type: ignore[attr-defined]
+            self.send_response(self.server.status)
             self.end_headers()
             self.wfile.write(b'{"email": "vm@project", "scopes": ["cloud-platform"]}')
 
@@ -324,11 +319,11 @@ def test_the_scopes_are_asked_of_the_metadata_server(monkeypatch: pytest.MonkeyP
     with ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{server.server_port}")
-        server.status = 200  # type: ignore[attr-defined]
+        server.status = 200
         assert service_account() == {"email": "vm@project", "scopes": ["cloud-platform"]}
-        server.status = 404  # type: ignore[attr-defined]
+        server.status = 404
         assert service_account() == {"email": "", "scopes": []}
-        server.status = 500  # type: ignore[attr-defined]
+        server.status = 500
         assert service_account() is None
         server.shutdown()
     assert service_account() is None, "nobody answers"

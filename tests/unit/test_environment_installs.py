@@ -1,7 +1,5 @@
 """What is recorded of packages that cells install, by real uv and two package indexes."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os
@@ -130,9 +128,7 @@ def host(tmp_path: Path, indexes: str, monkeypatch: pytest.MonkeyPatch) -> Host:
     return host
 
 
-def test_a_package_of_an_index_of_its_own_comes_from_there_on_every_host(
-    host: Host, indexes: str
-) -> None:
+def test_a_package_of_an_index_of_its_own_comes_from_there_on_every_host(host, indexes):
     """Shown before: torch of the CPU wheels, which no other host and no later connection found."""
     host.cell("pip install kept")
     printed = host.cell(f"pip install -i{indexes}/own/ 'thing>=1'")
@@ -162,7 +158,7 @@ def test_a_package_of_an_index_of_its_own_comes_from_there_on_every_host(
     )
 
 
-def test_files_are_recorded_by_what_they_name(host: Host, indexes: str) -> None:
+def test_files_are_recorded_by_what_they_name(host, indexes):
     wheel = urllib.request.urlopen(f"{indexes}/host/kept/kept-3.0-py3-none-any.whl").read()
     digest = hashlib.sha256(wheel).hexdigest()
     host.write("hashes.txt", f"kept==3.0 \\\n    --hash=sha256:{digest}  # why\n")
@@ -197,7 +193,7 @@ def test_files_are_recorded_by_what_they_name(host: Host, indexes: str) -> None:
     assert host.recorded == [f"thing==1.0+cpu{NOTE}{indexes}/own/", "plain"]
 
 
-def test_folders_of_the_host_and_chosen_versions_are_told_apart(host: Host, indexes: str) -> None:
+def test_folders_of_the_host_and_chosen_versions_are_told_apart(host, indexes):
     host.write(
         "backend/build.py",
         """
@@ -273,7 +269,7 @@ def test_folders_of_the_host_and_chosen_versions_are_told_apart(host: Host, inde
     assert host.recorded == ["plain==2.0", "ipykernel==6.0"], printed
 
 
-def test_options_that_only_pip_has_are_translated_or_named(host: Host) -> None:
+def test_options_that_only_pip_has_are_translated_or_named(host):
     printed = host.cell("pip install --report - plain")
     assert printed.strip() == (
         "pip in this environment is uv, which has no option --report. "
@@ -287,7 +283,7 @@ def test_options_that_only_pip_has_are_translated_or_named(host: Host) -> None:
     assert host.recorded == ["plain"]
 
 
-def test_two_lines_of_one_package_for_different_markers_both_stay(host: Host) -> None:
+def test_two_lines_of_one_package_for_different_markers_both_stay(host):
     both = ["plain==1.0 ; python_version<'3.9'", "plain==2.0 ; python_version>='3.9'"]
     packages.change_packages(host.uv, "default", both, [])
     assert host.recorded == both

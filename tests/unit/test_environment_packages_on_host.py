@@ -1,7 +1,5 @@
 """What a change of packages that was cut off leaves in an environment."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil
@@ -37,9 +35,7 @@ def install(site: Path, name: str, *missing: str) -> Path:
     return info
 
 
-def test_packages_that_were_installed_by_half_since_the_last_change_are_forgotten(
-    tmp_path: Path,
-) -> None:
+def test_packages_that_were_installed_by_half_since_the_last_change_are_forgotten(tmp_path):
     site = tmp_path / "lib" / "python3.12" / "site-packages"
     before = install(site, "changed_by_hand", "changed_by_hand.py")
     (tmp_path / REQUESTED).write_text("{}")
@@ -53,14 +49,13 @@ def test_packages_that_were_installed_by_half_since_the_last_change_are_forgotte
     assert drop_incomplete(str(tmp_path)) == []
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("kind", "cause"),
     [("closed", "Connection refused (os error 111)"), ("untrusted", "invalid peer certificate: ")],
 )
 async def test_an_index_that_a_host_does_not_reach_is_not_a_wrong_package_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, cause: str
-) -> None:
+    tmp_path, monkeypatch, kind, cause
+):
     uv = shutil.which("uv", path=os.path.dirname(sys.executable)) or shutil.which("uv")
     assert uv is not None
     subprocess.run([uv, "venv", "--quiet", tmp_path / "env"], check=True)

@@ -1,14 +1,12 @@
 """Which Python an environment gets, and what is installed into it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from refusals import raises
 
 from jupyter_tpu.environment import EnvironmentSpec
 from jupyter_tpu.environment.pythons import DOWNLOADED, choose, missing
@@ -25,32 +23,29 @@ def chosen(version: str | None, *hosts: dict[str, str], existing: str = "") -> s
     return choose(version, hosts, [existing] * len(hosts), "default").version
 
 
-def test_the_newest_that_all_hosts_have_is_taken() -> None:
+def test_the_newest_that_all_hosts_have_is_taken():
     assert chosen(None, HOST) == "3.13"
     assert chosen(None, HOST, {"3.12.9": "/x", "3.11.1": "/y"}) == "3.12"
 
 
-def test_one_that_jax_does_not_support_is_not_taken() -> None:
+def test_one_that_jax_does_not_support_is_not_taken():
     assert chosen(None, {"3.10.12": "/usr/bin/python3"}) == DOWNLOADED
     assert chosen(None, {"3.12.1": "/a", "3.99.0": "/b"}) == "3.12"
 
 
-def test_what_is_asked_for_is_found_by_minor_or_full_version() -> None:
+def test_what_is_asked_for_is_found_by_minor_or_full_version():
     assert choose("3.12", [HOST], [""], "default").path_in(HOST) == "/opt/12"
     assert choose("3.12.4", [HOST], [""], "default").path_in(HOST) == "/opt/12"
     assert choose("3.12.5", [HOST], [""], "default").path_in(HOST) == "3.12.5"
 
 
-def test_an_environment_that_is_there_keeps_its_python() -> None:
+def test_an_environment_that_is_there_keeps_its_python():
     assert chosen(None, HOST, existing="3.12.4") == "3.12"
-    with pytest.raises(TPUError, match=r"default has Python 3\.12\.4, not 3\.13") as error:
+    with raises(Reason.CONFLICT, r"default has Python 3\.12\.4, not 3\.13"):
         chosen("3.13", HOST, existing="3.12.4")
-    assert error.value.reason is Reason.CONFLICT
 
 
-def test_a_linked_python_is_not_mixed_with_the_systems_of_the_same_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_linked_python_is_not_mixed_with_the_systems_of_the_same_version(tmp_path, monkeypatch):
     """As pyenv's in /usr/local/bin. Shown before: an environment that does not start."""
     minor = "python{}.{}".format(*sys.version_info)
     command, library = tmp_path / "usr/local/bin" / minor, tmp_path / "usr/lib" / minor
@@ -79,9 +74,7 @@ def test_a_linked_python_is_not_mixed_with_the_systems_of_the_same_version(
         ("==3.11.4", "3.11.4"),
     ],
 )
-def test_bounds_choose_of_what_the_hosts_have_and_else_what_is_downloaded(
-    bounds: str, version: str
-) -> None:
+def test_bounds_choose_of_what_the_hosts_have_and_else_what_is_downloaded(bounds, version):
     assert chosen(bounds, HOST) == version
     assert chosen("!=3.13.*", {"3.13.1": "/opt/13"}) == DOWNLOADED
     assert chosen(">=3.11", HOST, existing="3.12.4") == "3.12"
@@ -100,31 +93,21 @@ def test_bounds_choose_of_what_the_hosts_have_and_else_what_is_downloaded(
         ("3.12\n", "not a"),
     ],
 )
-def test_a_python_that_can_not_be_meant_is_refused(version: str, sentence: str) -> None:
+def test_a_python_that_can_not_be_meant_is_refused(version, sentence):
     with pytest.raises(TPUError, match=sentence):
         chosen(version, HOST)
 
 
-def test_a_python_that_can_not_be_had_names_those_that_are_there() -> None:
+def test_a_python_that_can_not_be_had_names_those_that_are_there():
     error = missing("3.14", [HOST])
     assert "3.10.12, 3.12.4, 3.13.1" in error.message
     assert error.hint == "Choose 3.12.4 or 3.13.1."
 
 
-def test_real_hosts_get_jax_for_tpus_and_emulated_ones_the_plain_one() -> None:
+def test_real_hosts_get_jax_for_tpus_and_emulated_ones_the_plain_one():
     spec = EnvironmentSpec(environment="default", packages=["flax"], requirements="optax>=0.2\n")
     assert requirements(spec, emulated=False).splitlines() == [
-        "jax[tpu]",
-        "ipykernel",
-        "pyzmq",
-        "ipywidgets",
-        "cloudpickle",
-        "matplotlib",
-        "tensorstore",
-        "tqdm",
-        "msgspec",
-        "numpy",
-        "flax",
-        "optax>=0.2",
-    ]
+        "jax[tpu]", "ipykernel", "pyzmq", "ipywidgets", "cloudpickle", "matplotlib", "tensorstore",
+        "tqdm", "msgspec", "numpy", "flax", "optax>=0.2",
+    ]  # fmt: skip
     assert requirements(spec, emulated=True).splitlines()[0] == "jax"

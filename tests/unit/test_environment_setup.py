@@ -1,7 +1,5 @@
 """What hosts get beside Python, on eight hosts that are this machine under other home folders."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
@@ -56,7 +54,6 @@ class Host:
         process = await asyncio.create_subprocess_exec(
             *argv, stdin=-1, stdout=-1, stderr=-1, env={**os.environ, "HOME": str(self.home)}
         )
-        assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdin.write(input)
@@ -68,7 +65,7 @@ class Host:
             errors = (await process.stderr.read()).decode()
             return CompletedCommand(returncode=await process.wait(), stdout="", stderr=errors)
         finally:
-            output = process._transport.get_pipe_transport(1)  # type: ignore[attr-defined]
+            output = process._transport.get_pipe_transport(1)
             output.close()  # as when the link is lost
 
     def state(self, script: str) -> str:
@@ -101,10 +98,9 @@ async def run_script(hosts: list[Host], script: str, missing: Sequence[int]) -> 
     return operation.log
 
 
-@pytest.mark.asyncio
 async def test_a_script_that_fails_on_host_3_of_8_is_done_on_the_others_and_repeated_only_there(
-    hosts: list[Host],
-) -> None:
+    hosts,
+):
     script = (
         "#!/bin/bash\necho $JUPYTER_TPU_HOST >>~/runs\n"
         '[ "$JUPYTER_TPU_HOST" != 3 ] || [ -e ~/disk ] || { echo No such disk.; exit 7; }\n'
@@ -126,14 +122,13 @@ async def test_a_script_that_fails_on_host_3_of_8_is_done_on_the_others_and_repe
     assert hosts[0].state(script + "true\n") == "needed", "its text has changed"
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("key", "setup"),
     [("timezone", HostSetup(timezone="Mars/Olympus")), ("script", HostSetup(script="exit 7"))],
 )
 async def test_what_an_environment_can_do_without_fails_with_a_warning_and_the_rest_goes_on(
-    hosts: list[Host], key: str, setup: HostSetup
-) -> None:
+    hosts, key, setup
+):
     spec = EnvironmentSpec(environment="default", setup=setup)
     operation = Operation(id="1", kind="connect")
     progress = OperationProgress(operation, lambda: None)
@@ -150,7 +145,6 @@ async def test_what_an_environment_can_do_without_fails_with_a_warning_and_the_r
             await take(work, step)
         return
     await take(work, step)
-    assert work.warning is not None
     assert "Set the time zone: Hosts 0, 1, 2, 3, 4, 5, 6, 7 failed." in work.warning.message
     assert "The time zone Mars/Olympus does not exist on this host." in work.warning.message
     assert f"Warning: {work.warning}" in operation.log
@@ -160,7 +154,7 @@ async def test_what_an_environment_can_do_without_fails_with_a_warning_and_the_r
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_package_that_apt_does_not_know_is_wrong_only_if_its_lists_are_new(known: bool) -> None:
+def test_a_package_that_apt_does_not_know_is_wrong_only_if_its_lists_are_new(known):
     failure = "" if known else "Failed to fetch http://deb.debian.org/  Could not connect"
     reason, message, hint = _apt_error(["E: Unable to locate package zsh"], failure).payload
     if known:
@@ -171,8 +165,7 @@ def test_a_package_that_apt_does_not_know_is_wrong_only_if_its_lists_are_new(kno
         assert (reason, "network" in hint) == ("ENVIRONMENT", True)
 
 
-@pytest.mark.asyncio
-async def test_all_hosts_that_fail_are_named(hosts: list[Host]) -> None:
+async def test_all_hosts_that_fail_are_named(hosts):
     script = 'echo "no $JUPYTER_TPU_HOST"; [ "$JUPYTER_TPU_HOST" -lt 6 ]'
     with pytest.raises(TPUError) as error:
         await run_script(hosts, script, [5, 6, 7])
@@ -182,10 +175,7 @@ async def test_all_hosts_that_fail_are_named(hosts: list[Host]) -> None:
     )
 
 
-@pytest.mark.asyncio
-async def test_a_script_of_windows_without_a_first_line_runs_in_bash_and_leaves_no_file(
-    hosts: list[Host],
-) -> None:
+async def test_a_script_of_windows_without_a_first_line_runs_in_bash_and_leaves_no_file(hosts):
     script = "words=(one two)\r\necho ${words[1]} $(python -c 'print(6 * 7)')\r\n"
     script += "sleep 600 & echo $! >~/pid\r\n"
     script += "tr '\\0' ' ' </proc/$$/cmdline; cat\r\n"  # its input is empty
@@ -200,17 +190,13 @@ async def test_a_script_of_windows_without_a_first_line_runs_in_bash_and_leaves_
     assert hosts[0].state(script) == "done"
 
 
-@pytest.mark.asyncio
-async def test_a_first_line_that_nothing_can_start_is_named(hosts: list[Host]) -> None:
+async def test_a_first_line_that_nothing_can_start_is_named(hosts):
     with pytest.raises(TPUError) as error:
         await run_script(hosts, "#!/no/such/shell\necho\n", [0])
     assert "can't be started: No such file or directory (#!/no/such/shell)." in error.value.message
 
 
-@pytest.mark.asyncio
-async def test_a_script_whose_connection_was_lost_is_ended_and_runs_again(
-    hosts: list[Host],
-) -> None:
+async def test_a_script_whose_connection_was_lost_is_ended_and_runs_again(hosts):
     script = "echo $$ >~/pid; exec sleep 600"
     running = asyncio.create_task(run_script(hosts, script, [0]))
     pid_file = hosts[0].home / "pid"
@@ -223,15 +209,13 @@ async def test_a_script_whose_connection_was_lost_is_ended_and_runs_again(
     assert hosts[0].state(script) == "needed"
 
 
-def test_where_root_is_this_machines_nothing_is_changed(
-    hosts: list[Host], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_root_is_this_machines_nothing_is_changed(hosts, monkeypatch):
     setup: dict[str, Any] = {"apt": ["tree"], "timezone": "Europe/Berlin", "script": "true"}
     monkeypatch.setenv("JUPYTER_TPU_EMULATED_HOST", "folder")  # as the emulator's fallback sets it
     assert set(setup_states(setup, str(hosts[0].environment)).values()) == {"skipped"}
 
 
-def test_connecting_again_adds_to_the_setup_of_hosts_or_replaces_it() -> None:
+def test_connecting_again_adds_to_the_setup_of_hosts_or_replaces_it():
     earlier = ConnectTPU(
         packages=["flax"], setup=HostSetup(apt=["tree=1", "jq"], timezone="UTC", script="true")
     )
@@ -247,8 +231,8 @@ def test_connecting_again_adds_to_the_setup_of_hosts_or_replaces_it() -> None:
 
 
 def test_defaults_are_added_to_what_is_asked_for_but_not_to_a_lock_or_a_python_that_is_there(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     script = tmp_path / "setup.sh"
     script.write_text("true")
     defaults = EnvironmentDefaults.read(
@@ -280,6 +264,6 @@ def test_defaults_are_added_to_what_is_asked_for_but_not_to_a_lock_or_a_python_t
         ({"setup_script": "/none.sh"}, "/none.sh can't be read: No such file or directory"),
     ],
 )
-def test_wrong_defaults_are_refused_when_the_server_starts(values: Any, why: str) -> None:
+def test_wrong_defaults_are_refused_when_the_server_starts(values, why):
     with pytest.raises(TraitError, match=why):
         JupyterTPU(environment_defaults=values)

@@ -1,14 +1,11 @@
 """The startup script of a TPU that begins by itself. What it does on a host is a long test."""
 
-from __future__ import annotations
-
 import base64
 import json
 import lzma
 import os
 import random
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,7 +48,7 @@ def impatient(text: str) -> str:
     return text.replace("USER_LIMIT = 900", "USER_LIMIT = 0")
 
 
-def test_it_is_plain_text_that_a_shell_reads_and_fits_into_metadata(tmp_path: Path) -> None:
+def test_it_is_plain_text_that_a_shell_reads_and_fits_into_metadata(tmp_path):
     text = script()
     assert text.isascii()
     assert len(text) < LONGEST_VALUE_BYTES
@@ -64,7 +61,7 @@ def test_it_is_plain_text_that_a_shell_reads_and_fits_into_metadata(tmp_path: Pa
     assert "libtpu" not in request(script(emulated=True))["environment"]["lock"]
 
 
-def test_it_waits_for_its_user_and_says_that_nobody_has_made_one(tmp_path: Path) -> None:
+def test_it_waits_for_its_user_and_says_that_nobody_has_made_one(tmp_path):
     file = tmp_path / "startup-script"
     file.write_text(impatient(script(user="nobody-of-this-name")))
     home = tmp_path / "home"
@@ -78,7 +75,7 @@ def test_it_waits_for_its_user_and_says_that_nobody_has_made_one(tmp_path: Path)
     assert not home.exists()
 
 
-def test_the_startup_script_that_was_asked_for_runs_beside_ours(tmp_path: Path) -> None:
+def test_the_startup_script_that_was_asked_for_runs_beside_ours(tmp_path):
     """Whatever it does at once, what sets the guard runs, too."""
     mine = "#!/bin/sh\necho mine\nexit 7\n"
     text = impatient(script(user="nobody-of-this-name", own=mine))
@@ -93,7 +90,7 @@ def test_the_startup_script_that_was_asked_for_runs_beside_ours(tmp_path: Path) 
     assert done.stderr == "The user nobody-of-this-name does not exist on this host.\n"
 
 
-def test_one_that_is_too_long_for_metadata_is_refused() -> None:
+def test_one_that_is_too_long_for_metadata_is_refused():
     noise = base64.b64encode(random.Random(1).randbytes(200_000)).decode()
     spec = EnvironmentSpec(environment="default", setup=HostSetup(script=noise))
     with pytest.raises(InvalidInput, match=r"startup script of \d+ KiB; it can have 256 KiB"):

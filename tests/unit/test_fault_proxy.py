@@ -1,7 +1,5 @@
 """The proxy that tests put before a host does to a line what it says."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

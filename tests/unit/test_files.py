@@ -1,17 +1,14 @@
 """Files are replaced whole, with their permissions, or stay as they were."""
 
-from __future__ import annotations
-
 import os
 import stat
-from pathlib import Path
 
 import pytest
 
 from jupyter_tpu.local_files import write_atomically
 
 
-def test_a_file_is_replaced_with_the_permissions_asked_for(tmp_path: Path) -> None:
+def test_a_file_is_replaced_with_the_permissions_asked_for(tmp_path):
     path = tmp_path / "file"
     path.write_text("old, and longer")
     path.chmod(0o644)
@@ -29,9 +26,7 @@ def test_a_file_is_replaced_with_the_permissions_asked_for(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_file_that_is_there_stays_unless_it_may_be_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_there_stays_unless_it_may_be_overwritten(tmp_path, monkeypatch):
     path = tmp_path / "file"
     assert write_atomically(path, b"first", overwrite=False)
     assert not write_atomically(path, b"second", overwrite=False)
@@ -47,7 +42,7 @@ def test_a_file_that_is_there_stays_unless_it_may_be_overwritten(
     assert sorted(os.listdir(tmp_path)) == ["file", "other"]
 
 
-def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
     folder = tmp_path / "file"
     folder.mkdir()
     (folder / "inside").touch()

@@ -1,7 +1,5 @@
 """What a host says about its files, to the file browser and to a download, may be anybody's."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -21,8 +19,6 @@ from jupyter_tpu.on_host.files import requests
 from jupyter_tpu.ssh.address import HostAddress
 from jupyter_tpu.ssh.login_shell import CommandStart
 from jupyter_tpu.ssh.stream import CommandStream
-
-pytestmark = pytest.mark.asyncio
 
 
 class SayingHost(ProjectHost):
@@ -70,29 +66,27 @@ MODEL = {
         line(model={**MODEL, "kind": "directory"}, size=9) + b'[{"a": 1}]',
     ],
 )
-async def test_an_answer_of_the_file_browser_that_is_none_is_one_clear_error(
-    tmp_path: Path, output: bytes
-) -> None:
+async def test_an_answer_of_the_file_browser_that_is_none_is_one_clear_error(tmp_path, output):
     with pytest.raises(TPUError) as failed:
-        await HostContents(SayingHost(tmp_path / "h", output)).get("a")  # type: ignore[arg-type]
+        await HostContents(SayingHost(tmp_path / "h", output)).get("a")
     assert failed.value.reason in (Reason.INTERNAL, Reason.UNAVAILABLE)
 
 
-async def test_a_folder_has_no_more_files_than_are_listed(tmp_path: Path) -> None:
+async def test_a_folder_has_no_more_files_than_are_listed(tmp_path):
     data = json.dumps([MODEL] * 5001).encode()
     output = line(model={**MODEL, "kind": "directory"}, size=len(data)) + data
     with pytest.raises(TPUError, match="Expected `array` of length <= 5000"):
-        await HostContents(SayingHost(tmp_path / "h", output)).get("a")  # type: ignore[arg-type]
+        await HostContents(SayingHost(tmp_path / "h", output)).get("a")
 
 
-async def test_a_notebook_that_is_nested_too_deeply_is_not_a_notebook(tmp_path: Path) -> None:
+async def test_a_notebook_that_is_nested_too_deeply_is_not_a_notebook(tmp_path):
     data = b"[" * 100_000
     output = line(model={**MODEL, "path": "a.ipynb"}, size=len(data)) + data
     with pytest.raises(TPUError, match="is not a notebook"):
-        await HostContents(SayingHost(tmp_path / "h", output)).get("a")  # type: ignore[arg-type]
+        await HostContents(SayingHost(tmp_path / "h", output)).get("a")
 
 
-async def test_a_download_ends_at_the_size_of_the_file(tmp_path: Path) -> None:
+async def test_a_download_ends_at_the_size_of_the_file(tmp_path):
     host: Any = SayingHost(tmp_path / "h", line(size=3) + b"x" * 5)
     with pytest.raises(TPUError, match="more than its size"):
         async with HostFiles(host).download("a") as (_, content):
@@ -100,15 +94,13 @@ async def test_a_download_ends_at_the_size_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [{"size": -1}, {"size": "1"}, {"error": {}}, {"size": 1e300}])
-async def test_a_size_that_is_none_is_one_clear_error(
-    tmp_path: Path, answer: dict[str, Any]
-) -> None:
+async def test_a_size_that_is_none_is_one_clear_error(tmp_path, answer):
     with pytest.raises(TPUError) as failed:
-        await HostFiles(SayingHost(tmp_path / "h", line(**answer))).describe("a")  # type: ignore[arg-type]
+        await HostFiles(SayingHost(tmp_path / "h", line(**answer))).describe("a")
     assert "sent an invalid answer" in failed.value.message
 
 
-async def test_a_line_without_an_end_is_read_up_to_its_bound() -> None:
+async def test_a_line_without_an_end_is_read_up_to_its_bound():
     address = HostAddress(
         address="127.0.0.1", user="me", host_keys=(), alias="tpu.1-0", identity_file=Path("id")
     )
@@ -118,7 +110,7 @@ async def test_a_line_without_an_end_is_read_up_to_its_bound() -> None:
         await stream.read_line()
 
 
-async def test_what_is_unpacked_has_a_bound() -> None:
+async def test_what_is_unpacked_has_a_bound():
     import gzip
     import zlib
 
@@ -133,8 +125,8 @@ async def test_what_is_unpacked_has_a_bound() -> None:
 
 
 async def test_an_upload_in_parts_does_not_write_what_others_put_in_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     """The folder is shared. The program of the host runs here."""
     shared, own = tmp_path / "shared", tmp_path / "own"
     shared.mkdir()

@@ -1,12 +1,9 @@
 """Shared folders: the files that hosts get, as systemd and exports(5) read them, and who can't."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +54,7 @@ def exports_of(text: str) -> tuple[str, list[str]]:
 
 
 @pytest.mark.parametrize("path", ["/home/me/shared", ODD])
-def test_a_folder_is_exported_to_the_hosts_only_and_as_its_user(path: str) -> None:
+def test_a_folder_is_exported_to_the_hosts_only_and_as_its_user(path):
     exported, clients = exports_of(sharing.exports_text(a_share(path), 1001, 1002))
     assert exported == path
     assert [client.partition("(")[0] for client in clients] == ["10.0.0.2", "10.0.0.9"]
@@ -70,7 +67,7 @@ def test_a_folder_is_exported_to_the_hosts_only_and_as_its_user(path: str) -> No
 @pytest.mark.parametrize(
     "path", ["/home/me/shared", ODD, "/.a", "/a.b/-c", "/a/.b", "/x:y_z", "/é"]
 )
-def test_units_have_the_names_that_systemd_gives_them(path: str) -> None:
+def test_units_have_the_names_that_systemd_gives_them(path):
     if not shutil.which("systemd-escape"):
         pytest.skip("SKIPPED FOR WANT OF systemd-escape")
     told = subprocess.run(
@@ -80,7 +77,7 @@ def test_units_have_the_names_that_systemd_gives_them(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/home/me/shared", ODD])
-def test_systemd_accepts_the_units(path: str, tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(path, tmp_path):
     if not shutil.which("systemd-analyze"):
         pytest.skip("SKIPPED FOR WANT OF systemd-analyze")
     name = sharing.unit_name(path)
@@ -97,7 +94,7 @@ def test_systemd_accepts_the_units(path: str, tmp_path: Path) -> None:
         assert (checked.returncode, complaints) == (0, []), checked.stderr
 
 
-def test_our_files_say_what_they_share() -> None:
+def test_our_files_say_what_they_share():
     share = a_share(ODD)
     for text in (
         sharing.exports_text(share, 1, 1),
@@ -114,12 +111,12 @@ def test_our_files_say_what_they_share() -> None:
     "folder",
     ["", "/", "~", "~/", ".", "..", "a/../b", "a//b", "a\nb", "a\0b", "a\\b", "a ", " a"],
 )
-def test_a_folder_that_can_not_be_shared_is_refused(folder: str) -> None:
+def test_a_folder_that_can_not_be_shared_is_refused(folder):
     with pytest.raises(InvalidInput):
         sharing.check_folder(folder)
 
 
-def test_a_folder_is_in_the_home_folder_or_absolute() -> None:
+def test_a_folder_is_in_the_home_folder_or_absolute():
     given = ["shared", "~/a b/", "/mnt/data"]
     assert [sharing.check_folder(folder) for folder in given] == ["shared", "a b", "/mnt/data"]
 
@@ -140,15 +137,13 @@ def test_a_folder_is_in_the_home_folder_or_absolute() -> None:
         ({"mounted": "nfs4"}, True, "itself on another host"),
     ],
 )
-def test_a_host_that_can_not_share_says_why(
-    changes: dict[str, Any], server: bool, why: str
-) -> None:
+def test_a_host_that_can_not_share_says_why(changes, server, why):
     reason, hint = sharing.why_not(a_host(**changes), server=server)
     assert (why in reason) if why else not reason
     assert bool(hint) == bool(why)
 
 
-def test_packages_are_installed_only_where_they_are_missing() -> None:
+def test_packages_are_installed_only_where_they_are_missing():
     share = a_share()
     for make in (sharing.server_steps, sharing.client_steps):
         assert "packages" not in [step["do"] for step in make(share, a_host())]
@@ -156,7 +151,7 @@ def test_packages_are_installed_only_where_they_are_missing() -> None:
         assert steps[0]["do"] == "packages"
 
 
-def test_those_that_keep_a_folder_stay_in_its_export() -> None:
+def test_those_that_keep_a_folder_stay_in_its_export():
     kept = (Client("pod", 1, "10.0.0.2"),)
     step, _ = sharing.server_removal(a_share(), kept, a_host())
     assert [client.partition("(")[0] for client in exports_of(step["text"])[1]] == ["10.0.0.2"]
@@ -164,7 +159,7 @@ def test_those_that_keep_a_folder_stay_in_its_export() -> None:
     assert step["do"] == "delete"
 
 
-def test_each_step_is_shown() -> None:
+def test_each_step_is_shown():
     share, host = a_share(), a_host(server_tools=False)
     steps = [*sharing.server_steps(share, host), *sharing.client_steps(share, host)]
     steps += [*sharing.client_removal(share), *sharing.server_removal(share, (), host)]
@@ -174,7 +169,7 @@ def test_each_step_is_shown() -> None:
     assert all(shown)
 
 
-def test_host_0_does_not_choose_where_others_have_its_folder() -> None:
+def test_host_0_does_not_choose_where_others_have_its_folder():
     """It says that the shared folder is /etc/ssh; the others were asked for ~/shared."""
     first, second = Client("pod", 0, "10.0.0.1"), Client("pod", 1, "10.0.0.2")
     share = Share(tpu="pod", path="/etc/ssh", address="10.0.0.1", clients=(second,))
@@ -186,7 +181,7 @@ def test_host_0_does_not_choose_where_others_have_its_folder() -> None:
     assert set(_plans(share, (), first, known, result)) == {first, second}
 
 
-def test_host_0_does_not_choose_which_other_tpus_mount_its_folder() -> None:
+def test_host_0_does_not_choose_which_other_tpus_mount_its_folder():
     share = a_share()
     one, other = share.clients
     header: ShareHeader = {

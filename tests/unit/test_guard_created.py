@@ -1,15 +1,12 @@
 """The guard that a TPU is created with: it is set, however bad the moment, or shown as missing."""
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from core_parts import core_of
 from waiting import eventually
 
@@ -49,9 +46,7 @@ def rule(request: SetGuard, cost: Cost, *, late: bool = True) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize(("ready_for", "notice"), [(0.0, 0.0), (40.0, 40.0), (9000.0, 300.0)])
-def test_a_limit_that_has_passed_is_due_at_once(
-    request_: SetGuard, cost: Cost, ready_for: float, notice: float
-) -> None:
+def test_a_limit_that_has_passed_is_due_at_once(request_, cost, ready_for, notice):
     cost.since = timestamp("seconds", at=NOW - ready_for)
     assert limit_passed(request_, cost, NOW)
     made = rule(request_, cost)
@@ -93,7 +88,7 @@ class Process:
         self.acted: list[str] = []
         cloud = SimpleNamespace(get_node=self._get)
         core = core_of(cloud=cloud, observed=self.observed, runner=self.runner)
-        self.service = GuardService(core, Guards())  # type: ignore[arg-type]
+        self.service = GuardService(core, Guards())
         self.guards = Guards()
 
     @property
@@ -102,7 +97,7 @@ class Process:
 
     @guards.setter
     def guards(self, guards: Guards) -> None:
-        self._guards = self.service._guards = guards  # type: ignore[assignment]
+        self._guards = self.service._guards = guards
         guards.act = self._act
 
     async def _get(self, name: NodeName) -> Node:
@@ -141,13 +136,6 @@ class Process:
         ).problem
 
 
-@pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = await Store.open(tmp_path / "fleet.sqlite", "google")
-    yield store
-    await store.close()
-
-
 @pytest.fixture
 def process(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
     monkeypatch.setattr(guard_module, "PAUSES", itertools.repeat(0.0))
@@ -156,16 +144,12 @@ def process(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     process.lease.close()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.INVALID])
-async def test_a_guard_that_can_not_be_set_now_is_retried_and_shown_on_the_tpu(
-    process: Process, reason: Reason
-) -> None:
+async def test_a_guard_that_can_not_be_set_now_is_retried_and_shown_on_the_tpu(process, reason):
     process.guards = Guards(TPUError("It is repaired.", reason, "Wait."))
     process.follow(SetGuard(idle=7200.0))
     await eventually(lambda: len(process.guards.asked) > 5)
     problem = process.shown()
-    assert problem is not None
     assert problem.message == "The guard of my-tpu is not set yet: It is repaired."
     assert problem.hint == "Wait. Will be retried."
     process.guards.wrong = None
@@ -173,10 +157,7 @@ async def test_a_guard_that_can_not_be_set_now_is_retried_and_shown_on_the_tpu(
     assert process.shown() is None
 
 
-@pytest.mark.asyncio
-async def test_a_cost_limit_that_can_not_be_set_yet_keeps_no_other_limit_waiting(
-    process: Process,
-) -> None:
+async def test_a_cost_limit_that_can_not_be_set_yet_keeps_no_other_limit_waiting(process):
     process.guards = Guards(InvalidInput("The price is not known.", field="max_cost"))
     process.follow(SetGuard(idle=7200.0, max_cost=20.0))
     await eventually(lambda: process.shown())
@@ -187,11 +168,10 @@ async def test_a_cost_limit_that_can_not_be_set_yet_keeps_no_other_limit_waiting
     assert limits[-1] == (7200.0, 20.0)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("idle", [None, 7200.0])
 async def test_where_the_host_can_not_be_reached_a_limit_that_has_passed_is_kept_by_the_server(
-    process: Process, idle: float | None
-) -> None:
+    process, idle
+):
     process.guards = Guards(TPUError("The link is down.", Reason.UNREACHABLE), overdue=True)
     process.follow(SetGuard(max_cost=20.0, idle=idle))
     await eventually(lambda: process.observed.nodes[NAME].state is NodeState.STOPPED)
@@ -203,9 +183,8 @@ async def test_where_the_host_can_not_be_reached_a_limit_that_has_passed_is_kept
     assert process.guards.asked[1:] == ([] if idle is None else [SetGuard(idle=7200.0)])
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("end", ["deleted", "preempted", "another"])
-async def test_it_ends_with_its_tpu(process: Process, end: str) -> None:
+async def test_it_ends_with_its_tpu(process, end):
     process.guards = Guards(TPUError("No login.", Reason.NO_CREDENTIALS))
     process.follow(SetGuard(idle=7200.0))
     await eventually(lambda: process.shown())
@@ -219,8 +198,7 @@ async def test_it_ends_with_its_tpu(process: Process, end: str) -> None:
     assert process.operation.log[-1] == "my-tpu is gone: it needs no guard"
 
 
-@pytest.mark.asyncio
-async def test_another_guard_that_a_user_chooses_takes_its_place(process: Process) -> None:
+async def test_another_guard_that_a_user_chooses_takes_its_place(process):
     process.guards = Guards(TPUError("No login.", Reason.NO_CREDENTIALS))
     process.follow(SetGuard(idle=7200.0))
     await eventually(lambda: process.shown())
@@ -229,11 +207,10 @@ async def test_another_guard_that_a_user_chooses_takes_its_place(process: Proces
     assert process.shown() is None
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", ["guard", "create"])
 async def test_a_command_that_has_ended_before_the_guard_was_set_is_named_on_the_tpu(
-    process: Process, store: Store, tmp_path: Path, kind: str
-) -> None:
+    process, store, tmp_path, kind
+):
     ended = Process(store, tmp_path)
     create = CreateTPU(name="my-tpu", type="v4-8", guard=SetGuard(idle=7200.0))
     assert create.guard is not None
@@ -251,7 +228,6 @@ async def test_a_command_that_has_ended_before_the_guard_was_set_is_named_on_the
     assert "has ended" not in str(process.shown())
     ended.lease.close()
     problem = process.shown()
-    assert problem is not None
     assert problem.message.startswith("my-tpu has no guard yet. The command that should set it")
     assert "jupyter tpu guard set my-tpu" in problem.hint
     await process.service.supersede(NAME)
@@ -269,12 +245,10 @@ async def test_a_command_that_has_ended_before_the_guard_was_set_is_named_on_the
         (SetGuard(until=timestamp("seconds", at=NOW - 60)), 0.0),
     ],
 )
-def test_google_deletes_a_new_tpu_a_while_after_its_guard_should_have(
-    request_: SetGuard, hours: float
-) -> None:
+def test_google_deletes_a_new_tpu_a_while_after_its_guard_should_have(request_, hours):
     limit = server_side_limit(request_, Cost(usd_per_hour=2.0), NOW)
     assert limit == pytest.approx(hours * 3600 + SERVER_SIDE_GRACE)
 
 
-def test_a_guard_of_idle_time_only_is_none_of_googles() -> None:
+def test_a_guard_of_idle_time_only_is_none_of_googles():
     assert server_side_limit(SetGuard(idle=3600.0), Cost(usd_per_hour=2.0), NOW) == 0

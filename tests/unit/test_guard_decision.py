@@ -1,7 +1,5 @@
 """When a guarded TPU stops: never too early, whatever the clock, the host and Google do."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 
@@ -27,25 +25,25 @@ def looks(
     return verdict
 
 
-def test_an_idle_tpu_is_announced_and_then_ends() -> None:
+def test_an_idle_tpu_is_announced_and_then_ends():
     decision = GuardDecision(GuardRule(idle=HOUR, notice=300))
     assert looks(decision, HOUR - 60) == Verdict("watching", "idle", 60.0, False)
     assert decision.look(False, START + HOUR, HOUR) == Verdict("due", "idle", 0.0, True)
 
 
-def test_work_begins_the_count_anew() -> None:
+def test_work_begins_the_count_anew():
     decision = GuardDecision(GuardRule(idle=HOUR))
     looks(decision, HOUR - 60)
     assert decision.look(True, START + HOUR, HOUR).left is None
     assert decision.look(False, START + HOUR + 30, HOUR + 30).left == HOUR - 30
 
 
-def test_the_first_limit_counts() -> None:
+def test_the_first_limit_counts():
     decision = GuardDecision(GuardRule(idle=HOUR, until=START + 2 * HOUR, cost=START + 600))
     assert decision.look(False, START, 0.0) == Verdict("watching", "cost", 600.0, False)
 
 
-def test_a_clock_that_jumps_beyond_the_limit_gives_the_whole_notice() -> None:
+def test_a_clock_that_jumps_beyond_the_limit_gives_the_whole_notice():
     decision = GuardDecision(GuardRule(until=START + 10 * HOUR, notice=300))
     decision.look(True, START, 0.0)
     for uptime in range(30, 330, 30):
@@ -53,14 +51,14 @@ def test_a_clock_that_jumps_beyond_the_limit_gives_the_whole_notice() -> None:
     assert decision.look(True, START + 11 * HOUR, 330.0).act
 
 
-def test_a_clock_that_jumps_back_takes_the_notice_back() -> None:
+def test_a_clock_that_jumps_back_takes_the_notice_back():
     decision = GuardDecision(GuardRule(until=START + HOUR, notice=300))
     decision.look(True, START + HOUR, 0.0)
     assert decision.look(True, START, 200.0).left == HOUR
     assert not decision.look(True, START + HOUR, 320.0).act
 
 
-def test_after_a_refusal_google_is_asked_again_later_and_later() -> None:
+def test_after_a_refusal_google_is_asked_again_later_and_later():
     decision = GuardDecision(GuardRule(until=START, notice=0))
     asked, uptime = [], 0.0
     while len(asked) < 8:
@@ -72,7 +70,7 @@ def test_after_a_refusal_google_is_asked_again_later_and_later() -> None:
     assert waits == [60, 120, 240, 480, 900, 900, 900]
 
 
-def test_a_host_that_is_still_there_long_after_google_has_agreed_asks_again() -> None:
+def test_a_host_that_is_still_there_long_after_google_has_agreed_asks_again():
     decision = GuardDecision(GuardRule(until=START, notice=0))
     assert decision.look(None, START, 0.0).act
     decision.asked(agreed=True)
@@ -80,7 +78,7 @@ def test_a_host_that_is_still_there_long_after_google_has_agreed_asks_again() ->
     assert looks(decision, 900, None, at=60.0).act
 
 
-def test_another_rule_is_announced_anew() -> None:
+def test_another_rule_is_announced_anew():
     decision = GuardDecision(GuardRule(until=START + 60, notice=300))
     looks(decision, 270)
     decision.keep(HOUR)
@@ -98,12 +96,12 @@ def test_another_rule_is_announced_anew() -> None:
         ([], None),
     ],
 )
-def test_chips_are_idle_only_if_each_says_so(chips: list[Any], compute: bool | None) -> None:
+def test_chips_are_idle_only_if_each_says_so(chips, compute):
     assert chips_compute({"state": "ok", "chips": chips}) is compute
 
 
 @pytest.mark.parametrize("busy", [True, None])
-def test_what_is_busy_or_not_known_is_not_idle(busy: bool | None) -> None:
+def test_what_is_busy_or_not_known_is_not_idle(busy):
     assert not looks(GuardDecision(GuardRule(idle=60, notice=0)), 100 * HOUR, busy).act
 
 
@@ -120,9 +118,7 @@ limits = st.one_of(st.none(), st.floats(0, 2e4))
 
 
 @given(steps, limits, limits, st.floats(0, 900))
-def test_nothing_ends_without_its_notice_nor_while_it_is_kept(
-    steps: list[Any], idle: float | None, until: float | None, notice: float
-) -> None:
+def test_nothing_ends_without_its_notice_nor_while_it_is_kept(steps, idle, until, notice):
     rule = GuardRule(idle=idle, until=None if until is None else START + until, notice=notice)
     decision, uptime = GuardDecision(rule), 0.0
     announced: float | None = None  # seconds that count, since the end was in sight

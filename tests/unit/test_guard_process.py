@@ -1,7 +1,5 @@
 """The guard's process: a rule that can't be read for a moment is not one that was removed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -14,10 +12,7 @@ from jupyter_tpu.on_host.agent.guard.decision import Verdict
 from jupyter_tpu.on_host.agent.protocol.requests import NoteClientStopRequest
 
 
-@pytest.mark.asyncio
-async def test_a_rule_that_can_not_be_read_is_still_the_rule(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_rule_that_can_not_be_read_is_still_the_rule(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     guard, soon = GuardProcess("sources"), Verdict("watching", "time", 0.2, False)
     rule = {"number": "1", "sources": "sources", "keep": None}
@@ -28,11 +23,10 @@ async def test_a_rule_that_can_not_be_read_is_still_the_rule(
     assert await guard._next_rule(rule, soon) is None
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(("told", "done"), [([], False), ([True], True), ([True, False], False)])
 async def test_limits_that_a_client_acted_upon_do_not_count_after_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[bool], done: bool
-) -> None:
+    tmp_path, monkeypatch, told, done
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     rule = {"number": "1", "sources": "sources", "keep": None, "action": "stop", "until": 1.0}
     files.write(files.RULE, rule)

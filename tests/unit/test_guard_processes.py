@@ -1,7 +1,5 @@
 """What keeps a host from being idle: real terminals, tmux, mosh, nohup, servers; Ray by titles."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty
@@ -94,7 +92,7 @@ def shown(look: Callable[[], list[str]], *expected: str) -> None:
     until(lambda: look() == list(expected), 30, lambda: str(look()))
 
 
-def test_a_terminal_is_work_whoever_opened_it(programs: Programs) -> None:
+def test_a_terminal_is_work_whoever_opened_it(programs):
     """VS Code and containers open one without sshd's name, and so does mosh."""
     assert terminals(programs.table()) == []
     pid, end = pty.fork()
@@ -108,15 +106,13 @@ def test_a_terminal_is_work_whoever_opened_it(programs: Programs) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("mosh-server"), reason="needs mosh")
-def test_a_shell_of_mosh_is_a_terminal(programs: Programs) -> None:
+def test_a_shell_of_mosh_is_a_terminal(programs):
     programs.run("mosh-server", "new", "-i", "127.0.0.1", "--", "/bin/sh")
     shown(lambda: terminals(programs.table()), f"a terminal of {ME}")
 
 
 @pytest.mark.skipif(not shutil.which("tmux"), reason="needs tmux")
-def test_tmux_is_work_while_a_program_runs_in_it_and_not_at_its_prompt(
-    programs: Programs, tmp_path: Path
-) -> None:
+def test_tmux_is_work_while_a_program_runs_in_it_and_not_at_its_prompt(programs, tmp_path):
     tmux = "tmux", "-S", str(tmp_path / "t"), "-f", "/dev/null"
     programs.run(*tmux, "new-session", "-d", "-s", "s", "bash --norc")
     until(lambda: any(one.has_terminal for one in programs.table().values()), 30)
@@ -146,7 +142,7 @@ time.sleep(300)
 """
 
 
-def test_nohup_is_work_while_it_runs_but_not_a_server_that_waits(programs: Programs) -> None:
+def test_nohup_is_work_while_it_runs_but_not_a_server_that_waits(programs):
     look = lambda: background_programs(  # noqa: E731
         programs.table(), listening=programs.servers().listening
     )
@@ -165,9 +161,7 @@ def test_nohup_is_work_while_it_runs_but_not_a_server_that_waits(programs: Progr
     shown(look)
 
 
-def test_a_server_is_work_while_somebody_from_elsewhere_is_connected(
-    programs: Programs, tmp_path: Path
-) -> None:
+def test_a_server_is_work_while_somebody_from_elsewhere_is_connected(programs, tmp_path):
     port = free_port()
     server = programs.start(sys.executable, "-c", SERVER, str(port))
     until(lambda: server in programs.servers().listening, 30)
@@ -207,14 +201,14 @@ def _established(port: int) -> bool:
         ("/opt/env/lib/ray/core/src/ray/raylet/raylet", False),
     ],
 )
-def test_ray_is_work_while_it_runs_a_task(programs: Programs, title: str, busy: bool) -> None:
+def test_ray_is_work_while_it_runs_a_task(programs, title, busy):
     programs.start("nohup", "bash", "-c", f"exec -a {shlex.quote(title)} sleep 300")
     until(lambda: [one for one in programs.table().values() if one.name == "sleep"], 30)
     assert ray_tasks(programs.table()) == (["a task or actor of Ray"] if busy else [])
     assert background_programs(programs.table()) == [], "Ray's processes wait in the background"
 
 
-def test_a_command_of_run_is_work_until_it_ends(programs: Programs, tmp_path: Path) -> None:
+def test_a_command_of_run_is_work_until_it_ends(programs, tmp_path):
     """A keeper is known by its socket, and is not asked: that would keep an abandoned one alive."""
     keeper = "import socket, subprocess, sys; line = socket.socket(socket.AF_UNIX); "
     keeper += "line.bind(sys.argv[1]); line.listen(); "

@@ -1,13 +1,8 @@
 """Who has stopped a TPU: its guard, or someone else."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from core_parts import core_of
 from msgspec import structs
 
@@ -47,13 +42,6 @@ class World:
         return self.stops.of(node)
 
 
-@pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = await Store.open(tmp_path / "fleet.sqlite", "google")
-    yield store
-    await store.close()
-
-
 @pytest.fixture
 def world(store: Store) -> World:
     world = World(store)
@@ -61,7 +49,6 @@ def world(store: Store) -> World:
     return world
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("last", "expected"),
     [
@@ -82,9 +69,7 @@ def world(store: Store) -> World:
         (Guard(action="delete", idle=60.0, phase="due", reason="idle"), None),
     ],
 )
-async def test_a_tpu_is_stopped_by_its_guard_if_that_was_about_to(
-    world: World, last: Guard, expected: GuardStop | None
-) -> None:
+async def test_a_tpu_is_stopped_by_its_guard_if_that_was_about_to(world, last, expected):
     world.stops.heard(NODE, last, NOW)
     assert world.see(NodeState.STOPPING, LATER) == expected
     assert world.see(NodeState.STOPPED, LATER + 60) == expected
@@ -94,8 +79,7 @@ async def test_a_tpu_is_stopped_by_its_guard_if_that_was_about_to(
     assert world.see(NodeState.STOPPED, LATER + 620) is None
 
 
-@pytest.mark.asyncio
-async def test_what_a_user_stops_was_not_stopped_by_the_guard(world: World) -> None:
+async def test_what_a_user_stops_was_not_stopped_by_the_guard(world):
     due = Guard(action="stop", idle=60.0, phase="due", reason="idle")
     world.stops.heard(NODE, due, NOW)
     world.stops.stopping(NODE, None, NOW + 1)
@@ -106,16 +90,12 @@ async def test_what_a_user_stops_was_not_stopped_by_the_guard(world: World) -> N
     assert world.see(NodeState.STOPPED, LATER + 210) is not None, "and then the guard has"
 
 
-@pytest.mark.asyncio
-async def test_what_a_server_stops_for_a_guard_was_stopped_by_the_guard(world: World) -> None:
+async def test_what_a_server_stops_for_a_guard_was_stopped_by_the_guard(world):
     world.stops.stopping(NODE, "cost", NOW)  # its host could not be reached, ever
     assert world.see(NodeState.STOPPED, LATER) == GuardStop(time=at(NOW), reason="cost")
 
 
-@pytest.mark.asyncio
-async def test_after_a_night_without_a_server_it_was_probably_the_guard(
-    world: World, store: Store, tmp_path: Path
-) -> None:
+async def test_after_a_night_without_a_server_it_was_probably_the_guard(world, store, tmp_path):
     world.stops.heard(NODE, WATCHING, NOW)
     await store.flush()
     next_store = await Store.open(tmp_path / "fleet.sqlite", "google")
@@ -151,9 +131,7 @@ async def test_after_a_night_without_a_server_it_was_probably_the_guard(
         (None, ""),
     ],
 )
-def test_a_stopped_tpu_says_who_stopped_it_when_why_and_what_now(
-    stop: GuardStop | None, words: str
-) -> None:
+def test_a_stopped_tpu_says_who_stopped_it_when_why_and_what_now(stop, words):
     node = structs.replace(NODE, state=NodeState.STOPPED)
     text = advice(node, free=False, connected=True, guard_stop=stop)
     assert text == f"{words} Only its disk is billed. Start it, or delete it.".strip()

@@ -1,7 +1,5 @@
 """What a host says is checked where it enters: whoever is root there can send anything."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib
@@ -93,14 +91,14 @@ async def result_of(tmp_path: Path, op: str, result: Any) -> dict[str, Any]:
 # ---- all that is asked is declared --------------------------------------------------------------
 
 
-def test_each_request_to_the_agent_is_handled_and_each_answer_has_bounds(tmp_path: Path) -> None:
+def test_each_request_to_the_agent_is_handled_and_each_answer_has_bounds(tmp_path):
     daemon = Daemon(str(tmp_path), "1", "sources")
     assert set(daemon._handlers) == set(REQUESTS)
     for kind in REQUESTS.values():
         assert bounded(kind.answer)
 
 
-def test_each_function_on_hosts_has_a_declared_answer() -> None:
+def test_each_function_on_hosts_has_a_declared_answer():
     #: The host asks itself for one, as root, by the program that runs there already.
     own = {"visible_holders"}
     for main, program in PROGRAMS.items():
@@ -120,7 +118,6 @@ def test_each_function_on_hosts_has_a_declared_answer() -> None:
 # ---- the agent ----------------------------------------------------------------------------------
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("op", "result"),
     [
@@ -160,14 +157,13 @@ def test_each_function_on_hosts_has_a_declared_answer() -> None:
         ("end_kernel", None),
     ],
 )
-async def test_an_answer_that_can_not_be_is_refused(tmp_path: Path, op: str, result: Any) -> None:
+async def test_an_answer_that_can_not_be_is_refused(tmp_path, op, result):
     with pytest.raises(InvalidAnswer, match=f"The host sent an invalid answer \\({op}: ") as caught:
         await result_of(tmp_path, op, result)
     assert caught.value.reason is Reason.UNAVAILABLE
 
 
-@pytest.mark.asyncio
-async def test_what_is_not_declared_is_dropped_and_text_can_be_sent_on(tmp_path: Path) -> None:
+async def test_what_is_not_declared_is_dropped_and_text_can_be_sent_on(tmp_path):
     kernel = {"id": "k", "notebook": "d\udce4t\ud800.ipynb", "limits": [1], "pid": None}
     answer = await result_of(tmp_path, "kernels", {"kernels": [kernel], "more": 1})
     assert answer == {"kernels": [{"id": "k", "notebook": "d�t�.ipynb", "pid": None}]}
@@ -175,24 +171,20 @@ async def test_what_is_not_declared_is_dropped_and_text_can_be_sent_on(tmp_path:
     assert good["output"] == [(1, b"a")]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     "line",
     [b"[]", b"3", b"{", b'{"id": 1, "result": ' + b"[" * 99_999, b'{"id":' + b"9" * 5000 + b"}",
      b"\xff", b'{"id": 1}'],
     ids=["list", "number", "cut", "deep", "digits", "bytes", "nothing"],
 )  # fmt: skip
-async def test_a_line_that_is_no_answer_fails_the_request_and_says_so(
-    tmp_path: Path, line: bytes
-) -> None:
+async def test_a_line_that_is_no_answer_fails_the_request_and_says_so(tmp_path, line):
     async with agent_that_says(tmp_path, lambda request: line) as client:
         with pytest.raises(InvalidAnswer):
             await client.request(requests.ListKernelsRequest())
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("id", [[], {}, "1", 1.0, None])
-async def test_an_answer_to_no_request_is_ignored(tmp_path: Path, id: Any) -> None:
+async def test_an_answer_to_no_request_is_ignored(tmp_path, id):
     def answer(request: dict[str, Any]) -> bytes:
         good = {"id": request["id"], "result": {"key": "k"}}
         return json.dumps({"id": id, "result": 1}).encode() + b"\n" + json.dumps(good).encode()
@@ -201,9 +193,8 @@ async def test_an_answer_to_no_request_is_ignored(tmp_path: Path, id: Any) -> No
         assert await client.request(requests.GetKernelKeyRequest(id="k")) == {"key": "k"}
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("error", ["no", {"reason": "EVIL", "message": "m"}, {"message": "m"}])
-async def test_an_error_has_a_known_reason_and_a_message(tmp_path: Path, error: Any) -> None:
+async def test_an_error_has_a_known_reason_and_a_message(tmp_path, error):
     def answer(request: dict[str, Any]) -> bytes:
         return json.dumps({"id": request["id"], "error": error}).encode()
 
@@ -212,9 +203,8 @@ async def test_an_error_has_a_known_reason_and_a_message(tmp_path: Path, error: 
             await client.request(requests.ListKernelsRequest())
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("hello", [[], {}, {**HELLO, "run": "run"}, {**HELLO, "pid": "1"}])
-async def test_a_hello_that_can_not_be_is_refused(tmp_path: Path, hello: Any) -> None:
+async def test_a_hello_that_can_not_be_is_refused(tmp_path, hello):
     with pytest.raises(InvalidAnswer):
         async with agent_that_says(tmp_path, lambda request: b"", hello):
             pass
@@ -242,7 +232,6 @@ async def answer_of(function: str, **payload: Any) -> Any:
     return await program.call(host, function, log=lambda line: None, timeout=1)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("function", "result"),
     [
@@ -258,23 +247,21 @@ async def answer_of(function: str, **payload: Any) -> Any:
         ("trace", {"path": "/x"}),
     ],
 )
-async def test_a_program_s_answer_that_can_not_be_is_refused(function: str, result: Any) -> None:
+async def test_a_program_s_answer_that_can_not_be_is_refused(function, result):
     with pytest.raises(InvalidAnswer, match=function):
         await answer_of(function, result=result)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("error", ["no", ["EVIL", "m", ""], ["INTERNAL", "m"]])
-async def test_a_program_s_error_has_a_known_reason(error: Any) -> None:
+async def test_a_program_s_error_has_a_known_reason(error):
     with pytest.raises(InvalidAnswer):
         await answer_of("get_uv", error=error)
     with pytest.raises(TPUError, match="On host 0: it is full"):
         await answer_of("get_uv", error=["DISK_FULL", "it is full.", ""])
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("payload", [{"part": "half"}, {"part": 7}, {"log": {}}, [], 3])
-async def test_progress_that_is_none_is_a_line_of_the_log(payload: Any) -> None:
+async def test_progress_that_is_none_is_a_line_of_the_log(payload):
     lines: list[str] = []
     host: Any = AnsweringHost(json.dumps(payload))
     with pytest.raises(TPUError, match="ended with status 0"):
@@ -288,7 +275,7 @@ async def test_progress_that_is_none_is_a_line_of_the_log(payload: Any) -> None:
 @pytest.mark.parametrize(
     "event", [b"[]", b"{", b'{"event": "other"}', b'{"event": "ended", "code": "1"}']
 )
-def test_an_event_of_a_keeper_that_can_not_be_is_refused(event: bytes) -> None:
+def test_an_event_of_a_keeper_that_can_not_be_is_refused(event):
     with pytest.raises(InvalidAnswer):
         keeper_event([event])
     assert keeper_event([b'{"event": "ended", "code": null, "x": 1}']) == {
@@ -298,14 +285,14 @@ def test_an_event_of_a_keeper_that_can_not_be_is_refused(event: bytes) -> None:
 
 
 @pytest.mark.parametrize("info", [b"[]", b"{", b"\xff", b'{"a": '])
-def test_a_kernel_s_information_is_a_json_object(info: bytes) -> None:
+def test_a_kernel_s_information_is_a_json_object(info):
     with pytest.raises(InvalidAnswer):
         kernel_info(info)
     assert kernel_info(b'{"banner": "x"}') == b'{"banner": "x"}'
 
 
 @pytest.mark.parametrize("fields", [{"status": [1]}, {"status": {"id": "../k"}}, {"info": 3}])
-def test_a_hello_of_a_keeper_that_can_not_be_is_refused(fields: Any) -> None:
+def test_a_hello_of_a_keeper_that_can_not_be_is_refused(fields):
     with pytest.raises(InvalidAnswer):
         checked_record(fields, KeeperHello, "hello")
 
@@ -314,7 +301,7 @@ def test_a_hello_of_a_keeper_that_can_not_be_is_refused(fields: Any) -> None:
 
 
 @pytest.mark.parametrize("id", ["../work", "..", ".", "", "a/b"])
-def test_no_kernel_has_a_folder_outside_of_all_kernels_folders(tmp_path: Path, id: str) -> None:
+def test_no_kernel_has_a_folder_outside_of_all_kernels_folders(tmp_path, id):
     for path in (kernels_dir().parent / "work", kernels_dir() / "a" / "b"):
         path.mkdir(parents=True, exist_ok=True)
         (path / "thesis.tex").touch()
@@ -325,8 +312,7 @@ def test_no_kernel_has_a_folder_outside_of_all_kernels_folders(tmp_path: Path, i
     assert (kernels_dir() / "a" / "b" / "thesis.tex").exists()
 
 
-@pytest.mark.asyncio
-async def test_a_change_that_can_not_be_sent_costs_no_other_change() -> None:
+async def test_a_change_that_can_not_be_sent_costs_no_other_change():
     changes = ChangeFeed()
     names = {"bad": "\ud800", "good": "a.ipynb"}
 

@@ -1,7 +1,5 @@
 """Hunts in the queue: turns, and what has got room in the moment in which one ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -51,7 +49,7 @@ def after(world: World, seconds: float) -> Any:
     return world.loop.run_until_complete(world.servers[0].hunts.get(NAME.node))
 
 
-def test_each_candidate_has_its_turn_and_what_waited_is_deleted(world: World) -> None:
+def test_each_candidate_has_its_turn_and_what_waited_is_deleted(world):
     world.google.fates["create"] = ["no room", "no room", "no room"]
     end = timestamp("seconds", at=world.loop.now + 86_400.0)
     start(world, deadline=end)
@@ -72,9 +70,7 @@ def test_each_candidate_has_its_turn_and_what_waited_is_deleted(world: World) ->
     assert [connect.node_id for connect in world.connects] == [tpu.id], "and then it is connected"
 
 
-def test_each_failed_attempt_says_why_and_when_the_next_one_begins(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_failed_attempt_says_why_and_when_the_next_one_begins(world, monkeypatch):
     said: list[str] = []
     set_message = OperationProgress.set_message
 
@@ -123,13 +119,7 @@ def sleep(world: World) -> None:
     ],
     ids=["before it was asked for", "during its creation", "during a call", "between", "queued"],
 )
-def test_a_hunt_goes_on_when_the_computer_has_slept(
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
-    fates: dict[str, list[str]],
-    seconds: float,
-    attempts: list[str],
-) -> None:
+def test_a_hunt_goes_on_when_the_computer_has_slept(world, monkeypatch, fates, seconds, attempts):
     monkeypatch.setattr(hunt_run, "WAIT_SLICE_SECONDS", 10.0)
     world.google.fates |= fates
     start(world, types=TYPES[:1], queued="no room" in fates.get("create", ()))
@@ -150,8 +140,8 @@ def test_a_hunt_goes_on_when_the_computer_has_slept(
     ids=["before an attempt", "before it was asked for", "between attempts"],
 )
 def test_nothing_is_created_when_the_computer_has_slept_until_after_the_deadline(
-    world: World, fates: dict[str, list[str]], seconds: float
-) -> None:
+    world, fates, seconds
+):
     world.google.fates |= fates
     end = timestamp("seconds", at=world.time() + NIGHT / 2)
     start(world, types=TYPES[:1], queued=False, deadline=end)
@@ -164,9 +154,7 @@ def test_nothing_is_created_when_the_computer_has_slept_until_after_the_deadline
     assert world.google.nodes == {}
 
 
-def test_what_gets_room_in_the_moment_in_which_its_turn_ends_is_kept(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_gets_room_in_the_moment_in_which_its_turn_ends_is_kept(world, monkeypatch):
     google = world.google
     google.fates["create"] = ["no room"]
     begin = google.begin_delete_queued
@@ -185,7 +173,7 @@ def test_what_gets_room_in_the_moment_in_which_its_turn_ends_is_kept(
     assert google.deletions == []
 
 
-def test_the_only_candidate_that_is_left_waits_as_long_as_it_likes(world: World) -> None:
+def test_the_only_candidate_that_is_left_waits_as_long_as_it_likes(world):
     world.google.fates["create"] = ["no room", "INVALID", "no room"]
     start(world)
     hunt = after(world, 9_000.0)
@@ -194,7 +182,7 @@ def test_the_only_candidate_that_is_left_waits_as_long_as_it_likes(world: World)
     assert after(world, 90.0).state == "found"
 
 
-def test_each_place_is_tried_with_and_without_the_queue_in_turn(world: World) -> None:
+def test_each_place_is_tried_with_and_without_the_queue_in_turn(world):
     world.google.fates["create"] = ["no capacity", "no capacity", "no room", "no room"]
     start(world, direct=True)
     hunt = after(world, 700.0)
@@ -212,7 +200,7 @@ def test_each_place_is_tried_with_and_without_the_queue_in_turn(world: World) ->
     ]
 
 
-def test_a_stopped_one_is_deleted_with_its_tpu(world: World) -> None:
+def test_a_stopped_one_is_deleted_with_its_tpu(world):
     start(world)
     hunt = after(world, 20.0)
     assert world.google.queued[NAME].state == "PROVISIONING"
@@ -222,9 +210,7 @@ def test_a_stopped_one_is_deleted_with_its_tpu(world: World) -> None:
     assert (world.google.queued, world.google.nodes) == ({}, {})
 
 
-def test_a_tpu_of_the_queue_has_its_job_with_it_and_others_get_it_when_they_are_connected(
-    world: World,
-) -> None:
+def test_a_tpu_of_the_queue_has_its_job_with_it_and_others_get_it_when_they_are_connected(world):
     world.google.fates["create"] = ["no capacity", "no capacity", ""]
     job = ConnectTPU(then_run="python train.py")
     with pytest.raises(InvalidInput, match="has a startup script already"):
@@ -258,9 +244,7 @@ def ended(world: World, id: str) -> Operation:
     return record.operation
 
 
-def test_the_queued_resource_of_a_deleted_tpu_is_deleted_also_after_lost_answers(
-    world: World,
-) -> None:
+def test_the_queued_resource_of_a_deleted_tpu_is_deleted_also_after_lost_answers(world):
     get_a_tpu(world)
     began = delete(world)
     world.loop.pass_time(1.0)
@@ -273,16 +257,13 @@ def test_the_queued_resource_of_a_deleted_tpu_is_deleted_also_after_lost_answers
     assert (world.google.nodes, world.google.queued) == ({}, {})
 
 
-def test_a_queued_resource_that_google_does_not_let_go_is_named_when_its_tpu_is_deleted(
-    world: World,
-) -> None:
+def test_a_queued_resource_that_google_does_not_let_go_is_named_when_its_tpu_is_deleted(world):
     get_a_tpu(world)
     began = delete(world)
     world.loop.pass_time(1.0)
     world.google.fates["delete"] = ["CONFLICT", "PERMISSION"]
     world.loop.pass_time(200.0)
     problem = ended(world, began.id).problem
-    assert problem is not None
     assert problem.message == "tpu-a is deleted, and its queued resource tpu-a is not: Refused."
     assert "jupyter tpu queued delete tpu-a" in problem.hint
     assert (world.google.nodes, list(world.google.queued)) == ({}, [NAME])
@@ -293,7 +274,7 @@ def test_a_queued_resource_that_google_does_not_let_go_is_named_when_its_tpu_is_
     [{"labels": {OWNER: "somebody-else"}}, {"nodes": ("tpu-a", "tpu-b")}, {"created": "later"}],
     ids=["another's", "with other TPUs", "a new one of that name"],
 )
-def test_a_queued_resource_stays_that_is(world: World, others: dict[str, Any]) -> None:
+def test_a_queued_resource_stays_that_is(world, others):
     get_a_tpu(world)
     queued = world.google.queued
     if "created" not in others:
@@ -306,9 +287,7 @@ def test_a_queued_resource_stays_that_is(world: World, others: dict[str, Any]) -
     assert (world.google.nodes, list(queued)) == ({}, [NAME])
 
 
-def test_own_queued_resources_that_use_quota_for_nothing_are_named_once(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_own_queued_resources_that_use_quota_for_nothing_are_named_once(world, monkeypatch, caplog):
     google, (server,) = world.google, world.servers
 
     def left(name: str, state: str, owner: str = own_name()) -> None:
@@ -339,9 +318,7 @@ def test_own_queued_resources_that_use_quota_for_nothing_are_named_once(
 
 
 @pytest.mark.parametrize("queued", [True, False])
-def test_one_that_begins_again_finds_the_next_tpu_whose_job_is_another(
-    world: World, queued: bool
-) -> None:
+def test_one_that_begins_again_finds_the_next_tpu_whose_job_is_another(world, queued):
     google = world.google
     job = ConnectTPU(then_run="python train.py")
     with pytest.raises(InvalidInput, match="can't have a deadline") as refused:

@@ -1,7 +1,5 @@
 """The webhook that is told of the end of a hunt: a real HTTP server that refuses at first."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest
@@ -11,16 +9,12 @@ from aiohttp.test_utils import TestServer
 from jupyter_tpu.fleet.hunts import webhook
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("statuses", "accepted", "asked"), [([503, 429, 200], True, 3), ([404], False, 1)]
 )
 async def test_it_is_tried_again_unless_it_is_refused_for_good(
-    statuses: list[int],
-    accepted: bool,
-    asked: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    statuses, accepted, asked, monkeypatch
+):
     monkeypatch.setattr(webhook, "PAUSE_SECONDS", (0.01, 0.01, 0.01))
     bodies = []
 
@@ -35,10 +29,7 @@ async def test_it_is_tried_again_unless_it_is_refused_for_good(
     assert bodies == [{"text": "hi"}] * asked
 
 
-@pytest.mark.asyncio
-async def test_what_does_not_answer_is_given_up_and_its_url_is_in_no_log(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_does_not_answer_is_given_up_and_its_url_is_in_no_log(monkeypatch, caplog):
     monkeypatch.setattr(webhook, "PAUSE_SECONDS", (0.01,))
     logging.disable(logging.NOTSET)
     assert not await webhook.notify("http://127.0.0.1:9/secret", {})
@@ -46,7 +37,7 @@ async def test_what_does_not_answer_is_given_up_and_its_url_is_in_no_log(
     assert "secret" not in caplog.text
 
 
-def test_only_https_or_this_computer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_https_or_this_computer_is_told(monkeypatch):
     for url, used in {
         "": "",
         "https://hooks.example.org/x": "https://hooks.example.org/x",

@@ -1,7 +1,5 @@
 """What is announced to hosts, from what their metadata servers say in any order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given
@@ -25,7 +23,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(VALUES))
-def test_it_is_told_once_until_something_else_is_announced(values: list[tuple[str, str]]) -> None:
+def test_it_is_told_once_until_something_else_is_announced(values):
     announced, last = Announced(), {"preempted": "FALSE", "maintenance-event": "NONE"}
     for number, (key, value) in enumerate(values):
         before = announced.interruption
@@ -53,7 +51,7 @@ def report(kind: str, noticed: str) -> dict[str, Any]:
     return {"kind": kind, "noticed": noticed, "checkpoints": []}
 
 
-def test_hosts_that_say_the_same_are_one_announcement_and_another_tpu_has_none() -> None:
+def test_hosts_that_say_the_same_are_one_announcement_and_another_tpu_has_none():
     observed, changed = ObservedState(), []
     observed.nodes = {NAME: node("7")}
     interruptions = Interruptions(observed, changed.append)
@@ -64,14 +62,12 @@ def test_hosts_that_say_the_same_are_one_announcement_and_another_tpu_has_none()
     interruptions.update(HostName(NAME, 0), report("maintenance", "10:01"))
     assert len(changed) == 2
     known = interruptions.last_known(node("7"))
-    assert known is not None
     assert (known.kind, known.hosts, known.noticed) == ("maintenance", [0, 2], "10:01")
     saved = {"what": "save()", "notebook": "n.ipynb", "state": "running"}
     interruptions.update(
         HostName(NAME, 3), {**report("preemption", "10:03"), "checkpoints": [saved]}
     )
     known = interruptions.last_known(node("7"))
-    assert known is not None
     assert (known.kind, known.hosts) == ("preemption", [3])
     assert [(run.host, run.what, run.state) for run in known.checkpoints] == [
         (3, "save()", "running")

@@ -38,7 +38,7 @@ def test_layouts_and_bytes_are_the_compilers() -> None:
 def test_the_vectors_cover_every_generation_and_width() -> None:
     names = {name for name, _ in CASES}
     for generation in GENERATIONS:
-        for dtype in ("float32", "bfloat16", "int8", "int4", "bool", "float8_e4m3fn"):
+        for dtype in ("float32", "bfloat16", "int8", "int4", "int2", "bool", "float8_e4m3fn"):
             assert f"{generation}/{dtype}" in names
 
 
@@ -50,7 +50,7 @@ def test_padding_never_loses_and_the_full_shape_wastes_nothing(shape, dtype, gen
     assert row.padded_bytes == jaxkit.padded_bytes(shape, dtype, generation)
     assert all(full >= size for full, size in zip(row.full_shape, shape, strict=True))
     unpacked = BITS[dtype] < 8 and generation in ("v2", "v3")  # 4 bits take 8 there, always
-    if shape and prod(shape) and not unpacked and dtype not in ("int2", "uint2"):
+    if shape and prod(shape) and not unpacked:
         full = jaxkit.tiling(row.full_shape, dtype, generation)
         assert full.padded_bytes == row.padded_bytes
         assert full.waste == 0
@@ -148,6 +148,8 @@ def test_names_in_html_are_escaped() -> None:
         ((3,), None, "v5e", "Unknown dtype"),
         ((3,), "float32", "v9", "Unknown TPU generation 'v9'"),
         ((3,), "float32", "v5e-7", "The TPU type v5litepod-7 does not exist"),
+        ((3,), "float32", "tpu8i", "Google has announced TPU 8i"),
+        ((3,), "float32", "tpu8t-8", "libtpu 0.0.50.1 has no such topology"),
         ("3x4", "float32", "v5e", "list of whole numbers"),
     ],
 )

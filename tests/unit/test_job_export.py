@@ -1,7 +1,5 @@
 """Jobs as files for SkyPilot, gcluster and Kinetic: what is in them, and what their tools say."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -73,9 +71,7 @@ def run_script(script: str, folder: Path, **variables: str) -> str:
     return done.stdout
 
 
-def test_skypilot_gets_the_type_the_packages_the_project_and_the_command_on_all_hosts(
-    tmp_path: Path,
-) -> None:
+def test_skypilot_gets_the_type_the_packages_the_project_and_the_command_on_all_hosts(tmp_path):
     export = exported("skypilot", a_job(variables=["WANDB_API_KEY"]))
     assert export.file_name == "train-1-rm-rf.sky.yaml"
     task = yaml.safe_load(export.content)
@@ -94,7 +90,7 @@ def test_skypilot_gets_the_type_the_packages_the_project_and_the_command_on_all_
     assert any("--secret WANDB_API_KEY" in line for line in export.notes)
 
 
-def test_a_job_on_some_hosts_runs_on_those_only(tmp_path: Path) -> None:
+def test_a_job_on_some_hosts_runs_on_those_only(tmp_path):
     task = yaml.safe_load(exported("skypilot", a_job(hosts=(0, 3))).content)
     ran = [
         bool(run_script(task["run"], tmp_path, SKYPILOT_NODE_RANK=str(host))) for host in range(4)
@@ -102,7 +98,7 @@ def test_a_job_on_some_hosts_runs_on_those_only(tmp_path: Path) -> None:
     assert ran == [True, False, False, True]
 
 
-def test_gcluster_gets_one_command_with_all_of_it(tmp_path: Path) -> None:
+def test_gcluster_gets_one_command_with_all_of_it(tmp_path):
     command = COMMAND[:-1]  # a command with the mark of the here-document in a line is not one
     export = exported("gcluster", a_job(command=command, variables=["KEY"]))
     fake = tmp_path / "bin" / "gcluster"
@@ -130,7 +126,7 @@ def test_gcluster_gets_one_command_with_all_of_it(tmp_path: Path) -> None:
     assert "jax[tpu]==0.9.1" in options["--command"]
 
 
-def test_kinetic_gets_a_function_and_the_packages(tmp_path: Path) -> None:
+def test_kinetic_gets_a_function_and_the_packages(tmp_path):
     export = exported("kinetic", a_job(variables=["KEY"]))
     (tmp_path / "kinetic.py").write_text(
         "def run(**options):\n    print(options)\n    return lambda function: function\n"
@@ -157,7 +153,7 @@ def test_kinetic_gets_a_function_and_the_packages(tmp_path: Path) -> None:
     assert any("Pathways" in line for line in export.notes)
 
 
-def test_what_a_tool_can_not_create_is_refused_before_a_file_is_written() -> None:
+def test_what_a_tool_can_not_create_is_refused_before_a_file_is_written():
     with pytest.raises(InvalidInput, match="does not know TPUs of the type v2-8"):
         exported("kinetic", type="v2-8")
     for type in ("v6e-1", "v6e-4", "v5p-8"):
@@ -170,32 +166,32 @@ def test_what_a_tool_can_not_create_is_refused_before_a_file_is_written() -> Non
     assert any("Pathways" in note for note in notes)
 
 
-def test_a_tier_that_a_tool_does_not_have_is_said() -> None:
+def test_a_tier_that_a_tool_does_not_have_is_said():
     for to in TOOLS:
         notes = exported(to, tier="reserved").notes
         assert any(note.startswith("The job ran on a reserved TPU.") for note in notes), notes
         assert not any("The job ran" in note for note in exported(to, tier="on-demand").notes)
 
 
-def test_gcluster_gets_names_that_it_does_not_cut() -> None:
+def test_gcluster_gets_names_that_it_does_not_cut():
     text = exported("gcluster", a_job(name="a-long-name-" * 3 + "1")).content
     assert "--name a-long-name-a-long-1a2b3c4d " in text, text
 
 
-def test_packages_of_an_index_of_their_own_are_found_there() -> None:
+def test_packages_of_an_index_of_their_own_are_found_there():
     lock = structs.replace(LOCK, text="torch==2.9.0+cpu  # --index-url https://example.com/whl\n")
     for to in TOOLS:
         assert "--extra-index-url https://example.com/whl\n" in exported(to, lock=lock).content
 
 
 @pytest.mark.parametrize("to", TOOLS)
-def test_a_job_without_an_environment_says_so(to: Tool) -> None:
+def test_a_job_without_an_environment_says_so(to):
     export = exported(to, lock=None)
     assert "jax[tpu]" in export.content
     assert any("without an environment" in line for line in export.notes)
 
 
-def test_what_was_not_checked_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_checked_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert check("skypilot", tmp_path / "x") == (
         "Not checked: skypilot is not installed here (uv tool install skypilot)."
@@ -227,9 +223,7 @@ def compare_with_kinetic(python: str) -> None:
 
 
 @pytest.mark.long
-def test_the_tools_own_parsers_accept_the_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tools_own_parsers_accept_the_files(tmp_path, monkeypatch):
     """SkyPilot and Kinetic from the package index."""
     monkeypatch.setenv("HOME", str(tmp_path))
     path = os.environ["PATH"]
@@ -254,6 +248,6 @@ def test_the_tools_own_parsers_accept_the_files(
             check(to, file)
 
 
-def test_words_are_quoted_for_the_shell() -> None:
+def test_words_are_quoted_for_the_shell():
     task = yaml.safe_load(exported("skypilot").content)
     assert shlex.join(COMMAND) in task["run"]

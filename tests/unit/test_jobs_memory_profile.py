@@ -1,10 +1,7 @@
 """Memory profiles of JAX in this process, read without Go; and how a program is asked for one."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -46,7 +43,7 @@ def lines_of(lines: list[MemoryLine]) -> list[MemoryLine]:
     return [inner for line in lines for inner in (line, *lines_of(line.calls))]
 
 
-def test_each_line_of_a_cell_has_what_it_holds(held: dict[str, Any], tmp_path: Path) -> None:
+def test_each_line_of_a_cell_has_what_it_holds(held, tmp_path):
     assert in_program(on_host.MEMORY, folder=str(tmp_path))["state"] == "done"
     data = (tmp_path / "memory").read_bytes()
     memory = read_memory_profile(data, {CELL: 3})
@@ -71,9 +68,7 @@ def test_each_line_of_a_cell_has_what_it_holds(held: dict[str, Any], tmp_path: P
     assert "In[3]:2" not in [entry.line for entry in lines_of(after.lines)]
 
 
-def test_a_program_is_traced_only_once_it_uses_jax(
-    held: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_is_traced_only_once_it_uses_jax(held, tmp_path, monkeypatch):
     times: dict[str, Any] = {"seconds": 0.01, "start": 0.0, "lead": 0.0}
     with monkeypatch.context() as patch:
         patch.setattr("jax._src.xla_bridge._backends", {})
@@ -91,7 +86,7 @@ def test_a_program_is_traced_only_once_it_uses_jax(
     assert (answer["state"], "already" in answer["error"]) == ("failed", True)
 
 
-def test_what_is_not_a_memory_profile_is_refused() -> None:
+def test_what_is_not_a_memory_profile_is_refused():
     whole = jax.profiler.device_memory_profile()
     times = gzip.compress(protobuf.encode(6, b"") + protobuf.encode(1, b""))
     for data in (b"", b"text", whole[:-20], gzip.compress(b"\xff" * 9), times):
@@ -101,7 +96,7 @@ def test_what_is_not_a_memory_profile_is_refused() -> None:
 
 @settings(max_examples=60)
 @given(at=st.integers(0, 10_000), byte=st.integers(0, 255))
-def test_a_damaged_profile_is_read_or_refused(at: int, byte: int) -> None:
+def test_a_damaged_profile_is_read_or_refused(at, byte):
     data = bytearray(gzip.decompress(jax.profiler.device_memory_profile()))
     data[at % len(data)] = byte
     usage: MemoryProfile | None = None
@@ -110,7 +105,7 @@ def test_a_damaged_profile_is_read_or_refused(at: int, byte: int) -> None:
     assert usage is None or isinstance(usage, MemoryProfile)
 
 
-def test_hosts_without_a_trace_are_named_once() -> None:
+def test_hosts_without_a_trace_are_named_once():
     problem = Problem(message="It is gone.", reason=Reason.UNREACHABLE, hint="Look.")
     idle = Problem(message="The kernel has not used JAX yet.", reason=Reason.CONFLICT)
     profile = Profile(

@@ -1,19 +1,14 @@
 """Jobs that several processes follow: no one overwrites what another has noted."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 import pytest_asyncio
 
 from jupyter_tpu.fleet.core.records import JobRecord
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.jobs.job_records import JobRecords, begin_attempt, view
 from jupyter_tpu.fleet.models import StartJob
-
-pytestmark = pytest.mark.asyncio
 
 
 class Process:
@@ -58,9 +53,7 @@ async def two(tmp_path: Path) -> AsyncIterator[tuple[Process, Process]]:
         await process.store.close()
 
 
-async def test_a_stop_and_two_reports_of_three_moments_are_all_kept(
-    two: tuple[Process, Process],
-) -> None:
+async def test_a_stop_and_two_reports_of_three_moments_are_all_kept(two):
     first, second = two
 
     def stop(record: JobRecord) -> None:
@@ -73,39 +66,32 @@ async def test_a_stop_and_two_reports_of_three_moments_are_all_kept(
     first.jobs.update("j", 1, 1, state="ended", exit_code=0, started="then")
     for process in (first, second):
         record = await process.reload()
-        assert record is not None
         states = [(host.state, host.exit_code) for host in record.attempts[-1].hosts]
         assert (record.stopped, states) == (True, [("running", None), ("ended", 0)])
 
 
-async def test_an_end_that_one_has_heard_of_is_not_undone_by_an_older_report(
-    two: tuple[Process, Process],
-) -> None:
+async def test_an_end_that_one_has_heard_of_is_not_undone_by_an_older_report(two):
     first, second = two
     first.jobs.update("j", 1, 0, state="ended", exit_code=3, started="then")
     await first.jobs.flush()
     assert second.jobs.update("j", 1, 0, state="unknown", cause="The link is down.")
     record = await second.reload()
-    assert record is not None
     ended = record.attempts[-1].hosts[0]
     assert (ended.state, ended.exit_code, ended.cause) == ("ended", 3, "")
     assert not second.jobs.update("j", 1, 0, state="running")
 
 
-async def test_a_restart_that_both_begin_is_one_attempt(two: tuple[Process, Process]) -> None:
+async def test_a_restart_that_both_begin_is_one_attempt(two):
     for process in two:
         process.jobs.begin_attempt("j", after=1)
         await process.jobs.flush()
     two[0].jobs.update("j", 1, 0, state="lost")  # of the attempt before
     record = await two[0].reload()
-    assert record is not None
     assert [attempt.number for attempt in record.attempts] == [1, 2]
     assert {host.state for host in record.attempts[-1].hosts} == {"starting"}
 
 
-async def test_a_job_that_one_removes_does_not_come_back_with_the_others_report(
-    two: tuple[Process, Process],
-) -> None:
+async def test_a_job_that_one_removes_does_not_come_back_with_the_others_report(two):
     first, second = two
     first.jobs.drop("j")
     await first.jobs.flush()
@@ -113,12 +99,9 @@ async def test_a_job_that_one_removes_does_not_come_back_with_the_others_report(
     assert await second.reload() is None
 
 
-async def test_variables_are_kept_until_no_host_can_need_them_and_are_never_shown(
-    two: tuple[Process, Process],
-) -> None:
+async def test_variables_are_kept_until_no_host_can_need_them_and_are_never_shown(two):
     jobs = two[0].jobs
     record = jobs.get("j")
-    assert record is not None
     jobs.update("j", 1, 0, state="running", started="then")
     # Nobody knows whether host 1 has it: it may have to be started there.
     jobs.update("j", 1, 1, state="unknown", cause="my-tpu is restarting.")

@@ -1,8 +1,5 @@
 """What is remembered of kernels that are dead."""
 
-from __future__ import annotations
-
-import pytest
 from msgspec import structs
 
 from jupyter_tpu.cloud.models import NodeName
@@ -17,8 +14,7 @@ def lost(id: str) -> Kernel:
     return Kernel(id=id, tpu=NAME.node, zone=NAME.zone, environment="default", state="dead")
 
 
-@pytest.mark.asyncio
-async def test_of_lost_kernels_that_nobody_looks_at_the_last_ones_are_remembered() -> None:
+async def test_of_lost_kernels_that_nobody_looks_at_the_last_ones_are_remembered():
     changes = ChangeFeed()
     monitor = KernelMonitor(changes)
     changes.register("kernel", monitor.find)
@@ -41,8 +37,7 @@ async def test_of_lost_kernels_that_nobody_looks_at_the_last_ones_are_remembered
     changes.close()
 
 
-@pytest.mark.asyncio
-async def test_a_report_replaces_the_last_one_and_ends_the_notebooks_lost_kernel() -> None:
+async def test_a_report_replaces_the_last_one_and_ends_the_notebooks_lost_kernel():
     changes = ChangeFeed()
     changes.register_tpus(lambda name: Change(what="tpu", id=name.node))
     monitor = KernelMonitor(changes)
@@ -60,10 +55,7 @@ async def test_a_report_replaces_the_last_one_and_ends_the_notebooks_lost_kernel
     changes.close()
 
 
-@pytest.mark.asyncio
-async def test_kernels_of_other_hosts_are_known_and_a_report_of_one_host_leaves_the_others() -> (
-    None
-):
+async def test_kernels_of_other_hosts_are_known_and_a_report_of_one_host_leaves_the_others():
     changes = ChangeFeed()
     monitor = KernelMonitor(changes)
     monitor.update(NAME, [{"id": "one"}], 0)
@@ -75,10 +67,7 @@ async def test_kernels_of_other_hosts_are_known_and_a_report_of_one_host_leaves_
     changes.close()
 
 
-@pytest.mark.asyncio
-async def test_a_lost_kernel_is_published_although_its_tpu_is_forgotten_in_the_next_moment() -> (
-    None
-):
+async def test_a_lost_kernel_is_published_although_its_tpu_is_forgotten_in_the_next_moment():
     changes = ChangeFeed()
     changes.register_tpus(lambda name: Change(what="tpu", id=name.node))
     monitor = KernelMonitor(changes)

@@ -1,7 +1,5 @@
 """What becomes of a process's own kernels when it, or a fork of it, exits."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

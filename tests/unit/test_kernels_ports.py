@@ -1,14 +1,11 @@
 """The ports of kernels on this machine: who answers at them, and what they cost."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import pytest
 import zmq
 import zmq.asyncio
 from ports import free_port
@@ -45,8 +42,7 @@ async def beats(client: zmq.asyncio.Socket, message: bytes, wait: float) -> bool
     return False
 
 
-@pytest.mark.asyncio
-async def test_a_heartbeat_is_answered_while_the_kernel_lives_and_only_its_own_stops() -> None:
+async def test_a_heartbeat_is_answered_while_the_kernel_lives_and_only_its_own_stops():
     one, other = [await bound(connection()) for _ in range(2)]
     async with heart(one) as first, heart(other) as second:
         assert await beats(first, b"1", 30)
@@ -61,8 +57,7 @@ async def test_a_heartbeat_is_answered_while_the_kernel_lives_and_only_its_own_s
     await other.close()
 
 
-@pytest.mark.asyncio
-async def test_ports_that_were_closed_are_free() -> None:
+async def test_ports_that_were_closed_are_free():
     numbers = connection()
     ports = await bound(numbers)
     await ports.close()
@@ -79,8 +74,7 @@ async def test_ports_that_were_closed_are_free() -> None:
     await ports.close()
 
 
-@pytest.mark.asyncio
-async def test_each_kernel_costs_two_descriptors_a_port_and_no_thread() -> None:
+async def test_each_kernel_costs_two_descriptors_a_port_and_no_thread():
     def cost() -> tuple[int, int]:
         return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
 

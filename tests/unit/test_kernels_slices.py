@@ -1,7 +1,5 @@
 """One kernel on all hosts of several TPUs: what it needs of them, and when it comes by itself."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace

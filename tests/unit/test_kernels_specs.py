@@ -1,7 +1,5 @@
 """Kernelspecs as Jupyter sees them."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import json
@@ -15,10 +13,11 @@ from typing import Any
 import pytest
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from msgspec import structs
+from refusals import raises
 
 from jupyter_tpu.agent_token import AGENT_VARIABLE
 from jupyter_tpu.cloud import NodeName
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernel_place import KernelPlace
 from jupyter_tpu.kernels import KernelSpecs, TPUProvisioner, launch
 from jupyter_tpu.kernels.config import KernelConfig
@@ -324,9 +323,8 @@ def test_a_kernel_of_a_coding_agent_starts_only_where_a_server_was_asked(
     name, _ = register(specs)
     kernelspec = jupyter.get_kernel_spec(name)
     provisioner = TPUProvisioner(kernel_spec=kernelspec)
-    with pytest.raises(TPUError, match="A coding agent may not run a kernel of") as refused:
+    with raises(Reason.PERMISSION, "A coding agent may not run a kernel of"):
         asyncio.run(provisioner.launch_kernel([], env={AGENT_VARIABLE: "1"}))
-    assert refused.value.reason is Reason.PERMISSION
     monkeypatch.setenv(AGENT_VARIABLE, "1")
     assert launch.main(launcher_options(kernelspec.argv)) == 1
     assert "A coding agent may not run a kernel of my-tpu" in capsys.readouterr().err

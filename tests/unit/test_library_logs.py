@@ -1,7 +1,5 @@
 """What the user's own programs log when a kernel of theirs is on a TPU."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -18,7 +16,7 @@ logging.getLogger("watchfiles.main").info("2 changes detected")
 """
 
 
-def test_libraries_do_not_fill_a_programs_log_unless_its_user_wants_that() -> None:
+def test_libraries_do_not_fill_a_programs_log_unless_its_user_wants_that():
     command = [sys.executable, "-c", _PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert done.stderr.splitlines() == ["asyncssh a warning", "watchfiles.main 2 changes detected"]

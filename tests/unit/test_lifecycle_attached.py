@@ -1,11 +1,8 @@
 """Attached machines as they are stored and shown, and which of them can be one TPU."""
 
-from __future__ import annotations
-
 import functools
 import json
 import sqlite3
-from pathlib import Path
 
 import pytest
 
@@ -36,7 +33,7 @@ def host(number: int, *chips: str) -> AttachedHost:
     )
 
 
-def test_a_machine_that_was_stored_before_there_were_several_is_still_there(tmp_path: Path) -> None:
+def test_a_machine_that_was_stored_before_there_were_several_is_still_there(tmp_path):
     machines = AttachedMachines(tmp_path / "attached.sqlite")
     pod = AttachedMachine(name="pod", id="a-2", hosts=(host(0), host(1)), created=TIME)
     machines.add(pod, pin=lambda: None)
@@ -52,7 +49,7 @@ def test_a_machine_that_was_stored_before_there_were_several_is_still_there(tmp_
     assert machines.all() == [single, pod]
 
 
-def test_what_another_process_has_just_attached_keeps_its_host_keys(tmp_path: Path) -> None:
+def test_what_another_process_has_just_attached_keeps_its_host_keys(tmp_path):
     path = tmp_path / "attached.sqlite"
     pods = [AttachedMachine(name="pod", id=id, hosts=(host(0),), created=TIME) for id in "abc"]
     pinned: list[str] = []
@@ -68,7 +65,7 @@ def test_what_another_process_has_just_attached_keeps_its_host_keys(tmp_path: Pa
     assert (AttachedMachines(path).all(), pinned) == ([pods[1]], ["b"])
 
 
-def test_several_machines_are_the_hosts_of_one_tpu_in_their_order() -> None:
+def test_several_machines_are_the_hosts_of_one_tpu_in_their_order():
     hosts = tuple(host(number, *["v5e"] * 4) for number in (3, 1))
     node = AttachedMachine(name="pod", id="a-1", hosts=hosts, created=TIME).node
     assert [endpoint.ssh for endpoint in node.endpoints] == ["you@box-3", "you@box-1"]
@@ -76,7 +73,7 @@ def test_several_machines_are_the_hosts_of_one_tpu_in_their_order() -> None:
     assert (node.type, node.chips) == ("v5e", 8)
 
 
-def test_only_machines_with_the_chips_of_one_slice_can_be_one_tpu() -> None:
+def test_only_machines_with_the_chips_of_one_slice_can_be_one_tpu():
     four, eight = ["v5e"] * 4, ["v5e"] * 8
     for fine in ([eight], [four, four], [[], [], []]):
         require_one_slice([host(number, *chips) for number, chips in enumerate(fine)])
@@ -85,8 +82,7 @@ def test_only_machines_with_the_chips_of_one_slice_can_be_one_tpu() -> None:
             require_one_slice([host(number, *chips) for number, chips in enumerate(wrong)])
 
 
-@pytest.mark.asyncio
-async def test_creating_a_tpu_among_attached_machines_is_a_wrong_argument(tmp_path: Path) -> None:
+async def test_creating_a_tpu_among_attached_machines_is_a_wrong_argument(tmp_path):
     machines = AttachedMachines(tmp_path / "attached.sqlite")
     cloud = CloudWithAttached(CloudTPU(Target(project="p")), machines)
     spec = NodeSpec(type="v5litepod-8", version="v2-alpha-tpuv5-lite")
@@ -94,9 +90,7 @@ async def test_creating_a_tpu_among_attached_machines_is_a_wrong_argument(tmp_pa
         await cloud.begin_create(NodeName("p", ATTACHED, "box"), spec)
 
 
-def test_a_machine_is_known_to_others_by_the_address_at_which_it_was_reached(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_machine_is_known_to_others_by_the_address_at_which_it_was_reached(monkeypatch):
     monkeypatch.setenv("SSH_CONNECTION", "192.0.2.9 4321 10.0.0.7 22")
     assert own_address() == "10.0.0.7"
     monkeypatch.delenv("SSH_CONNECTION")
@@ -106,7 +100,7 @@ def test_a_machine_is_known_to_others_by_the_address_at_which_it_was_reached(
         assert own_address() == elsewhere != "127.0.0.1"
 
 
-def test_unknown_host_keys_are_asked_for_in_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_host_keys_are_asked_for_in_one_question(monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     hosts = [
         MachineHost(

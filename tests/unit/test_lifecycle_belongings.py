@@ -1,12 +1,7 @@
 """What hangs on a TPU that is replaced: what is found, what is said of it, what comes back."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
@@ -109,8 +104,7 @@ def folders(*tpus: str) -> SharedFolders:
     return SharedFolders(folders=[SharedFolder(path="/home/me/shared", tpu=tpus[0], hosts=hosts)])
 
 
-@pytest.mark.asyncio
-async def test_all_environments_are_found_the_usual_one_first() -> None:
+async def test_all_environments_are_found_the_usual_one_first():
     belongings, lost = await Services().belongings().find(NODE)
     assert [environment.connect.environment for environment in belongings.environments] == [
         "default",
@@ -129,8 +123,7 @@ async def test_all_environments_are_found_the_usual_one_first() -> None:
     assert (belongings.syncs, lost) == ([SYNC], [])
 
 
-@pytest.mark.asyncio
-async def test_what_does_not_come_back_is_said() -> None:
+async def test_what_does_not_come_back_is_said():
     services = Services()
     services.environments = [environment("mine", python_path="/home/me/venv")]
     _, (said,) = await services.belongings().find(NODE)
@@ -149,8 +142,7 @@ async def test_what_does_not_come_back_is_said() -> None:
     assert said == "Host 0 can't be reached. Folders that they share are not shared again."
 
 
-@pytest.mark.asyncio
-async def test_folders_are_shared_with_the_tpus_that_had_them() -> None:
+async def test_folders_are_shared_with_the_tpus_that_had_them():
     services = Services()
     services.folders = folders("my-tpu", "other", "other")
     belongings, _ = await services.belongings().find(NODE)
@@ -162,8 +154,7 @@ async def test_folders_are_shared_with_the_tpus_that_had_them() -> None:
     assert (await services.belongings().find(NODE))[0].shares == belongings.shares
 
 
-@pytest.mark.asyncio
-async def test_one_tunnel_that_fails_does_not_keep_the_rest_from_coming_back() -> None:
+async def test_one_tunnel_that_fails_does_not_keep_the_rest_from_coming_back():
     services = Services()
     services.refuses = {1}
     share = FolderShare(tpu="my-tpu", request=ShareFolder(folder="/shared"))
@@ -190,7 +181,7 @@ async def test_one_tunnel_that_fails_does_not_keep_the_rest_from_coming_back() -
     assert share.request not in [request for _, request in services.asked]
 
 
-def test_words_for_one_and_for_several() -> None:
+def test_words_for_one_and_for_several():
     one = Belongings(tunnels=[OpenTunnel(port=6006, local_port=7007)], syncs=[SYNC])
     assert words(one) == [
         "The tunnel 7007 → 6006 is opened again.",
@@ -202,9 +193,7 @@ def test_words_for_one_and_for_several() -> None:
     ]
 
 
-def test_of_two_connects_that_a_dead_process_left_the_later_one_is_resumed(
-    tmp_path: Path,
-) -> None:
+def test_of_two_connects_that_a_dead_process_left_the_later_one_is_resumed(tmp_path):
     saved: list[OperationRecord] = []
     store: Any = SimpleNamespace(save_operation=saved.append)
     for first in (0, 1):

@@ -1,7 +1,5 @@
 """Flex-start: what can be asked for, and how it is recognized."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.error import URLError
 
@@ -35,9 +33,7 @@ def request(**options: Any) -> CreateTPU:
         ),
     ],
 )
-def test_flex_start_needs_a_time_to_run_and_a_type_that_google_offers(
-    options: dict[str, Any], complaint: str
-) -> None:
+def test_flex_start_needs_a_time_to_run_and_a_type_that_google_offers(options, complaint):
     with pytest.raises(InvalidInput, match=complaint):
         check_run(request(**options))
     check_run(request(run_for=7 * 86_400.0))
@@ -53,14 +49,12 @@ def test_flex_start_needs_a_time_to_run_and_a_type_that_google_offers(
         ({}, "on-demand", None),
     ],
 )
-def test_a_tpu_is_recognized_by_its_label(
-    labels: dict[str, str], tier: str, run_for: float | None
-) -> None:
+def test_a_tpu_is_recognized_by_its_label(labels, tier, run_for):
     node = parse_node({"name": "projects/p/locations/z/nodes/my-tpu", "labels": labels})
     assert (node.tier, node.run_for) == (tier, run_for)
 
 
-def test_its_price_is_known_in_few_regions_and_its_end_is_shown() -> None:
+def test_its_price_is_known_in_few_regions_and_its_end_is_shown():
     cost = cost_of("v6e-8", "us-east5-b", "flex-start", emulated=False)
     assert (cost.usd_per_hour, cost.date) == (10.8, "2026-08")
     cost = cost_of("v6e-8", "us-central1-b", "flex-start", emulated=False)
@@ -75,9 +69,7 @@ def test_its_price_is_known_in_few_regions_and_its_end_is_shown() -> None:
 
 
 @pytest.mark.parametrize(("why", "never"), [(ConnectionRefusedError(), True), (OSError(), False)])
-def test_a_request_over_rest_was_never_sent_only_where_nobody_listened(
-    why: OSError, never: bool
-) -> None:
+def test_a_request_over_rest_was_never_sent_only_where_nobody_listened(why, never):
     with pytest.raises(TPUError) as caught:
         raise TPUError("It can't be reached.", Reason.UNAVAILABLE) from URLError(why)
     assert never_sent(caught.value) is never

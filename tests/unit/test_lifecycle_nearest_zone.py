@@ -71,18 +71,13 @@ async def zone_of(google: Google, type: str = "v6e-8", zone: str | None = None) 
         ("africa-south1-a", "us-central1-b"),
     ],
 )
-def test_the_nearest_zone_is_that_of_the_region_the_country_or_the_continent(
-    home: str, nearest: str
-) -> None:
+def test_the_nearest_zone_is_that_of_the_region_the_country_or_the_continent(home, nearest):
     assert catalog.nearest_zones(V6E, home)[0] == nearest
     assert sorted(catalog.nearest_zones(V6E, home)) == sorted(V6E)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("lists", [True, False])
-async def test_a_type_that_the_default_zone_lacks_is_created_in_the_nearest_one(
-    lists: bool,
-) -> None:
+async def test_a_type_that_the_default_zone_lacks_is_created_in_the_nearest_one(lists):
     assert V6E[0].startswith("asia"), "the first of the alphabet"
     assert await zone_of(Google("us-central1-a", lists=lists)) == "us-central1-b"
     assert await zone_of(Google("us-central1-a", lists=lists), "v5p-8") == "us-central1-a"
@@ -93,13 +88,11 @@ async def test_a_type_that_the_default_zone_lacks_is_created_in_the_nearest_one(
     assert another_zone("v5p-8", "us-central1-a", "us-central1-a") == ""
 
 
-@pytest.mark.asyncio
-async def test_a_zone_that_google_does_not_offer_the_type_in_now_is_passed_over() -> None:
+async def test_a_zone_that_google_does_not_offer_the_type_in_now_is_passed_over():
     assert await zone_of(Google("us-central1-a", closed="us-central1-b")) == "us-east1-d"
 
 
-@pytest.mark.asyncio
-async def test_a_zone_that_was_chosen_and_a_type_that_nobody_knows_are_not_moved() -> None:
+async def test_a_zone_that_was_chosen_and_a_type_that_nobody_knows_are_not_moved():
     with pytest.raises(InvalidInput, match="v6e-8 is not offered in us-central1-a"):
         await zone_of(Google("us-east1-d"), zone="us-central1-a")
     with pytest.raises(InvalidInput, match="The TPU type v99-8 does not exist"):
@@ -108,10 +101,7 @@ async def test_a_zone_that_was_chosen_and_a_type_that_nobody_knows_are_not_moved
         await zone_of(Google(None))
 
 
-@pytest.mark.asyncio
-async def test_the_panel_and_vs_code_propose_the_same_zone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_panel_and_vs_code_propose_the_same_zone(monkeypatch):
     cloud: Any = Google("us-central1-d")
     catalog = await Availability(cloud).catalog()
     for kind in catalog.types:
@@ -123,9 +113,7 @@ async def test_the_panel_and_vs_code_propose_the_same_zone(
     assert zone == catalog.suggested_zones["v5litepod-8"] == "us-central1-a"
 
 
-def test_the_command_says_why_it_is_another_zone_before_it_asks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_why_it_is_another_zone_before_it_asks(monkeypatch, capsys):
     world = World()
     use_clock(world, monkeypatch)
     world.start()

@@ -1,7 +1,5 @@
 """The options of a new TPU: what is refused, and what Google is asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -35,12 +33,12 @@ def asked_for(spec: NodeSpec) -> dict[str, Any]:
         {"metadata": dict.fromkeys("abc", "x" * 200000)},
     ],
 )
-def test_what_google_would_refuse_is_refused_before(options: dict[str, Any]) -> None:
+def test_what_google_would_refuse_is_refused_before(options):
     with pytest.raises(InvalidInput):
         node_options.check(NodeOptions(**options))
 
 
-def test_every_option_reaches_google() -> None:
+def test_every_option_reaches_google():
     options = NodeOptions(
         description="mine",
         internal_ips=True,
@@ -72,7 +70,7 @@ def test_every_option_reaches_google() -> None:
 
 
 @pytest.mark.parametrize("type", ["v4", "v4-32"])
-def test_a_topology_says_which_type_is_meant_and_goes_to_google_as_it_is(type: str) -> None:
+def test_a_topology_says_which_type_is_meant_and_goes_to_google_as_it_is(type):
     request = CreateTPU(name="my-tpu", type=type, options=NodeOptions(topology="1x4x4"))
     request = node_options.named_type(request)
     assert request.type == "v4-32"
@@ -84,7 +82,7 @@ def test_a_topology_says_which_type_is_meant_and_goes_to_google_as_it_is(type: s
 @pytest.mark.parametrize(
     ("type", "topology"), [("v4-8", "2x2x4"), ("v4", "3x3x3"), ("v4", "4x4"), ("v4", "4")]
 )
-def test_a_topology_that_its_type_does_not_have_is_refused(type: str, topology: str) -> None:
+def test_a_topology_that_its_type_does_not_have_is_refused(type, topology):
     with pytest.raises(InvalidInput, match=topology):
         node_options.named_type(
             CreateTPU(name="my-tpu", type=type, options=NodeOptions(topology=topology))
@@ -95,9 +93,7 @@ def test_a_topology_that_its_type_does_not_have_is_refused(type: str, topology: 
     ("type", "topology", "kept"),
     [("v4-32", "1x4x4", "1x4x4"), ("v4-32", "2x2x4", ""), ("v99-8", "2x2", "")],
 )
-def test_a_topology_is_asked_for_again_where_the_type_alone_means_another_one(
-    type: str, topology: str, kept: str
-) -> None:
+def test_a_topology_is_asked_for_again_where_the_type_alone_means_another_one(type, topology, kept):
     node = parse_node(
         {
             "name": "projects/p/locations/z/nodes/my-tpu",
@@ -108,7 +104,7 @@ def test_a_topology_is_asked_for_again_where_the_type_alone_means_another_one(
     assert node.request.options.topology == kept
 
 
-def test_our_key_stands_beside_those_of_the_user() -> None:
+def test_our_key_stands_beside_those_of_the_user():
     options = NodeOptions(metadata={"ssh-keys": "a:ssh-rsa A a\n"}, startup_script="echo 1\n")
     assert node_options.metadata(options, {"ssh-keys": "b:ssh-rsa B b"}) == {
         "ssh-keys": "a:ssh-rsa A a\nb:ssh-rsa B b",
@@ -116,7 +112,7 @@ def test_our_key_stands_beside_those_of_the_user() -> None:
     }
 
 
-def test_what_our_models_do_not_have_of_a_node_is_kept_as_it_came() -> None:
+def test_what_our_models_do_not_have_of_a_node_is_kept_as_it_came():
     node = parse_node(
         {
             "name": "projects/p/locations/z/nodes/my-tpu",

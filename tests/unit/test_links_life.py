@@ -1,7 +1,5 @@
 """The state machine by itself: no clock, no socket; a virtual driver does what the actions say."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

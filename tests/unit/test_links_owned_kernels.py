@@ -1,7 +1,5 @@
 """Kernels that end with the process that owns them: what the next process finds of it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
@@ -37,7 +35,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def owner() -> Iterator[subprocess.Popen]:
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", OWNER], stdin=pipe, stdout=pipe) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"owns\n"
         yield process
         process.kill()
@@ -59,7 +56,7 @@ class Agent:
 
 def ended(agent: Agent, host_id: str = "here") -> list[str]:
     before = len(agent.asked)
-    asyncio.run(end_orphans(agent, host_id))  # type: ignore[arg-type]
+    asyncio.run(end_orphans(agent, host_id))
     return [asked["id"] for asked in agent.asked[before:]]
 
 
@@ -87,7 +84,6 @@ def test_a_fork_that_outlives_the_owner_does_not_keep_its_kernel(folder):
         [sys.executable, "-c", forking], stdin=pipe, stdout=pipe, start_new_session=True
     )
     try:
-        assert owner.stdout is not None
         assert owner.stdout.readline() == b"owns\n"
         assert ended(Agent()) == []
         owner.kill()
@@ -100,8 +96,6 @@ def test_a_fork_that_outlives_the_owner_does_not_keep_its_kernel(folder):
 
 def test_what_the_owner_has_ended_itself_is_not_asked_for(folder):
     owned, left = register_owned("here", "one", "s"), register_owned("here", "two", "s")
-    assert owned is not None
-    assert left is not None
     owned.close(ended=True)
     left.close(ended=False)
     assert ended(Agent()) == ["two"]

@@ -1,7 +1,5 @@
 """What a host does so that the others of its pod can log in, beside whoever else writes there."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -40,7 +38,7 @@ def asked(*addresses: str) -> dict[str, Any]:
     }
 
 
-def test_commands_that_use_a_pod_for_the_first_time_at_once_get_its_one_key(tmp_path: Path) -> None:
+def test_commands_that_use_a_pod_for_the_first_time_at_once_get_its_one_key(tmp_path):
     with ThreadPoolExecutor() as pool:
         keys = set(pool.map(lambda _: set_up(tmp_path, {}), range(4)))
     assert keys == {(tmp_path / ".ssh/jupyter_tpu_pod.pub").read_text()}
@@ -49,9 +47,7 @@ def test_commands_that_use_a_pod_for_the_first_time_at_once_get_its_one_key(tmp_
     assert set_up(tmp_path, {}).split()[:2] == key.split()[:2]
 
 
-def test_files_that_are_links_stay_links_and_what_the_user_has_in_them_stays(
-    tmp_path: Path,
-) -> None:
+def test_files_that_are_links_stay_links_and_what_the_user_has_in_them_stays(tmp_path):
     folder, dotfiles = tmp_path / ".ssh", tmp_path / "dotfiles"
     folder.mkdir()
     dotfiles.mkdir()
@@ -70,7 +66,7 @@ def test_files_that_are_links_stay_links_and_what_the_user_has_in_them_stays(
     assert (dotfiles / "config").stat().st_mode & 0o777 == 0o640
 
 
-def test_lines_that_others_add_meanwhile_are_kept(tmp_path: Path) -> None:
+def test_lines_that_others_add_meanwhile_are_kept(tmp_path):
     (tmp_path / ".ssh").mkdir()
     keys = tmp_path / ".ssh/authorized_keys"
     added: list[str] = []
@@ -96,7 +92,7 @@ def test_lines_that_others_add_meanwhile_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["authorized_keys", "config"])
-def test_a_file_that_can_not_be_written_is_said(tmp_path: Path, name: str) -> None:
+def test_a_file_that_can_not_be_written_is_said(tmp_path, name):
     (tmp_path / ".ssh" / name).mkdir(parents=True)
     with pytest.raises(subprocess.CalledProcessError) as failed:
         set_up(tmp_path, asked("10.0.0.2"))

@@ -1,14 +1,10 @@
 """Coalescing of questions about a node."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
 
 from jupyter_tpu.links.single_flight import SingleFlight
-
-pytestmark = pytest.mark.asyncio
 
 
 class Question:

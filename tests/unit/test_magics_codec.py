@@ -1,13 +1,10 @@
 """Values as structure and raw buffers, there and back, and what must not be read."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys
 import types
 from collections import namedtuple
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -49,7 +46,7 @@ plain = st.recursive(
 
 
 @given(plain)
-def test_built_in_values_come_back_equal_and_of_their_class(value: Any) -> None:
+def test_built_in_values_come_back_equal_and_of_their_class(value):
     back = sent(value)
     assert back == value
     assert repr(back) == repr(value)
@@ -63,7 +60,7 @@ DTYPES = (
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_arrays_keep_dtype_shape_and_bytes_without_being_pickled(dtype: np.dtype) -> None:
+def test_arrays_keep_dtype_shape_and_bytes_without_being_pickled(dtype):
     array = np.arange(24).astype(dtype).reshape(2, 3, 4)
     for original in (array, array.T, array[:, ::2], array[:0], array[0, 0, 0:1].reshape(())):
         back = sent(original)
@@ -75,14 +72,14 @@ def test_arrays_keep_dtype_shape_and_bytes_without_being_pickled(dtype: np.dtype
     assert scalar == array[1, 2, 3]
 
 
-def test_an_arrays_bytes_are_sent_as_they_are_without_a_copy() -> None:
+def test_an_arrays_bytes_are_sent_as_they_are_without_a_copy():
     array = np.arange(1000.0)
     header, (buffer,) = codec.encode({"v": array}, pickled=False)
     assert len(header) < 200
     assert np.shares_memory(np.frombuffer(buffer), array)
 
 
-def test_a_tree_of_jax_arrays_comes_back_with_its_dtypes_and_classes() -> None:
+def test_a_tree_of_jax_arrays_comes_back_with_its_dtypes_and_classes():
     params = {"w": jnp.ones((3, 2), jnp.bfloat16), "b": [jnp.arange(3), Point(jnp.int8(1), 2.5)]}
     import optax  # here, since every process collects these tests, and it takes a while
 
@@ -97,7 +94,7 @@ def test_a_tree_of_jax_arrays_comes_back_with_its_dtypes_and_classes() -> None:
         assert (np.asarray(here) == np.asarray(there)).all()
 
 
-def test_64_bits_and_random_keys_are_kept() -> None:
+def test_64_bits_and_random_keys_are_kept():
     with jax.enable_x64(True):
         wide = jnp.arange(3) * 2**40
     back = sent(wide)
@@ -108,7 +105,7 @@ def test_64_bits_and_random_keys_are_kept() -> None:
     assert (sent(key) == key).all()
 
 
-def test_a_named_tuple_of_a_class_that_is_not_here_keeps_name_and_fields() -> None:
+def test_a_named_tuple_of_a_class_that_is_not_here_keeps_name_and_fields():
     header, buffers = codec.encode({"v": Point(1, 2)}, pickled=False)
     elsewhere = json.loads(header.replace(__name__.encode(), b"not.here"))
     back = codec.decode(elsewhere, buffers, unpickle=False, import_jax=False)["v"]
@@ -130,9 +127,7 @@ def test_a_named_tuple_of_a_class_that_is_not_here_keeps_name_and_fields() -> No
     ],
     ids=range(6),
 )
-def test_data_frames_of_plain_columns_come_back_without_being_pickled(
-    make: Callable[[Any], Any],
-) -> None:
+def test_data_frames_of_plain_columns_come_back_without_being_pickled(make):
     import pandas as pd
 
     frame = make(pd)
@@ -142,9 +137,7 @@ def test_data_frames_of_plain_columns_come_back_without_being_pickled(
     assert type(back) is type(frame)
 
 
-def test_an_odd_data_frame_and_a_function_of_a_notebook_are_pickled_with_their_arrays_outside() -> (
-    None
-):
+def test_an_odd_data_frame_and_a_function_of_a_notebook_are_pickled_with_their_arrays_outside():
     import pandas as pd
 
     frame = pd.DataFrame({"a": np.arange(100_000.0), "b": pd.Categorical(["x"] * 100_000)})
@@ -168,7 +161,7 @@ class Runs:
         return pytest.fail, ("code of the other side ran",)
 
 
-def test_nothing_is_unpickled_unless_it_was_allowed() -> None:
+def test_nothing_is_unpickled_unless_it_was_allowed():
     with pytest.raises(codec.NeedsPickle, match=r"v\['model'\]\[1\] is of the class .*Runs"):
         codec.encode({"v": {"model": [1, Runs()]}}, pickled=False)
     header, buffers = codec.encode({"v": {"model": [1, Runs()]}}, pickled=True)
@@ -186,7 +179,7 @@ def test_nothing_is_unpickled_unless_it_was_allowed() -> None:
         ["global", "os.system"],
     ],
 )
-def test_a_header_cannot_name_code(coded: Any) -> None:
+def test_a_header_cannot_name_code(coded):
     header = {"values": {"v": coded}, "sizes": [8], "python": [3, 11]}
     try:
         back = codec.decode(header, [bytearray(8)], unpickle=False, import_jax=False)["v"]
@@ -216,7 +209,7 @@ def test_a_header_cannot_name_code(coded: Any) -> None:
         [],
     ],
 )
-def test_what_no_encoder_has_made_is_a_codec_error(coded: Any) -> None:
+def test_what_no_encoder_has_made_is_a_codec_error(coded):
     header = {"values": {"v": coded}, "sizes": [8], "python": [3, 11]}
     with pytest.raises(codec.CodecError):
         codec.decode(header, [bytearray(8)], unpickle=False, import_jax=False)
@@ -227,18 +220,18 @@ def test_what_no_encoder_has_made_is_a_codec_error(coded: Any) -> None:
     [b"", b"[]", b"3", b"{}", b"\xff", b"[" * 99_999, b'{"sizes": 8}', b'{"sizes": [-1]}',
      b'{"sizes": ["8"]}', b'{"sizes": [' + b"9" * 5000 + b"]}", b'{"sizes": [true]}'],
 )  # fmt: skip
-def test_a_header_that_is_none_is_a_codec_error(data: bytes) -> None:
+def test_a_header_that_is_none_is_a_codec_error(data):
     with pytest.raises(codec.CodecError):
         codec.parse_header(data)
 
 
 @pytest.mark.parametrize("header", [{}, {"values": 1, "python": []}, {"values": {}}])
-def test_a_header_that_lacks_something_is_a_codec_error(header: Any) -> None:
+def test_a_header_that_lacks_something_is_a_codec_error(header):
     with pytest.raises(codec.CodecError):
         codec.decode(header, [], unpickle=False, import_jax=False)
 
 
-def test_what_cannot_be_sent_is_reported_with_its_place() -> None:
+def test_what_cannot_be_sent_is_reported_with_its_place():
     def complaint(value: Any, **options: Any) -> str:
         with pytest.raises(codec.CodecError) as caught:
             codec.encode({"v": value}, pickled=True, **options)
@@ -254,7 +247,7 @@ def test_what_cannot_be_sent_is_reported_with_its_place() -> None:
     assert "v was deleted" in complaint(donated)
 
 
-def test_code_of_another_python_is_refused_before_it_is_read() -> None:
+def test_code_of_another_python_is_refused_before_it_is_read():
     header, buffers = codec.encode({"v": lambda: 1}, pickled=True)
     other = {**json.loads(header), "python": [3, 8]}
     with pytest.raises(codec.CodecError, match=r"code of Python 3\.8"):
@@ -328,9 +321,7 @@ def mutated_headers(draw: Any) -> bytes:
 
 @settings(max_examples=600, deadline=None)
 @given(mutated_headers(), st.booleans(), st.booleans())
-def test_whatever_a_header_says_is_values_or_a_codec_error(
-    data: bytes, unpickle: bool, import_jax: bool
-) -> None:
+def test_whatever_a_header_says_is_values_or_a_codec_error(data, unpickle, import_jax):
     with contextlib.suppress(codec.CodecError):
         header = codec.parse_header(data)
         assert all(size >= 0 for size in header["sizes"])
@@ -338,14 +329,14 @@ def test_whatever_a_header_says_is_values_or_a_codec_error(
 
 
 @given(st.binary() | _json.map(lambda value: json.dumps(value).encode()))
-def test_what_is_no_header_is_a_codec_error(data: bytes) -> None:
+def test_what_is_no_header_is_a_codec_error(data):
     values: Any = {}
     with contextlib.suppress(codec.CodecError):
         values = codec.decode(codec.parse_header(data), [], unpickle=False, import_jax=False)
     assert isinstance(values, dict)
 
 
-def test_a_header_that_is_nested_deeply_is_a_codec_error() -> None:
+def test_a_header_that_is_nested_deeply_is_a_codec_error():
     with pytest.raises(codec.CodecError):
         codec.parse_header(b"[" * 1_000_000)
     deep: Any = ["list"]
@@ -356,7 +347,7 @@ def test_a_header_that_is_nested_deeply_is_a_codec_error() -> None:
         codec.decode(header, [], unpickle=False, import_jax=False)
 
 
-def test_only_the_variables_that_were_asked_for_arrive() -> None:
+def test_only_the_variables_that_were_asked_for_arrive():
     """A host must not replace other variables of the notebook."""
     header, buffers = codec.encode({"x": 1, "open": 2}, pickled=False)
     options = {"unpickle": False, "import_jax": False}
@@ -365,10 +356,10 @@ def test_only_the_variables_that_were_asked_for_arrive() -> None:
     assert codec.decode(json.loads(header), buffers, names=["open", "x"], **options)["x"] == 1
 
 
-def test_the_class_of_a_named_tuple_is_looked_up_without_running_code_of_a_module() -> None:
+def test_the_class_of_a_named_tuple_is_looked_up_without_running_code_of_a_module():
     asked: list[str] = []
     module = types.ModuleType("lazy_module")
-    module.__getattr__ = asked.append  # type: ignore[method-assign]
+    module.__getattr__ = asked.append
     sys.modules["lazy_module"] = module
     coded = ["namedtuple", "lazy_module", "Evil", ["x"], 1]
     header = {"values": {"v": coded}, "sizes": [], "python": [3, 11]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.terminal.sentences import Sentences
+from jupyter_tpu.language import in_terminal
+from jupyter_tpu.language.sentences import Sentences
 
-LOCALE = Path(__file__).parents[2] / "jupyter_tpu" / "locale"
 CELL = "%load_ext jupyter_tpu\n%tpu auto off\n%tpu run --help\n%tpu delet my-tpu"
 #: Without their translations, a reader of English would see these.
 TEXTS = (
@@ -41,11 +40,7 @@ def printed(folder: Path, language: str) -> str:
 def test_what_magics_print_is_in_the_language_of_the_kernel(
     language: str, name: str, tmp_path: Path
 ) -> None:
-    catalogue: dict[str, list[str]] = {}
-    for file in ("jupyter_tpu.json", "terminal.json") if name else ():
-        text = (LOCALE / name / "LC_MESSAGES" / file).read_text(encoding="utf-8")
-        catalogue |= {key: forms for key, forms in json.loads(text).items() if key}
-    sentences = Sentences(catalogue)
+    sentences = in_terminal(name) if name else Sentences({})
     shown = printed(tmp_path, language)
     for text in TEXTS:
         translation = sentences.translate(text)

@@ -1,7 +1,5 @@
 """What the magics put into a notebook, without a kernel."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from typing import Any
@@ -32,7 +30,7 @@ def display() -> tuple[ProgressDisplay, Handle]:
     return shown, handle
 
 
-def test_progress_is_shown_as_a_bar_and_as_text_and_only_when_it_changes() -> None:
+def test_progress_is_shown_as_a_bar_and_as_text_and_only_when_it_changes():
     shown, handle = display()
     for _ in range(3):
         shown.show("t: Installing", 0.25, running=True)
@@ -45,7 +43,7 @@ def test_progress_is_shown_as_a_bar_and_as_text_and_only_when_it_changes() -> No
     assert "<progress" not in handle.shown[2]["text/html"]
 
 
-def test_what_a_host_says_cannot_become_markup() -> None:
+def test_what_a_host_says_cannot_become_markup():
     shown, handle = display()
     shown.show('<script>alert("1")</script>', 0.5, running=True)
     markup = handle.shown[0]["text/html"]
@@ -53,7 +51,7 @@ def test_what_a_host_says_cannot_become_markup() -> None:
     assert 'alert("' not in markup
 
 
-def test_an_error_of_ours_is_a_sentence_and_one_of_the_host_its_own_traceback() -> None:
+def test_an_error_of_ours_is_a_sentence_and_one_of_the_host_its_own_traceback():
     assert MagicError("No TPU.")._render_traceback_() == ["No TPU."]
     assert RemoteError("why", ["line 1", "line 2"])._render_traceback_() == ["line 1", "line 2"]
 
@@ -73,9 +71,7 @@ def test_an_error_of_ours_is_a_sentence_and_one_of_the_host_its_own_traceback() 
         ("ExceptionGroup", ["ExceptionGroup", "Exception"], RemoteError),
     ],
 )
-def test_an_error_of_the_host_is_caught_as_its_built_in_class(
-    name: str, bases: list[str], base: type[BaseException]
-) -> None:
+def test_an_error_of_the_host_is_caught_as_its_built_in_class(name, bases, base):
     error = remote_error({"ename": name, "evalue": "why", "traceback": ["\x1b[31mline"]}, bases)
     assert type(error).__name__ == name
     assert isinstance(error, base)
@@ -84,7 +80,7 @@ def test_an_error_of_the_host_is_caught_as_its_built_in_class(
     assert "On the TPU:\nline" in "".join(traceback.format_exception(error))
 
 
-def test_an_interrupt_of_the_host_is_not_caught_as_an_ordinary_error() -> None:
+def test_an_interrupt_of_the_host_is_not_caught_as_an_ordinary_error():
     error = remote_error({"ename": "KeyboardInterrupt"}, ["KeyboardInterrupt"])
     assert isinstance(error, KeyboardInterrupt)
     assert not isinstance(error, Exception)
@@ -99,20 +95,18 @@ def test_an_interrupt_of_the_host_is_not_caught_as_an_ordinary_error() -> None:
         ("connect 'x", "%tpu: no closing quotation"),
     ],
 )
-def test_a_wrong_line_is_one_sentence_and_does_not_end_the_kernel(
-    line: str, complaint: str
-) -> None:
+def test_a_wrong_line_is_one_sentence_and_does_not_end_the_kernel(line, complaint):
     with pytest.raises(MagicError, match=re.escape(complaint)):
         _run(grammar.line, line, NotebookKernels({}))
 
 
 @pytest.mark.parametrize("line", ["", "--help", "tunnel open --help"])
-def test_help_is_printed_and_runs_nothing(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_printed_and_runs_nothing(line, capsys):
     assert _run(grammar.line, line, NotebookKernels({})) is None
     assert capsys.readouterr().out.startswith("Usage: %tpu ")
 
 
-def test_the_line_of_a_cell_names_a_tpu_and_its_options() -> None:
+def test_the_line_of_a_cell_names_a_tpu_and_its_options():
     def options(line: str) -> Any:
         return _run(kernel_grammar.cell, line, NotebookKernels({}))
 
@@ -126,6 +120,6 @@ def test_the_line_of_a_cell_names_a_tpu_and_its_options() -> None:
 
 
 @pytest.mark.parametrize("command", ["push", "pull", "auto", "status", "connect"])
-def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_command_has_help(command, capsys):
     assert _run(grammar.line, f"{command} --help", NotebookKernels({})) is None
     assert f"Usage: %tpu {command}" in capsys.readouterr().out

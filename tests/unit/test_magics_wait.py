@@ -1,7 +1,5 @@
 """What ``%tpu`` shows of an operation's end, and of an interrupt."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import click
@@ -14,7 +12,7 @@ from jupyter_tpu.magics.show import _line_of
 
 
 @pytest.mark.parametrize("state", ["done", "failed", "cancelled"])
-def test_the_end_of_an_operation_is_a_line_and_no_share(state: str) -> None:
+def test_the_end_of_an_operation_is_a_line_and_no_share(state):
     operation = Operation(id="1", kind="connect", tpu="t", message="x", progress=0.5)
     assert _line_of(operation) == (operation, "t: x")
     operation.state, operation.progress = state, 1.0
@@ -22,7 +20,7 @@ def test_the_end_of_an_operation_is_a_line_and_no_share(state: str) -> None:
     assert (shown.progress, line) == (None, f"Connecting t: {state}")
 
 
-def test_an_interrupted_command_is_one_sentence_without_our_internals() -> None:
+def test_an_interrupted_command_is_one_sentence_without_our_internals():
     @click.command("%tpu")
     def interrupted() -> None:
         raise KeyboardInterrupt

@@ -1,7 +1,5 @@
 """What MCP tools answer: no value of a token that TPUs get is in it, wherever a program put it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path
@@ -32,12 +30,10 @@ def call(monkeypatch: pytest.MonkeyPatch, answer: Any) -> Any:
             raise answer
         return answer
 
-    return asyncio.run(results.tool("read-only")(tpu_test)())  # type: ignore[arg-type]
+    return asyncio.run(results.tool("read-only")(tpu_test)())
 
 
-def test_tokens_are_masked_in_output_in_results_and_in_errors(
-    token: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_are_masked_in_output_in_results_and_in_errors(token, monkeypatch):
     answer = call(monkeypatch, results.output(f"key={token}\n", state="done"))
     assert answer["untrusted_output"] == "key=[HF_TOKEN]\n"
     nested = {"result": {"lines": [f"a {token}", 3]}, "progress": 0.5}
@@ -52,8 +48,6 @@ def test_tokens_are_masked_in_output_in_results_and_in_errors(
     assert json.loads(str(raised.value))["hint"] == "Not [HF_TOKEN]."
 
 
-def test_a_token_that_is_not_passed_on_is_not_looked_for(
-    token: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_that_is_not_passed_on_is_not_looked_for(token, monkeypatch):
     tokens.keep_back("HF_TOKEN")
     assert call(monkeypatch, {"text": token}) == {"text": token}

@@ -1,7 +1,5 @@
 """Budgets: whatever is asked for, in whatever order, nothing can be spent beyond them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +30,7 @@ def line(id: str, most: float = 1.0, **fields: object) -> SpendRecord:
         "ends": NOON + 1000,
         **fields,
     }
-    return SpendRecord(id=id, **values)  # type: ignore[arg-type]
+    return SpendRecord(id=id, **values)
 
 
 class Model:
@@ -98,7 +96,7 @@ def exists(id: str, most: float, **fields: object) -> SpendRecord:
     return line(id, most, **{"ends": NOON - 1800 + seconds, **values, **fields})
 
 
-def test_when_a_budget_is_lowered_the_newest_tpus_end_sooner_and_are_told_before() -> None:
+def test_when_a_budget_is_lowered_the_newest_tpus_end_sooner_and_are_told_before():
     lines = [exists("1", 3.0), exists("2", 3.0), exists("3", 3.0)]
     enough = Budget(who="agent", day=9)
     assert rules.shortened_ends(enough, lines, NOON, 300.0) == {}
@@ -116,7 +114,7 @@ def test_when_a_budget_is_lowered_the_newest_tpus_end_sooner_and_are_told_before
     assert rules.shortened_ends(Budget(who="agent", total=1), again, NOON + 60, 300.0) == {}
 
 
-def test_a_clock_that_jumps_forwards_ends_nothing_until_it_can_be_believed() -> None:
+def test_a_clock_that_jumps_forwards_ends_nothing_until_it_can_be_believed():
     watch = ClockWatch()
     assert watch.is_trusted(NOON, 1000.0)
     assert watch.is_trusted(NOON + 15, 1015.0)
@@ -130,7 +128,7 @@ def test_a_clock_that_jumps_forwards_ends_nothing_until_it_can_be_believed() -> 
     assert watch.is_trusted(NOON + 2 * DAY + 615, 1690.0 + DAY)
 
 
-def test_only_tpus_that_the_budget_is_for_end_sooner() -> None:
+def test_only_tpus_that_the_budget_is_for_end_sooner():
     budget = Budget(who="agent", day=1)
     for other in (
         {"who": "person"},
@@ -154,7 +152,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.floats(1.0, 20.0))
-def test_nothing_is_spent_beyond_a_budget_in_total(steps: list[tuple], total: float) -> None:
+def test_nothing_is_spent_beyond_a_budget_in_total(steps, total):
     model = Model(Budget(who="agent", total=total))
     for name, value in steps:
         getattr(model, name)(value)
@@ -165,7 +163,7 @@ def test_nothing_is_spent_beyond_a_budget_in_total(steps: list[tuple], total: fl
 
 
 @given(STEPS, st.floats(1.0, 20.0))
-def test_nothing_is_spent_beyond_a_budget_a_day(steps: list[tuple], day: float) -> None:
+def test_nothing_is_spent_beyond_a_budget_a_day(steps, day):
     """Whatever runs over midnight was inside the day's budget when it was asked for, and what it
     may still cost counts on the next day from the start.
     """
@@ -181,13 +179,13 @@ def test_nothing_is_spent_beyond_a_budget_a_day(steps: list[tuple], day: float) 
 
 
 @given(st.floats(0, 5 * DAY), st.floats(-DAY, 3 * DAY))
-def test_seconds_are_counted_once_each_on_their_day(start: float, length: float) -> None:
+def test_seconds_are_counted_once_each_on_their_day(start, length):
     days = rules.add_ready({}, NOON + start, NOON + start + length)
     assert sum(days.values()) == pytest.approx(max(0.0, length), abs=1e-3)
     assert all(0 < seconds <= DAY for seconds in days.values())
 
 
-def test_a_clock_that_is_set_back_takes_nothing_back() -> None:
+def test_a_clock_that_is_set_back_takes_nothing_back():
     spent = line("a", since=NOON, days={rules.day_of(NOON): 1000.0})
     assert rules.usd_of(spent, NOON - 10_000)[0] == pytest.approx(1.0)
 
@@ -205,21 +203,21 @@ def test_a_clock_that_is_set_back_takes_nothing_back() -> None:
         (Budget(who="agent", day=9, types=["v5e"], zones=["us-west4-a"]), ""),
     ],
 )
-def test_it_says_why_something_is_outside(budget: Budget | None, why: str) -> None:
+def test_it_says_why_something_is_outside(budget, why):
     said = rules.outside("agent", line("a"), [budget] if budget else [], [], NOON)
     assert why in said
     assert bool(why) == bool(said)
 
 
-def test_what_a_person_has_agreed_to_counts_for_no_budget() -> None:
+def test_what_a_person_has_agreed_to_counts_for_no_budget():
     agreed = line("a", 100.0, approved=True)
     rules.require_inside(agreed, [], [], [], NOON)
     assert rules.add_up("agent", [agreed], NOON).committed == 0
 
 
-def test_what_could_not_be_created_no_longer_counts() -> None:
+def test_what_could_not_be_created_no_longer_counts():
     def record(state: str, label: str) -> OperationRecord:
-        operation = Operation(id="0abc", kind="hunt", state=state)  # type: ignore[arg-type]
+        operation = Operation(id="0abc", kind="hunt", state=state)
         claim = NodeClaim(want="present", since=0, label=label)
         creation = Creation(request=CreateTPU(name="a", type="v4-8"), claim=claim)
         return OperationRecord(operation=operation, project="p", owner="", content=creation)
@@ -234,7 +232,7 @@ def test_what_could_not_be_created_no_longer_counts() -> None:
     assert not rules.is_unmade(first, [record("running", "0abc-1")])
 
 
-def test_the_time_of_a_plan_is_within_its_cost() -> None:
+def test_the_time_of_a_plan_is_within_its_cost():
     terms = PlanTerms(plan="", who="agent", time=7200, max_cost=3.6)
     assert rules.time_within(terms, 3.6) == 3600 - rules.MARGIN_SECONDS
     assert rules.most_for(3.6, rules.time_within(terms, 3.6)) == pytest.approx(3.6)

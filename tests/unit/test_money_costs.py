@@ -1,14 +1,8 @@
 """What TPUs cost: how long they ran, the price of that, and how both are said."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-import pytest_asyncio
 
-from jupyter_tpu.cloud.models import Node, NodeName, NodeState, Tier
+from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.commands.approval import approve_start
 from jupyter_tpu.fleet.core.store import Store
 from jupyter_tpu.fleet.models import TPU, Cost
@@ -27,26 +21,19 @@ def node(state: str, id: str = "7") -> Node:
     )
 
 
-@pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = await Store.open(tmp_path / "fleet.sqlite", "google")
-    yield store
-    await store.close()
-
-
 def hours(runs: ReadyTimes, seen: Node, now: float) -> float | None:
     seconds = runs.seconds(seen, now)
     return None if seconds is None else seconds / HOUR
 
 
-def test_a_ready_tpu_that_is_new_here_has_run_since_its_creation(store: Store) -> None:
+def test_a_ready_tpu_that_is_new_here_has_run_since_its_creation(store):
     runs = ReadyTimes(store)
     runs.observe([node("READY")], CREATED + 3 * HOUR)
     assert runs.since(node("READY")) == CREATED
     assert hours(runs, node("READY"), CREATED + 4 * HOUR) == 4
 
 
-def test_time_before_it_is_ready_and_while_it_is_stopped_does_not_count(store: Store) -> None:
+def test_time_before_it_is_ready_and_while_it_is_stopped_does_not_count(store):
     runs = ReadyTimes(store)
     for state, hour in {"CREATING": 0, "READY": 1, "STOPPING": 3, "STOPPED": 4}.items():
         runs.observe([node(state)], CREATED + hour * HOUR)
@@ -59,8 +46,7 @@ def test_time_before_it_is_ready_and_while_it_is_stopped_does_not_count(store: S
     assert hours(runs, node("READY"), CREATED + 11 * HOUR) == 3
 
 
-@pytest.mark.asyncio
-async def test_the_next_process_goes_on_counting(store: Store, tmp_path: Path) -> None:
+async def test_the_next_process_goes_on_counting(store, tmp_path):
     first = ReadyTimes(store)
     for state, hour in {"READY": 0, "STOPPED": 2, "STARTING": 5}.items():
         first.observe([node(state)], CREATED + hour * HOUR)
@@ -72,7 +58,7 @@ async def test_the_next_process_goes_on_counting(store: Store, tmp_path: Path) -
     await next_store.close()
 
 
-def test_how_long_a_tpu_ran_that_is_found_stopped_is_not_known(store: Store) -> None:
+def test_how_long_a_tpu_ran_that_is_found_stopped_is_not_known(store):
     runs = ReadyTimes(store)
     runs.observe([node("STOPPED")], CREATED + 9 * HOUR)
     assert hours(runs, node("STOPPED"), CREATED + 9 * HOUR) is None
@@ -81,7 +67,7 @@ def test_how_long_a_tpu_ran_that_is_found_stopped_is_not_known(store: Store) -> 
     assert runs.since(node("READY")) == CREATED + 10 * HOUR
 
 
-def test_another_tpu_of_the_name_starts_at_nothing(store: Store) -> None:
+def test_another_tpu_of_the_name_starts_at_nothing(store):
     runs = ReadyTimes(store)
     runs.observe([node("READY")], CREATED + 9 * HOUR)
     assert runs.since(node("READY", id="8")) is None
@@ -93,7 +79,7 @@ def test_another_tpu_of_the_name_starts_at_nothing(store: Store) -> None:
     assert runs.tpus() == []
 
 
-def test_what_it_has_cost_is_its_hours_by_their_price() -> None:
+def test_what_it_has_cost_is_its_hours_by_their_price():
     price = cost_of("v4-8", "us-central2-b", "on-demand", emulated=False)
     cost = running_cost(price, since=CREATED, seconds=2.55 * HOUR)
     assert (cost.usd_per_hour, cost.since) == (12.88, "2027-01-15T08:00:00Z")
@@ -123,15 +109,11 @@ def test_what_it_has_cost_is_its_hours_by_their_price() -> None:
          "list price of 2024-12-23)"),
     ],
 )  # fmt: skip
-def test_a_price_is_shown_with_its_region_tier_and_date(
-    type: str, zone: str, tier: Tier, emulated: bool, words: str
-) -> None:
+def test_a_price_is_shown_with_its_region_tier_and_date(type, zone, tier, emulated, words):
     assert hourly(cost_of(type, zone, tier, emulated=emulated), tier) == words
 
 
-def test_tpus_of_one_name_in_two_zones_are_started_each_at_its_own_price(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_tpus_of_one_name_in_two_zones_are_started_each_at_its_own_price(capsys):
     tpus = [
         TPU(name="t", zone=zone, project="p", cost=cost_of(type, zone, "on-demand", emulated=False))
         for type, zone in (("v4-8", "us-central2-b"), ("v5p-12288", "us-east5-a"))
@@ -144,7 +126,7 @@ def test_tpus_of_one_name_in_two_zones_are_started_each_at_its_own_price(
     ]
 
 
-def test_a_sum_that_is_not_known_is_not_made_up() -> None:
+def test_a_sum_that_is_not_known_is_not_made_up():
     def tpu(**cost: float | None) -> TPU:
         return TPU(name="t", zone="z", project="p", cost=Cost(**cost))
 

@@ -2,8 +2,6 @@
 Google, with servers that are killed, full disks and clocks that are set.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
@@ -76,9 +74,7 @@ def queue(world: World, server: Server) -> None:
     assert world.google.queued[NAME].state == "WAITING_FOR_RESOURCES"
 
 
-def test_a_queued_resource_that_gets_its_tpu_while_it_is_deleted_is_deleted_with_it(
-    world: World, server: Server
-) -> None:
+def test_a_queued_resource_that_gets_its_tpu_while_it_is_deleted_is_deleted_with_it(world, server):
     queue(world, server)
     world.google.deletes = False
     run(world, server.queued.delete(NAME.node))
@@ -93,9 +89,7 @@ def test_a_queued_resource_that_gets_its_tpu_while_it_is_deleted_is_deleted_with
     )
 
 
-def test_the_tpu_of_a_queued_resource_that_google_does_not_delete_can_be_deleted(
-    world: World, server: Server
-) -> None:
+def test_the_tpu_of_a_queued_resource_that_google_does_not_delete_can_be_deleted(world, server):
     queue(world, server)
     world.google.fates["delete"] = 3 * ["CONFLICT"] + 60 * ["PERMISSION"]
     run(world, server.queued.delete(NAME.node))
@@ -113,9 +107,7 @@ def test_the_tpu_of_a_queued_resource_that_google_does_not_delete_can_be_deleted
 @pytest.mark.parametrize(
     "stands_in_the_way", ["409", "lost", "answer lost", "silent", "unreadable"]
 )
-def test_a_stop_is_asked_for_again_until_it_is_carried_out(
-    world: World, server: Server, stands_in_the_way: str
-) -> None:
+def test_a_stop_is_asked_for_again_until_it_is_carried_out(world, server, stands_in_the_way):
     ready(world)
     fate = "CONFLICT" if stands_in_the_way == "409" else stands_in_the_way
     world.google.fates["stop"] = 3 * [fate]
@@ -126,9 +118,7 @@ def test_a_stop_is_asked_for_again_until_it_is_carried_out(
 
 
 @pytest.mark.parametrize("state", [NodeState.REPAIRING, NodeState.HIDDEN, NodeState.UNKNOWN])
-def test_a_stop_waits_while_the_tpu_is_in_a_state_that_passes(
-    world: World, server: Server, state: NodeState
-) -> None:
+def test_a_stop_waits_while_the_tpu_is_in_a_state_that_passes(world, server, state):
     node = ready(world)
     world.google.fates["stop"] = ["CONFLICT"]
     run(world, server.power.stop(NAME, StopTPU()))
@@ -142,9 +132,7 @@ def test_a_stop_waits_while_the_tpu_is_in_a_state_that_passes(
 
 
 @pytest.mark.parametrize(("reason", "after"), [("PERMISSION", 0.0), ("CONFLICT", 900.0)])
-def test_a_stop_that_google_refuses_ends_with_its_words(
-    world: World, server: Server, reason: str, after: float
-) -> None:
+def test_a_stop_that_google_refuses_ends_with_its_words(world, server, reason, after):
     ready(world)
     world.google.fates["stop"] = 2000 * [reason]
     run(world, server.power.stop(NAME, StopTPU()))
@@ -154,13 +142,10 @@ def test_a_stop_that_google_refuses_ends_with_its_words(
     world.loop.pass_time(60.0)
     failed = ended(world, "stop")
     assert failed.state == "failed"
-    assert failed.problem is not None
     assert (failed.problem.reason, failed.problem.message) == (reason, "Refused.")
 
 
-def test_an_accepted_stop_is_carried_out_hours_later_by_the_next_server(
-    world: World, server: Server
-) -> None:
+def test_an_accepted_stop_is_carried_out_hours_later_by_the_next_server(world, server):
     node = ready(world)
     world.google.fates["stop"] = 100 * ["UNAVAILABLE"]
     run(world, server.power.stop(NAME, StopTPU()))
@@ -175,9 +160,7 @@ def test_an_accepted_stop_is_carried_out_hours_later_by_the_next_server(
     assert world.google.nodes[NAME].state == "STOPPED"
 
 
-def test_what_was_stopped_and_started_again_meanwhile_is_not_stopped_once_more(
-    world: World, server: Server
-) -> None:
+def test_what_was_stopped_and_started_again_meanwhile_is_not_stopped_once_more(world, server):
     node = ready(world)
     run(world, server.power.stop(NAME, StopTPU()))
     world.loop.pass_time(1.0)
@@ -190,7 +173,6 @@ def test_what_was_stopped_and_started_again_meanwhile_is_not_stopped_once_more(
     assert world.google.nodes[NAME].state == "READY"
     assert world.google.stopped == 1
     problem = ended(world, "stop").problem
-    assert problem is not None
     assert problem.message == f"Google has stopped {NAME.node}, and it is READY again."
 
 
@@ -198,9 +180,7 @@ def test_what_was_stopped_and_started_again_meanwhile_is_not_stopped_once_more(
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_tpu_whose_deletion_was_accepted_is_not_hunted_for_again(
-    world: World, server: Server, killed: bool
-) -> None:
+def test_a_tpu_whose_deletion_was_accepted_is_not_hunted_for_again(world, server, killed):
     run(world, server.hunts.start(StartHunt(tpu=TPU, again=True)))
     world.loop.pass_time(60.0)
     node = world.google.nodes[NAME]
@@ -232,16 +212,14 @@ class FullDisk:
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
 
-        self._database.write = full  # type: ignore[method-assign]
+        self._database.write = full
 
     def __exit__(self, *_: object) -> None:
-        self._database.write = self._write  # type: ignore[method-assign]
+        self._database.write = self._write
 
 
 @pytest.mark.parametrize("hunted", [False, True])
-def test_a_disk_that_is_full_for_a_moment_ends_no_creation(
-    world: World, server: Server, hunted: bool
-) -> None:
+def test_a_disk_that_is_full_for_a_moment_ends_no_creation(world, server, hunted):
     if hunted:
         run(world, server.hunts.start(StartHunt(tpu=TPU)))
     else:
@@ -250,7 +228,6 @@ def test_a_disk_that_is_full_for_a_moment_ends_no_creation(
         world.loop.pass_time(20.0)
         assert world.google.created == {}, "what is not written down is not asked for"
         (operation,) = server.runner.known.all()
-        assert operation.problem is not None
         assert operation.problem.reason is Reason.DISK_FULL
     world.loop.pass_time(120.0)
     assert ended(world, "hunt" if hunted else "create").state == "done"
@@ -258,9 +235,7 @@ def test_a_disk_that_is_full_for_a_moment_ends_no_creation(
 
 
 @pytest.mark.parametrize("way", ["hunt", "guard"])
-def test_after_the_deadline_google_is_not_asked_once_more(
-    world: World, server: Server, way: str
-) -> None:
+def test_after_the_deadline_google_is_not_asked_once_more(world, server, way):
     end = timestamp("seconds", at=world.time() + 100.0)
     world.google.fates["create"] = ["lost"]
     if way == "hunt":
@@ -281,9 +256,7 @@ async def _create_until(server: Server, end: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
-def test_a_clock_that_is_set_changes_no_pause_of_a_hunt(
-    world: World, server: Server, seconds: float
-) -> None:
+def test_a_clock_that_is_set_changes_no_pause_of_a_hunt(world, server, seconds):
     world.google.fates["create"] = ["no capacity"]
     run(world, server.hunts.start(StartHunt(tpu=TPU)))
     world.loop.pass_time(35.0)
@@ -297,9 +270,7 @@ def test_a_clock_that_is_set_changes_no_pause_of_a_hunt(
     assert world.google.nodes[NAME].state == "READY", "and not later"
 
 
-def test_a_clock_that_is_set_back_while_no_server_runs_does_not_delay_a_hunt(
-    world: World, server: Server
-) -> None:
+def test_a_clock_that_is_set_back_while_no_server_runs_does_not_delay_a_hunt(world, server):
     world.google.fates["create"] = ["no capacity"]
     run(world, server.hunts.start(StartHunt(tpu=TPU)))
     world.loop.pass_time(35.0)
@@ -314,8 +285,8 @@ def test_a_clock_that_is_set_back_while_no_server_runs_does_not_delay_a_hunt(
 @pytest.mark.parametrize("when", [0.05, 70.0, 110.0])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_clock_that_is_set_makes_no_tpu_that_nobody_knows_of(
-    world: World, server: Server, seconds: float, when: float, killed: bool
-) -> None:
+    world, server, seconds, when, killed
+):
     world.google.fates["create"] = ["late"]
     world.google.late_after_kill = True
     run(world, server.create.start(TPU))

@@ -1,7 +1,5 @@
 """A grant's last chips: whoever asks for them, in whichever process, only one gets them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,9 +63,7 @@ def ask(server: Server, way: str, name: str, accepted: list[str]) -> None:
 
 @pytest.mark.parametrize("processes", [1, 2, 4])
 @pytest.mark.parametrize("others", ["create", "hunt", "queue", "start"])
-def test_the_last_chips_of_a_grant_are_given_once(
-    world: World, processes: int, others: str
-) -> None:
+def test_the_last_chips_of_a_grant_are_given_once(world, processes, others):
     stopped = Node(name=NAMES[0], id="0", type="v5litepod-1", state=NodeState.STOPPED)
     if others == "start":
         world.google.nodes[stopped.name] = world.google.created["0"] = stopped
@@ -82,7 +78,7 @@ def test_the_last_chips_of_a_grant_are_given_once(
     assert len([name for name in accepted if others != "hunt" or name != "tpu-x"]) <= 1
 
 
-def test_what_was_made_after_the_last_look_counts(world: World) -> None:
+def test_what_was_made_after_the_last_look_counts(world):
     first, second = servers(world, 2)
     accepted: list[str] = []
     ask(first, "create", "tpu-1", accepted)

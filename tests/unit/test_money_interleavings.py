@@ -138,7 +138,7 @@ class Server:
         self.runner = OperationRunner(self.store, self.lease)
         self.runner.ended.add(self._look)
         observer = Observer(
-            self.google,  # type: ignore[arg-type]
+            self.google,
             ObservedState(),
             busy=bool,
         )
@@ -182,7 +182,7 @@ class Server:
             self.create,
             grants,
             PreemptedTPUs(idle, self.power, jobs),
-            SimpleNamespace(restore=nothing),  # type: ignore[arg-type]  # no TPU is replaced here
+            SimpleNamespace(restore=nothing),  # no TPU is replaced here
         )
         self.queued = QueuedService(core, self.create, owners)
         self.runner.register_resume("connect", self.runner.keep_until_seen)
@@ -324,7 +324,6 @@ class World:
     def records(self) -> list[OperationRecord]:
         """As the next process would read them."""
         snapshot = self.file.read()
-        assert snapshot is not None
         return snapshot.operations
 
     def node(self, id: str) -> Any:
@@ -365,7 +364,6 @@ class World:
                 deleted = claim.want == "present" and claim.node_id in self.google.deletions
                 assert recently or ready or deleted
                 assert operation.id not in self.cancelled
-                assert record.creation is not None
                 asked = record.creation.request.connect is not None
                 follow = [connect for connect in self.connects if connect.node_id == claim.node_id]
                 assert len(follow) == asked, "the connect that was asked for follows, once"
@@ -396,7 +394,6 @@ class World:
     def _judge_kept(self, record: OperationRecord) -> None:
         assert record.operation.undeleted == "kept"
         assert record.operation.id in self.given_up
-        assert record.claim is not None
         if self.node(record.claim.node_id) is not None and self._is_alone(record):
             assert not self.google.may_go(record.name), "kept, and a deletion is on its way"
 

@@ -1,7 +1,5 @@
 """Whose a TPU is, as labels and SSH keys say it; and addresses of TPU Nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from jupyter_tpu.errors import InvalidInput
@@ -30,15 +28,13 @@ OTHER_KEY = "tpu:ssh-ed25519 AAAAother tpu"  # of somebody with the same name on
         ({}, "", TPUOwner()),
     ],
 )
-def test_the_owner_is_who_a_label_names_or_whose_key_alone_may_log_in(
-    labels: dict[str, str], keys: str, owner: TPUOwner
-) -> None:
+def test_the_owner_is_who_a_label_names_or_whose_key_alone_may_log_in(labels, keys, owner):
     assert owner_of(labels, {"ssh-keys": keys}, ME) == owner
     no_key = owner_of({}, {"ssh-keys": keys}, User("ana"))
     assert not no_key.is_me, "without a key of mine, no key is mine"
 
 
-def test_my_name_is_one_that_a_label_can_have() -> None:
+def test_my_name_is_one_that_a_label_can_have():
     assert own_name({"JUPYTER_TPU_OWNER": "Ana", "JUPYTERHUB_USER": "b"}) == "ana"
     assert own_name({"JUPYTERHUB_USER": "b", "CLOUDSDK_CORE_ACCOUNT": "c@d.org"}) == "b"
     assert own_name({"CLOUDSDK_CORE_ACCOUNT": "c.d@e.org"}) == "c-d_e-org"
@@ -57,14 +53,14 @@ def test_my_name_is_one_that_a_label_can_have() -> None:
         ("my-tpu:8888", False),
     ],
 )
-def test_the_address_of_a_tpu_node_is_recognized(text: str, is_one: bool) -> None:
+def test_the_address_of_a_tpu_node_is_recognized(text, is_one):
     assert is_tpu_node_address(text) is is_one
     if is_one:
         with pytest.raises(InvalidInput, match="Google has retired that architecture"):
             refuse_tpu_node_address(text)
 
 
-def test_settings_of_old_notebooks_are_found() -> None:
+def test_settings_of_old_notebooks_are_found():
     settings = tpu_node_settings(
         {
             "TPU_NAME": "my-tpu",

@@ -1,7 +1,5 @@
 """Names: a reader greps for a word and finds one thing, and a constant says what it is of."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -76,7 +74,7 @@ def is_number(value: ast.expr) -> bool:
     return all(isinstance(node, of_numbers) for node in nodes) and any(figures) and all(figures)
 
 
-def test_a_class_name_stands_for_one_class() -> None:
+def test_a_class_name_stands_for_one_class():
     places: dict[str, list[str]] = {}
     for path, tree in modules().items():
         bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.If))]
@@ -86,7 +84,7 @@ def test_a_class_name_stands_for_one_class() -> None:
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
-def test_a_number_says_what_it_is_of() -> None:
+def test_a_number_says_what_it_is_of():
     bare = [
         (path, name)
         for path, tree in modules().items()
@@ -96,7 +94,7 @@ def test_a_number_says_what_it_is_of() -> None:
     assert set(bare) == FRAMES
 
 
-def test_comments_and_docstrings_begin_with_what_they_are_about() -> None:
+def test_comments_and_docstrings_begin_with_what_they_are_about():
     folders = "jupyter_tpu", "tests", "scripts", "benchmarks"
     files = [path for folder in folders for path in (TOP / folder).rglob("*.py")]
     assert len(files) > 1000
@@ -104,7 +102,7 @@ def test_comments_and_docstrings_begin_with_what_they_are_about() -> None:
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-def test_a_host_is_not_called_a_worker() -> None:
+def test_a_host_is_not_called_a_worker():
     named = {
         path: [name for name in definitions(tree) if "worker" in name.lower()]
         for path, tree in modules().items()

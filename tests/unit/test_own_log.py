@@ -1,12 +1,9 @@
 """jupyter-tpu's own log: several processes write one file, which stays small and has no secret."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +19,7 @@ def texts() -> list[str]:
     return [line.text for line in own_log.read()[0]]
 
 
-def test_lines_of_several_processes_are_whole_and_the_files_stay_small(own_data: Path) -> None:
+def test_lines_of_several_processes_are_whole_and_the_files_stay_small(own_data):
     """Each writes more than a file takes, so that they are rotated meanwhile."""
     code = (
         "import sys; from jupyter_tpu import own_log\n"
@@ -50,9 +47,7 @@ def test_lines_of_several_processes_are_whole_and_the_files_stay_small(own_data:
         assert numbers[-1] == LINES - 1
 
 
-def test_who_follows_it_gets_lines_over_a_rotation(
-    own_data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_follows_it_gets_lines_over_a_rotation(own_data, monkeypatch):
     monkeypatch.setattr(own_log, "FILE_BYTES", 1000)
     monkeypatch.setattr(own_log, "FOLLOW_SECONDS", 0.01)
     own_log.happened("before")
@@ -78,7 +73,7 @@ def test_who_follows_it_gets_lines_over_a_rotation(
         "-----END OPENSSH PRIVATE KEY-----",
     ],
 )
-def test_what_looks_like_a_secret_is_left_out(own_data: Path, secret: str) -> None:
+def test_what_looks_like_a_secret_is_left_out(own_data, secret):
     own_log.happened(f"up → waiting: the proxy said {secret} and closed")
     own_log.happened("GET /?token=0123456789abcdef&x=1 with Bearer abc.def-123456")
     assert texts() == [
@@ -87,9 +82,7 @@ def test_what_looks_like_a_secret_is_left_out(own_data: Path, secret: str) -> No
     ]
 
 
-def test_a_token_that_tpus_get_is_left_out_by_its_value(
-    own_data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_that_tpus_get_is_left_out_by_its_value(own_data, monkeypatch):
     from jupyter_tpu import tokens
 
     monkeypatch.setenv("MY_DATA", "Qx7LkP2vRt9bNw4s")
@@ -98,9 +91,7 @@ def test_a_token_that_tpus_get_is_left_out_by_its_value(
     assert texts() == ["the host said [MY_DATA]"]
 
 
-def test_warnings_are_in_it_and_are_still_printed_where_no_one_handles_them(
-    own_data: Path,
-) -> None:
+def test_warnings_are_in_it_and_are_still_printed_where_no_one_handles_them(own_data):
     code = (
         "import logging; from jupyter_tpu import own_log; own_log.happened('up')\n"
         "logging.getLogger('jupyter_tpu.x').warning('watch out'); own_log.flush()"
@@ -110,9 +101,7 @@ def test_warnings_are_in_it_and_are_still_printed_where_no_one_handles_them(
     assert texts() == ["up", "jupyter_tpu.x: watch out"]
 
 
-def test_a_state_is_also_said_to_who_asks_for_debug_lines(
-    own_data: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_state_is_also_said_to_who_asks_for_debug_lines(own_data, caplog):
     own_log.happened("not asked for")
     with caplog.at_level(logging.DEBUG, "jupyter_tpu"):
         own_log.happened("up → silent", tpu="my-tpu")
@@ -120,7 +109,7 @@ def test_a_state_is_also_said_to_who_asks_for_debug_lines(
     assert texts() == ["not asked for", "up → silent"]
 
 
-def test_a_log_that_cant_be_written_disturbs_nothing(own_data: Path) -> None:
+def test_a_log_that_cant_be_written_disturbs_nothing(own_data):
     own_data.mkdir()
     (own_data / "log").write_text("no folder")
     own_log.happened("up")
@@ -130,7 +119,7 @@ def test_a_log_that_cant_be_written_disturbs_nothing(own_data: Path) -> None:
     assert (own_data / "log").read_text() == "no folder"
 
 
-def test_a_link_in_the_place_of_the_file_is_not_followed(own_data: Path) -> None:
+def test_a_link_in_the_place_of_the_file_is_not_followed(own_data):
     (own_data / "log").mkdir(parents=True)
     other = own_data / "other"
     other.write_text("")
@@ -176,5 +165,5 @@ def cleaner() -> NameCleaner:
         ("annotate the channel", "annotate the channel"),
     ],
 )
-def test_a_report_keeps_what_is_public_only(private: str, clean: str) -> None:
+def test_a_report_keeps_what_is_public_only(private, clean):
     assert cleaner().clean(private) == clean

@@ -1,7 +1,5 @@
 """What pyproject.toml says of the package, beside what the package does."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import itertools
@@ -16,8 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-#: Imported where somebody has it: by a caller that passes its tensors, arrays or frames.
-WHOEVER_HAS_IT = {"ml_dtypes", "pandas", "tensorstore", "torch"}
+#: Imported where somebody has it: by a caller that passes its tensors or frames; with `jax[tpu]`.
+WHOEVER_HAS_IT = {"libtpu", "ml_dtypes", "pandas", "tensorstore", "torch"}
 
 
 @functools.cache
@@ -60,18 +58,18 @@ def undeclared(folder: str, known: set[str], *extras: str) -> dict[str, str]:
     return missing
 
 
-def test_whatever_is_imported_is_declared() -> None:
+def test_whatever_is_imported_is_declared():
     assert undeclared("jupyter_tpu", set(), "jax", "mcp") == {}
 
 
 @pytest.mark.parametrize("folder", ["tests", "scripts"])
-def test_whatever_tests_and_scripts_import_is_declared(folder: str) -> None:
+def test_whatever_tests_and_scripts_import_is_declared(folder):
     folders = ("tests", "scripts", "benchmarks")
     ours = {file.stem for name in folders for file in (ROOT / name).rglob("*.py")}
     assert undeclared(folder, ours, "jax", "dev", "docs", "test") == {}
 
 
-def test_every_part_of_googles_namespace_that_is_imported_is_declared() -> None:
+def test_every_part_of_googles_namespace_that_is_imported_is_declared():
     parts = {
         "google.api_core": "google-api-core",
         "google.auth": "google-auth",
@@ -90,12 +88,12 @@ def test_every_part_of_googles_namespace_that_is_imported_is_declared() -> None:
     assert {parts[part] for part in used} <= declared()
 
 
-def test_every_dependency_has_a_lower_bound() -> None:
+def test_every_dependency_has_a_lower_bound():
     lines = [*PROJECT["dependencies"], *itertools.chain(*EXTRAS.values())]
     assert [line for line in lines if ">=" not in line] == []
 
 
-def test_the_readme_has_no_link_that_works_only_on_github() -> None:
+def test_the_readme_has_no_link_that_works_only_on_github():
     text = (ROOT / "README.md").read_text()
     links = re.findall(r"\]\(([^)\s]+)\)|\bsrc=\"([^\"]+)|\bhref=\"([^\"]+)", text)
     urls = ["".join(groups) for groups in links]
@@ -103,7 +101,7 @@ def test_the_readme_has_no_link_that_works_only_on_github() -> None:
     assert [link for link in urls if not link.startswith("https://")] == []
 
 
-def test_the_readmes_links_to_files_of_the_project_lead_to_files() -> None:
+def test_the_readmes_links_to_files_of_the_project_lead_to_files():
     text = (ROOT / "README.md").read_text()
     paths = re.findall(r"jupyter-tpu/jupyter-tpu/(?:blob/)?main/([^)\s]+)", text)
     assert len(paths) > 5

@@ -1,7 +1,5 @@
 """What a cell of a pod kernel shows beside its hosts' output, and whom the debugger reaches."""
 
-from __future__ import annotations
-
 import json
 import re
 import tracemalloc
@@ -172,7 +170,7 @@ def test_a_command_that_is_the_first_cell_has_a_number_so_that_it_is_not_shown_a
         def send(self, channel: int, parts: list[bytes]) -> None:
             sent.append(parse(parts))
 
-    clients = Clients(Sockets(), MessageSigner("", "kernel"))  # type: ignore[arg-type]
+    clients = Clients(Sockets(), MessageSigner("", "kernel"))
     clients.end(CellRequest([], b"{}", {}, "%hosts", 0, False), {"execution_count": None})
     assert [message.content.get("execution_count") for message in sent] == [1, None]
 
@@ -190,7 +188,7 @@ class Debugged:
         self.direct = DirectRequests(
             relay,
             lambda channel, parts: self.to_clients.append(parse(parts).kind),
-            self,  # type: ignore[arg-type]
+            self,
             self.send,
         )
 

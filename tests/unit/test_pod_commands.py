@@ -1,7 +1,5 @@
 """What a pod kernel itself understands in a cell, and how its hosts are called."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

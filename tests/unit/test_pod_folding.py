@@ -1,7 +1,5 @@
 """What hosts print in one cell: once where it is equal, by host where it differs."""
 
-from __future__ import annotations
-
 import base64
 from unittest.mock import patch
 

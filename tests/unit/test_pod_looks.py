@@ -1,10 +1,6 @@
 """Hosts that are asked again and again where they are."""
 
-from __future__ import annotations
-
 import asyncio
-
-import pytest
 
 from jupyter_tpu.on_host.agent.pod.hosts import Asked
 from jupyter_tpu.on_host.agent.pod.looks import Looks
@@ -16,7 +12,7 @@ class Hosts:
     def __init__(self, answering: set[int]) -> None:
         self.asked: list[int] = []
         self.answering = answering
-        self.looks = Looks(self)  # type: ignore[arg-type]
+        self.looks = Looks(self)
 
     def ask(self, asked: Asked, *_: object) -> None:
         self.asked.append(asked.host)
@@ -24,8 +20,7 @@ class Hosts:
             asyncio.get_running_loop().call_soon(self.looks.told, "stack", asked.host)
 
 
-@pytest.mark.asyncio
-async def test_a_host_that_does_not_answer_is_not_asked_again_before_it_does() -> None:
+async def test_a_host_that_does_not_answer_is_not_asked_again_before_it_does():
     hosts = Hosts({0})
     for _ in range(3):
         await hosts.looks.ask([0, 1], 1, chips=False)

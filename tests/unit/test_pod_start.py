@@ -1,9 +1,11 @@
 """The start of a pod kernel, in any order in which its hosts answer."""
 
-from __future__ import annotations
-
+import inspect
+import os
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,3 +106,48 @@ def test_equal_code_is_equal_however_busy_a_host_is(tmp_path, monkeypatch):
         start.answered(host, "report", {**REPORT, "files": found}, 0.0)
     start.answered(1, "join", {"problem": "RuntimeError: no."}, 0.0)
     assert start.problem == "Host 1 could not join: RuntimeError: no."
+
+
+@pytest.mark.parametrize(
+    ("folder", "writes"),
+    [
+        ("~/.jupyter-tpu/environments/default/jax-cache", True),
+        ("~/.cache/jupyter-tpu/jax", True),
+        ("~/.jupyter-tpu-mine/cache", False),
+        ("gs://bucket/cache", False),
+        ("/mnt/all-hosts/cache", False),
+        (None, False),
+    ],
+)
+def test_a_host_other_than_0_writes_what_it_compiled_into_our_own_folder_only(
+    monkeypatch: pytest.MonkeyPatch, folder: str | None, writes: bool
+) -> None:
+    from jax._src import compilation_cache, compiler, distributed
+
+    before = compiler._cache_write
+    written: list[str] = []
+    monkeypatch.setattr(compiler, "_cache_write", before)
+    monkeypatch.setattr(distributed.global_state, "process_id", 1)
+    monkeypatch.setattr(
+        compilation_cache, "put_executable_and_time", lambda key, *_: written.append(key)
+    )
+    cache = folder and os.path.expanduser(folder)
+    config = SimpleNamespace(jax_compilation_cache_dir=cache)
+    pod_member.write_compiled_programs(SimpleNamespace(config=config))
+    arguments = dict.fromkeys(inspect.signature(before).parameters)
+    compiler._cache_write(**{**arguments, "cache_key": "key", "compile_time_secs": 5.0})
+    assert written == ["key"] * writes
+
+
+def test_a_jax_that_is_built_in_another_way_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jax._src import compiler
+
+    def other(*_: Any) -> None:
+        """Asks for no process."""
+
+    monkeypatch.setattr(compiler, "_cache_write", other)
+    pod_member.write_compiled_programs(SimpleNamespace())
+    assert compiler._cache_write is other
+    monkeypatch.delattr(compiler, "_cache_write")
+    pod_member.write_compiled_programs(SimpleNamespace())
+    assert not hasattr(compiler, "_cache_write")

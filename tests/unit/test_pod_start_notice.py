@@ -1,7 +1,5 @@
 """What cells show that wait for the hosts of their kernel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jupyter_tpu.on_host.agent.pod.start_notice import StartNotice

@@ -5,8 +5,6 @@ may only offer to run cells while that number is the same on all of them, or whe
 it to go on regardless.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -113,7 +111,6 @@ class Pod(RuleBasedStateMachine):
     def host_ends(self, pick: int, fails: bool, some: int) -> None:
         """A host ends the cell. All collectives of the cell run if it is one for all hosts."""
         run, busy = self.run, self.state.busy
-        assert run is not None
         host = busy[pick % len(busy)]
         everywhere = not run.others and len(run.hosts) == HOSTS
         if host in run.others or not fails:
@@ -126,7 +123,6 @@ class Pod(RuleBasedStateMachine):
     @precondition(lambda self: self.check is not None and self.state.phase == CHECKING)
     @rule(pick=st.integers(0, HOSTS - 1))
     def host_is_checked(self, pick: int) -> None:
-        assert self.check is not None
         host = self.state.busy[pick % len(self.state.busy)]
         problem = "" if self.in_step() else "It got other data."
         self.take(self.state.checked(host, self.check.number, problem, self.now))
@@ -149,7 +145,6 @@ class Pod(RuleBasedStateMachine):
         """It ends its cell after the others. It counts again, unless a cell ran without it."""
         stuck = sorted(set(self.state.stuck) - set(self.state.dead))
         host, run = stuck[pick % len(stuck)], self.late
-        assert run is not None
         everywhere = not run.others and len(run.hosts) == HOSTS
         self.begun[host] += min(some, 2 if everywhere else 1)
         before, actions = self.state.number, self.state.finished(host, run.number, ERROR, self.now)

@@ -1,7 +1,5 @@
 """What is started in the user's folder imports none of their files in place of Python's."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 from collections.abc import Iterator
@@ -24,7 +22,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("module", ["select", "queue", "random"])
-def test_a_projects_own_files_are_not_imported(module: str, tmp_path: Path) -> None:
+def test_a_projects_own_files_are_not_imported(module, tmp_path):
     (tmp_path / f"{module}.py").write_text("raise RuntimeError('of the project')")
     program = [*module_command("x")[:1], "-c", f"{SAFE_PATH}import {module}"]
     for command in (module_command("jupyter_tpu.cli", "--version"), program):
@@ -43,11 +41,11 @@ def named_pythons() -> Iterator[str]:
             yield name
 
 
-def test_all_commands_with_this_python_are_made_in_one_place() -> None:
+def test_all_commands_with_this_python_are_made_in_one_place():
     assert set(named_pythons()) == set(OTHERS)
 
 
-def test_the_extension_of_vs_code_has_one_place_for_them_too() -> None:
+def test_the_extension_of_vs_code_has_one_place_for_them_too():
     places = [
         path.name
         for path in (REPOSITORY / "vscode" / "src").rglob("*.ts")

@@ -1,7 +1,5 @@
 """Ray without Ray: what its job does on a host, what is refused before it, and how it is shown."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -14,6 +12,8 @@ from typing import Any
 
 import psutil
 import pytest
+from ports import free_port
+from refusals import raises
 from waiting import until
 
 from jupyter_tpu.apps.mounts import Origin
@@ -85,22 +85,16 @@ def node(tmp_path: Path) -> Any:
         started.append(process)
         return process
 
-    start.address = address  # type: ignore[attr-defined]
+    start.address = address
     yield start
     for process in started:
         process.terminate()  # it ends its Ray, too
         process.wait(60)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def test_the_head_starts_with_a_token_that_only_its_user_can_read_and_leaves_no_address(
-    node: Any, tmp_path: Path
-) -> None:
+    node, tmp_path
+):
     (tmp_path / "log.fails").touch()  # its first start does not succeed, as on a busy host
     process = node(0, port := free_port())
     until(node.address.exists)
@@ -123,9 +117,7 @@ def test_the_head_starts_with_a_token_that_only_its_user_can_read_and_leaves_no_
     assert not (tmp_path / ".jupyter-tpu/ray/state.json").exists()
 
 
-def test_a_head_that_ends_soon_after_its_start_is_started_again_once_and_says_so(
-    node: Any, tmp_path: Path
-) -> None:
+def test_a_head_that_ends_soon_after_its_start_is_started_again_once_and_says_so(node, tmp_path):
     process = node(0, free_port())
     log = tmp_path / "log"
     log.touch()
@@ -140,7 +132,7 @@ def test_a_head_that_ends_soon_after_its_start_is_started_again_once_and_says_so
     assert not node.address.exists()
 
 
-def test_a_port_that_is_in_use_is_named(node: Any) -> None:
+def test_a_port_that_is_in_use_is_named(node):
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
@@ -149,7 +141,7 @@ def test_a_port_that_is_in_use_is_named(node: Any) -> None:
     assert f"Port {port}, which Ray was to use, is in use by another program." in output
 
 
-def test_another_host_waits_for_the_head(node: Any, tmp_path: Path) -> None:
+def test_another_host_waits_for_the_head(node, tmp_path):
     port = free_port()
     process = node(1, port)
     assert process.stdout.readline() == f"Waiting for host 0 at 127.0.0.1:{port}\n"
@@ -159,7 +151,7 @@ def test_another_host_waits_for_the_head(node: Any, tmp_path: Path) -> None:
     assert f'"--address=127.0.0.1:{port}"' in (tmp_path / "log").read_text()
 
 
-def test_an_address_of_another_cluster_stays(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_address_of_another_cluster_stays(tmp_path, monkeypatch):
     address = tmp_path / "ray_current_cluster"
     monkeypatch.setattr(ray_node, "ADDRESS_FILE", str(address))
     ray_node.forget_address("10.0.0.2", 6379)  # there is none
@@ -183,7 +175,7 @@ def on_host(version: str, free: int = 1 << 40) -> RayOnHost:
         (["2.51.1"], "Ray 2.51.1 in the environment default of pod has no token", "env add"),
     ],
 )
-def test_what_ray_can_not_start_with(versions: list[str], message: str, hint: str) -> None:
+def test_what_ray_can_not_start_with(versions, message, hint):
     with pytest.raises(TPUError) as caught:
         ray.require_ray([on_host(version) for version in versions], "pod", "default")
     assert message in caught.value.message
@@ -192,10 +184,9 @@ def test_what_ray_can_not_start_with(versions: list[str], message: str, hint: st
     ray.require_ray([on_host("2.52.0")] * 2, "pod", "default")
 
 
-def test_ray_is_not_installed_on_a_disk_that_is_full() -> None:
-    with pytest.raises(TPUError, match="200 MiB of the disk of host 1 are free") as caught:
+def test_ray_is_not_installed_on_a_disk_that_is_full():
+    with raises(Reason.DISK_FULL, "200 MiB of the disk of host 1 are free"):
         ray.require_space([on_host(""), on_host("", 200 << 20)])
-    assert caught.value.reason is Reason.DISK_FULL
     ray.require_space([on_host("2.60.0", 0)])  # nothing is to be installed
 
 
@@ -220,14 +211,13 @@ RUNS = HostJob(host=1, state="running")
         (a_job(HostJob(host=0, state="ended"), state="stopped", stopped=True), "stopped"),
     ],
 )  # fmt: skip
-def test_a_cluster_is_as_its_job_is(job: Job, state: str) -> None:
+def test_a_cluster_is_as_its_job_is(job, state):
     assert fleet_ray._state(job) == state
     problem = fleet_ray._problem(job)
     assert (problem is not None) == (state == "failed")
 
 
-@pytest.mark.asyncio
-async def test_a_start_right_after_a_stop_waits_until_ray_has_ended(monkeypatch: Any) -> None:
+async def test_a_start_right_after_a_stop_waits_until_ray_has_ended(monkeypatch):
     """Shown before: "Ray was stopped while it was started"."""
     stopping = a_job(HostJob(host=0, state="stopping"), RUNS, state="stopping", stopped=True)
     over = a_job(HostJob(host=0, state="ended"), state="stopped", stopped=True)
@@ -242,7 +232,7 @@ async def test_a_start_right_after_a_stop_waits_until_ray_has_ended(monkeypatch:
             return states.pop(0)
 
     service = fleet_ray.RayService.__new__(fleet_ray.RayService)
-    service._jobs = Jobs()  # type: ignore[assignment]
+    service._jobs = Jobs()
     monkeypatch.setattr(stopping, "variables", [ray.PROGRAM])
     monkeypatch.setattr(fleet_ray, "LOOK_SECONDS", 0.0)
     log: list[str] = []
@@ -252,7 +242,7 @@ async def test_a_start_right_after_a_stop_waits_until_ray_has_ended(monkeypatch:
     assert log == ["Waiting until the Ray of the job 1 has ended"]
 
 
-def test_a_cluster_runs_when_its_head_answers_and_names_hosts_that_are_missing() -> None:
+def test_a_cluster_runs_when_its_head_answers_and_names_hosts_that_are_missing():
     from types import SimpleNamespace
 
     internal = ["10.0.0.2", "10.0.0.3"]
@@ -275,7 +265,7 @@ def test_a_cluster_runs_when_its_head_answers_and_names_hosts_that_are_missing()
     assert "secret" not in repr(shown)
 
 
-def test_a_header_of_an_app_replaces_what_the_browser_sends() -> None:
+def test_a_header_of_an_app_replaces_what_the_browser_sends():
     from types import SimpleNamespace
 
     upstream: Any = SimpleNamespace(port=8265, headers=[("X-Ray-Authorization", "Bearer right")])
@@ -286,7 +276,7 @@ def test_a_header_of_an_app_replaces_what_the_browser_sends() -> None:
     assert ("Accept", "*/*") in headers
 
 
-def test_leftovers_of_a_failed_start_are_ended(tmp_path: Path, monkeypatch: Any) -> None:
+def test_leftovers_of_a_failed_start_are_ended(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_TPU_KERNEL_FOLDER", str(tmp_path))
     left = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     other = subprocess.Popen(["sleep", "1000"], env={"JUPYTER_TPU_KERNEL_FOLDER": "/other"})
@@ -302,7 +292,7 @@ def test_leftovers_of_a_failed_start_are_ended(tmp_path: Path, monkeypatch: Any)
             process.wait()
 
 
-def test_the_dashboards_pages_are_no_links_which_it_would_not_serve(tmp_path: Path) -> None:
+def test_the_dashboards_pages_are_no_links_which_it_would_not_serve(tmp_path):
     cache, pages = tmp_path / "cache" / "main.js", tmp_path / "build" / "static" / "js"
     cache.parent.mkdir()
     pages.mkdir(parents=True)
@@ -313,3 +303,28 @@ def test_the_dashboards_pages_are_no_links_which_it_would_not_serve(tmp_path: Pa
     assert sorted(file.name for file in pages.iterdir()) == ["main.js", "own.js"]
     assert not (pages / "main.js").is_symlink()
     assert (pages / "main.js").read_text() == "program"
+
+
+def test_ray_is_told_the_number_of_chips_of_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES", "JUPYTER_TPU_RAY_CHIPS"):
+        monkeypatch.delenv(name, raising=False)
+    assert ray_node.chips_for_ray(str(tmp_path)) == 0
+    # A TPU7x of which each of four chips has two files.
+    bus, files = tmp_path / "sys/bus/pci/devices", tmp_path / "dev/vfio"
+    files.mkdir(parents=True)
+    for chip in range(4):
+        for core in range(2):
+            device = bus / f"0000:00:0{chip}.{core}"
+            device.mkdir(parents=True)
+            (device / "vendor").write_text("0x1ae0\n")
+            (device / "iommu_group").symlink_to(f"/sys/kernel/iommu_groups/{2 * chip + core}")
+            (files / str(2 * chip + core)).touch()
+    assert ray_node.chips_for_ray(str(tmp_path)) == 4
+    monkeypatch.setattr(ray_node, "devices_by_chip", lambda root: [{"/dev/vfio/0"}] * 4)
+    words = ray_node.command(0, ["127.0.0.2"], 6379, 8265)
+    assert '--resources={"TPU": 4}' in words
+    assert not any(word.startswith("--object-store-memory") for word in words)
+    monkeypatch.setenv("TPU_VISIBLE_CHIPS", "0,1")
+    assert ray_node.chips_for_ray(str(tmp_path)) == 0, "Ray would refuse more than these"

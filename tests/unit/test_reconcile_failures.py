@@ -1,14 +1,11 @@
 """What goes wrong with one TPU is shown and retried, and keeps no other one waiting."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from core_parts import core_of
 from waiting import eventually
 
@@ -35,7 +32,7 @@ class Clock:
         return self.now
 
 
-def test_pauses_grow_up_to_a_bound_and_end_with_success() -> None:
+def test_pauses_grow_up_to_a_bound_and_end_with_success():
     clock, changed = Clock(), []
     failures = TPUFailures(clock, changed.append)
     pauses = [failures.record(BAD, "Tunnels", OSError(28, "full")) for _ in range(8)]
@@ -49,7 +46,6 @@ def test_pauses_grow_up_to_a_bound_and_end_with_success() -> None:
     assert (shown.tpu, shown.what, shown.failures) == ("bad", "Tunnels", 8)
     assert shown.since < shown.retry_at
     problem = failures.problem(BAD)
-    assert problem is not None
     assert problem.message == "bad can't be kept up to date (Tunnels): OSError: [Errno 28] full."
     failures.clear(BAD, "Tunnels")
     assert failures.problem(BAD) is None
@@ -57,11 +53,10 @@ def test_pauses_grow_up_to_a_bound_and_end_with_success() -> None:
     assert set(changed) == {BAD}
 
 
-def test_a_reason_that_google_gave_is_kept() -> None:
+def test_a_reason_that_google_gave_is_kept():
     failures = TPUFailures(Clock(), lambda _: None)
     failures.record(BAD, "Tunnels", TPUError("No.", Reason.PERMISSION, "Ask."))
     problem = failures.problem(BAD)
-    assert problem is not None
     assert (problem.message, problem.reason, problem.hint) == ("No.", Reason.PERMISSION, "Ask.")
     failures.retain("Tunnels", [GOOD])
     assert failures.all() == []
@@ -146,7 +141,7 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
         pass
 
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
-    polled = PolledHosts(hosts)  # type: ignore[arg-type]
+    polled = PolledHosts(hosts)
     core = core_of(connections=hosts, polled=polled, failures=failures)
     monitor: Any = monitors
     poller = HostPoller(core, *4 * [monitor], ignore, *2 * [lambda name, report: None])
@@ -159,8 +154,7 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
     await asyncio.wait([task])
 
 
-@pytest.mark.asyncio
-async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_asked() -> None:
+async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_asked():
     monitors = Monitors()
     async with polling(Hosts(), monitors) as failures:
         assert GOOD in monitors.updated
@@ -168,8 +162,7 @@ async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_aske
         assert [failure.tpu for failure in failures.all()] == ["bad"]
 
 
-@pytest.mark.asyncio
-async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped() -> None:
+async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped():
     hosts, monitors = Hosts(), Monitors()
     spec = WarmKernelSpec(python="/venv/bin/python", imports=[], env={})
     monitors.kept_warm = {"default": spec}
@@ -181,10 +174,9 @@ async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped()
     assert [len(asked["environments"]) for asked in hosts.asked[:3]] == [1, 1, 0]
 
 
-@pytest.mark.asyncio
 async def test_what_a_host_runs_is_not_known_while_the_line_is_cut_and_asked_anew_after_that(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(poller, "RETRY_SECONDS", 0.01)
     hosts, monitors = Hosts(), Monitors()
     host = HostName(GOOD, 0)
@@ -200,8 +192,7 @@ async def test_what_a_host_runs_is_not_known_while_the_line_is_cut_and_asked_ane
     assert [asked["jobs"] for asked in hosts.asked[:3]] == [["a-1"]] * 3
 
 
-@pytest.mark.asyncio
-async def test_a_change_that_can_not_be_published_takes_no_other_along() -> None:
+async def test_a_change_that_can_not_be_published_takes_no_other_along():
     feed, heard = ChangeFeed(interval=0.001), []
 
     def describe(name: NodeName) -> Change:

@@ -1,7 +1,5 @@
 """What the keeper of a run may answer, and what is refused: a host can send anything."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator
@@ -15,8 +13,6 @@ from jupyter_tpu.on_host.agent.protocol.run_client import (
     RunRefused,
     SocketStream,
 )
-
-pytestmark = pytest.mark.asyncio
 
 
 @pytest_asyncio.fixture

@@ -1,11 +1,8 @@
 """`@tpu.run`: what a function captures and can't be sent is named before anything is created."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +18,7 @@ def message(function: Callable[..., Any]) -> str:
     return refused.value.message
 
 
-def test_a_lock_and_an_open_file_are_named(tmp_path: Path) -> None:
+def test_a_lock_and_an_open_file_are_named(tmp_path):
     lock = threading.Lock()
 
     def locked() -> int:
@@ -41,7 +38,7 @@ def test_a_lock_and_an_open_file_are_named(tmp_path: Path) -> None:
         assert said.startswith(f"logged uses log ({kind}), which can't be sent to a TPU")
 
 
-def test_what_can_be_sent_is_not_refused() -> None:
+def test_what_can_be_sent_is_not_refused():
     scale = 2.0
 
     def scaled(value: float) -> float:

@@ -1,7 +1,5 @@
 """Which hosts a text means, and lines of several hosts as one text."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What a run says and returns when tests pass only the second time."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -61,9 +59,7 @@ def run(folder: Path, *tests: str, options: Sequence[str] = ()) -> tuple[int, li
 
 
 @pytest.mark.parametrize("options", [[], IN_PARALLEL], ids=["alone", "in parallel"])
-def test_what_passes_only_when_repeated_is_named_at_the_end(
-    tmp_path: Path, options: list[str]
-) -> None:
+def test_what_passes_only_when_repeated_is_named_at_the_end(tmp_path, options):
     code, last = run(tmp_path, FLAKY.format(number=1), SHAKY, options=options)
     assert code == 0
     assert "1 passed, 2 repeated" in last[-1]
@@ -77,14 +73,14 @@ def test_what_passes_only_when_repeated_is_named_at_the_end(
 
 
 @pytest.mark.parametrize("options", [[], IN_PARALLEL], ids=["alone", "in parallel"])
-def test_what_fails_twice_fails_the_run(tmp_path: Path, options: list[str]) -> None:
+def test_what_fails_twice_fails_the_run(tmp_path, options):
     code, last = run(tmp_path, FLAKY.format(number=1), BROKEN, options=options)
     assert code == 1
     assert "2 failed, 1 passed" in last[-1]
     assert not any("REPEATED" in line for line in last)
 
 
-def test_many_failures_are_not_tried_again(tmp_path: Path) -> None:
+def test_many_failures_are_not_tried_again(tmp_path):
     too_many = second_try.MOST + 1
     code, last = run(tmp_path, *(FLAKY.format(number=number) for number in range(too_many)))
     assert code == 1
@@ -92,7 +88,7 @@ def test_many_failures_are_not_tried_again(tmp_path: Path) -> None:
     assert "passed in" not in (tmp_path / "failures.log").read_text()  # by another run
 
 
-def test_a_run_without_failures_repeats_nothing(tmp_path: Path) -> None:
+def test_a_run_without_failures_repeats_nothing(tmp_path):
     code, last = run(tmp_path)
     assert code == 0
     assert "1 passed" in last[-1]

@@ -1,20 +1,22 @@
-"""English sentences in another language, on the command line as in the panel."""
+"""English sentences in another language."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.terminal.sentences import Sentences, _template_of, _values_of
+from jupyter_tpu.fleet import models
+from jupyter_tpu.language import accepted, in_language
+from jupyter_tpu.language.fields import SENTENCES
+from jupyter_tpu.language.sentences import Sentences, _template_of, _values_of
 
 TOP = Path(__file__).parents[2]
-sys.path.insert(0, str(TOP / "scripts"))
 
 CATALOGUE = {
     "{tpu} is not READY.": ["{tpu} 未就绪。"],
@@ -142,39 +144,83 @@ def test_a_filled_template_is_recovered(texts, data):
     assert own.replace(" ", "").casefold() == sentence.replace(" ", "").casefold()
 
 
-def test_the_panel_and_the_command_line_translate_alike(texts, tmp_path):
-    catalogue = {text: [f"« {text} »"] for text in texts} | CATALOGUE
-    values = ["my-tpu", "3", "~/a b", "{x}", "a. b?", "Try again later.", "no such file"]
-    sentences = []
-    for number, text in enumerate(texts):
-        template = _template_of(text, text)
-        line = template.literals[0]
-        for index, literal in enumerate(template.literals[1:]):
-            line += values[(number + index) % len(values)] + literal
-        sentences.append(line)
-    sentences += [
-        f"{one} {other}" for one, other in zip(sentences[::7], sentences[3::7], strict=False)
-    ]
-    module = tmp_path / "sentences.mjs"
-    build = [
-        "node_modules/.bin/esbuild",
-        "labextension/src/language/sentences.ts",
-        "--format=esm",
-        "--bundle",
-    ]
-    subprocess.run([*build, f"--outfile={module}", "--log-level=error"], cwd=TOP, check=True)
-    script = (
-        f"import {{ Sentences }} from '{module}'; import {{ readFileSync }} from 'node:fs';"
-        "const [catalogue, texts] = JSON.parse(readFileSync(0, 'utf8'));"
-        "const sentences = new Sentences(catalogue);"
-        "console.log(JSON.stringify(texts.map(text => sentences.translate(text))))"
-    )
-    answer = subprocess.run(
-        ["node", "--input-type=module", "-e", script],
-        input=json.dumps([catalogue, sentences]),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    ours = Sentences(catalogue)
-    assert json.loads(answer.stdout) == [ours.translate(sentence) for sentence in sentences]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my-tpu is not READY. Host 3 said: it failed · 4 hosts " * 70,
+        "Host 3 said: a is not READY. Copied 3 hosts to b. 2 were there already. " * 50,
+        "Install JAX\nCreating my-tpu\n" * 5000,
+        "x" * 10_000_000,
+    ],
+)
+def test_a_text_that_is_made_to_be_hard_takes_no_time_and_no_memory(texts, text):
+    sentences = Sentences({text: [f"« {text} »"] for text in texts} | CATALOGUE)
+    assert sentences.translate("my-tpu is not READY.") == "my-tpu 未就绪。"
+    begun = time.process_time()
+    sentences.translate(text)
+    assert time.process_time() - begun < 2  # without a bound: minutes
+    assert sentences._kept_size < 100_000
+
+
+def test_what_is_kept_is_bounded():
+    sentences = Sentences(CATALOGUE)
+    for number in range(3000):
+        sentences.translate(f"{number} is not READY" + " " * 3000)
+    assert sentences._kept_size <= 2_000_000
+
+
+def test_names_from_right_to_left_turn_nothing_around_on_pages():
+    pages = Sentences(CATALOGUE, isolated=True)
+    assert pages.translate("שלום is not READY.") == "\u2068שלום\u2069 未就绪。"
+    assert Sentences(CATALOGUE).translate("שלום is not READY.") == "שלום 未就绪。"
+
+
+@pytest.mark.parametrize(
+    ("header", "catalogue"),
+    [
+        ("", ""),
+        ("*", ""),
+        ("ja", "ja_JP"),
+        ("zh-CN,zh;q=0.9,en;q=0.8", "zh_CN"),
+        ("fr-FR, fr;q=0.9, ko;q=0.7, ja;q=0.8", "ja_JP"),
+        ("en, ja;q=0.9", ""),
+        ("zh-TW", ""),
+        ("zh-TW, zh-Hans;q=0.5", "zh_CN"),
+        ("ja;q=0, kok;q=0.5", ""),
+        ("ja;q=x, ;;, ko;q=0.1", "ko_KR"),
+        ("de," * 100_000 + "ja", ""),
+    ],
+)
+def test_the_language_of_a_request_is_the_most_wanted_one_that_there_is(header, catalogue):
+    assert accepted(header) == catalogue
+
+
+def test_of_an_answer_only_what_is_for_people_is_translated():
+    answer = {
+        "name": "Install JAX",
+        "meaning": "8 chips · 4 hosts",
+        "problem": {"message": "my-tpu is not READY. Try again later.", "reason": "CONFLICT"},
+        "steps": [{"title": "Install JAX", "state": "running"}],
+        "log": ["creating my-tpu", "no such file"],
+        "lines": [{"text": "Try again later."}],
+        "content": {"title": "Try again later."},
+        "hosts": {3: None},
+    }
+    before = json.dumps(answer)
+    assert in_language(answer, Sentences(CATALOGUE)) == answer | {
+        "meaning": "8 个芯片 · 4 台主机",
+        "problem": {"message": "my-tpu 未就绪。请稍后重试。", "reason": "CONFLICT"},
+        "steps": [{"title": "安装 JAX", "state": "running"}],
+        "log": ["正在创建 my-tpu", "no such file"],
+    }
+    assert json.dumps(answer) == before
+
+
+def test_each_field_that_is_translated_is_one_of_a_model():
+    fields = {
+        name
+        for model in vars(models).values()
+        if isinstance(model, type) and issubclass(model, msgspec.Struct)
+        for name in model.__struct_fields__
+    }
+    assert fields >= SENTENCES

@@ -1,7 +1,5 @@
 """The OpenAPI document and the frontend's types say what the models say."""
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import re
@@ -33,7 +31,7 @@ def references(part: Any) -> set[str]:
     return set()
 
 
-def test_the_document_is_complete_and_has_no_dangling_reference() -> None:
+def test_the_document_is_complete_and_has_no_dangling_reference():
     made = document("/base/")
     assert made["openapi"] == "3.1.0"
     assert made["servers"] == [{"url": "/base/jupyter-tpu/v1"}]
@@ -48,13 +46,13 @@ def test_the_document_is_complete_and_has_no_dangling_reference() -> None:
     assert len(identifiers) == len(set(identifiers)) == len(ALL_ROUTES)
 
 
-def test_each_schema_is_a_valid_json_schema() -> None:
+def test_each_schema_is_a_valid_json_schema():
     checker = Draft202012Validator(Draft202012Validator.META_SCHEMA)
     for name, schema in document()["components"]["schemas"].items():
         assert [*checker.iter_errors(schema)] == [], name
 
 
-def test_what_is_answered_fits_its_schema() -> None:
+def test_what_is_answered_fits_its_schema():
     made = document()
     tpu = TPU(name="a", zone="z", project="p", hosts=[Host(index=0)])
     operation = Operation(id="1", kind="create", tpu="a")
@@ -64,7 +62,7 @@ def test_what_is_answered_fits_its_schema() -> None:
         Draft202012Validator(schema).validate(msgspec.to_builtins(answer))
 
 
-def test_every_method_of_the_fleet_has_a_route_with_its_arguments() -> None:
+def test_every_method_of_the_fleet_has_a_route_with_its_arguments():
     by_call = {route.call: route for route in ROUTES}
     parts = get_type_hints(FleetAPI)
     owners = {"": FleetAPI} | {f"{name}.": part for name, part in parts.items()}
@@ -87,7 +85,7 @@ def test_every_method_of_the_fleet_has_a_route_with_its_arguments() -> None:
             assert list(route.query) == fields, name
 
 
-def test_every_request_of_jaxkits_worker_has_a_route_with_the_body_it_reads() -> None:
+def test_every_request_of_jaxkits_worker_has_a_route_with_the_body_it_reads():
     from jupyter_tpu.jaxkit.rest.answers import _REQUESTS
 
     assert {route.call: route.body for route in JAX_ROUTES} == {
@@ -97,7 +95,7 @@ def test_every_request_of_jaxkits_worker_has_a_route_with_the_body_it_reads() ->
     assert set(content) == {"application/json", "application/x-npy"}
 
 
-def test_the_document_says_what_compiling_finds_and_that_code_is_run() -> None:
+def test_the_document_says_what_compiling_finds_and_that_code_is_run():
     made = document()
     described = made["paths"]["/jax/compile"]["post"]
     assert "code is run" in described["description"]
@@ -115,16 +113,14 @@ def test_the_document_says_what_compiling_finds_and_that_code_is_run() -> None:
         validator.validate(msgspec.to_builtins(operation))
 
 
-def test_every_failed_answer_has_an_error_status_that_no_login_page_follows() -> None:
+def test_every_failed_answer_has_an_error_status_that_no_login_page_follows():
     assert all(400 <= status < 600 and status != 401 for status in STATUS.values())
     assert STATUS[Reason.NO_CREDENTIALS] == 424
     assert STATUS[Reason.KERNELS_RUNNING] == STATUS[Reason.EXISTS] == 409
 
 
-def test_the_frontends_types_are_those_of_the_models(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_frontends_types_are_those_of_the_models(capsys):
     spec = importlib.util.spec_from_file_location("typescript_types", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     assert script.main(["--check"]) == 0, "run `make types`"

@@ -1,7 +1,5 @@
 """`%tpu session`: what is saved of a kernel, and what another kernel gets of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -136,7 +134,7 @@ print(dict(weights.sharding.mesh.shape), odd.sharding.spec, mesh is weights.shar
 """
 
 
-def test_variables_are_the_same_on_another_number_of_devices(tmp_path: Path) -> None:
+def test_variables_are_the_same_on_another_number_of_devices(tmp_path):
     """As they were: shared objects, closures, dtypes, placement, and what can't be kept by name."""
     saved = notebook(tmp_path, 8, TRAINING, "%tpu session save")
     assert "Saved 38 variables as my notebook in" in saved
@@ -158,9 +156,7 @@ def test_variables_are_the_same_on_another_number_of_devices(tmp_path: Path) -> 
     st.integers(1, 64),
     st.integers(1, 64),
 )
-def test_a_mesh_of_all_devices_is_one_of_all_devices_elsewhere(
-    sizes: list[int], more: int, devices: int
-) -> None:
+def test_a_mesh_of_all_devices_is_one_of_all_devices_elsewhere(sizes, more, devices):
     size = int(np.prod(sizes))
     now = placement.resized(tuple(sizes), size, devices)
     assert (len(now), int(np.prod(now))) == (len(sizes), devices)
@@ -168,7 +164,7 @@ def test_a_mesh_of_all_devices_is_one_of_all_devices_elsewhere(
     assert part == tuple(sizes) if devices >= size else int(np.prod(part)) <= devices
 
 
-def test_large_shards_are_written_in_several_parts() -> None:
+def test_large_shards_are_written_in_several_parts():
     assert chunk_shape([4096, 8192], 4) == [4096, 4096]
     assert chunk_shape([0, 3], 2) == [1, 3]
 
@@ -196,7 +192,7 @@ def files(folder: Path) -> int:
     return sum(path.is_file() for path in folder.rglob("*"))
 
 
-def test_only_what_has_changed_is_written_again(tmp_path: Path) -> None:
+def test_only_what_has_changed_is_written_again(tmp_path):
     arrays = {f"x{number}": jnp.full(50_000, number) for number in range(5)}
     kernel = Kernel(tmp_path, **arrays, big=np.zeros(50_000), rate=0.1)
     first = kernel.save()
@@ -224,9 +220,7 @@ class Killed(BaseException):
 
 
 @given(st.integers(0, 40))
-def test_a_session_is_one_that_existed_whenever_a_save_ends(
-    tmp_path_factory: pytest.TempPathFactory, step: int
-) -> None:
+def test_a_session_is_one_that_existed_whenever_a_save_ends(tmp_path_factory, step):
     folder = tmp_path_factory.mktemp("session")
     kernel = Kernel(folder, a=np.zeros(5000), b=np.zeros(5000), c=[0], d={0})
     kernel.save()
@@ -248,7 +242,7 @@ def test_a_session_is_one_that_existed_whenever_a_save_ends(
         **{name: counted(getattr(store, name)) for name in ("read", "write", "list")}
     )
     write = kernel.session._arrays.write
-    kernel.session._arrays.write = counted(write)  # type: ignore[method-assign]
+    kernel.session._arrays.write = counted(write)
     try:
         kernel.save()
     except Killed:
@@ -261,7 +255,7 @@ def test_a_session_is_one_that_existed_whenever_a_save_ends(
     assert other.save().new == 0
 
 
-def test_a_session_is_read_only_if_this_user_has_saved_it(tmp_path: Path) -> None:
+def test_a_session_is_read_only_if_this_user_has_saved_it(tmp_path):
     Kernel(tmp_path, x=1).save()
     with pytest.raises(SessionError, match="signed with another key"):
         Kernel(tmp_path, key=b"other").restore()
@@ -277,7 +271,7 @@ def test_a_session_is_read_only_if_this_user_has_saved_it(tmp_path: Path) -> Non
         Kernel(tmp_path).restore("t")
 
 
-def test_a_newer_format_and_damaged_values_are_not_read(tmp_path: Path) -> None:
+def test_a_newer_format_and_damaged_values_are_not_read(tmp_path):
     kernel = Kernel(tmp_path, x=1)
     kernel.save()
     (values,) = (tmp_path / "s" / "values").iterdir()
@@ -292,7 +286,7 @@ def test_a_newer_format_and_damaged_values_are_not_read(tmp_path: Path) -> None:
         other.restore()
 
 
-def test_variables_are_not_replaced_unasked_and_one_failure_is_one_variable(tmp_path: Path) -> None:
+def test_variables_are_not_replaced_unasked_and_one_failure_is_one_variable(tmp_path):
     class Unreadable:
         def __reduce__(self) -> Any:
             return exec, ("raise ModuleNotFoundError('no', name='some_package.part')",)
@@ -307,7 +301,7 @@ def test_variables_are_not_replaced_unasked_and_one_failure_is_one_variable(tmp_
     assert report.reasons == {"z": "it needs the package some_package: %pip install some_package"}
 
 
-def test_code_of_another_python_is_named_and_the_rest_comes_back(tmp_path: Path) -> None:
+def test_code_of_another_python_is_named_and_the_rest_comes_back(tmp_path):
     kernel = Kernel(tmp_path, x=1)
     exec("def double(x): return 2 * x", kernel.namespace)
     del kernel.namespace["__builtins__"]
@@ -321,7 +315,7 @@ def test_code_of_another_python_is_named_and_the_rest_comes_back(tmp_path: Path)
     assert other.namespace == {"x": 1}
 
 
-def test_a_new_kernel_does_not_replace_what_it_has_not_restored(tmp_path: Path) -> None:
+def test_a_new_kernel_does_not_replace_what_it_has_not_restored(tmp_path):
     Kernel(tmp_path, x=1, y=2).save()
     new = Kernel(tmp_path, x=3)
     with pytest.raises(SessionError, match=r"with 2 variables that were saved at .*--overwrite"):
@@ -337,7 +331,7 @@ def test_a_new_kernel_does_not_replace_what_it_has_not_restored(tmp_path: Path) 
         new.save()
 
 
-def test_of_two_kernels_that_save_the_same_session_one_is_told(tmp_path: Path) -> None:
+def test_of_two_kernels_that_save_the_same_session_one_is_told(tmp_path):
     one, other = Kernel(tmp_path, x=1), Kernel(tmp_path, x=2)
     save = one.session.begin(one.storage, "s")
     written = threading.Event()
@@ -348,7 +342,7 @@ def test_of_two_kernels_that_save_the_same_session_one_is_told(tmp_path: Path) -
         written.set()
         write(*arguments)
 
-    one.storage.write_manifest = late  # type: ignore[method-assign]
+    one.storage.write_manifest = late
     with pytest.raises(SessionError, match="Another kernel saves the session s"):
         save.finish()
     third = Kernel(tmp_path)
@@ -356,7 +350,7 @@ def test_of_two_kernels_that_save_the_same_session_one_is_told(tmp_path: Path) -
     assert (written.is_set(), third.namespace) == (True, {"x": 2})
 
 
-def test_an_array_that_is_donated_during_a_save_is_saved_as_it_is_then(tmp_path: Path) -> None:
+def test_an_array_that_is_donated_during_a_save_is_saved_as_it_is_then(tmp_path):
     step = jax.jit(lambda x: x + 1, donate_argnums=0)
     kernel = Kernel(tmp_path, x=jnp.zeros(3), gone=jnp.zeros(4))
     save = kernel.session.begin(kernel.storage, "s")
@@ -368,9 +362,7 @@ def test_an_array_that_is_donated_during_a_save_is_saved_as_it_is_then(tmp_path:
     assert other.namespace["x"].tolist() == [1, 1, 1]
 
 
-def test_the_command_says_what_it_can_do_and_finds_a_misuse(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_says_what_it_can_do_and_finds_a_misuse(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("JPY_SESSION_NAME", "a/b.ipynb")
     kernel = Kernel(tmp_path / "unused", x=1, y=2)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from collections.abc import Iterable
 
-from google_model import VirtualLoop
+from google_model import in_virtual_time
 from msgspec import structs
 
 from jupyter_tpu.cloud import CloudTPU, Maintenance, Node, NodeName, NodeState
@@ -71,17 +69,8 @@ class Setting:
         return self.cloud.calls - before
 
 
-def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @functools.wraps(test)
-    def run() -> None:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            runner.run(test())
-
-    return run
-
-
 @in_virtual_time
-async def test_what_is_announced_is_shown_with_the_list_and_published_once() -> None:
+async def test_what_is_announced_is_shown_with_the_list_and_published_once():
     async with Setting() as setting:
         setting.cloud.answer = {"7": COMING}
         await setting.polled(NODE)
@@ -97,7 +86,7 @@ async def test_what_is_announced_is_shown_with_the_list_and_published_once() -> 
 
 
 @in_virtual_time
-async def test_nothing_is_asked_of_tpus_that_do_not_run() -> None:
+async def test_nothing_is_asked_of_tpus_that_do_not_run():
     async with Setting() as setting:
         await setting.polled()
         await setting.polled(structs.replace(NODE, state=NodeState.CREATING))
@@ -108,7 +97,7 @@ async def test_nothing_is_asked_of_tpus_that_do_not_run() -> None:
 
 
 @in_virtual_time
-async def test_what_was_announced_stays_while_the_cloud_does_not_say() -> None:
+async def test_what_was_announced_stays_while_the_cloud_does_not_say():
     async with Setting() as setting:
         setting.cloud.answer = {"7": COMING}
         await setting.polled(NODE)
@@ -118,7 +107,7 @@ async def test_what_was_announced_stays_while_the_cloud_does_not_say() -> None:
         assert setting.changed == [NAME]
 
 
-def test_googles_words_are_read() -> None:
+def test_googles_words_are_read():
     announced = {
         "type": "SCHEDULED",
         "maintenanceStatus": "PENDING",

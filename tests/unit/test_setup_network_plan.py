@@ -1,7 +1,5 @@
 """What a VPC network lacks so that TPUs in it can be reached, without any call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -75,11 +73,11 @@ def texts(made: NetworkPlan) -> list[str]:
         ({"denied": SSH_BODY}, False),
     ],
 )
-def test_a_firewall_rule_lets_ssh_in_or_not(body: dict[str, Any], allows: bool) -> None:
+def test_a_firewall_rule_lets_ssh_in_or_not(body, allows):
     assert rule(**body).allows(SSH) is allows
 
 
-def test_rules_that_are_off_or_for_what_goes_out_are_not_read() -> None:
+def test_rules_that_are_off_or_for_what_goes_out_are_not_read():
     name = {"name": "a", "allowed": SSH_BODY}
     assert read_rules([{**name, "direction": "EGRESS"}, {**name, "disabled": True}]) == []
 
@@ -103,18 +101,18 @@ def test_rules_that_are_off_or_for_what_goes_out_are_not_read() -> None:
         ([rule("a", allowed=SSH_BODY), rule("no", denied=SSH_BODY, sourceRanges=[OFFICE])], "a"),
     ],
 )
-def test_one_rule_decides_about_an_address(rules: list[FirewallRule], decides: str | None) -> None:
+def test_one_rule_decides_about_an_address(rules, decides):
     decisive = deciding_rule(rules, SSH, HOME)
     assert (decisive.name if decisive else None) == decides
 
 
-def test_a_rule_must_cover_all_ports_that_are_asked_for() -> None:
+def test_a_rule_must_cover_all_ports_that_are_asked_for():
     some = rule(allowed=[{"IPProtocol": "udp", "ports": ["60000-60010"]}])
     assert deciding_rule([some], MOSH, HOME) is None
     assert str(MOSH) == "UDP ports 60000-61000"
 
 
-def test_only_the_named_addresses_are_let_in() -> None:
+def test_only_the_named_addresses_are_let_in():
     made = planned(INTERNAL, mosh=True)
     ssh, mosh = (change.resource for change in made.changes)
     assert ssh.collection == "global/firewalls"
@@ -131,13 +129,13 @@ def test_only_the_named_addresses_are_let_in() -> None:
     assert not made.blocked
 
 
-def test_what_is_right_already_is_not_changed() -> None:
+def test_what_is_right_already_is_not_changed():
     made = planned(INTERNAL, own(HOME))
     assert not made.changes
     assert f"{HOME} may use TCP port 22 (jupyter-tpu-ssh-lab)." in made.found
 
 
-def test_another_address_is_added_to_the_rule_or_replaces_the_earlier_ones() -> None:
+def test_another_address_is_added_to_the_rule_or_replaces_the_earlier_ones():
     (added,) = planned(INTERNAL, own(OFFICE)).changes
     assert added.resource.exists
     assert added.resource.body["sourceRanges"] == [OFFICE, HOME]
@@ -147,20 +145,20 @@ def test_another_address_is_added_to_the_rule_or_replaces_the_earlier_ones() -> 
     assert not planned(INTERNAL, own(HOME), replace=True).changes
 
 
-def test_through_iap_nobody_else_is_let_in() -> None:
+def test_through_iap_nobody_else_is_let_in():
     (change,) = planned(INTERNAL, sources=(), iap=True).changes
     assert change.resource.name == "jupyter-tpu-iap-lab"
     assert change.resource.body["sourceRanges"] == [IAP_RANGE]
 
 
-def test_hosts_of_a_pod_reach_each_other() -> None:
+def test_hosts_of_a_pod_reach_each_other():
     (change,) = planned(own(HOME)).changes
     assert change.resource.body["sourceRanges"] == ["10.0.0.0/20"]
     protocols = [allowed["IPProtocol"] for allowed in change.resource.body["allowed"]]
     assert protocols == ["tcp", "udp", "icmp"]
 
 
-def test_a_rule_that_keeps_an_address_out_is_named_and_not_touched() -> None:
+def test_a_rule_that_keeps_an_address_out_is_named_and_not_touched():
     denied = {"denied": SSH_BODY, "sourceRanges": ["203.0.113.0/24"]}
     made = planned(INTERNAL, rule("no-ssh", **denied, priority=5))
     assert not made.changes
@@ -172,13 +170,13 @@ def test_a_rule_that_keeps_an_address_out_is_named_and_not_touched() -> None:
     assert planned(INTERNAL, rule("no-ssh", **denied, priority=65000)).changes
 
 
-def test_a_rule_of_ours_that_was_narrowed_by_somebody_is_not_widened() -> None:
+def test_a_rule_of_ours_that_was_narrowed_by_somebody_is_not_widened():
     made = planned(INTERNAL, own(HOME, targetTags=["mine"]))
     assert not made.changes
     assert "jupyter-tpu-ssh-lab was changed by someone else" in made.blocked[0]
 
 
-def test_a_rule_for_everybody_is_warned_of() -> None:
+def test_a_rule_for_everybody_is_warned_of():
     made = planned(INTERNAL, rule("allow-ssh", allowed=SSH_BODY))
     assert not made.changes
     assert "gcloud compute firewall-rules update allow-ssh --disabled" in made.warnings[0]
@@ -186,7 +184,7 @@ def test_a_rule_for_everybody_is_warned_of() -> None:
     assert asked.warnings[0].startswith("Anyone on the internet can try to log in.")
 
 
-def test_a_network_that_does_not_exist_is_made_with_a_subnetwork_and_rules() -> None:
+def test_a_network_that_does_not_exist_is_made_with_a_subnetwork_and_rules():
     request = SetUpNetwork(network="lab")
     made = plan("p", request, None, REGION, [HOME])
     collections = [change.resource.collection for change in made.changes]
@@ -200,7 +198,7 @@ def test_a_network_that_does_not_exist_is_made_with_a_subnetwork_and_rules() -> 
         plan("p", request, None, "", [HOME])
 
 
-def test_a_new_subnetwork_gets_addresses_that_are_free() -> None:
+def test_a_new_subnetwork_gets_addresses_that_are_free():
     west = Subnetwork(name="lab", region="us-east1", range="10.0.0.0/20", google_access=True)
     network = Network(name="lab", subnetworks=(west,), rules=(own(HOME),))
     made = plan("p", SetUpNetwork(network="lab"), network, REGION, [HOME])
@@ -218,19 +216,18 @@ def test_a_new_subnetwork_gets_addresses_that_are_free() -> None:
         ("128.0.0.0/1", "most of the internet"),
     ],
 )
-def test_a_source_must_be_an_address_or_a_narrow_range(source: str, message: str) -> None:
+def test_a_source_must_be_an_address_or_a_narrow_range(source, message):
     with pytest.raises(TPUError, match=message):
         read_sources(SetUpNetwork(sources=[source]))
 
 
-def test_everybody_is_let_in_only_if_that_is_asked_for() -> None:
+def test_everybody_is_let_in_only_if_that_is_asked_for():
     assert read_sources(SetUpNetwork(sources=["203.0.113.4"])) == [HOME]
     assert read_sources(SetUpNetwork(anywhere=True)) == ["0.0.0.0/0"]
     assert read_sources(SetUpNetwork(anywhere=True, sources=["0.0.0.0/0"])) == ["0.0.0.0/0"]
 
 
-@pytest.mark.asyncio
-async def test_nobody_is_let_in_whose_address_is_not_known() -> None:
+async def test_nobody_is_let_in_whose_address_is_not_known():
     links = Links(CloudTPU(Target(project="p")))
     service = NetworkService(links.cloud, HostConnections(links))
     with pytest.raises(TPUError, match="is not known") as problem:
@@ -239,7 +236,7 @@ async def test_nobody_is_let_in_whose_address_is_not_known() -> None:
     await links.close()
 
 
-def test_a_rules_name_is_short_enough_for_a_long_name_of_a_network() -> None:
+def test_a_rules_name_is_short_enough_for_a_long_name_of_a_network():
     long = "n" * 63
     made = plan("p", SetUpNetwork(network=long), None, REGION, [HOME])
     names = [change.resource.name for change in made.changes[2:]]

@@ -1,14 +1,8 @@
 """A hundred clients that ask for one list at the same time."""
 
-from __future__ import annotations
-
 import asyncio
 
-import pytest
-
 from jupyter_tpu.concurrency import SharedCalls
-
-pytestmark = pytest.mark.asyncio
 
 
 class Answers:
@@ -31,7 +25,7 @@ class Answers:
         return asyncio.ensure_future(self.shared.get(key, self.answer))
 
 
-async def test_those_who_ask_meanwhile_share_one_call_that_begins_after_their_question() -> None:
+async def test_those_who_ask_meanwhile_share_one_call_that_begins_after_their_question():
     answers = Answers()
     first = answers.ask()
     await answers.begun.wait()
@@ -47,7 +41,7 @@ async def test_those_who_ask_meanwhile_share_one_call_that_begins_after_their_qu
     assert await answers.ask() == 2, "nothing is kept"
 
 
-async def test_one_who_leaves_takes_the_answer_from_nobody_and_all_hear_of_a_failure() -> None:
+async def test_one_who_leaves_takes_the_answer_from_nobody_and_all_hear_of_a_failure():
     answers = Answers()
     leaves, stays = answers.ask(), answers.ask()
     await answers.begun.wait()
@@ -63,7 +57,7 @@ async def test_one_who_leaves_takes_the_answer_from_nobody_and_all_hear_of_a_fai
     assert [str(error) for error in failed] == ["no"] * 3
 
 
-async def test_after_its_end_no_call_is_left() -> None:
+async def test_after_its_end_no_call_is_left():
     answers = Answers()
     asked = [answers.ask()]
     await answers.begun.wait()

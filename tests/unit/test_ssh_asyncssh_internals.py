@@ -1,7 +1,5 @@
 """Each private part of asyncssh that we use is there, in the asyncssh that is installed."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import re
@@ -63,7 +61,6 @@ async def server():
         yield server
 
 
-@pytest.mark.asyncio
 async def test_asyncssh_has_all_of_them():
     assert await asyncssh_internals.missing_parts() == {}
 
@@ -111,7 +108,6 @@ def test_the_error_for_a_key_with_a_passphrase_says_so(kind):
         asyncssh.import_private_key(key.export_private_key(kind, passphrase="secret"))
 
 
-@pytest.mark.asyncio
 async def test_connection_lost_ends_channels_with_an_error(server):
     ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
@@ -126,7 +122,6 @@ async def test_connection_lost_ends_channels_with_an_error(server):
             assert isinstance(await ended, asyncssh.ConnectionLost)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("short_way", [False, True], ids=["asyncssh's packets", "our packets"])
 async def test_a_slow_reader_makes_a_channel_keep_two_windows_at_most(server, short_way):
     """`ChannelTransport` relies on when a paused channel opens its window again."""

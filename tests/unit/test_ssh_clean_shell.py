@@ -1,7 +1,5 @@
 """What sshd is told to run, run here: shells without TCMalloc and with JAX's cache."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess
@@ -37,9 +35,7 @@ def run(
     )
 
 
-def test_a_command_gets_clean_variables_its_input_and_gives_its_exit_code(
-    login: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_command_gets_clean_variables_its_input_and_gives_its_exit_code(login, tmp_path):
     command = f'{SHOW}; echo "it\'s $SSH_AUTH_SOCK"; cat; exit 3'
     done = run(clean_shell(command), {**login, "LD_PRELOAD": TCMALLOC}, input=b"typed\n")
     cache = f"{tmp_path}/.cache/jupyter-tpu/jax"
@@ -47,9 +43,7 @@ def test_a_command_gets_clean_variables_its_input_and_gives_its_exit_code(
     assert done.returncode == 3
 
 
-def test_a_login_reads_the_login_files_and_is_clean_after_them(
-    login: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_login_reads_the_login_files_and_is_clean_after_them(login, tmp_path):
     (tmp_path / ".profile").write_text(
         f"export LD_PRELOAD={TCMALLOC} MINE=1 JAX_COMPILATION_CACHE_DIR=gs://mine\n"
     )
@@ -62,14 +56,13 @@ def test_a_login_reads_the_login_files_and_is_clean_after_them(
         stderr=subprocess.DEVNULL,
     ) as shell:
         os.write(there, f"{SHOW}; exit 4\n".encode())
-        assert shell.stdout is not None
         assert shell.stdout.read() == b"preload= cache=gs://mine mine=1\n"
     os.close(there)
     os.close(here)
     assert shell.returncode == 4
 
 
-def test_a_host_without_python_still_has_a_shell(login: dict[str, str], tmp_path: Path) -> None:
+def test_a_host_without_python_still_has_a_shell(login, tmp_path):
     programs = {**login, "PATH": str(tmp_path), "MINE": "1"}
     (tmp_path / "sh").symlink_to("/bin/sh")
     done = run(clean_shell(f"{SHOW}; exit 5"), programs)
@@ -91,5 +84,5 @@ def test_a_host_without_python_still_has_a_shell(login: dict[str, str], tmp_path
         (["-O", "exit"], True),
     ],
 )
-def test_options_with_which_ssh_runs_no_shell_are_known(options: list[str], without: bool) -> None:
+def test_options_with_which_ssh_runs_no_shell_are_known(options, without):
     assert _runs_no_shell(options) is without

@@ -1,7 +1,5 @@
 """How commands are spelled for a host's shell, and what their failure is called."""
 
-from __future__ import annotations
-
 import pickle
 import shlex
 

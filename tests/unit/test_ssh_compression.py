@@ -1,7 +1,5 @@
 """Whether a tunnel's bytes are worth compressing."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

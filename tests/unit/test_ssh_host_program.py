@@ -1,7 +1,5 @@
 """What is sent to a host is all that a program there needs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -12,17 +10,10 @@ from jupyter_tpu.on_host.packing import BOOT, PACKAGE, argument, program
 from jupyter_tpu.ssh.host_program import COMMAND, NO_PYTHON
 
 PROGRAMS = [
-    "agent.keeper.run_keeper",
-    "chips.machine",
-    "environments.main",
-    "profiles.main",
-    "files.project",
-    "unattended.main",
-    "files.requests",
-    "files.copy.main",
-    "ssh.clean_shell",
+    "agent.keeper.run_keeper", "chips.machine", "environments.main", "profiles.main",
+    "files.project", "unattended.main", "files.requests", "files.copy.main", "ssh.clean_shell",
     "ssh.install_agent",
-]
+]  # fmt: skip
 #: All modules are imported, also those that a function imports.
 IMPORT_ALL = """
 import importlib
@@ -36,7 +27,7 @@ run_input()
 
 
 @pytest.mark.parametrize("main", PROGRAMS)
-def test_a_program_brings_all_that_it_imports(main: str) -> None:
+def test_a_program_brings_all_that_it_imports(main):
     """Without the packages of this environment."""
     boot = BOOT.replace("\nrun_input()", IMPORT_ALL)
     assert boot != BOOT
@@ -48,9 +39,7 @@ def test_a_program_brings_all_that_it_imports(main: str) -> None:
 
 
 @pytest.mark.parametrize("as_argument", [False, True])
-def test_a_package_of_the_same_name_on_the_host_is_not_used(
-    tmp_path: Path, as_argument: bool
-) -> None:
+def test_a_package_of_the_same_name_on_the_host_is_not_used(tmp_path, as_argument):
     other = tmp_path / PACKAGE
     other.mkdir()
     (other / "__init__.py").write_text("raise SystemExit('another version')")
@@ -66,7 +55,7 @@ def test_a_package_of_the_same_name_on_the_host_is_not_used(
     assert (done.stdout, done.stderr) == (b"42\n", b"")
 
 
-def test_a_host_without_a_python_says_so(tmp_path: Path) -> None:
+def test_a_host_without_a_python_says_so(tmp_path):
     shell = Path("/bin/sh").resolve()
     script = COMMAND[2].replace("/usr/", f"{tmp_path}/").replace("/opt/", f"{tmp_path}/")
     done = subprocess.run(

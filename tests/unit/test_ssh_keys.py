@@ -1,18 +1,16 @@
 """Our key file, the login name, and fingerprints."""
 
-from __future__ import annotations
-
 import re
 import stat
 import threading
-from pathlib import Path
 
 import asyncssh
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import raises
 
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import Reason
 from jupyter_tpu.ssh.keys import (
     ensure_key,
     fingerprint,
@@ -61,9 +59,8 @@ def test_many_who_make_the_key_at_once_get_the_same_one(tmp_path):
 def test_a_key_that_others_can_read_is_refused_with_the_command_that_mends_it(tmp_path, mode):
     path = ensure_key(tmp_path / "id_ed25519")
     path.chmod(mode)
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.KEY_FILE) as caught:
         ensure_key(path)
-    assert caught.value.reason is Reason.KEY_FILE
     assert f"mode {mode:04o}" in caught.value.message
     assert f"chmod 600 {path}" in caught.value.hint
     assert stat.S_IMODE(path.stat().st_mode) == mode, "it was changed without asking"
@@ -74,9 +71,8 @@ def test_a_file_that_is_no_private_key_is_refused_and_kept(tmp_path, content):
     path = tmp_path / "id"
     path.write_bytes(content)
     path.chmod(0o600)
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.KEY_FILE) as caught:
         ensure_key(path)
-    assert caught.value.reason is Reason.KEY_FILE
     assert str(path) in caught.value.message
     assert path.read_bytes() == content
 
@@ -86,17 +82,15 @@ def test_a_key_with_a_passphrase_is_refused_with_one_sentence(tmp_path):
     key = asyncssh.generate_private_key("ssh-ed25519")
     path.write_bytes(key.export_private_key("pkcs8-pem", passphrase="secret"))
     path.chmod(0o600)
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.KEY_FILE) as caught:
         ensure_key(path)
-    assert caught.value.reason is Reason.KEY_FILE
     assert "passphrase" in caught.value.message
 
 
 def test_a_folder_that_can_not_be_made_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.KEY_FILE):
         ensure_key(tmp_path / "file" / "id")
-    assert caught.value.reason is Reason.KEY_FILE
 
 
 def test_the_users_own_key_of_another_kind_serves_as_well(tmp_path):
@@ -143,9 +137,8 @@ def test_fingerprints_are_those_of_ssh_keygen():
     assert fingerprint("ssh-ed25519 ***") == "(unreadable key)"
 
 
-def test_a_key_file_nobody_may_read_says_so(tmp_path: Path):
+def test_a_key_file_nobody_may_read_says_so(tmp_path):
     directory = tmp_path / "id"
     directory.mkdir(mode=0o700)
-    with pytest.raises(TPUError) as caught:
+    with raises(Reason.KEY_FILE):
         ensure_key(directory)
-    assert caught.value.reason is Reason.KEY_FILE

@@ -1,7 +1,5 @@
 """The file of pinned host keys."""
 
-from __future__ import annotations
-
 import stat
 
 import asyncssh

@@ -1,7 +1,5 @@
 """A host that lies to a sync: what it sends, and says that it has, may be anybody's."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -17,8 +15,6 @@ from jupyter_tpu.files.sync import HostOutcome, remote
 from jupyter_tpu.files.sync.ignore import ProjectRules
 from jupyter_tpu.on_host.files.tree import is_inside, is_safe
 from jupyter_tpu.on_host.packing import PACKAGE
-
-pytestmark = pytest.mark.asyncio
 
 HOOK = b"#!/bin/sh\nrm -rf ~\n"
 
@@ -96,8 +92,8 @@ def everything(folder: Path) -> set[str]:
 
 
 async def test_a_host_sends_contents_of_the_files_that_were_asked_for_and_nothing_else(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    syncs, monkeypatch
+):
     """It sent a hook of Git instead of the result, executable, and said that it is a new file."""
     lie_in_stream(
         monkeypatch,
@@ -108,7 +104,6 @@ async def test_a_host_sends_contents_of_the_files_that_were_asked_for_and_nothin
     outcome = await syncs.pull()
     assert everything(syncs.here) == {".git/hooks/sample", ".gitignore"}
     assert (outcome.written, outcome.deleted) == ([], [])
-    assert outcome.problem is not None
     assert "invalid answer" in outcome.problem.message
 
 
@@ -134,9 +129,7 @@ async def test_a_host_sends_contents_of_the_files_that_were_asked_for_and_nothin
         "a/" * 2100 + "a",
     ],
 )
-async def test_what_is_never_copied_does_not_come_from_a_host_either(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
+async def test_what_is_never_copied_does_not_come_from_a_host_either(syncs, monkeypatch, path):
     write(syncs.here / "env", **{"pyvenv.cfg": ""})
     before = everything(syncs.here)
     lie_about_tree(monkeypatch, {path: HOOK})
@@ -146,9 +139,7 @@ async def test_what_is_never_copied_does_not_come_from_a_host_either(
     assert outcome.written == ["result"]
 
 
-async def test_links_of_a_host_do_not_lead_out_of_the_folder(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_links_of_a_host_do_not_lead_out_of_the_folder(syncs, monkeypatch):
     """Each of two links may look as if it leads inside, and the second out through the first."""
     lie_about_tree(
         monkeypatch,
@@ -165,15 +156,12 @@ async def test_links_of_a_host_do_not_lead_out_of_the_folder(
     assert (os.readlink(syncs.here / "a"), os.readlink(syncs.here / "e")) == (".", "result")
 
 
-async def test_a_file_has_no_more_bytes_than_the_host_has_said(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_has_no_more_bytes_than_the_host_has_said(syncs, monkeypatch):
     lie_in_stream(
         monkeypatch,
         "for _ in range(3000): peer.send(bytes(1 << 16), data=1 << 16)",
     )
     outcome = await syncs.pull()
-    assert outcome.problem is not None
     assert "more than was asked for" in outcome.problem.message
     assert "result" not in everything(syncs.here)
     assert not [*syncs.here.glob(".jupyter-tpu-*")]
@@ -182,35 +170,23 @@ async def test_a_file_has_no_more_bytes_than_the_host_has_said(
 @pytest.mark.parametrize(
     "part",
     [
-        "data=0",
-        "data=1 << 32",
-        "data='1'",
-        "old=[0, 0]",
-        "old=[-1, 1]",
-        "old=[0, True]",
-        "old=[0]",
-        "old=5",
-        "file=0",
-        "hash=5, compressed=True",
+        "data=0", "data=1 << 32", "data='1'", "old=[0, 0]", "old=[-1, 1]", "old=[0, True]",
+        "old=[0]", "old=5", "file=0", "hash=5, compressed=True",
     ],
-)
-async def test_parts_that_no_sender_makes_end_the_sync(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
+)  # fmt: skip
+async def test_parts_that_no_sender_makes_end_the_sync(syncs, monkeypatch, part):
     lie_in_stream(monkeypatch, f"for _ in range(3000): peer.send({part})")
     outcome = await syncs.pull()
-    assert outcome.problem is not None
     assert outcome.problem.reason is Reason.UNAVAILABLE
     assert everything(syncs.here) == {".git/hooks/sample", ".gitignore"}
 
 
 async def test_old_parts_of_a_file_are_bounded_by_its_size_and_do_not_follow_links(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    syncs, monkeypatch, tmp_path
+):
     """A part copies from the file that is here: it may be asked for again and again."""
     lie_in_stream(monkeypatch, "for _ in range(3000): peer.send(old=[0, 1 << 40])")
     outcome = await syncs.pull()
-    assert outcome.problem is not None
     assert "more than was asked for" in outcome.problem.message
 
 
@@ -232,31 +208,23 @@ async def test_old_parts_of_a_file_are_bounded_by_its_size_and_do_not_follow_lin
         "[]",
     ],
 )
-async def test_a_malformed_answer_is_one_clear_error(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, answer: str
-) -> None:
+async def test_a_malformed_answer_is_one_clear_error(syncs, monkeypatch, answer):
     lie(monkeypatch, f"project.ProjectFolder.walk = lambda *_, **__: {answer}")
     outcome = await syncs.pull()
-    assert outcome.problem is not None
     assert outcome.problem.reason is Reason.UNAVAILABLE
     assert "invalid answer (The sync on host 0:" in outcome.problem.message
     assert everything(syncs.here) == {".git/hooks/sample", ".gitignore"}
 
 
-async def test_any_time_of_a_file_can_be_shown(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_any_time_of_a_file_can_be_shown(syncs, monkeypatch):
     tree = {".gitignore": ["file " + "0" * 32, 1, 1e308]}
     lie(monkeypatch, f"project.ProjectFolder.walk = lambda *_, **__: {{'tree': {tree!r}}}")
     ((_, _, there),) = (await syncs.pull()).conflicts
-    assert there is not None
     assert there.time < 1 << 40
 
 
 @pytest.mark.parametrize("bomb", ["answer", "deep", "stream", "head"])
-async def test_little_that_is_unpacked_to_much_costs_no_memory(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, bomb: str
-) -> None:
+async def test_little_that_is_unpacked_to_much_costs_no_memory(syncs, monkeypatch, bomb):
     """1.5 MB took 3.1 GB."""
     if bomb == "stream":
         lie_in_stream(monkeypatch, "for i in range(200): peer._writer.write(bytes(1 << 20))")
@@ -282,16 +250,13 @@ async def test_little_that_is_unpacked_to_much_costs_no_memory(
     outcome: HostOutcome = await syncs.pull()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert outcome.problem is not None
     assert "invalid answer" in outcome.problem.message
     if bomb in ("answer", "head"):
         assert "more than 33.6 MB" in outcome.problem.message
     assert peak < 100 * MIB
 
 
-async def test_a_host_that_got_files_says_nothing_about_others(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_host_that_got_files_says_nothing_about_others(syncs, monkeypatch):
     """Which were carried out is counted, not named, so that it can't be another's."""
     write(syncs.here, a="1")
     lie(
@@ -304,14 +269,11 @@ async def test_a_host_that_got_files_says_nothing_about_others(
         "project.ProjectFolder.receive = lying",
     )
     outcome = (await syncs.push()).hosts[0]
-    assert outcome.problem is not None
     assert "results of other changes" in outcome.problem.message
     assert outcome.written == []
 
 
-async def test_a_host_names_only_files_that_it_was_asked_for(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_host_names_only_files_that_it_was_asked_for(syncs, monkeypatch):
     lie(
         monkeypatch,
         "look_up = project.ProjectFolder.look_up\n"
@@ -326,22 +288,17 @@ async def test_a_host_names_only_files_that_it_was_asked_for(
     assert (outcome.problem, outcome.newer, outcome.written) == (None, [], [".gitignore", "a"])
 
 
-async def test_a_signature_that_can_not_be_is_refused(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_signature_that_can_not_be_is_refused(syncs, monkeypatch):
     (syncs.here / "large").write_bytes(os.urandom(2 * MIB))
     await syncs.push()
     (syncs.here / "large").write_bytes(os.urandom(2 * MIB))
     one = {"size": 5, "head": [], "tail": ["0" * 32] * 40}
     lie(monkeypatch, f"project.ProjectFolder.signatures = lambda self, sizes: {{'large': {one!r}}}")
     outcome = (await syncs.push()).hosts[0]
-    assert outcome.problem is not None
     assert "a signature with other blocks" in outcome.problem.message
 
 
-async def test_a_file_here_that_had_rights_of_another_kind_does_not_keep_them(
-    syncs: Syncs,
-) -> None:
+async def test_a_file_here_that_had_rights_of_another_kind_does_not_keep_them(syncs):
     """A program that runs as its owner must not get a host's content."""
     write(syncs.here, tool="1")
     await syncs.push()
@@ -353,9 +310,7 @@ async def test_a_file_here_that_had_rights_of_another_kind_does_not_keep_them(
     assert (syncs.here / "tool").stat().st_mode & 0o7777 == 0o755
 
 
-async def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(syncs, monkeypatch, tmp_path):
     """While a file's content comes, its folder is replaced by a link out of the project."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -376,7 +331,7 @@ async def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
     assert content(outside) == {}
 
 
-async def test_no_rule_of_a_project_brings_git_s_own_folder_back(tmp_path: Path) -> None:
+async def test_no_rule_of_a_project_brings_git_s_own_folder_back(tmp_path):
     write(tmp_path, **{".gitignore": "*\n!.*\n!*/\n!.git\n!.git/**\n"})
     rules = ProjectRules(tmp_path)
     rules.read("")
@@ -399,11 +354,11 @@ async def test_no_rule_of_a_project_brings_git_s_own_folder_back(tmp_path: Path)
     ],
 )
 async def test_a_link_is_inside_if_it_goes_up_only_as_far_as_its_folder_is_deep(
-    path: str, target: str, inside: bool
-) -> None:
+    path, target, inside
+):
     assert is_inside(path, target) is inside
 
 
-async def test_names_that_people_have_are_safe() -> None:
+async def test_names_that_people_have_are_safe():
     for path in (".gitignore", ".github/workflows/ci.yml", "git", "a.git/x", "ü/日本", "a b\n$(x)"):
         assert is_safe(path), path

@@ -1,7 +1,5 @@
 """A project folder and hosts, whose program runs here under other home folders."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path
@@ -9,6 +7,7 @@ from typing import Any
 
 import pytest
 from project_host import ProjectHost
+from refusals import raises
 from waiting import eventually
 
 from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
@@ -21,12 +20,9 @@ from jupyter_tpu.files.sync import (
     pull,
     push,
 )
-from jupyter_tpu.files.sync.ignore import ProjectRules
 from jupyter_tpu.files.sync.remote import RemoteProject
 from jupyter_tpu.on_host.files import changes
 from jupyter_tpu.on_host.files.tree import hash_file
-
-pytestmark = pytest.mark.asyncio
 
 MIB = 1 << 20
 
@@ -75,7 +71,7 @@ class Syncs:
             self._bases,
             lambda worker: (str(worker),),
             SyncOptions(**options),
-            self.progress,  # type: ignore[arg-type]
+            self.progress,
         )
 
     async def pull(
@@ -88,7 +84,7 @@ class Syncs:
             self._bases,
             (str(host),),
             SyncOptions(**options),
-            self.progress,  # type: ignore[arg-type]
+            self.progress,
         )
         return outcome.hosts[0]
 
@@ -112,9 +108,7 @@ def content(folder: Path) -> dict[str, str]:
     }
 
 
-async def test_a_folder_goes_to_all_hosts_with_links_modes_and_strange_names(
-    tmp_path: Path,
-) -> None:
+async def test_a_folder_goes_to_all_hosts_with_links_modes_and_strange_names(tmp_path):
     syncs = Syncs(tmp_path, 2)
     write(syncs.here, **{"a b.py": "1", "quo'te\n$(x)": "2", "ü": "3"})
     write(syncs.here / "deep" / "er", tool="#!/bin/sh\n")
@@ -133,9 +127,7 @@ async def test_a_folder_goes_to_all_hosts_with_links_modes_and_strange_names(
     assert os.access(syncs.there(1) / "ü", os.X_OK)
 
 
-async def test_only_what_changed_crosses_the_line_and_of_a_large_file_only_the_changed_part(
-    syncs: Syncs,
-) -> None:
+async def test_only_what_changed_crosses_the_line_and_of_a_large_file_only_the_changed_part(syncs):
     large = os.urandom(4 * MIB)
     (syncs.here / "large").write_bytes(large)
     write(syncs.here, small="1")
@@ -144,24 +136,15 @@ async def test_only_what_changed_crosses_the_line_and_of_a_large_file_only_the_c
     idle = (await syncs.push()).hosts[0]
     assert (idle.written, idle.transferred < 40_000) == ([], True)
     write(syncs.here, small="2")
-    for edit in (
-        lambda old: b"inserted" + old,
-        lambda old: old + b"appended",
-        lambda old: old[:MIB] + b"replaced" + old[MIB + 8 :],
-        lambda old: old[:MIB] + old[2 * MIB :],
-    ):
-        large = edit(large)
-        (syncs.here / "large").write_bytes(large)
-        outcome = (await syncs.push()).hosts[0]
-        assert "large" in outcome.written
-        assert (syncs.there() / "large").read_bytes() == large
-        assert outcome.transferred < 300_000
+    (syncs.here / "large").write_bytes(b"inserted" + large)
+    outcome = (await syncs.push()).hosts[0]
+    assert "large" in outcome.written
+    assert (syncs.there() / "large").read_bytes() == b"inserted" + large
+    assert outcome.transferred < 300_000
     assert (syncs.there() / "small").read_text() == "2"
 
 
-async def test_a_file_that_was_changed_on_both_sides_stays_until_somebody_decides(
-    syncs: Syncs,
-) -> None:
+async def test_a_file_that_was_changed_on_both_sides_stays_until_somebody_decides(syncs):
     write(syncs.here, both="1", mine="1", theirs="1", gone="1")
     await syncs.push()
     write(syncs.here, both="here", mine="here")
@@ -174,9 +157,7 @@ async def test_a_file_that_was_changed_on_both_sides_stays_until_somebody_decide
         ("gone", "deleted"),
     ]
     _, here, there = outcome.conflicts[0]
-    assert here is not None
     assert here.time == (syncs.here / "both").stat().st_mtime
-    assert there is not None
     assert there.time == (syncs.there() / "both").stat().st_mtime
     assert outcome.newer == ["theirs"]
     assert content(syncs.there())["both"] == "there"
@@ -187,7 +168,7 @@ async def test_a_file_that_was_changed_on_both_sides_stays_until_somebody_decide
     assert content(syncs.there()) == content(syncs.here)
 
 
-async def test_files_that_differ_and_never_were_the_same_are_conflicts(syncs: Syncs) -> None:
+async def test_files_that_differ_and_never_were_the_same_are_conflicts(syncs):
     write(syncs.here, a="here", same="1")
     write(syncs.there(), a="there", same="1")
     outcome = (await syncs.push()).hosts[0]
@@ -198,9 +179,7 @@ async def test_files_that_differ_and_never_were_the_same_are_conflicts(syncs: Sy
     assert (await syncs.push()).hosts[0].written == ["same"]
 
 
-async def test_what_was_deleted_here_is_deleted_there_but_not_because_nothing_is_left_here(
-    syncs: Syncs,
-) -> None:
+async def test_what_was_deleted_here_is_deleted_there_but_not_because_nothing_is_left_here(syncs):
     write(syncs.here / "sub", a="1")
     write(syncs.here, b="1")
     await syncs.push()
@@ -213,7 +192,7 @@ async def test_what_was_deleted_here_is_deleted_there_but_not_because_nothing_is
     assert (await syncs.push(delete=True)).hosts[0].deleted == ["b"]
 
 
-async def test_a_pull_deletes_only_on_request_and_never_what_is_only_here(syncs: Syncs) -> None:
+async def test_a_pull_deletes_only_on_request_and_never_what_is_only_here(syncs):
     write(syncs.here, a="1")
     await syncs.push()
     write(syncs.here, own="1")
@@ -223,7 +202,7 @@ async def test_a_pull_deletes_only_on_request_and_never_what_is_only_here(syncs:
     assert content(syncs.here) == {"own": "1"}
 
 
-async def test_ignored_files_stay_where_they_are_on_both_sides(syncs: Syncs) -> None:
+async def test_ignored_files_stay_where_they_are_on_both_sides(syncs):
     write(syncs.here, **{".gitignore": "*.log\n!keep.log\nruns/\n", "x.log": "1", "keep.log": "1"})
     write(syncs.here / "sub", **{".gitignore": "/data\n", "data": "1", "code": "1"})
     write(syncs.here / "runs", r="1")
@@ -244,19 +223,7 @@ async def test_ignored_files_stay_where_they_are_on_both_sides(syncs: Syncs) -> 
     assert (syncs.there() / "sub/code").exists()
 
 
-async def test_rules_of_the_repository_that_a_folder_is_in_count(tmp_path: Path) -> None:
-    write(tmp_path, **{".gitignore": "*.tmp\n/only-top\n"})
-    (tmp_path / ".git").mkdir()
-    write(tmp_path / "a" / "b", x="1")
-    rules = ProjectRules(tmp_path / "a" / "b")
-    assert rules.leaves_out("x.tmp")
-    assert rules.leaves_out("deep/x.tmp")
-    assert not rules.leaves_out("only-top")
-
-
-async def test_what_can_not_be_copied_is_listed_with_the_reason(
-    syncs: Syncs, tmp_path: Path
-) -> None:
+async def test_what_can_not_be_copied_is_listed_with_the_reason(syncs, tmp_path):
     (syncs.here / "out").symlink_to(tmp_path)
     os.mkfifo(syncs.here / "pipe")
     write(syncs.here, **{"50-GB": ""})
@@ -271,25 +238,22 @@ async def test_what_can_not_be_copied_is_listed_with_the_reason(
     assert outcome.hosts[0].written == ["a"]
 
 
-async def test_a_folder_beyond_the_limits_is_refused_and_its_largest_parts_are_named(
-    syncs: Syncs,
-) -> None:
+async def test_a_folder_beyond_the_limits_is_refused_and_its_largest_parts_are_named(syncs):
     write(syncs.here / "data", a="x" * 5000)
     write(syncs.here, b="x" * 100)
-    with pytest.raises(TPUError, match=r"data \(5 kB\)") as large:
+    with raises(Reason.INVALID, r"data \(5 kB\)"):
         await syncs.push(limits=(MIB, 4000, 1000))
-    assert large.value.reason is Reason.INVALID
     with pytest.raises(TPUError, match="more than 1 files"):
         await syncs.push(limits=(MIB, MIB, 1))
 
 
-async def test_results_come_back_to_a_folder_that_is_larger_than_the_limits(syncs: Syncs) -> None:
+async def test_results_come_back_to_a_folder_that_is_larger_than_the_limits(syncs):
     write(syncs.here, data="x" * 5000)
     write(syncs.there(), result="1")
     assert (await syncs.pull(limits=(MIB, 4000, 1000))).written == ["result"]
 
 
-async def test_nothing_is_written_through_links_of_the_host(syncs: Syncs, tmp_path: Path) -> None:
+async def test_nothing_is_written_through_links_of_the_host(syncs, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     write(elsewhere, a="there")
     syncs.there().mkdir()
@@ -300,9 +264,7 @@ async def test_nothing_is_written_through_links_of_the_host(syncs: Syncs, tmp_pa
     assert content(elsewhere) == {"a": "there"}
 
 
-async def test_a_target_that_changes_after_the_comparison_is_not_overwritten(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_target_that_changes_after_the_comparison_is_not_overwritten(syncs, monkeypatch):
     write(syncs.here, a="1", b="1")
     await syncs.push()
     write(syncs.here, a="2", b="2")
@@ -318,9 +280,7 @@ async def test_a_target_that_changes_after_the_comparison_is_not_overwritten(
     assert content(syncs.there()) == {"a": "there", "b": "2"}
 
 
-async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(syncs, monkeypatch):
     write(syncs.here, a="1", b="1")
     before = changes.send_contents
 
@@ -337,8 +297,8 @@ async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(
 
 
 async def test_a_line_that_breaks_in_the_middle_costs_only_that_host_and_what_was_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("jupyter_tpu.files.sync.sync.RELAY_FROM", 1 << 40)
     syncs = Syncs(tmp_path, 2)
     for index in range(8):
@@ -348,7 +308,6 @@ async def test_a_line_that_breaks_in_the_middle_costs_only_that_host_and_what_wa
     good, bad = outcome.hosts
     assert good.problem is None
     assert len(good.written) == 8
-    assert bad.problem is not None
     assert bad.problem.reason is Reason.UNREACHABLE
     assert not [name for name in os.listdir(syncs.there(1)) if name.startswith(".")]
     there = len(os.listdir(syncs.there(1)))
@@ -360,9 +319,7 @@ async def test_a_line_that_breaks_in_the_middle_costs_only_that_host_and_what_wa
     assert max(syncs.progress.parts) == 1
 
 
-async def test_names_that_differ_by_case_are_two_files_and_a_rename_of_case_is_one(
-    syncs: Syncs,
-) -> None:
+async def test_names_that_differ_by_case_are_two_files_and_a_rename_of_case_is_one(syncs):
     write(syncs.here, Model="1", model="2")
     await syncs.push()
     assert content(syncs.there()) == {"Model": "1", "model": "2"}
@@ -374,9 +331,7 @@ async def test_names_that_differ_by_case_are_two_files_and_a_rename_of_case_is_o
 
 
 @pytest.mark.parametrize("hours", [-30, 30])
-async def test_clocks_that_differ_change_nothing(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, hours: int
-) -> None:
+async def test_clocks_that_differ_change_nothing(syncs, monkeypatch, hours):
     shift = f"import time\nreal = time.time\ntime.time = lambda: real() + {hours} * 3600\n"
     with_fault(monkeypatch, shift)
     write(syncs.here, a="1", b="1", c="1")
@@ -394,9 +349,7 @@ async def test_clocks_that_differ_change_nothing(
     assert content(syncs.there()) == {"a": "2", "b": "3", "c": "3"}
 
 
-async def test_a_full_disk_says_so_and_what_was_whole_before_it_stays(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_disk_says_so_and_what_was_whole_before_it_stays(syncs, monkeypatch):
     write(syncs.here, a="1", b="x" * 300_000, c="1")
     # A file that the host can't write in full: as root no quota is nearer than this.
     full = (
@@ -410,7 +363,6 @@ async def test_a_full_disk_says_so_and_what_was_whole_before_it_stays(
     )
     with_fault(monkeypatch, full)
     outcome = (await syncs.push()).hosts[0]
-    assert outcome.problem is not None
     assert outcome.problem.reason is Reason.DISK_FULL
     assert content(syncs.there()) == {"a": "1"}
     monkeypatch.undo()
@@ -436,8 +388,8 @@ def with_fault(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 
 
 async def test_hosts_get_large_changes_from_each_other_and_the_line_carries_them_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     syncs = Syncs(tmp_path, 4)
 
     async def push() -> list[HostOutcome]:
@@ -495,8 +447,8 @@ async def test_hosts_get_large_changes_from_each_other_and_the_line_carries_them
 
 
 async def test_what_another_process_of_this_computer_copied_is_no_change_on_the_host(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    syncs, monkeypatch
+):
     """Two programs run notebooks in one folder, and write their logs there."""
     write(syncs.here, log="1")
     await syncs.push()
@@ -531,9 +483,7 @@ async def test_what_another_process_of_this_computer_copied_is_no_change_on_the_
     assert (syncs.there() / "new").read_text() == "2"
 
 
-async def test_what_a_process_copied_that_was_killed_is_no_change_on_the_host(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_process_copied_that_was_killed_is_no_change_on_the_host(syncs, monkeypatch):
     write(syncs.here, log="1")
     await syncs.push()
     receive = RemoteProject.receive
@@ -556,9 +506,7 @@ async def test_what_a_process_copied_that_was_killed_is_no_change_on_the_host(
     assert len((await syncs.push()).hosts[0].conflicts) == 1
 
 
-async def test_an_absolute_link_into_the_project_leads_to_the_same_file_there(
-    syncs: Syncs,
-) -> None:
+async def test_an_absolute_link_into_the_project_leads_to_the_same_file_there(syncs):
     write(syncs.here / "data", a="1", b="2")
     link, there = syncs.here / "deep" / "link", syncs.there() / "deep" / "link"
     link.parent.mkdir()

@@ -1,7 +1,5 @@
 """Large files of a sync: continued after a cut, and passed on from host to host."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,6 @@ from waiting import eventually
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.files.sync import sync
 from jupyter_tpu.files.sync.remote import RemoteProject
-
-pytestmark = pytest.mark.asyncio
 
 
 @pytest.fixture
@@ -45,14 +41,11 @@ async def cut(syncs: Syncs, after: int) -> None:
     """A push whose line breaks."""
     syncs.hosts[0].breaks_after = after
     problem = (await syncs.push()).hosts[0].problem
-    assert problem is not None
     assert problem.reason is Reason.UNREACHABLE
     syncs.hosts[0].breaks_after = None
 
 
-async def test_a_large_file_goes_on_where_the_line_was_cut(
-    syncs: Syncs, answers: list[object]
-) -> None:
+async def test_a_large_file_goes_on_where_the_line_was_cut(syncs, answers):
     large = os.urandom(6 * MIB)
     (syncs.here / "large").write_bytes(large)
     write(syncs.here, small="1")
@@ -67,7 +60,7 @@ async def test_a_large_file_goes_on_where_the_line_was_cut(
     assert len(answers) == 2
 
 
-async def test_a_kept_beginning_that_is_wrong_is_sent_again(syncs: Syncs) -> None:
+async def test_a_kept_beginning_that_is_wrong_is_sent_again(syncs):
     (syncs.here / "large").write_bytes(os.urandom(6 * MIB))
     await cut(syncs, 5 * MIB)
     (part,) = parts(syncs.there())
@@ -78,7 +71,7 @@ async def test_a_kept_beginning_that_is_wrong_is_sent_again(syncs: Syncs) -> Non
     assert (syncs.there() / "large").read_bytes() == (syncs.here / "large").read_bytes()
 
 
-async def test_the_beginning_of_another_version_is_not_kept(syncs: Syncs) -> None:
+async def test_the_beginning_of_another_version_is_not_kept(syncs):
     (syncs.here / "large").write_bytes(os.urandom(6 * MIB))
     await cut(syncs, 5 * MIB)
     (syncs.here / "large").write_bytes(os.urandom(3 * MIB))
@@ -88,8 +81,8 @@ async def test_the_beginning_of_another_version_is_not_kept(syncs: Syncs) -> Non
 
 @pytest.mark.parametrize("changed", [False, True])
 async def test_a_fetched_file_goes_on_where_the_line_was_cut_if_it_is_the_same(
-    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, changed: bool
-) -> None:
+    syncs, monkeypatch, changed
+):
     large = os.urandom(6 * MIB)
     syncs.there().mkdir()
     (syncs.there() / "large").write_bytes(large)
@@ -101,7 +94,6 @@ async def test_a_fetched_file_goes_on_where_the_line_was_cut_if_it_is_the_same(
 
     monkeypatch.setattr(RemoteProject, "read", breaking)
     problem = (await syncs.pull(limits=limits)).problem
-    assert problem is not None
     assert problem.reason is Reason.INTERRUPTED
     assert len(parts(syncs.here)) == 1
     monkeypatch.undo()
@@ -115,9 +107,7 @@ async def test_a_fetched_file_goes_on_where_the_line_was_cut_if_it_is_the_same(
     assert parts(syncs.here) == []
 
 
-async def test_a_sync_has_one_round_trip_and_one_more_for_what_is_sent(
-    syncs: Syncs, answers: list[object]
-) -> None:
+async def test_a_sync_has_one_round_trip_and_one_more_for_what_is_sent(syncs, answers):
     (syncs.here / "large").write_bytes(os.urandom(2 * MIB))
     write(syncs.here, a="1", b="1")
     for text, trips in (("1", 2), ("1", 1), ("2", 2)):
@@ -127,9 +117,7 @@ async def test_a_sync_has_one_round_trip_and_one_more_for_what_is_sent(
         assert len(answers) == trips
 
 
-async def test_what_another_host_does_not_have_any_more_comes_from_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_another_host_does_not_have_any_more_comes_from_here(tmp_path, monkeypatch):
     """A kernel there has changed a file before the next host got it."""
     syncs = Syncs(tmp_path, 3)
     (syncs.here / "data").write_bytes(os.urandom(2 * MIB))
@@ -168,9 +156,7 @@ async def test_what_another_host_does_not_have_any_more_comes_from_here(
     assert sum(outcome.transferred for outcome in outcomes) < 2.5 * MIB
 
 
-async def test_a_host_does_not_choose_what_another_one_gets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_host_does_not_choose_what_another_one_gets(tmp_path, monkeypatch):
     """The list of changes that it passes on is the one that was sent from here, or nothing."""
     syncs = Syncs(tmp_path, 2)
     (syncs.here / "data").write_bytes(os.urandom(2 * MIB))

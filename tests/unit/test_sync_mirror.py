@@ -1,7 +1,5 @@
 """Which folder a notebook's project is, and a folder of a host that follows it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path
@@ -26,9 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("marker", [".git", "pyproject.toml", ""])
-def test_a_project_is_the_nearest_marked_folder_or_else_the_notebooks_own(
-    home: Path, marker: str
-) -> None:
+def test_a_project_is_the_nearest_marked_folder_or_else_the_notebooks_own(home, marker):
     folder = home / "work" / "thesis" / "notebooks"
     folder.mkdir(parents=True)
     (home / ".git").mkdir()  # of the settings of its owner
@@ -50,9 +46,7 @@ def test_a_project_is_the_nearest_marked_folder_or_else_the_notebooks_own(
         ("work/ignored", "left out by .gitignore"),
     ],
 )
-def test_folders_that_are_no_project_are_not_copied_without_being_named(
-    home: Path, folder: str, why: str
-) -> None:
+def test_folders_that_are_no_project_are_not_copied_without_being_named(home, folder, why):
     (home / folder).mkdir(parents=True, exist_ok=True)
     (home / "work").mkdir(exist_ok=True)
     (home / "work/pyproject.toml").touch()
@@ -63,9 +57,7 @@ def test_folders_that_are_no_project_are_not_copied_without_being_named(
         find_project(Path("/"))
 
 
-def test_the_files_of_a_job_of_jupyter_scheduler_are_a_project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_files_of_a_job_of_jupyter_scheduler_are_a_project(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / ".local/share/jupyter"))
     job = tmp_path / ".local/share/jupyter/scheduler_staging_area/b1b2"
     (job / "notebooks").mkdir(parents=True)
@@ -75,7 +67,7 @@ def test_the_files_of_a_job_of_jupyter_scheduler_are_a_project(
         find_project(job.parent)
 
 
-def test_a_named_folder_is_taken_as_it_is(home: Path) -> None:
+def test_a_named_folder_is_taken_as_it_is(home):
     (home / "Downloads").mkdir()
     assert project_at(home / "Downloads", home / "elsewhere") == ProjectLocation(home / "Downloads")
 
@@ -84,8 +76,7 @@ async def settled(mirror) -> None:
     assert await mirror.catch_up(120)  # as long as a busy machine may take
 
 
-@pytest.mark.asyncio
-async def test_two_projects_of_one_name_get_folders_of_their_own(tmp_path: Path) -> None:
+async def test_two_projects_of_one_name_get_folders_of_their_own(tmp_path):
     host = ProjectHost(tmp_path / "host")
     mirrors = Mirrors(tmp_path / "sync")
     remotes = []
@@ -103,10 +94,9 @@ async def test_two_projects_of_one_name_get_folders_of_their_own(tmp_path: Path)
     assert list((tmp_path / "sync").glob("owner-*"))
 
 
-@pytest.mark.asyncio
 async def test_changes_go_by_themselves_also_in_new_folders_and_notebooks_only_beside_them(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     folder = tmp_path / "project"
     folder.mkdir()
     host = ProjectHost(tmp_path / "host")
@@ -136,10 +126,7 @@ async def test_changes_go_by_themselves_also_in_new_folders_and_notebooks_only_b
     await mirrors.release(mirror)
 
 
-@pytest.mark.asyncio
-async def test_a_cell_gets_what_was_saved_while_the_first_copy_was_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cell_gets_what_was_saved_while_the_first_copy_was_made(tmp_path, monkeypatch):
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "a.py").write_text("1")
@@ -165,10 +152,7 @@ async def test_a_cell_gets_what_was_saved_while_the_first_copy_was_made(
     await mirrors.release(mirror)
 
 
-@pytest.mark.asyncio
-async def test_a_problem_of_the_host_ends_the_waiting_and_passes_with_the_next_change(
-    tmp_path: Path,
-) -> None:
+async def test_a_problem_of_the_host_ends_the_waiting_and_passes_with_the_next_change(tmp_path):
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "a.py").write_text("1")
@@ -191,8 +175,7 @@ async def test_a_problem_of_the_host_ends_the_waiting_and_passes_with_the_next_c
     await mirrors.release(mirror)
 
 
-@pytest.mark.asyncio
-async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path: Path) -> None:
+async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path):
     folder = tmp_path / "project"
     folder.mkdir()
     mirrors = Mirrors(tmp_path / "sync")
@@ -200,17 +183,15 @@ async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path: P
     await settled(mirror)
     folder.rmdir()
     await eventually(lambda: mirror.problem, 120)
-    assert mirror.problem is not None
     assert mirror.problem.reason is Reason.NO_FOLDER
     await settled(mirror)
     await mirrors.release(mirror)
     assert mirrors.running() == []
 
 
-@pytest.mark.asyncio
 async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_for_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("jupyter_tpu.files.sync.watcher._RETRY_SECONDS", 0.5)
     folder = tmp_path / "project"
     folder.mkdir()
@@ -249,7 +230,6 @@ async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_fo
     (folder / "a.py").write_text("333")
     await arrives(pod[2], "333")
     await outcomes({0: True, 2: True})
-    assert beside.overall is not None
     assert [host.host for host in beside.overall.hosts] == [1]
     await mirrors.release(mirror)
     mirror = beside
@@ -257,10 +237,7 @@ async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_fo
     await mirrors.release(beside)
 
 
-@pytest.mark.asyncio
-async def test_a_file_that_grows_all_the_time_holds_no_cell_and_arrives_as_it_was(
-    tmp_path: Path,
-) -> None:
+async def test_a_file_that_grows_all_the_time_holds_no_cell_and_arrives_as_it_was(tmp_path):
     """The log of the program that runs the notebook, say."""
     folder = tmp_path / "project"
     folder.mkdir()
@@ -292,10 +269,9 @@ async def test_a_file_that_grows_all_the_time_holds_no_cell_and_arrives_as_it_wa
         await mirrors.release(mirror)
 
 
-@pytest.mark.asyncio
 async def test_a_command_waits_for_a_project_as_long_as_something_of_it_arrives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     """Over a slow line, which takes longer than it waits without progress."""
     monkeypatch.setattr("jupyter_tpu.files.sync.mirrors.HOLD_SECONDS", 5.0)
     receive, arriving = RemoteProject.receive, True

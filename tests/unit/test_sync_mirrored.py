@@ -1,12 +1,8 @@
 """How a TPU shows the projects that go to its hosts by themselves."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from project_host import ProjectHost
 
 from jupyter_tpu.cloud import NodeName
@@ -16,10 +12,9 @@ from jupyter_tpu.fleet.files import sync
 NAME = NodeName("p", "z", "my-tpu")
 
 
-@pytest.mark.asyncio
 async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_kernels_are_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     mirrors = Mirrors(tmp_path / "sync")
     monkeypatch.setattr(sync, "default_mirrors", lambda: mirrors)
     host, namesake = ProjectHost(tmp_path / "host"), ProjectHost(tmp_path / "namesake")
@@ -41,7 +36,6 @@ async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_ker
     (shown,) = projects.on(NAME)
     assert (shown.folder, shown.remote, shown.host) == (str(here), "~/project", 0)
     assert (shown.state, shown.problem) == ("current", None)
-    assert shown.result is not None
     assert [(conflict.path, conflict.kind) for conflict in shown.result.conflicts] == [
         ("train.py", "different")
     ]
@@ -52,7 +46,7 @@ async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_ker
     (there / "train.py").write_text("ours")  # decided by hand
     mirrors.recheck(str(here))
     assert await mirror.catch_up(120)
-    assert projects.on(NAME)[0].result.conflicts == []  # type: ignore[union-attr]
+    assert projects.on(NAME)[0].result.conflicts == []
     changed.clear()
     await mirrors.release(mirror)
     assert projects.on(NAME) == []

@@ -1,7 +1,5 @@
 """What a sync plans: nothing that both sides have changed is ever overwritten or deleted."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

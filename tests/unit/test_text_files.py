@@ -1,10 +1,6 @@
 """Files that people write: byte order marks, line ends of Windows, form feeds, and requirements."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -42,9 +38,7 @@ def written(path: Path, text: str, encoding: str = "utf-8-sig") -> str:
 
 
 @pytest.mark.parametrize("encoding", MARKS)
-def test_a_byte_order_mark_and_line_ends_of_windows_are_no_part_of_a_text(
-    tmp_path: Path, encoding: str
-) -> None:
+def test_a_byte_order_mark_and_line_ends_of_windows_are_no_part_of_a_text(tmp_path, encoding):
     text = "#!/bin/sh\r\necho ä\r\n"
     path = written(tmp_path / "file", text, encoding)
     assert read_text(path) == "#!/bin/sh\necho ä\n"
@@ -60,7 +54,7 @@ def test_a_byte_order_mark_and_line_ends_of_windows_are_no_part_of_a_text(
     assert variables(file, []) == {"A": "1", "B": "2 3"}
 
 
-def test_only_a_newline_ends_a_line_of_an_env_file(tmp_path: Path) -> None:
+def test_only_a_newline_ends_a_line_of_an_env_file(tmp_path):
     path = written(tmp_path / ".env", "A=x\x0cy\nB=x\u2028y\x85z\nC=1")
     assert variables(path, []) == {"A": "x\x0cy", "B": "x\u2028y\x85z", "C": "1"}
 
@@ -68,13 +62,13 @@ def test_only_a_newline_ends_a_line_of_an_env_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "read", [lambda path: variables(path, []), lambda path: request(requirements=path)]
 )
-def test_what_is_no_text_is_refused(tmp_path: Path, read: Callable[[str], Any]) -> None:
+def test_what_is_no_text_is_refused(tmp_path, read):
     (tmp_path / "file").write_bytes(b"\x80\x81")
     with pytest.raises(TPUError, match="is not a text file"):
         read(str(tmp_path / "file"))
 
 
-def test_requirements_of_other_files_are_read_from_where_they_are_named(tmp_path: Path) -> None:
+def test_requirements_of_other_files_are_read_from_where_they_are_named(tmp_path):
     (tmp_path / "sub").mkdir()
     written(tmp_path / "sub/more.txt", "optax  # for training\r\n-r even/deeper.txt\r\n")
     (tmp_path / "sub/even").mkdir()
@@ -118,9 +112,7 @@ def test_requirements_of_other_files_are_read_from_where_they_are_named(tmp_path
         ("-r requirements.txt", "includes itself"),
     ],
 )
-def test_what_only_this_computer_has_is_refused_by_name_and_line(
-    tmp_path: Path, line: str, why: str
-) -> None:
+def test_what_only_this_computer_has_is_refused_by_name_and_line(tmp_path, line, why):
     """Before a host is touched, so that no environment is there that failed."""
     path = written(tmp_path / "requirements.txt", f"flax\n\noptax \\\n>=0.2\n{line}  # mine\n")
     with pytest.raises(InvalidInput) as refused:
@@ -134,7 +126,7 @@ def test_what_only_this_computer_has_is_refused_by_name_and_line(
 
 
 @pytest.mark.parametrize("line", ["-r other.txt", "-c other.txt", "-e .", "./x"])
-def test_a_server_that_has_no_files_of_the_user_refuses_them_by_line(line: str) -> None:
+def test_a_server_that_has_no_files_of_the_user_refuses_them_by_line(line):
     with pytest.raises(InvalidInput, match="The requirements file, line 2: ") as refused:
         check_environment(ConnectTPU(requirements=f"flax\n{line}\n"))
     assert refused.value.reason is Reason.INVALID
@@ -142,7 +134,7 @@ def test_a_server_that_has_no_files_of_the_user_refuses_them_by_line(line: str) 
         check_environment(ConnectTPU(lock=line))
 
 
-def test_a_dependency_of_a_pyproject_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+def test_a_dependency_of_a_pyproject_that_is_a_folder_is_refused(tmp_path):
     project = '[project]\ndependencies = ["flax", "x @ file:///home/me/x"]'
     with pytest.raises(InvalidInput, match="x @ file:///home/me/x is a file or folder"):
         request(pyproject=written(tmp_path / "pyproject.toml", project))
@@ -174,9 +166,7 @@ url = "https://example.com/simple"
 """
 
 
-def test_a_pyproject_says_where_its_packages_come_from_and_for_which_python(
-    tmp_path: Path,
-) -> None:
+def test_a_pyproject_says_where_its_packages_come_from_and_for_which_python(tmp_path):
     """Shown before: another package of the same name, from PyPI, and Python 3.14."""
     project = written(tmp_path / "pyproject.toml", UV)
     connect = request(pyproject=project)
@@ -217,14 +207,12 @@ def test_a_pyproject_says_where_its_packages_come_from_and_for_which_python(
         ("[project]\nrequires-python='<3.11'", "JAX needs Python 3.11 or newer"),
     ],
 )
-def test_what_hosts_can_not_follow_in_a_pyproject_is_refused_by_name(
-    tmp_path: Path, project: str, sentence: str
-) -> None:
+def test_what_hosts_can_not_follow_in_a_pyproject_is_refused_by_name(tmp_path, project, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         check_environment(request(pyproject=written(tmp_path / "pyproject.toml", project)))
 
 
-def test_packages_and_addresses_pass() -> None:
+def test_packages_and_addresses_pass():
     lines = [
         "flax", "optax>=0.2,<1", "jax[tpu]==0.9", "a.b_c-d", "x ; sys_platform != 'win32'",
         "x @ https://example.com/x-1.0.tar.gz", "git+https://github.com/a/b@main#egg=b",

@@ -1,7 +1,5 @@
 """Tokens that what runs on TPUs gets from this computer: chosen by name, read when one starts."""
 
-from __future__ import annotations
-
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,9 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_only_chosen_tokens_are_passed_and_only_their_names_are_stored(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_chosen_tokens_are_passed_and_only_their_names_are_stored(home, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     monkeypatch.setenv("OTHER_TOKEN", "other")
     assert tokens.passed_variables() == {}
@@ -49,9 +45,7 @@ def test_only_chosen_tokens_are_passed_and_only_their_names_are_stored(
     assert tokens.passed_variables() == {}
 
 
-def test_what_agents_start_gets_only_what_was_named_for_agents(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_agents_start_gets_only_what_was_named_for_agents(home, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     monkeypatch.setenv("WANDB_API_KEY", "wandb")
     tokens.pass_on("HF_TOKEN")
@@ -68,9 +62,7 @@ def test_what_agents_start_gets_only_what_was_named_for_agents(
     assert tokens.passed_names(agents=True) == []
 
 
-def test_tokens_that_a_login_stored_are_found_and_the_environment_comes_first(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_that_a_login_stored_are_found_and_the_environment_comes_first(home, monkeypatch):
     (home / ".cache/huggingface").mkdir(parents=True)
     (home / ".cache/huggingface/token").write_text("hf_stored\n")
     (home / ".netrc").write_text("machine api.wandb.ai\n  login user\n  password key\n")
@@ -83,41 +75,39 @@ def test_tokens_that_a_login_stored_are_found_and_the_environment_comes_first(
 
 
 @pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "HF_TOKEN=x", "", "a b", "HF_TOKEN\n"])
-def test_what_is_no_tokens_name_is_refused(name: str) -> None:
+def test_what_is_no_tokens_name_is_refused(name):
     with pytest.raises(InvalidInput):
         tokens.pass_on(name)
     assert tokens.passed_names() == []
 
 
-def test_of_several_tokens_all_are_passed_or_none() -> None:
+def test_of_several_tokens_all_are_passed_or_none():
     with pytest.raises(InvalidInput, match="PATH"):
         tokens.pass_on("HF_TOKEN", "PATH")
     assert tokens.passed_names() == []
 
 
-def test_processes_that_change_the_list_at_once_lose_no_name(home: Path) -> None:
+def test_processes_that_change_the_list_at_once_lose_no_name(home):
     names = [f"TOKEN_{number}" for number in range(24)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(tokens.pass_on, names))
     assert sorted(tokens.passed_names()) == sorted(names)
 
 
-def test_a_list_that_cannot_be_stored_is_reported_with_what_to_do(home: Path) -> None:
+def test_a_list_that_cannot_be_stored_is_reported_with_what_to_do(home):
     (data_dir() / "tokens.lock").mkdir()
     with pytest.raises(TPUError, match=r"tokens.json can't be written: Is a directory"):
         tokens.pass_on("HF_TOKEN")
 
 
-def test_a_damaged_list_passes_nothing(home: Path) -> None:
+def test_a_damaged_list_passes_nothing(home):
     (data_dir() / "tokens.json").write_text("{")
     assert tokens.passed_names() == []
     (data_dir() / "tokens.json").write_text('{"HF_TOKEN": 1}')
     assert tokens.passed_variables() == {}
 
 
-def test_the_command_shows_where_a_token_is_found_and_never_the_token(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_command_shows_where_a_token_is_found_and_never_the_token(monkeypatch):
     def run(*words: str) -> str:
         return CliRunner().invoke(command, words, catch_exceptions=False).output
 
@@ -139,7 +129,7 @@ def test_the_command_shows_where_a_token_is_found_and_never_the_token(
     assert "don't get HF_TOKEN" in run("remove", "HF_TOKEN")
 
 
-def test_the_lock_file_is_its_owner_s_only() -> None:
+def test_the_lock_file_is_its_owner_s_only():
     lock = tokens._file().with_suffix(".lock")
     lock.touch(mode=0o644)
     lock.chmod(0o644)

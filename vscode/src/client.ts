@@ -3,6 +3,7 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
 
+import { language } from '../../labextension/src/language/translation';
 import { addressOf } from '../../labextension/src/rest/address';
 import { answerOf } from '../../labextension/src/rest/failure';
 import {
@@ -75,6 +76,7 @@ function exchange(
   const data = body && JSON.stringify(body);
   const headers: http.OutgoingHttpHeaders = {
     ...more,
+    'Accept-Language': language,
     ...(token ? { Authorization: `token ${token}` } : {}),
     ...(data
       ? {

@@ -2,13 +2,13 @@
 
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { language } from '../../labextension/src/language/translation';
 import { IChangeFeed } from '../../labextension/src/model/changeFeed';
 import { IChange, IProblem } from '../../labextension/src/rest/api';
 import {
   CHANGE_SCHEMA,
   KERNEL_REFUSED_SCHEMA
 } from '../../labextension/src/rest/changeSchema';
-import { withSentences } from '../../labextension/src/rest/sentences';
 import { IServer } from './client';
 
 /** Why the server has not started a kernel. */
@@ -61,6 +61,7 @@ export class EventFeed implements IChangeFeed {
   private _connect(): void {
     const { token, url } = this._server;
     const address = new URL('api/events/subscribe', url);
+    address.searchParams.set('language', language);
     address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:';
     const headers: Record<string, string> = token
       ? { Authorization: `token ${token}` }
@@ -96,9 +97,9 @@ export class EventFeed implements IChangeFeed {
       return; // not an event
     }
     if (event?.schema_id === CHANGE_SCHEMA) {
-      this._changed.emit(withSentences(event) as unknown as IChange);
+      this._changed.emit(event as unknown as IChange);
     } else if (event?.schema_id === KERNEL_REFUSED_SCHEMA) {
-      this._refused.emit(withSentences(event) as unknown as Refusal);
+      this._refused.emit(event as unknown as Refusal);
     }
   }
 

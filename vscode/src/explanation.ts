@@ -1,6 +1,6 @@
 // Why there is no server, and what to do, in a sentence or two.
 
-import { inLanguage, trans } from '../../labextension/src/language/translation';
+import { trans } from '../../labextension/src/language/translation';
 import { Session } from './session';
 
 export function explanation({ message, python, state }: Session): string {
@@ -32,7 +32,7 @@ export function explanation({ message, python, state }: Session): string {
         message
       );
     case 'failed':
-      return inLanguage(message);
+      return message;
     case 'running':
       return '';
   }

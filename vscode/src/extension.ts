@@ -26,7 +26,7 @@ import { Tree } from './tree';
 export async function activate(
   context: vscode.ExtensionContext
 ): Promise<void> {
-  await loadLanguage();
+  loadLanguage();
   const sources = new Sources(context);
   // "Jupyter TPU" in the view Output: which server was found, by which Python.
   const log = vscode.window.createOutputChannel('Jupyter TPU', { log: true });

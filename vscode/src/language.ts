@@ -2,17 +2,11 @@
 
 import * as vscode from 'vscode';
 
-import {
-  loadCatalogue,
-  translationLoaded
-} from '../../labextension/src/language/translation';
+import { loadCatalogue } from '../../labextension/src/language/translation';
 
-/** Resolves when all that is shown, also what the server says, is in VS Code's language. */
-export async function loadLanguage(): Promise<void> {
-  const texts = vscode.l10n.bundle; // none in English, and in a language without a translation
-  if (texts) {
-    const catalogue = Object.entries(texts).map(([text, one]) => [text, [one]]);
-    loadCatalogue(Object.fromEntries(catalogue), vscode.env.language);
-    await translationLoaded();
-  }
+/** Takes the language in which all is shown, and in which the server is asked to answer. */
+export function loadLanguage(): void {
+  const texts = vscode.l10n.bundle ?? {}; // none in English, and in a language without a translation
+  const catalogue = Object.entries(texts).map(([text, one]) => [text, [one]]);
+  loadCatalogue(Object.fromEntries(catalogue), vscode.env.language);
 }

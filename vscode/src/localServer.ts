@@ -32,8 +32,7 @@ export async function findServer(
   environment: NodeJS.ProcessEnv,
   signal?: AbortSignal
 ): Promise<Finding> {
-  // In English, of which `judge` knows some: what is shown is translated here.
-  const args = [...CLI, 'server', '--json', '--lang', 'en'];
+  const args = [...CLI, 'server', '--json'];
   args.push(...(start ? ['--start'] : []));
   let result: IOutput;
   try {
@@ -62,7 +61,8 @@ export function judge({ code, stderr, stdout }: IOutput): Finding {
         message: trans.__('jupyter-tpu needs Python 3.11 or newer.')
       };
     }
-    if (stderr.includes("No such command 'server'")) {
+    // "No such command 'server'.", in any language.
+    if (code === 2 && stderr.includes("'server'")) {
       return { state: 'old' };
     }
     const message = stderr.trim().split('\n').slice(-2).join(' ');

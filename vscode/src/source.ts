@@ -84,9 +84,13 @@ export class Sources {
     return [...paths.map(path => ({ path, from: 'Python' })), ...others];
   }
 
-  /** What Python gets: this process's environment and the user's setting. */
+  /** What Python gets: this process's environment and the user's setting, and VS Code's language. */
   environment(): NodeJS.ProcessEnv {
-    return { ...process.env, ...this.variables() };
+    return {
+      JUPYTER_TPU_LANG: vscode.env.language,
+      ...process.env,
+      ...this.variables()
+    };
   }
 
   variables(): Record<string, string> {

@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
 import {
@@ -7,13 +9,12 @@ import {
 import {
   language,
   loadCatalogue,
-  trans,
-  translationLoaded
+  trans
 } from '../../labextension/src/language/translation';
 import { Resources } from '../../labextension/src/model/resources';
 import { ITPU } from '../../labextension/src/rest/api';
-import { failureOf } from '../../labextension/src/rest/failure';
 import { StoredIds } from '../../labextension/src/state/storedIds';
+import { NodeClient } from '../src/client';
 import { explanation } from '../src/explanation';
 import { remedyNodes, rootNodes, summary } from '../src/nodes';
 import { Session } from '../src/session';
@@ -25,15 +26,10 @@ const TEXTS = {
   'Host %1': ['主机 %1'],
   'Install It': ['安装'],
   'jupyter-tpu is not installed in %1. Install it with: %1 -m pip install jupyter-tpu':
-    ['%1 中未安装 jupyter-tpu。请运行：%1 -m pip install jupyter-tpu'],
-  'The TPU {name} is {state}.': ['TPU {name} 的状态为 {state}。'],
-  'Start it: {command}': ['请启动它：{command}']
+    ['%1 中未安装 jupyter-tpu。请运行：%1 -m pip install jupyter-tpu']
 };
 
-beforeAll(async () => {
-  loadCatalogue(TEXTS, 'zh-cn');
-  await translationLoaded();
-});
+beforeAll(() => loadCatalogue(TEXTS, 'zh-cn'));
 
 afterAll(() => loadCatalogue({}, 'en'));
 
@@ -55,18 +51,18 @@ it('shows the tree, the status bar and what to do in the language of VS Code', (
   expect(remedyNodes('missing')[0].label).toBe('安装');
 });
 
-it('shows what the server says, and what its command says, in that language', () => {
-  const problem = {
-    message: 'The TPU my-tpu is STOPPED.',
-    reason: 'CONFLICT',
-    hint: 'Start it: jupyter tpu start my-tpu'
-  };
-  const failure = failureOf(409, JSON.stringify(problem));
-  expect(failure.message).toBe('TPU my-tpu 的状态为 STOPPED。');
-  expect(failure.hint).toBe('请启动它：jupyter tpu start my-tpu');
-  const { message } = problem;
-  const session = { state: 'failed', message, python: '/p' } as Session;
-  expect(explanation(session)).toBe('TPU my-tpu 的状态为 STOPPED。');
+it('asks the server for that language', async () => {
+  let asked: string | undefined;
+  const server = createServer((request, response) => {
+    asked = request.headers['accept-language'];
+    response.end('[]');
+  });
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}/`;
+  await new NodeClient({ url, token: '', pid: 0 }).operations.list();
+  server.close();
+  expect(asked).toBe('zh-cn');
 });
 
 it('stays English where the bundle has nothing, and has the language for dates', () => {

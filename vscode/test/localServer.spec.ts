@@ -34,7 +34,9 @@ it('tells apart a Python that is not there, has no jupyter-tpu, or an old one', 
     'echo "/usr/bin/python: No module named jupyter_tpu" >&2; exit 1'
   );
   expect(await findServer(missing, true, {})).toEqual({ state: 'missing' });
-  const old = program('echo "Error: No such command \'server\'." >&2; exit 1');
+  const old = program(
+    'echo "jupyter tpu: No such command \'server\'." >&2; exit 2'
+  );
   expect(await findServer(old, true, {})).toEqual({ state: 'old' });
   expect(await findServer('/nowhere/python', true, {})).toMatchObject({
     state: 'broken'

@@ -14,6 +14,7 @@ from .calls import Api
 from .compute_calls import COMPUTE_METHODS
 from .iap import IapTunnels
 from .rest import json_body
+from .storage import STORAGE_METHODS
 
 
 def add_routes(
@@ -30,7 +31,9 @@ def add_routes(
             fault = msgspec.convert(await json_body(request), Fault)
         except msgspec.ValidationError as error:
             raise api_errors.invalid_field(f"not a fault: {error}") from None
-        known = fault.method in COMPUTE_METHODS or (fault.method and api.has_call(fault.method))
+        known = fault.method in COMPUTE_METHODS | STORAGE_METHODS or (
+            fault.method and api.has_call(fault.method)
+        )
         if fault.method is not None and not known:
             raise api_errors.invalid_field(f"there is no method {fault.method}")
         if fault.kind in IMMEDIATE:

@@ -1,6 +1,7 @@
 """The identity of hosts: a metadata server that gives a token, and what that token allows.
 
-It also takes what a host publishes of itself: guest attributes.
+It also takes what a host publishes of itself: guest attributes. Cloud Storage is there, too, for
+clients that show no token to an emulator.
 
 Emulated hosts share this machine's network, so their metadata server is a folder of the REST
 address whose name is secret (``GCE_METADATA_HOST`` may have a path): other users can't guess it.
@@ -21,10 +22,18 @@ from ..model.notices import QUIET
 from ..model.records import NodeRecord
 from ..state_folder import EmulatorToken
 from .messages import SCOPE
+from .services import project_number
 
 METADATA = "/metadata/"
+#: Where Cloud Storage is, whose calls look themselves for what a host may do.
+_STORAGE = re.compile("(?:/(?:batch|download|(?:resumable/)?upload))?/storage/v1(?:/.*)?")
 #: Where clients on a host find the APIs, by gcloud's names of them.
-_SERVICES = {"TPU": "", "COMPUTE": "compute/v1/", "CLOUDRESOURCEMANAGER": "cloudresourcemanager/"}
+_SERVICES = {
+    "TPU": "",
+    "COMPUTE": "compute/v1/",
+    "CLOUDRESOURCEMANAGER": "cloudresourcemanager/",
+    "STORAGE": "storage/v1/",
+}
 _PERMISSIONS = "/cloudresourcemanager/v1/projects/%s:testIamPermissions"
 #: What a token of a host begins with; then come the node's id and a signature.
 _TOKEN = re.compile(r"Bearer ya29\.host-([^.]+)\.([0-9a-f]+)")
@@ -39,9 +48,15 @@ class HostIdentities:
     def variables(self, node_id: str, rest: str, worker: int = 0) -> dict[str, str]:
         """What programs on a host of a node need; *rest*: the REST address."""
         host = f"{node_id}-{worker}"
-        folder = f"{host}.{self._token.sign(f'metadata {host}')}"
+        folder = f"{METADATA}{host}.{self._token.sign(f'metadata {host}')}"
+        place = f"{rest.partition('://')[2]}{folder}"
         return {
-            "GCE_METADATA_HOST": f"{rest.partition('://')[2]}{METADATA}{folder}",
+            # TensorStore knows the second, google-auth needs the third to find out where it is.
+            **dict.fromkeys(("GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP"), place),
+            # Cloud Storage for google-cloud-storage and gcsfs, and for TensorStore.
+            **dict.fromkeys(("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"), rest + folder),
+            # Without it, gcsfs asks for each bucket's type by gRPC over TLS, a minute each time.
+            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
             **{
                 f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{name}": f"{rest}/{path}"
                 for name, path in _SERVICES.items()
@@ -63,17 +78,35 @@ class HostIdentities:
     def access_token(self, node_id: str) -> str:
         return f"ya29.host-{node_id}.{self._token.sign(f'access {node_id}')}"
 
+    def caller(self, request: web.Request, engine: Engine) -> NodeRecord | None:
+        """The TPU whose token the request shows, or in whose folder it is; None: the owner calls.
+
+        Raises HTTPForbidden for a wrong folder.
+        """
+        if (folder := request.match_info.get("folder")) is None:
+            return self._node_of_token(request, engine)
+        node = engine.model.machine(self.node_of_folder(folder))
+        if node is None:
+            raise web.HTTPForbidden
+        return node
+
+    def _node_of_token(self, request: web.Request, engine: Engine) -> NodeRecord | None:
+        shown = _TOKEN.fullmatch(request.headers.get("Authorization", ""))
+        if shown is None or not self._token.is_signed(f"access {shown[1]}", shown[2]):
+            return None
+        return engine.model.machine(shown[1])
+
     def allows(self, request: web.Request, engine: Engine) -> bool:
-        """Whether the request shows the token of a host, and is about that host's TPU.
+        """Whether the request shows the token of a host, and is about that host's TPU, or about
+        Cloud Storage.
 
         Raises ApiError for a host whose scopes do not suffice.
         """
-        shown = _TOKEN.fullmatch(request.headers.get("Authorization", ""))
-        if shown is None or not self._token.is_signed(f"access {shown[1]}", shown[2]):
-            return False
-        node = engine.model.machine(shown[1])
+        node = self._node_of_token(request, engine)
         if node is None:
             return False
+        if _STORAGE.fullmatch(request.path):
+            return True
         if SCOPE not in _scopes(node):
             raise api_errors.insufficient_scopes()
         if isinstance(node, InstanceRecord):
@@ -103,6 +136,11 @@ def _scopes(node: NodeRecord) -> list[str]:
     return node.scopes or [SCOPE]
 
 
+def account_of(node: NodeRecord) -> str:
+    """The service account that a TPU's hosts have."""
+    return node.service_account or f"emulated@{node.project}.iam.gserviceaccount.com"
+
+
 def add_routes(app: web.Application, engine: Engine, identities: HostIdentities) -> None:
     """The metadata server of each node: its service account, and what of the node is asked most."""
 
@@ -111,9 +149,16 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
         node = engine.model.machine(id)
         if node is None or request.headers.get("Metadata-Flavor") != "Google":
             raise web.HTTPForbidden
-        account = node.service_account or f"emulated@{node.project}.iam.gserviceaccount.com"
+        account, number = account_of(node), str(project_number(node.project))
         name = "instance/service-accounts/default"
         content = {
+            "": "computeMetadata/\n",
+            "project/project-id": node.project,
+            "project/numeric-project-id": number,
+            "instance/zone": f"projects/{number}/zones/{node.zone}",
+            "instance/service-accounts/": f"default/\n{account}/\n",
+            f"{name}/email": account,
+            "universe/universe-domain": "googleapis.com",
             f"{name}/": {"aliases": ["default"], "email": account, "scopes": _scopes(node)},
             f"{name}/token": {
                 "access_token": identities.access_token(id),
@@ -121,7 +166,7 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
                 "token_type": "Bearer",
             },
             **{f"instance/attributes/{key}": value for key, value in node.attributes.items()},
-        }.get(path := request.match_info["path"])
+        }.get((path := request.match_info.get("path", "")).replace(f"/{account}/", "/default/"))
         flavor = {"Metadata-Flavor": "Google"}
         if (key := path.removeprefix("instance/")) in QUIET:
             value = await notice(key, id, request)
@@ -155,5 +200,7 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
         return web.Response()
 
     version = f"{METADATA}{{folder}}/computeMetadata/v1"
+    app.router.add_get(f"{METADATA}{{folder}}", answer)
+    app.router.add_get(f"{METADATA}{{folder}}/", answer)
     app.router.add_get(f"{version}/{{path:.+}}", answer)
     app.router.add_put(f"{version}/instance/guest-attributes/{{namespace}}/{{key}}", publish)

@@ -144,4 +144,8 @@ def error_response(api_error: api_errors.ApiError) -> web.Response:
     details = json_format.MessageToDict(messages.status_message(api_error)).get("details")
     if details:
         error["details"] = details
+    if reason := api_error.reason:
+        error["errors"] = [{"message": api_error.message, "domain": "global", "reason": reason}]
+    if status == 304:  # has no body
+        return web.Response(status=status)
     return web.json_response({"error": error}, status=status)

@@ -22,6 +22,7 @@ SERVICES = {
     "logging.googleapis.com": "Cloud Logging API",
     "oslogin.googleapis.com": "Cloud OS Login API",
     "serviceusage.googleapis.com": "Service Usage API",
+    "storage.googleapis.com": "Cloud Storage JSON API",
     "tpu.googleapis.com": "Cloud TPU API",
 }
 TPU = "tpu.googleapis.com"

@@ -44,7 +44,8 @@ class ApiError(Exception):
 
     *info* is (reason, domain, metadata) of google.rpc.ErrorInfo, *retry_after* the seconds of a
     google.rpc.RetryInfo, *violations* are (field, description) of google.rpc.BadRequest. *status*
-    is an HTTP status, where Compute Engine has another than the code's.
+    is an HTTP status, where Compute Engine or Cloud Storage has another than the code's; *reason*
+    the word that Cloud Storage adds.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class ApiError(Exception):
         retry_after: float | None = None,
         violations: Sequence[tuple[str, str]] = (),
         status: int | None = None,
+        reason: str = "",
     ) -> None:
         super().__init__(message)
+        self.reason = reason
         self.status = CODES[code][1] if status is None else status
         self.retry_after = retry_after
         self.violations = violations

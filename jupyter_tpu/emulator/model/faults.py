@@ -35,11 +35,16 @@ Kinds of Compute Engine's instances only, for which most of the above work, too:
 - ``empty-group``: groups make no instances, and name no error;
 - ``no-external-addresses``: an organisation's policy forbids them.
 
+Kinds of Cloud Storage only, where *zone* is the location of the bucket ("us-central1", "us"):
+
+- ``slow-transfer``: the body of a call moves at *bytes_per_second*;
+- ``cut-transfer``: the connection ends before more than *bytes* of a body have moved.
+
 And ``line``: the first host of *node* publishes *port* as its SSH port, where a test has a proxy.
 
 *method* is a call's gRPC name ("CreateNode", "GetOperation"), or one of Compute Engine
-("instances.insert"); without it, all calls of both APIs are hit, polls of operations too. *code* is
-a name of google.rpc.Code.
+("instances.insert") or Cloud Storage ("objects.insert"); without it, all calls of these APIs are
+hit, polls of operations too. *code* is a name of google.rpc.Code.
 """
 
 from __future__ import annotations
@@ -80,6 +85,8 @@ FaultKind = Literal[
     "no-external-addresses",
     "vanish",
     "host-error",
+    "slow-transfer",
+    "cut-transfer",
 ]
 #: Names of Node.State and Node.Health.
 NodeState = Literal[
@@ -127,6 +134,10 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     #: "line": the port of a proxy on the address of the node's first host, which the host then
     #: publishes as its SSH port.
     port: int = 0
+    #: "slow-transfer".
+    bytes_per_second: int = 2**20
+    #: "cut-transfer": how much of a body may arrive.
+    bytes: int = 0
     #: "state": what the node then says of itself; *description* is of its health.
     state: NodeState = "READY"
     health: NodeHealth = "HEALTHY"
@@ -137,6 +148,8 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.code not in _CODES_BY_NAME:
             raise ValueError(f"the code {self.code!r} is not one of {', '.join(_CODES_BY_NAME)}")
+        if self.bytes_per_second <= 0:
+            raise ValueError("bytes_per_second must be greater than 0")
 
     def error(self) -> ApiError:
         """What a call that it hits fails with."""

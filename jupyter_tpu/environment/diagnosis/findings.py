@@ -9,7 +9,7 @@ from msgspec import Struct
 Check = Literal[
     "connection", "agent", "chips", "holders", "lock", "login", "jax", "versions", "disk",
     "clock", "ports", "storage", "project", "api", "permission", "firewall", "key", "type",
-    "image", "quota", "variables", "os-login", "numbers", "asyncssh",
+    "image", "quota", "variables", "os-login", "numbers", "asyncssh", "mcp",
     "compute-api", "compute-permission", "compute-quota",
 ]  # fmt: skip
 

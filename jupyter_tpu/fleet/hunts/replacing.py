@@ -29,6 +29,7 @@ from ..lifecycle.power import PowerService
 from ..models import (
     ConnectTPU,
     Consequences,
+    ConsequencesQuery,
     CreateTPU,
     DeleteTPU,
     Guard,
@@ -224,7 +225,7 @@ class ReplacedTPUs:
 
     async def consequences(self, node: Node, known: KnownGuard) -> Consequences:
         """What it ends, and what does not come back."""
-        consequences = await self._work.consequences("replace", node.name)
+        consequences = await self._work.consequences(ConsequencesQuery(act="replace"), node.name)
         return structs.replace(consequences, lost=[*consequences.lost, *_not_restored(node, known)])
 
     async def require_confirmation(self, node: Node, options: ReplaceTPU) -> None:

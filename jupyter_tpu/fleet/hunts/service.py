@@ -102,6 +102,8 @@ class HuntService:
         return Replacement(
             kernels=consequences.kernels,
             jobs=consequences.jobs,
+            kernels_text=consequences.kernels_text,
+            jobs_text=consequences.jobs_text,
             request=shown(request),
             cost=decision.cost,
             question=decision.question,

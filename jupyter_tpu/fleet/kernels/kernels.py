@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -217,12 +216,19 @@ class KernelService:
 
     async def running(self, name: NodeName) -> Sequence[Kernel]:
         """Those that run there; of a TPU that does not answer, the last known ones."""
-        if not self._desired.environments(name):
-            return []
-        kernels: Sequence[Kernel] = self._monitor.last_known(name)
-        if self._observed.is_ready(name):
-            with contextlib.suppress(TPUError):
-                kernels = await self._fetch(name, ASK_FIRST)
+        try:
+            return await self.fetch_running(name, ASK_FIRST)
+        except TPUError:
+            return self.last_known_running(name)
+
+    async def fetch_running(self, name: NodeName, timeout: float) -> Sequence[Kernel]:
+        """Those that run there; raises TPUError if a READY TPU does not answer in time."""
+        if self._desired.environments(name) and self._observed.is_ready(name):
+            await self._fetch(name, timeout)
+        return self.last_known_running(name)
+
+    def last_known_running(self, name: NodeName) -> Sequence[Kernel]:
+        kernels = self._monitor.last_known(name) if self._desired.environments(name) else ()
         return [kernel for kernel in kernels if kernel.state != "dead"]
 
     async def require_confirmation(

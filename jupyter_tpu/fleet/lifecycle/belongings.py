@@ -18,9 +18,12 @@ from ..files.sync import SyncService
 from ..forwarding.tunnels import Tunnels
 from ..jobs.jobs import JobService
 from ..kernels.kernels import KernelService
-from ..models import Consequences, OpenTunnel, SharedFolders, ShareFolder
-from ..models.consequences import Act
+from ..models import Consequences, ConsequencesQuery, OpenTunnel, SharedFolders, ShareFolder
 from .consequences import consequences
+
+#: How long its hosts may take to say which kernels they have, while a user waits for a question,
+#: and which folders they share.
+_LOOK_SECONDS, _ANSWER_SECONDS = 4.0, 20.0
 
 
 class RunningWork:
@@ -31,10 +34,14 @@ class RunningWork:
         self.kernels = kernels
         self.jobs = jobs
 
-    async def consequences(self, act: Act, name: NodeName) -> Consequences:
-        """What *act* would end and take away."""
-        running = await asyncio.gather(self.kernels.running(name), self.jobs.running(name))
-        return consequences(act, self._tpus.tpu(name), *running)
+    async def consequences(self, query: ConsequencesQuery, name: NodeName) -> Consequences:
+        """What it would end and take away. Its hosts are asked, but not waited for."""
+        jobs, answered = await self.jobs.running(name), True
+        try:
+            kernels = await self.kernels.fetch_running(name, _LOOK_SECONDS)
+        except TPUError:
+            kernels, answered = self.kernels.last_known_running(name), False
+        return consequences(query, self._tpus.tpu(name), kernels, jobs, answered=answered)
 
     async def require_confirmation(
         self, name: NodeName, act: str, *, end_kernels: bool, end_jobs: bool
@@ -54,9 +61,6 @@ class RunningWork:
         count = await self.kernels.shut_down_all(name, why, progress.log)
         progress.done("kernels", "done" if count else "skipped")
 
-
-#: How long its hosts may take to say which folders they share; seconds.
-_ANSWER_SECONDS = 20.0
 
 Log = Callable[[str], None]
 

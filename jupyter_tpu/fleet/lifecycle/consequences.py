@@ -5,45 +5,82 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...wording import count
-from ..models import TPU, Consequences, Job, Kernel
+from ..models import TPU, Consequences, ConsequencesQuery, Job, Kernel
 from ..models.consequences import Act
 
 
 def consequences(
-    act: Act, tpu: TPU, kernels: Sequence[Kernel], jobs: Sequence[Job]
+    query: ConsequencesQuery,
+    tpu: TPU,
+    kernels: Sequence[Kernel],
+    jobs: Sequence[Job],
+    *,
+    answered: bool = True,
 ) -> Consequences:
-    """kernels, jobs: those that run there."""
-    lost = [*_ends(act, tpu.name, kernels, jobs), *_rest(act, tpu)]
-    return Consequences(kernels=[*kernels], jobs=[*jobs], lost=lost)
+    """kernels, jobs: those that run there. answered: the hosts have just said so."""
+    if query.act == "remove-environment":
+        kernels = [kernel for kernel in kernels if kernel.environment == query.environment]
+        jobs = []
+    unsure = "Its hosts did not answer: this is what was last known to run there."
+    return Consequences(
+        kernels=[*kernels],
+        jobs=[*jobs],
+        kernels_text=_kernels_text(tpu.name, len(kernels)),
+        jobs_text=_jobs_text(query.act, tpu.name, len(jobs)),
+        lost=[*([] if answered else [unsure]), *_rest(query, tpu)],
+    )
 
 
-def _ends(act: Act, name: str, kernels: Sequence[Kernel], jobs: Sequence[Job]) -> Iterator[str]:
-    if kernels:
-        shown = ", ".join(f"{k.notebook or k.id} ({k.state}, {k.environment})" for k in kernels)
-        yield f"This shuts down {count(len(kernels), 'kernel')} on {name}: {shown}."
-        one = len(kernels) == 1
-        yield "Its variables will be lost." if one else "Their variables will be lost."
-    if jobs:
-        shown = ", ".join(f"{job.name} ({job.id}, {job.state})" for job in jobs)
-        number = count(len(jobs), "job")
-        yield (
-            f"This does not end {number} on {name}: {shown}."
-            if act == "disconnect"
-            else f"This ends {number} on {name}: {shown}."
-        )
+def _kernels_text(name: str, number: int) -> str:
+    if number == 1:
+        return f"This shuts down 1 kernel on {name}. Its variables will be lost."
+    return (
+        f"This shuts down {number} kernels on {name}. Their variables will be lost."
+        if number
+        else ""
+    )
 
 
-def _rest(act: Act, tpu: TPU) -> Iterator[str]:
+def _jobs_text(act: Act, name: str, number: int) -> str:
+    if not number:
+        return ""
+    jobs = count(number, "job")
+    return (
+        f"This does not end {jobs} on {name}."
+        if act == "disconnect"
+        else f"This ends {jobs} on {name}."
+    )
+
+
+def _rest(query: ConsequencesQuery, tpu: TPU) -> Iterator[str]:
     name = tpu.name
-    match act:
+    match query.act:
         case "delete":
-            yield f"This permanently deletes {name}, its disk and everything on it."
+            yield (
+                f"This permanently deletes {name} in {tpu.zone}, its disk, and all environments "
+                "and files on it."
+            )
             if tpu.queued and not tpu.not_yours:
                 yield f"Its queued resource {tpu.queued} is deleted, too, if it is yours."
         case "detach":
-            yield "Its kernels are removed from Jupyter. Its environments and files are kept."
+            yield (
+                "Its kernels are removed from Jupyter. The environments and files on the machine "
+                "are kept."
+            )
         case "disconnect":
             yield "Its web apps close. The TPU, its environments and its files are kept."
+        case "remove-environment":
+            is_existing = any(
+                environment.python_path
+                for environment in tpu.environments
+                if environment.name == query.environment
+            )
+            yield (
+                f"This removes its kernel from Jupyter. The environment on {name} is kept."
+                if is_existing
+                else f"This removes its packages from {name}, and its kernel from Jupyter. Your "
+                "files are kept."
+            )
         case "report-fault":
             yield "Google ends the host at once, and starts it again on another machine."
             yield "Its disk is kept. All hosts of a slice are restarted."

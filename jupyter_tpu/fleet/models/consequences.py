@@ -9,13 +9,17 @@ from msgspec import Struct
 from .environments import Kernel
 from .jobs import Job
 
-Act = Literal["delete", "detach", "disconnect", "replace", "report-fault", "stop"]
+Act = Literal[
+    "delete", "detach", "disconnect", "remove-environment", "replace", "report-fault", "stop"
+]
 
 
 class ConsequencesQuery(Struct, kw_only=True):
     """What would be done to the TPU."""
 
     act: Act
+    #: The environment to remove.
+    environment: str = ""
 
 
 class Consequences(Struct, kw_only=True):
@@ -25,5 +29,21 @@ class Consequences(Struct, kw_only=True):
     kernels: list[Kernel] = []
     #: The jobs that it ends; when it is disconnected, they continue.
     jobs: list[Job] = []
-    #: What that means, and what else is lost or kept, each in a sentence or two.
+    #: What happens to these kernels, and to these jobs, without their names; "" if there are none.
+    kernels_text: str = ""
+    jobs_text: str = ""
+    #: What else is lost or kept, each in a sentence.
     lost: list[str] = []
+
+    def sentences(self) -> list[str]:
+        """All of it, with the names, for where there are no lists."""
+        kernels = ", ".join(
+            f"{kernel.notebook or kernel.id} ({kernel.state}, {kernel.environment})"
+            for kernel in self.kernels
+        )
+        jobs = ", ".join(f"{job.name} ({job.id}, {job.state})" for job in self.jobs)
+        return [
+            *([self.kernels_text, f"Kernels: {kernels}."] if kernels else ()),
+            *([self.jobs_text, f"Jobs: {jobs}."] if jobs else ()),
+            *self.lost,
+        ]

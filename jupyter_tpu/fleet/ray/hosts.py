@@ -19,11 +19,11 @@ from ...wording import hosts_text, phrase
 
 __all__ = ["clear", "examine", "known_addresses", "missing_on", "require_ray", "require_space",
            "state", "variables"]  # fmt: skip
-#: What is installed: Ray with its dashboard.
-REQUIREMENT = "ray[default]"
+#: What is installed: Ray with its dashboard, and with what `import ray.train` needs.
+REQUIREMENT = "ray[default,train]"
 #: The first version with token authentication. Source: docs.ray.io, "Ray token authentication".
 WITH_TOKENS = (2, 52)
-#: Bytes that must be free before it is installed; it takes some 400 MB.
+#: Bytes that must be free before it is installed; it takes some 600 MB.
 FREE_BYTES = 1 << 30
 #: The variable with the program of a host. A job that has it is the Ray of its TPU.
 PROGRAM = "JUPYTER_TPU_RAY"
@@ -131,7 +131,7 @@ def variables(
 ) -> dict[str, str]:
     """The variables of the job that runs Ray on *hosts*; see ``on_host.ray.node``.
 
-    emulated_chips: of each host, if they are emulated; Ray finds real ones.
+    emulated_chips: of each host, if they are emulated; real ones are counted there.
     """
     settings = {
         PROGRAM: argument("ray.node"),

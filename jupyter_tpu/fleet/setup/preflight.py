@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from importlib import metadata
 from typing import Any
 
 from msgspec import structs
@@ -54,6 +55,7 @@ class Preflight:
             await self._key_finding(),
             *tpu_node_settings(os.environ),
             *await asyncssh_findings(),
+            *mcp_findings(_installed),
         ]
         project = self._project()
         if isinstance(project, Finding):
@@ -325,6 +327,31 @@ async def asyncssh_findings() -> list[Finding]:
         _REPORT.warning("asyncssh", f"{lacks(names)} {consequence}", hint)
         for consequence, names in without.items()
     ]
+
+
+def _installed(package: str) -> tuple[int, ...]:
+    """The first two numbers of its version; () if it is not installed."""
+    try:
+        words = metadata.version(package).split(".")[:2]
+    except metadata.PackageNotFoundError:
+        return ()
+    return tuple(int(word) for word in words if word.isdecimal())
+
+
+def mcp_findings(installed: Callable[[str], tuple[int, ...]]) -> Iterator[Finding]:
+    """Whether the package mcp takes Jupyter AI's tools away, as no installer says.
+
+    jupyter-server-mcp before 0.4, which Jupyter AI 3.2 wants, needs version 1 of it.
+    """
+    server = installed("jupyter-server-mcp")
+    if server and server < (0, 4) and installed("mcp") >= (2,):
+        yield _REPORT.warning(
+            "mcp",
+            "Jupyter AI has no tools here: jupyter-server-mcp before 0.4 does not work with "
+            "version 2 of the package mcp, which jupyter-tpu[mcp] brings.",
+            "Run `pip install 'mcp<2'`. For `jupyter tpu mcp` make an environment of its own: "
+            "`uvx --from 'jupyter-tpu[mcp]' jupyter-tpu mcp`.",
+        )
 
 
 async def _answer_or_finding(check: Check, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:

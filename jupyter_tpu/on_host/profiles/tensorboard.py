@@ -1,6 +1,7 @@
 """TensorBoard, which outlives the call that starts it."""
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -19,11 +20,14 @@ from ..calls.protocol import HostError, emit
 START_TIMEOUT = 180
 #: Seconds from SIGTERM to SIGKILL.
 STOP_TIMEOUT = 10
+#: How the names of traces end.
+TRACES = ".xplane.pb"
 
 
 def start_tensorboard(name, logdir):
     """Starts TensorBoard for a folder, unless it runs; returns when it answers."""
     logdir = log_folder(logdir)
+    forget_outdated(logdir)
     state_dir = _state_dir(logdir)
     with exclusive_lock("tensorboard-" + os.path.basename(state_dir)):
         state = _running(state_dir)
@@ -65,6 +69,21 @@ def stop_tensorboard(logdir):
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(state_dir, "state.json"))
     return {"ended": len(folders)}
+
+
+def forget_outdated(logdir):
+    """Deletes what xprof has computed of all hosts of a run, if a trace came into the run later.
+
+    It keeps that in the run's folder, and would show the first hosts for ever (seen: 2.24.2).
+    """
+    for place in ("plugins/profile/*", "*/plugins/profile/*"):
+        for run in glob.glob(os.path.join(glob.escape(logdir), place)):
+            with contextlib.suppress(OSError):
+                traces = glob.glob(os.path.join(glob.escape(run), "*" + TRACES))
+                newest = max([os.stat(path).st_ctime for path in traces], default=0.0)
+                for path in glob.glob(os.path.join(glob.escape(run), "ALL_HOSTS.*")):
+                    if os.stat(path).st_mtime < newest:
+                        os.unlink(path)
 
 
 def log_folder(logdir):

@@ -20,6 +20,7 @@ import time
 from importlib import metadata
 
 from ..agent.keeper.owned_process import MARK
+from ..agent.protocol.chosen_chips import devices_by_chip
 from ..agent.protocol.process_env import RAY_STATE
 from ..calls.paths import private_dir, write_file
 
@@ -119,11 +120,25 @@ def command(host, addresses, port, dashboard):
     else:
         words += ["--head", "--port=%d" % port, "--ray-client-server-port=%d" % free_port(10001)]
         words += ["--dashboard-host=127.0.0.1", "--dashboard-port=%d" % dashboard]
-    chips = os.environ.get("JUPYTER_TPU_RAY_CHIPS")
-    if chips:  # Ray finds real ones
-        words += ["--resources=" + json.dumps({"TPU": int(chips)})]
+    emulated = os.environ.get("JUPYTER_TPU_RAY_CHIPS")
+    chips = int(emulated) if emulated else chips_for_ray()
+    if chips:
+        words += ["--resources=" + json.dumps({"TPU": chips})]
+    if emulated:
         words += ["--object-store-memory=%d" % EMULATED_STORE]
     return words
+
+
+def chips_for_ray(root="/"):
+    """The number of this host's chips; 0 leaves them to Ray.
+
+    Ray counts files of vfio: since 2.58 only those whose group has Google's number in sysfs, which
+    a container may not show, and in all versions two for a chip of TPU7x, which has one for each
+    core. It refuses more chips than a variable of the host makes visible.
+    """
+    if any(name in os.environ for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES")):
+        return 0
+    return len(devices_by_chip(root))
 
 
 def environment():

@@ -11,6 +11,7 @@ import {
   aCost,
   aJob,
   aKernel,
+  aLoss,
   anApp,
   anOperation,
   Answer,
@@ -29,6 +30,7 @@ const ask = vi.spyOn(kernels, 'confirmDestructive');
 const askForCost = vi.spyOn(costs, 'confirmCost');
 const askToTake = vi.spyOn(kernels, 'confirmTakeOver');
 const TPU = 'tpus/us-central1-a~my-tpu';
+const LOSS = `GET ${TPU}/consequences`;
 const kernel = aKernel();
 
 beforeEach(() => {
@@ -49,7 +51,7 @@ async function openActions(answers: { [call: string]: Answer }) {
 
 it('asks before a delete, even where no kernel runs', async () => {
   ask.mockResolvedValue(false);
-  const { actions, server } = await openActions({});
+  const { actions, server } = await openActions({ [LOSS]: aLoss() });
   await actions.act('delete', aTPU());
   expect(ask).toHaveBeenCalledOnce();
   expect(server.count(`DELETE ${TPU}`)).toBe(0);
@@ -57,13 +59,17 @@ it('asks before a delete, even where no kernel runs', async () => {
 
 it('names the kernels that end with their TPU', async () => {
   const { actions, server } = await openActions({
-    [`GET ${TPU}/kernels`]: [200, [kernel]],
+    [LOSS]: aLoss({ kernels: [kernel] }),
     [`DELETE ${TPU}`]: [202, anOperation({ kind: 'delete' })]
   });
   const tpu = connectedTPU({ kernels: 1 });
   await actions.act('delete', tpu);
-  const what = { environment: '', jobs: [], kernels: [kernel] };
-  expect(ask).toHaveBeenCalledWith('delete', tpu, what);
+  expect(ask.mock.calls[0][2]).toMatchObject({
+    kernels: [kernel],
+    known: true
+  });
+  const { query } = server.calls.find(one => LOSS === `GET ${one.path}`)!;
+  expect(query).toMatch(/^act=delete(&|$)/);
   const body = { end_kernels: true, end_jobs: false };
   expect(server.bodies(`DELETE ${TPU}`)).toEqual([body]);
 });
@@ -102,7 +108,7 @@ it('takes each file in conflict from a host that has changed it', async () => {
 
 it('disconnects without a question where nothing is lost', async () => {
   const { actions, server } = await openActions({
-    [`GET ${TPU}/kernels`]: [200, []],
+    [LOSS]: aLoss(),
     [`POST ${TPU}/disconnect`]: [202, anOperation({ kind: 'disconnect' })]
   });
   await actions.act('disconnect', connectedTPU());
@@ -114,7 +120,7 @@ it('asks before it stops a TPU, or disconnects one with a web app', async () => 
   ask.mockResolvedValue(false);
   const { actions, server } = await openActions({
     'GET apps': [200, [anApp()]],
-    [`GET ${TPU}/kernels`]: [200, []]
+    [LOSS]: aLoss()
   });
   await actions.act('stop', connectedTPU());
   await actions.act('disconnect', connectedTPU());
@@ -174,7 +180,7 @@ describe('a question with its answer', () => {
 it('asks again when a kernel was started since the question', async () => {
   let kernels: IKernel[] = [];
   const { actions, server } = await openActions({
-    [`GET ${TPU}/kernels`]: () => [200, kernels],
+    [LOSS]: () => aLoss({ kernels }),
     [`DELETE ${TPU}`]: ({ body }) => {
       kernels = [kernel];
       return (body as { end_kernels: boolean }).end_kernels
@@ -193,9 +199,9 @@ it('names the jobs that end with their TPU, also one that was started since', as
   let jobs: IJob[] = [];
   const started = aJob();
   const { actions, server } = await openActions({
-    'GET jobs': () => [200, jobs],
+    [LOSS]: () => aLoss({ jobs }),
     [`DELETE ${TPU}`]: ({ body }) => {
-      jobs = [started, aJob({ id: 'j2', state: 'ended' })];
+      jobs = [started];
       return (body as { end_jobs: boolean }).end_jobs
         ? [202, anOperation({ kind: 'delete' })]
         : refused('One runs.', 'JOBS_RUNNING');
@@ -208,14 +214,18 @@ it('names the jobs that end with their TPU, also one that was started since', as
   expect(actions.model.failure(tpu)).toBeUndefined();
 });
 
-it('does not let the user wait for kernels that cannot be asked for', async () => {
-  ask.mockResolvedValue(false);
-  const { actions, server } = await openActions({});
-  const tpu = connectedTPU({ connection: 'reconnecting', kernels: 3 });
-  await actions.act('stop', tpu);
-  const what = { environment: '', jobs: [], kernels: null };
-  expect(ask).toHaveBeenCalledWith('stop', tpu, what);
-  expect(server.count(`GET ${TPU}/kernels`)).toBe(0);
+it('still asks where the server does not say what ends, and lets all end then', async () => {
+  ask.mockRestore();
+  const { actions, server } = await openActions({
+    [LOSS]: refused('Its disk is full.', 'DISK_FULL'),
+    [`POST ${TPU}/stop`]: [202, anOperation({ kind: 'stop' })]
+  });
+  const done = actions.act('stop', connectedTPU({ kernels: 3 }));
+  const text = await answerDialog('Stop');
+  expect(text).toContain('Its disk is full.');
+  expect(text).toContain('What runs on my-tpu, and what is lost, could not be');
+  await done;
+  expect(server.posts).toEqual([{ end_kernels: true, end_jobs: true }]);
 });
 
 it('connects again with the environment that was not finished', async () => {

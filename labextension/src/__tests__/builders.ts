@@ -3,6 +3,7 @@
 import {
   IApp,
   ICatalog,
+  IConsequences,
   ICost,
   IFleetStatus,
   IHost,
@@ -34,6 +35,14 @@ export function aProblem(
     field: '',
     ...more
   };
+}
+
+/** What the server answers when it is asked what an act ends. */
+export function aLoss(
+  ends: Partial<IConsequences> = {}
+): [number, IConsequences] {
+  const none = { kernels: [], jobs: [], kernels_text: '', jobs_text: '' };
+  return [200, { ...none, lost: [], ...ends }];
 }
 
 /** What a v5litepod-8 in us-central1-a costs that is not emulated. */

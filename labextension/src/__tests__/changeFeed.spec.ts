@@ -1,6 +1,7 @@
 import { EventManager, ServerConnection } from '@jupyterlab/services';
 import { afterEach, expect, it, vi } from 'vitest';
 
+import { loadCatalogue } from '../language/translation';
 import { observedSocket, ServerChangeFeed } from '../model/changeFeed';
 import { CHANGE_SCHEMA } from '../rest/changeSchema';
 import { IChange } from '../rest/api';
@@ -61,6 +62,27 @@ it('has no socket of its own beside the application’s', async () => {
   expect(TestSocket.made.length).toBe(1);
   first.dispose();
   expect(events.isDisposed).toBe(false);
+  events.dispose();
+});
+
+it('has one of its own for another language, since the application’s was opened before that is known', async () => {
+  const settings = ServerConnection.makeSettings({
+    wsUrl: 'ws://localhost/hub/',
+    WebSocket: observedSocket(TestSocket as never)
+  });
+  const events = new EventManager({ serverSettings: settings });
+  (await aSocket()).open();
+  loadCatalogue({}, 'zh-CN');
+  const source = new ServerChangeFeed(events, settings);
+  loadCatalogue({}, 'en');
+  expect(source.connected).toBe(false);
+  const own = await aSocket(2);
+  expect(own.url).toBe(
+    'ws://localhost/hub/api/events/subscribe?language=zh-CN'
+  );
+  own.open();
+  expect(source.connected).toBe(true);
+  source.dispose();
   events.dispose();
 });
 

@@ -4,6 +4,7 @@ import { submit } from '../lifecycle/formPage';
 import { IEnvironment, IFoundPython, IProblem, ITPU } from '../rest/api';
 import {
   aKernel,
+  aLoss,
   anOperation,
   answerDialog,
   aProblem,
@@ -191,6 +192,11 @@ describe('removing an environment', () => {
     let environments = [READY];
     const { changes, node, server } = await openPage(connectedTPU(), {
       [`GET ${PATH}/kernels`]: [200, [aKernel(), theirs]],
+      [`GET ${PATH}/consequences`]: aLoss({
+        kernels: [aKernel()],
+        kernels_text: 'This shuts down 1 kernel on my-tpu.',
+        lost: ['This removes its packages from my-tpu.']
+      }),
       [`DELETE ${PATH}/environments/default`]: () => {
         environments = [];
         return [202, anOperation({ kind: 'environment' })];
@@ -199,7 +205,10 @@ describe('removing an environment', () => {
     await press(node, 'Remove default…');
     await shows(document.body, 'Remove the environment default?', 'Untitled');
     const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
-    expect(dialog.textContent).not.toContain('b.ipynb');
+    expect(dialog.textContent).toContain('This shuts down 1 kernel on my-tpu.');
+    expect(dialog.textContent).toContain('This removes its packages');
+    const { query } = server.calls.find(one => one.path.includes('consequen'))!;
+    expect(query).toContain('act=remove-environment&environment=default');
     expect(environments).toEqual([READY]);
     button(dialog, 'Remove').click();
     await shows(node, 'Changing an environment on my-tpu');

@@ -1,19 +1,13 @@
-// The panel in another language: what JupyterLab's own translation manager gives, and what of the
-// server's answers is translated.
+// The panel in another language: what JupyterLab's own translation manager gives, and the language that
+// the server is asked for.
 
+import { ServerConnection } from '@jupyterlab/services';
 import { TranslationManager } from '@jupyterlab/translation';
 import { afterEach, describe, expect, it } from 'vitest';
 
-import {
-  inLanguage,
-  language,
-  loadTranslation,
-  translationLoaded,
-  trans,
-  translatesSentences
-} from '../language/translation';
-import { bodyOf, failureOf } from '../rest/failure';
-import { withSentences } from '../rest/sentences';
+import { KernelStarts } from '../kernels/kernelStarts';
+import { language, loadTranslation, trans } from '../language/translation';
+import { TPUClient } from '../rest/client';
 
 const PACK = {
   jupyter_tpu: {
@@ -24,12 +18,7 @@ const PACK = {
       pluralForms: 'nplurals=1; plural=0;'
     },
     'Delete %1?': ['删除 %1？'],
-    '%1 host': ['%1 台主机', '%1 台主机'],
-    '{number} hosts': ['{number} 台主机'],
-    'Creating %1': ['正在创建 %1'],
-    'Install JAX': ['安装 JAX'],
-    '{tpu} has no host {number}.': ['{tpu} 没有主机 {number}。'],
-    'Try again later.': ['请稍后重试。']
+    '%1 host': ['%1 台主机', '%1 台主机']
   }
 };
 
@@ -39,7 +28,6 @@ async function use(code: string, pack: object): Promise<void> {
   } as never);
   await manager.fetch(code);
   loadTranslation(manager);
-  await translationLoaded();
 }
 
 afterEach(() => use('en', {}));
@@ -53,53 +41,38 @@ describe('the panel in Chinese', () => {
     expect(trans.__('Not in the catalogue')).toBe('Not in the catalogue');
   });
 
-  it('translates what the server says, and leaves the rest', async () => {
-    await use('zh_CN', PACK);
-    const answer = bodyOf<Record<string, unknown>>(
-      JSON.stringify({
-        name: 'Install JAX',
-        meaning: '8 chips · 4 hosts',
-        problem: {
-          message: 'my-tpu has no host 3. Try again later.',
-          hint: 'Unknown.'
-        },
-        steps: [{ title: 'Install JAX', state: 'running' }],
-        log: ['creating my-tpu'],
-        lines: [{ text: 'Try again later.' }],
-        content: { title: 'Try again later.' }
-      })
-    );
-    expect(answer).toEqual({
-      name: 'Install JAX',
-      meaning: '8 chips · 4 台主机',
-      problem: { message: 'my-tpu 没有主机 3。请稍后重试。', hint: 'Unknown.' },
-      steps: [{ title: '安装 JAX', state: 'running' }],
-      log: ['正在创建 my-tpu'],
-      lines: [{ text: 'Try again later.' }],
-      content: { title: 'Try again later.' }
-    });
-    const problem = {
-      message: 'x has no host 1.',
-      reason: 'INVALID',
-      hint: ''
+  it('asks the server for its language, and JupyterLab does for kernels', async () => {
+    const asked: [string, string | null][] = [];
+    const fetch = async (input: RequestInfo) => {
+      const { headers, url } = input as Request;
+      asked.push([new URL(url).pathname, headers.get('Accept-Language')]);
+      return new Response('[]');
     };
-    const failure = failureOf(400, JSON.stringify(problem));
-    expect(failure.message).toBe('x 没有主机 1。');
+    const settings = ServerConnection.makeSettings({
+      baseUrl: 'http://localhost/',
+      fetch: new KernelStarts().holding(fetch as never)
+    });
+    const ask = async () => {
+      await new TPUClient(settings).operations.list();
+      for (const path of ['api/kernels/k/restart', 'api/contents']) {
+        const url = `http://localhost/${path}`;
+        await ServerConnection.makeRequest(url, {}, settings);
+      }
+      return asked.splice(0).map(([, code]) => code);
+    };
+    // The browser's own language must not be taken for JupyterLab's.
+    expect(await ask()).toEqual(['en', 'en', null]);
+    await use('zh_CN', PACK);
+    expect(await ask()).toEqual(['zh-CN', 'zh-CN', null]);
   });
 
   it('keeps names that are written from right to left in their place', async () => {
     await use('zh_CN', PACK);
-    expect(inLanguage('שלום has no host 3.')).toBe(
-      '\u2068שלום\u2069 没有主机 3。'
-    );
     expect(trans.__('Delete %1?', 'שלום')).toBe('删除 \u2068שלום\u2069？');
   });
 
   it('is English without a catalogue', async () => {
     await use('fr_FR', {});
-    const problem = { message: 'my-tpu has no host 3.' };
-    expect(withSentences(problem)).toBe(problem);
     expect(trans.__('Delete %1?', 'my-tpu')).toBe('Delete my-tpu?');
-    expect(translatesSentences()).toBe(false);
   });
 });

@@ -5,7 +5,15 @@ import { describe, expect, it, vi } from 'vitest';
 import { submit } from '../lifecycle/formPage';
 import { IOperation } from '../rest/api';
 import { answerDialog, button, hides, openPanel, shows } from './opened';
-import { aCost, anOperation, aProblem, aStatus, aTPU, listOf } from './server';
+import {
+  aCost,
+  aLoss,
+  anOperation,
+  aProblem,
+  aStatus,
+  aTPU,
+  listOf
+} from './server';
 
 describe('an operation', () => {
   const running = anOperation({
@@ -120,6 +128,9 @@ describe('what goes on without the user', () => {
     const cost = aCost();
     const { node, changes, server } = await openPanel({
       ...listOf(aTPU({ emulated: false, cost, problem, queued: 'asked-for' })),
+      'GET tpus/us-central1-a~my-tpu/consequences': aLoss({
+        lost: ['Its queued resource asked-for is deleted, too.']
+      }),
       'POST operations/o1/stop-trying': [202, creating]
     });
     expect(() => button(node, 'Stop Trying…')).toThrow();

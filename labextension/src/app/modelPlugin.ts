@@ -8,7 +8,7 @@ import {
 } from '@jupyterlab/application';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { loadTranslation, translationLoaded } from '../language/translation';
+import { loadTranslation } from '../language/translation';
 import { ServerChangeFeed } from '../model/changeFeed';
 import { TPUModel } from '../model/model';
 import { TPUClient } from '../rest/client';
@@ -22,6 +22,7 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
   provides: ITPUModel,
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
+    loadTranslation(translator); // what the server says is kept in the user's language
     const { events, serverSettings } = app.serviceManager;
     const stored = (what: string) =>
       new StoredIds(
@@ -34,10 +35,7 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
       stored('dismissed-operations'),
       stored('unfinished-jobs')
     );
-    loadTranslation(translator);
-    // What the server says is kept in the user's language.
-    const open = () => model.open();
-    void translationLoaded().then(open, open);
+    void model.open();
     return model;
   }
 };

@@ -2,10 +2,11 @@
 // before.
 
 import { IKernelActions } from '../actions/panelActions';
+import { trans } from '../language/translation';
 import { DestructiveAction } from '../model/availableActions';
-import { runningJobs } from '../model/jobs';
 import { TPUModel } from '../model/model';
 import { IKernel, ITPU } from '../rest/api';
+import { waitIfSlow } from '../ui/wait';
 import { IServerKernels } from './serverKernels';
 
 export class KernelActions implements IKernelActions {
@@ -26,7 +27,8 @@ export class KernelActions implements IKernelActions {
       return;
     }
     const { confirmDestructive } = await dialogs();
-    if (await confirmDestructive('kernel', tpu, { kernels: [kernel] })) {
+    const { kernelLoss } = await import('./lossLabels');
+    if (await confirmDestructive('kernel', tpu, kernelLoss(kernel))) {
       if (!(await this._serverKernels.shutDown(kernel.id))) {
         await this._model.shutDownKernel(tpu, kernel.id);
       }
@@ -52,32 +54,31 @@ export class KernelActions implements IKernelActions {
   async destroy(
     action: Exclude<DestructiveAction, 'kernel'>,
     tpu: ITPU,
-    environment = ''
+    environment?: string
   ): Promise<void> {
     const { confirmDestructive } = await dialogs();
-    // Loaded even if none is known: one may have been started a moment ago. Not loaded from a TPU
-    // that is not connected: the user would have to wait.
-    let kernels: IKernel[] | null = tpu.kernels > 0 ? null : [];
-    if (tpu.connection === 'connected') {
-      kernels = await this.load(tpu);
-    }
-    const apps = this._model.apps(tpu).length;
-    let jobs = environment ? [] : runningJobs(this._model, tpu);
+    const { lossOf, lossQuestion, mayEnd } = await import('./lossLabels');
     let name: string | null | undefined;
-    for (;;) {
-      if (environment && kernels) {
-        kernels = kernels.filter(one => one.environment === environment);
-      }
-      const end_kernels = (kernels?.length ?? tpu.kernels) > 0;
-      if (action !== 'disconnect' || end_kernels || apps > 0) {
-        const what = { environment, jobs, kernels };
-        if (!(await confirmDestructive(action, tpu, what))) {
-          return;
-        }
+    let refused = false;
+    do {
+      const loss = await waitIfSlow(
+        trans.__('Checking what runs on %1', tpu.name),
+        lossOf(this._model.client, action, tpu, environment)
+      );
+      const ends = mayEnd(loss);
+      const isAsked =
+        action !== 'disconnect' ||
+        refused ||
+        ends.end_kernels ||
+        this._model.apps(tpu).length > 0;
+      if (
+        isAsked &&
+        !(await confirmDestructive(action, tpu, loss, environment))
+      ) {
+        return;
       }
       if (action === 'delete' || action === 'stop') {
-        const { lossQuestion } = await import('./lossLabels');
-        const { title, accept } = lossQuestion(action, tpu);
+        const { title, accept } = lossQuestion(action, tpu, loss);
         const { askName } = await import('../ui/named');
         name ??= await askName(tpu, title, accept);
         if (name === null) {
@@ -85,33 +86,21 @@ export class KernelActions implements IKernelActions {
         }
       }
       this._model.dismissFailure(tpu);
-      const how = { end_kernels };
-      const all = { end_kernels, end_jobs: jobs.length > 0 };
-      const named = { ...all, ...(name && { confirm_name: name }) };
+      const how = { end_kernels: ends.end_kernels };
+      const named = { ...ends, ...(name && { confirm_name: name }) };
       await this._model.send(tpu, client =>
         ({
           delete: () => client.delete(tpu, named),
-          detach: () => client.attached.detach(tpu, all),
+          detach: () => client.attached.detach(tpu, ends),
           disconnect: () => client.disconnect(tpu, how),
-          environment: () => client.environments.remove(tpu, environment, how),
+          environment: () => client.environments.remove(tpu, environment!, how),
           stop: () => client.stop(tpu, named)
         })[action]()
       );
       // The server refuses what would end kernels or jobs that were started since the question.
-      const refused = this._model.failure(tpu)?.reason;
-      if (refused === 'KERNELS_RUNNING') {
-        kernels = (await this.load(tpu)) ?? [];
-      } else if (refused === 'JOBS_RUNNING') {
-        await this._model.refresh(false);
-        jobs = runningJobs(this._model, tpu);
-      }
-      const again =
-        (refused === 'KERNELS_RUNNING' && kernels?.length) ||
-        (refused === 'JOBS_RUNNING' && jobs.length);
-      if (!again) {
-        return;
-      }
-    }
+      const reason = this._model.failure(tpu)?.reason;
+      refused = reason === 'KERNELS_RUNNING' || reason === 'JOBS_RUNNING';
+    } while (refused);
   }
 }
 

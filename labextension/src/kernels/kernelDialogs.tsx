@@ -5,43 +5,41 @@ import React from 'react';
 
 import { trans } from '../language/translation';
 import { DestructiveAction } from '../model/availableActions';
-import { IEnvironment, IKernel, ITPU } from '../rest/api';
+import { IConsequences, IEnvironment, IKernel, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { holderLabel, kernelName, kernelStateLabel } from './kernelLabels';
-import { endings, IEnding, ILoss, lossQuestion } from './lossLabels';
+import { endings, ILoss, lossQuestion } from './lossLabels';
 
 /** Asks for confirmation, and lists the kernels and jobs that would end. */
 export async function confirmDestructive(
   action: DestructiveAction,
   tpu: ITPU,
-  loss: ILoss
+  loss: ILoss,
+  environment = ''
 ): Promise<boolean> {
-  const { accept, text, title } = lossQuestion(action, tpu, loss.environment);
-  return confirm(
-    title,
-    <>
-      {endings(action, tpu, loss).map(ending => (
-        <Ending key={ending.text} ending={ending} />
-      ))}
-      <p>{text}</p>
-    </>,
-    accept
-  );
+  const { accept, title } = lossQuestion(action, tpu, loss, environment);
+  return confirm(title, <Loss loss={loss} />, accept);
 }
 
-function Ending({ ending: { items, text } }: { ending: IEnding }) {
+/** The kernels and jobs that end, and what else is lost. */
+export function Loss({ loss }: { loss: IConsequences }): JSX.Element {
   return (
     <>
-      <p>{text}</p>
-      {items.length > 0 && (
-        <ul>
-          {items.map(({ name, state, title }, index) => (
-            <li key={index} title={title}>
-              {name} <em>{state}</em>
-            </li>
-          ))}
-        </ul>
-      )}
+      {endings(loss).map(({ items, text }) => (
+        <React.Fragment key={text}>
+          {text && <p>{text}</p>}
+          <ul>
+            {items.map(({ name, state, title }, index) => (
+              <li key={index} title={title}>
+                {name} <em>{state}</em>
+              </li>
+            ))}
+          </ul>
+        </React.Fragment>
+      ))}
+      {loss.lost.map(sentence => (
+        <p key={sentence}>{sentence}</p>
+      ))}
     </>
   );
 }

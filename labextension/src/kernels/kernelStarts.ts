@@ -7,6 +7,8 @@ import { ServerConnection } from '@jupyterlab/services';
 import { PromiseDelegate, Token } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
+import { language } from '../language/translation';
+
 /** A header, "1": the kernel uses no chips. As in server/kernel_errors.py. */
 const WITHOUT_CHIPS = 'X-Jupyter-TPU-Without-Chips';
 
@@ -82,6 +84,7 @@ export class KernelStarts {
   /** A fetch that holds starts. */
   holding(fetch: Fetch): Fetch {
     return async (input, init) => {
+      askInLanguage(input);
       const start = this.isWatched
         ? await startIn(input, init ?? undefined, fetch)
         : null;
@@ -115,6 +118,16 @@ export const IKernelStarts = new Token<KernelStarts>(
   'jupyter-tpu:IKernelStarts',
   'The kernels that are not started because the chips of their TPU are in use.'
 );
+
+/** Why a kernel does not start is said in JupyterLab's language, which may not be the browser's. */
+function askInLanguage(input: RequestInfo): void {
+  if (
+    input instanceof Request &&
+    /\/api\/(kernels|sessions)\b/.test(input.url)
+  ) {
+    input.headers.set('Accept-Language', language);
+  }
+}
 
 /** What a request starts; null if it is another request. */
 async function startIn(

@@ -1,9 +1,9 @@
-// The extension's strings in the user's language, and what they are made of.
+// The extension's strings in the user's language, and what they are made of. What the server says comes
+// in the language that it is asked for.
 
 import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 
 import { isolated } from './isolated';
-import type { Catalogue, Sentences } from './sentences';
 
 /** Puts *values* in for %1, %2 … */
 function filled(text: string, values: unknown[]): string {
@@ -12,15 +12,15 @@ function filled(text: string, values: unknown[]): string {
   );
 }
 
+/** Texts, and their translations in each plural form. */
+type Catalogue = Record<string, string[] | undefined>;
+
 type Strings = Pick<TranslationBundle, '__' | '_n'>;
 
-const loaded: { trans: Strings; sentences: Sentences | null } = {
-  trans: {
-    __: (text, ...values) => filled(text, values),
-    _n: (one, many, count, ...values) =>
-      filled(count === 1 ? one : many, [count, ...values])
-  },
-  sentences: null
+let loaded: Strings = {
+  __: (text, ...values) => filled(text, values),
+  _n: (one, many, count, ...values) =>
+    filled(count === 1 ? one : many, [count, ...values])
 };
 
 /** Names that are written from right to left turn nothing around. */
@@ -36,48 +36,20 @@ function isolatedAll(values: unknown[]): any[] {
  * language.
  */
 export const trans: Strings = {
-  __: (text, ...values) => loaded.trans.__(text, ...isolatedAll(values)),
+  __: (text, ...values) => loaded.__(text, ...isolatedAll(values)),
   _n: (one, many, count, ...values) =>
-    loaded.trans._n(one, many, count, ...isolatedAll(values))
+    loaded._n(one, many, count, ...isolatedAll(values))
 };
 
-/** Whether sentences of the server have to be translated: the user's language is not English. */
-export function translatesSentences(): boolean {
-  return loaded.sentences !== null;
-}
-
-/** A sentence of the server in the user's language; in English where it is not in the catalogue. */
-export function inLanguage(sentence: string): string {
-  return loaded.sentences?.translate(sentence) ?? sentence;
-}
-
-/** The language of dates and numbers: a BCP 47 tag. */
+/** The language of dates and numbers, and that the server is asked for: a BCP 47 tag. */
 export let language = 'en';
-
-let loading = Promise.resolve();
-
-/** Resolves when sentences of the server can be translated, where they have to be. */
-export function translationLoaded(): Promise<void> {
-  return loading;
-}
-
-async function loadSentences(catalogue: Catalogue): Promise<void> {
-  const { Sentences } = await import('./sentences');
-  loaded.sentences = new Sentences(catalogue);
-}
 
 /** Takes the user's language; each plugin does, since any of them may be the first. */
 export function loadTranslation(translator: ITranslator | null): void {
   if (translator) {
     // eslint-disable-next-line jupyter/incorrect-translator-usage -- `trans` below is what strings use.
-    const bundle = translator.load('jupyter_tpu');
+    loaded = translator.load('jupyter_tpu');
     const code = translator.languageCode.replace('_', '-');
-    const catalogue = catalogueOf(bundle, code);
-    if (bundle !== loaded.trans) {
-      loaded.sentences = null;
-      loading = catalogue ? loadSentences(catalogue) : Promise.resolve();
-    }
-    loaded.trans = bundle;
     language = code === 'default' ? 'en' : code;
   }
 }
@@ -85,7 +57,7 @@ export function loadTranslation(translator: ITranslator | null): void {
 /** Takes texts of the language *code*, a BCP 47 tag, where JupyterLab is not there to load them. */
 export function loadCatalogue(catalogue: Catalogue, code: string): void {
   const known = (text: string) => catalogue[text]?.[0] ?? text;
-  loaded.trans = {
+  loaded = {
     __: (text, ...values) => filled(known(text), values),
     _n: (one, many, count, ...values) =>
       filled(catalogue[one]?.[0] ?? (count === 1 ? one : many), [
@@ -93,22 +65,7 @@ export function loadCatalogue(catalogue: Catalogue, code: string): void {
         ...values
       ])
   };
-  loading = loadSentences(catalogue);
   language = code;
-}
-
-/**
- * The texts that JupyterLab has of *bundle*; null where it has none. They are private there, but a second
- * download of them would be idle.
- */
-function catalogueOf(
-  bundle: TranslationBundle,
-  code: string
-): Catalogue | null {
-  const { _dictionary: dictionary } = bundle as unknown as {
-    _dictionary?: Record<string, Record<string, Catalogue> | undefined>;
-  };
-  return dictionary?.['jupyter_tpu']?.[code] ?? null;
 }
 
 /** How a state looks: the dot beside its label. */

@@ -2,6 +2,8 @@
 
 import React from 'react';
 
+import { Loss } from '../kernels/kernelDialogs';
+import { lossOf, mayEnd } from '../kernels/lossLabels';
 import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { IReportFault, ITPU } from '../rest/api';
@@ -9,7 +11,7 @@ import { confirmed } from '../rest/tpuRef';
 import { confirm } from '../ui/confirm';
 import { ask } from '../ui/formDialog';
 import { named } from '../ui/named';
-import { wait } from '../ui/wait';
+import { wait, waitIfSlow } from '../ui/wait';
 
 /** Replaces a TPU by the same one on other hardware; asks first, with what is lost. */
 export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
@@ -29,10 +31,11 @@ export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
         )}
       </p>
       <ul>
-        {[...(plan.restored ?? []), ...plan.lost].map(sentence => (
+        {plan.restored.map(sentence => (
           <li key={sentence}>{sentence}</li>
         ))}
       </ul>
+      <Loss loss={plan} />
       {plan.question && <p>{plan.question}</p>}
     </>,
     trans.__('Replace')
@@ -40,8 +43,7 @@ export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
   if (agreed) {
     await model.send(tpu, async client => {
       const hunt = await client.hunts.replace(tpu, {
-        end_kernels: true,
-        end_jobs: true,
+        ...mayEnd({ ...plan, known: true }),
         confirm_price: !!plan.question,
         max_price: plan.cost.usd_per_hour
       });
@@ -58,6 +60,10 @@ export async function reportFault(tpu: ITPU, model: TPUModel): Promise<void> {
     ['slow', trans.__('It is slow')],
     ['wrong-results', trans.__('Wrong results')]
   ];
+  const loss = await waitIfSlow(
+    trans.__('Checking what runs on %1', tpu.name),
+    lossOf(model.client, 'report-fault', tpu)
+  );
   const title = trans.__('Report a host of %1 to Google?', tpu.name);
   const input = await ask({
     title,
@@ -77,12 +83,7 @@ export async function reportFault(tpu: ITPU, model: TPUModel): Promise<void> {
         choices: faults
       },
       { name: 'about', label: trans.__('What you have seen, for Google') },
-      <p>
-        {trans.__(
-          'Google ends the host at once, and starts it again on another machine. Its disk is kept. All hosts of a slice are restarted.'
-        )}{' '}
-        {runningThere(tpu)}
-      </p>
+      <Loss loss={loss} />
     ]
   });
   if (!input) {
@@ -92,21 +93,9 @@ export async function reportFault(tpu: ITPU, model: TPUModel): Promise<void> {
     model.send(tpu, client =>
       client.reportFault(tpu, {
         ...input,
-        end_kernels: true,
-        end_jobs: true,
+        ...mayEnd(loss),
         ...confirmed(name)
       })
     )
   );
-}
-
-function runningThere(tpu: ITPU): string {
-  return tpu.kernels
-    ? trans._n(
-        'The kernel on %2 is shut down, and all jobs there end.',
-        'The %1 kernels on %2 are shut down, and all jobs there end.',
-        tpu.kernels,
-        tpu.name
-      )
-    : trans.__('All jobs on %1 end.', tpu.name);
 }

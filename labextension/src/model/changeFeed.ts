@@ -4,9 +4,9 @@ import { Event, EventManager, ServerConnection } from '@jupyterlab/services';
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { language } from '../language/translation';
 import { IChange } from '../rest/api';
 import { CHANGE_SCHEMA } from '../rest/changeSchema';
-import { withSentences } from '../rest/sentences';
 
 /** A source of changes. */
 export interface IChangeFeed extends IDisposable {
@@ -40,9 +40,12 @@ const observers = new WeakMap<typeof WebSocket, EventSockets>();
 
 /**
  * *base*, but it is known when a socket for events opens and closes. JupyterLab's own event manager does
- * not report that, so that events could be missed unnoticed.
+ * not report that, so that events could be missed unnoticed. *query*: added to that socket's address.
  */
-export function observedSocket(base: typeof WebSocket): typeof WebSocket {
+export function observedSocket(
+  base: typeof WebSocket,
+  query = ''
+): typeof WebSocket {
   const sockets = new EventSockets();
   const observed = new Proxy(base, {
     construct(
@@ -50,8 +53,11 @@ export function observedSocket(base: typeof WebSocket): typeof WebSocket {
       [url, ...others]: ConstructorParameters<typeof WebSocket>,
       newTarget
     ) {
-      const socket = Reflect.construct(target, [url, ...others], newTarget);
-      if (String(url).includes('/api/events/subscribe')) {
+      const isOurs = String(url).includes('/api/events/subscribe');
+      const sign = String(url).includes('?') ? '&' : '?';
+      const address = isOurs && query ? `${url}${sign}${query}` : url;
+      const socket = Reflect.construct(target, [address, ...others], newTarget);
+      if (isOurs) {
         sockets.follow(socket);
       }
       return socket;
@@ -63,15 +69,20 @@ export function observedSocket(base: typeof WebSocket): typeof WebSocket {
 
 /** Changes from Jupyter's events. */
 export class ServerChangeFeed implements IChangeFeed {
-  /** *events*: the application's. It has one of its own where the application's sockets are not observed. */
+  /**
+   * *events*: the application's. It has one of its own where the application's sockets are not observed,
+   * and in another language than English: JupyterLab opens its socket before it knows the language.
+   */
   constructor(events: Event.IManager, settings: ServerConnection.ISettings) {
     const { WebSocket } = (events as EventManager).serverSettings ?? settings;
-    const shared = observers.get(WebSocket);
+    const isEnglish = /^en\b/.test(language);
+    const shared = isEnglish ? observers.get(WebSocket) : undefined;
     if (shared) {
       this._sockets = shared;
       this._events = events;
     } else {
-      const own = observedSocket(settings.WebSocket);
+      const query = isEnglish ? '' : `language=${language}`;
+      const own = observedSocket(settings.WebSocket, query);
       this._sockets = observers.get(own)!;
       this._events = this._own = new EventManager({
         serverSettings: { ...settings, WebSocket: own }
@@ -104,7 +115,7 @@ export class ServerChangeFeed implements IChangeFeed {
 
   private _onEvent(_: Event.IManager, event: Event.Emission): void {
     if (event.schema_id === CHANGE_SCHEMA) {
-      this.changed.emit(withSentences({ ...event } as unknown as IChange));
+      this.changed.emit({ ...event } as unknown as IChange);
     }
   }
 

@@ -82,7 +82,7 @@ function askStart(tpu: ITPU, cluster: IRay): Promise<IStartRay | null> {
       },
       {
         name: 'install',
-        label: trans.__('Install Ray if it is missing (about 400 MB)'),
+        label: trans.__('Install Ray if it is missing (about 600 MB)'),
         kind: 'check'
       }
     ]

@@ -347,6 +347,8 @@ export type ConnectionState =
 export interface IConsequences {
   kernels: IKernel[];
   jobs: IJob[];
+  kernels_text: string;
+  jobs_text: string;
   lost: string[];
 }
 
@@ -621,6 +623,7 @@ export interface IFinding {
     | 'key'
     | 'lock'
     | 'login'
+    | 'mcp'
     | 'numbers'
     | 'os-login'
     | 'permission'
@@ -1620,6 +1623,8 @@ export interface IReplaceTPU {
 export interface IReplacement {
   kernels: IKernel[];
   jobs: IJob[];
+  kernels_text: string;
+  jobs_text: string;
   lost: string[];
   request: ICreateTPU;
   cost: ICost;

@@ -3,6 +3,7 @@
 
 import { ServerConnection } from '@jupyterlab/services';
 
+import { language } from '../language/translation';
 import { addressOf } from './address';
 import { IAppVisit, IGuard, IHostFile, IVisitApp } from './api';
 import { answerOf, Failure } from './failure';
@@ -76,7 +77,12 @@ export class TPUClient extends FleetRequests {
     path: (string | IReference)[],
     { body, query, signal }: IParameters
   ): Promise<T> {
-    const init = { method, signal, body: body && JSON.stringify(body) };
+    const init = {
+      method,
+      signal,
+      body: body && JSON.stringify(body),
+      headers: { 'Accept-Language': language }
+    };
     return answerOf(this._exchange(this._url(path, query), init));
   }
 

@@ -1,7 +1,6 @@
 // Why a call of the server failed.
 
 import { IProblem, Reason } from './api';
-import { withSentences } from './sentences';
 
 /**
  * Besides the server's reasons. MISSING: the server extension is not enabled; NETWORK: the server does
@@ -60,7 +59,7 @@ export class Failure extends Error {
 /** What a successful answer has; undefined if it is empty. */
 export function bodyOf<T>(text: string): T {
   try {
-    return withSentences((text ? JSON.parse(text) : undefined) as T);
+    return (text ? JSON.parse(text) : undefined) as T;
   } catch {
     throw new Failure('', 'DENIED'); // the login page of a proxy
   }
@@ -83,7 +82,7 @@ export async function answerOf<T>(
 export function failureOf(status: number, text: string): Failure {
   let body: Partial<IProblem> = {};
   try {
-    body = withSentences(JSON.parse(text) as Partial<IProblem>);
+    body = JSON.parse(text) as Partial<IProblem>;
   } catch {
     // Tornado's own error pages are HTML.
   }

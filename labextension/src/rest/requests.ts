@@ -161,7 +161,7 @@ export abstract class FleetRequests {
     this.send<IOperation>('DELETE', ['tpus', tpu], { body, signal });
 
   /** What an act on a TPU would end and take away; changes nothing. */
-  readonly consequences = (tpu: IReference, query: { act?: Value } = {}, signal?: AbortSignal) =>
+  readonly consequences = (tpu: IReference, query: { act?: Value; environment?: Value } = {}, signal?: AbortSignal) =>
     this.send<IConsequences>('GET', ['tpus', tpu, 'consequences'], { query, signal });
 
   /** Start a stopped TPU. */

@@ -2,6 +2,8 @@
 
 import { ServerConnection } from '@jupyterlab/services';
 
+import { language } from '../language/translation';
+
 /** How an upload is watched and ended. */
 export interface IUploadOptions {
   /** A file of this name is replaced. */
@@ -23,6 +25,7 @@ export function putFile(
     const request = new XMLHttpRequest();
     request.open('PUT', url);
     request.withCredentials = true;
+    request.setRequestHeader('Accept-Language', language);
     if (settings.token) {
       request.setRequestHeader('Authorization', `token ${settings.token}`);
     }

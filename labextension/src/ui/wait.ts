@@ -6,6 +6,9 @@ import { trans } from '../language/translation';
 import { failureLine } from '../rest/failureText';
 import { notify } from './notify';
 
+/** Milliseconds after which somebody who has pressed a button waits for something to happen. */
+const UNNOTICED_MILLISECONDS = 500;
+
 /** Begins something; what it calls back with is how much of it is done, 0 to 1. */
 type Begin<T> = (
   signal: AbortSignal,
@@ -32,6 +35,23 @@ export function waitToEnd<T>(
   request: Promise<T>
 ): Promise<T | null> {
   return wait(message, () => request, false);
+}
+
+/** The result of *request*, which never fails; that it takes a while is shown when it does. */
+export async function waitIfSlow<T>(
+  message: string,
+  request: Promise<T>
+): Promise<T> {
+  let id = '';
+  const timer = setTimeout(() => {
+    id = Notification.emit(message, 'in-progress', { autoClose: false });
+  }, UNNOTICED_MILLISECONDS);
+  try {
+    return await request;
+  } finally {
+    clearTimeout(timer);
+    Notification.dismiss(id);
+  }
 }
 
 /** As `wait`, but throws what *begin* throws; null if it was cancelled. */

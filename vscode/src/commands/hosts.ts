@@ -14,9 +14,10 @@ import {
   stopQuestion
 } from '../../../labextension/src/jobs/jobLabels';
 import {
-  inLanguage,
-  trans
-} from '../../../labextension/src/language/translation';
+  kernelLoss,
+  lossQuestion
+} from '../../../labextension/src/kernels/lossLabels';
+import { trans } from '../../../labextension/src/language/translation';
 import { isOver } from '../../../labextension/src/model/jobs';
 import { IApp, IJob, ITPU } from '../../../labextension/src/rest/api';
 import { Failure } from '../../../labextension/src/rest/failure';
@@ -24,7 +25,6 @@ import { windowObstacle } from '../explanation';
 import { CLI } from '../localServer';
 import { INode } from '../nodes';
 import { ask, Commands, must, refOf } from './context';
-import { askLoss } from './lifecycle';
 
 export async function openTerminal(
   commands: Commands,
@@ -100,8 +100,7 @@ async function windowUri(
   const found = /^vscode:\/\/vscode-remote\/(.+?)(\/.*)$/m.exec(result.stdout);
   if (!found) {
     throw new Error(
-      inLanguage(result.stderr.trim()) ||
-        trans.__('The address of the host is not known.')
+      result.stderr.trim() || trans.__('The address of the host is not known.')
     );
   }
   const [, authority, path] = found;
@@ -118,7 +117,7 @@ async function run(
 ): Promise<{ stdout: string; stderr: string }> {
   const python = await commands.python();
   const env = commands.sources.environment();
-  return promisify(execFile)(python, [...CLI, '--lang', 'en', ...args], {
+  return promisify(execFile)(python, [...CLI, ...args], {
     env
   }).catch(error => ({
     stdout: String(error.stdout ?? ''),
@@ -225,7 +224,7 @@ export async function shutDownKernel(
   const { client, resources } = await commands.connection();
   const kernel = must(node?.kernel);
   const tpu = must(node?.tpu);
-  await askLoss('kernel', tpu, { kernels: [kernel] });
+  await ask(lossQuestion('kernel', tpu, kernelLoss(kernel)));
   const { id } = kernel;
   await client.kernels.shutDown(tpu, id);
   resources.setKernels(

@@ -3,24 +3,22 @@
 import * as vscode from 'vscode';
 
 import {
-  endings,
-  ILoss,
-  lossQuestion
+  lossOf,
+  lossQuestion,
+  mayEnd
 } from '../../../labextension/src/kernels/lossLabels';
 import { trans } from '../../../labextension/src/language/translation';
 import {
   connectRequest,
-  DestructiveAction,
   startRequest
 } from '../../../labextension/src/model/availableActions';
-import { runningJobs } from '../../../labextension/src/model/jobs';
 import {
   cancelQuestion,
   operationTitle
 } from '../../../labextension/src/model/operationLabels';
 import { priceText } from '../../../labextension/src/money/costLabels';
 import { startQuestion } from '../../../labextension/src/money/questionLabels';
-import { IKernel, IOperation, ITPU } from '../../../labextension/src/rest/api';
+import { IOperation } from '../../../labextension/src/rest/api';
 import { INode } from '../nodes';
 import { ask, Commands, must } from './context';
 
@@ -36,10 +34,10 @@ export async function disconnect(
 ): Promise<void> {
   const tpu = await commands.tpu(node, 'disconnect', trans.__('Disconnect'));
   const { client, sync } = await commands.connection();
-  const loss = await lossOf(commands, tpu);
-  const { end_kernels } = ended(tpu, loss);
+  const loss = await lossOf(client, 'disconnect', tpu);
+  const { end_kernels } = mayEnd(loss);
   if (end_kernels) {
-    await askLoss('disconnect', tpu, loss);
+    await ask(lossQuestion('disconnect', tpu, loss));
   }
   sync.putOperation(await client.disconnect(tpu, { end_kernels }));
 }
@@ -71,44 +69,11 @@ async function end(
 ): Promise<void> {
   const tpu = await commands.tpu(node, action, title);
   const { client, sync } = await commands.connection();
-  const loss = await lossOf(commands, tpu);
-  await askLoss(action, tpu, loss);
+  const loss = await lossOf(client, action, tpu);
+  await ask(lossQuestion(action, tpu, loss));
   const name = await commands.confirmName(tpu);
-  const request = { ...ended(tpu, loss), ...name };
+  const request = { ...mayEnd(loss), ...name };
   sync.putOperation(await client[action](tpu, request));
-}
-
-/** What runs on a TPU, as far as that is known: the server refuses to end what was not named. */
-async function lossOf(commands: Commands, tpu: ITPU): Promise<ILoss> {
-  const { client, resources } = await commands.connection();
-  const jobs = runningJobs(resources, tpu);
-  let kernels: IKernel[] | null = null;
-  if (tpu.state === 'READY' && tpu.connection === 'connected') {
-    // If the host does not answer, the number of the list is the newest.
-    kernels = await client.kernels.list(tpu).catch(() => null);
-  }
-  return { jobs, kernels };
-}
-
-/** Whether kernels and jobs end, which the user has seen. */
-function ended(tpu: ITPU, { jobs = [], kernels }: ILoss) {
-  return {
-    end_kernels: (kernels?.length ?? tpu.kernels) > 0,
-    end_jobs: jobs.length > 0
-  };
-}
-
-/** Asks before kernels or jobs end, which are named. */
-export async function askLoss(
-  action: DestructiveAction,
-  tpu: ITPU,
-  loss: ILoss
-): Promise<void> {
-  const lines = endings(action, tpu, loss).flatMap(({ items, text }) => [
-    text,
-    ...items.map(({ name, state }) => `• ${name}: ${state}`)
-  ]);
-  await ask(lossQuestion(action, tpu), ...lines);
 }
 
 export async function cancelOperation(

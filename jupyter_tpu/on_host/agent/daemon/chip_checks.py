@@ -111,7 +111,7 @@ def _ignores_chips(environment: Dict[str, str]) -> bool:
         return True
     for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"):
         if name in environment:
-            return len(environment[name].split(",")) < len(chip_devices())
+            return len(environment[name].split(",")) < len(devices_by_chip())
     return False
 
 

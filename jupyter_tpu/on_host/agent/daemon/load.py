@@ -12,7 +12,8 @@ from collections import deque
 from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Sequence, Tuple, cast
 
 from ..metrics.libtpu import read
-from ..protocol.chips import chip_devices, chips, holders
+from ..protocol.chips import chips, holders
+from ..protocol.chosen_chips import devices_by_chip
 from ..protocol.process_tree import descendants
 from ..protocol.records import KernelReport, Load
 from ..protocol.timeouts import cancel_all, with_timeout
@@ -93,8 +94,7 @@ async def read_sample(kernels: Sequence[KernelReport]) -> Dict[str, Any]:
     The state is "ok"; "idle": no process uses the chips; "no_port": one does, and serves no
     figures; "unreadable": what answers can't be read, and ``why``; "no_device": there are no chips.
     """
-    devices = chip_devices()
-    count = len(devices) or len(chips())
+    count = len(devices_by_chip()) or len(chips())
     if not count:
         return {"state": "no_device"}
     bookings: List[Any] = [

@@ -23,7 +23,8 @@ LOCK = "/tmp/libtpu_lockfile"
 #: Characters of a command that are reported.
 COMMAND_CHARACTERS = 80
 #: The PCI vendor of TPU chips, and the generations by their PCI device. v2 and v3 have the same
-#: one, and another subsystem. Source: jax/_src/hardware_utils.py, tpu_info/device.py.
+#: one, and another subsystem. Source: jax/_src/hardware_utils.py (TPU 8t and 8i: of
+#: JAX 0.12.0.1, with the names that its devices have), tpu_info/device.py.
 GOOGLE = "0x1ae0"
 GENERATIONS = {
     "0x005e": "v4",
@@ -31,6 +32,8 @@ GENERATIONS = {
     "0x0063": "v5e",
     "0x006f": "v6e",
     "0x0076": "TPU7x",
+    "0x007c": "TPU8t",
+    "0x0083": "TPU8i",
 }
 SUBSYSTEMS = {"0x004e": "v2", "0x004f": "v3"}
 
@@ -38,7 +41,7 @@ SUBSYSTEMS = {"0x004e": "v2", "0x004f": "v3"}
 def chips(root: str = "/") -> List[str]:
     """The generation of each chip on the PCI bus; "" of one that is not known.
 
-    A TPU7x shows one function per core; they count as one chip.
+    A TPU7x shows one function per core; those of one device count as one chip.
     """
     folder = os.path.join(root, "sys/bus/pci/devices")
     generations = {}

@@ -14,7 +14,7 @@ import os
 from typing import Dict, List, Mapping, Sequence, Set
 
 from .chips import GOOGLE, chip_devices
-from .process_env import BOUNDS, complete_variables
+from .process_env import BOUNDS, bounds_of, complete_variables
 
 #: The port of chip 0's process; that of chip N is N higher.
 FIRST_PORT = 8476
@@ -87,7 +87,7 @@ def chip_variables(
     port = FIRST_PORT + chosen[0]
     variables = {
         "TPU_VISIBLE_CHIPS": ",".join(map(str, chosen)),
-        "TPU_CHIPS_PER_PROCESS_BOUNDS": BOUNDS[len(chosen), of],
+        "TPU_CHIPS_PER_PROCESS_BOUNDS": bounds_of(len(chosen), of, generation),
         "TPU_PROCESS_BOUNDS": "1,1,1",
         "TPU_PROCESS_ADDRESSES": "localhost:%d" % port,
         "TPU_PROCESS_PORT": str(port),
@@ -111,7 +111,7 @@ def devices_by_chip(root: str = "/") -> List[Set[str]]:
     """The device files of each of this host's chips, chip 0's first.
 
     /dev/accelN is chip N. The number of a vfio file is that of an IOMMU group; there chips are
-    numbered by their PCI addresses, as far as is known, and a TPU7x has a file for each core.
+    numbered by their PCI addresses, as far as is known, and one of TPU7x has a file for each core.
     """
     devices = chip_devices(root)
     folder = os.path.join(root, "sys/bus/pci/devices")

@@ -26,6 +26,9 @@ _SAME = (
 #: 4), vllm's tpu-inference (4 of 8). No one has tried 8 of 8 for us, nor any of these on hardware.
 BOUNDS = {(1, 1): "1,1,1", (1, 4): "1,1,1", (1, 8): "1,1,1", (2, 4): "1,2,1", (2, 8): "1,2,1",
           (4, 4): "2,2,1", (4, 8): "1,4,1", (8, 8): "2,4,1"}  # fmt: skip
+#: The chips of these are in one row. Source: jax/_src/test_multiprocess.py of JAX 0.12.0.1, which
+#: has a host of TPU 8t as one of TPU7x.
+_IN_A_ROW = ("TPU8i",)
 #: On an emulated host: the folder of what stands in for libtpu's metrics in processes with JAX.
 _PLUGINS = "JUPYTER_TPU_EMULATED_PLUGINS"
 #: Below the home: what `on_host.ray.node` writes while Ray runs on a host.
@@ -94,12 +97,20 @@ def complete_variables(variables: Mapping[str, str], root: str = "/") -> Dict[st
     if visible and "TPU_CHIPS_PER_PROCESS_BOUNDS" not in complete:
         from .chips import chips
 
-        bounds = BOUNDS.get((len(visible), len(chips(root))))
-        if bounds:
+        generations = chips(root)
+        if (len(visible), len(generations)) in BOUNDS:
+            bounds = bounds_of(len(visible), len(generations), generations[0])
             complete["TPU_CHIPS_PER_PROCESS_BOUNDS"] = bounds
             complete.setdefault("TPU_PROCESS_BOUNDS", "1,1,1")
             complete = _with_both_names(complete)
     return complete
+
+
+def bounds_of(count: int, of: int, generation: str) -> str:
+    """The layout of *count* chips of a host with *of*, which `BOUNDS` has; "" for a generation that
+    is not known.
+    """
+    return "%d,1,1" % count if generation in _IN_A_ROW else BOUNDS[count, of]
 
 
 def _with_both_names(variables: Mapping[str, str]) -> Dict[str, str]:

@@ -2,8 +2,7 @@
 
 A sentence is matched with the templates, and what stands for a parameter is put into the
 translation: as it is, or translated, if it is a sentence or a label itself. Several sentences are
-translated one by one. What nothing matches stays English.
-labextension/src/language/sentences.ts does the same in the panel; a test compares the two.
+translated one by one, lines always. What nothing matches stays English.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 _PARAMETER = re.compile(r"%(\d)|\{(\w+)\}")
 _WORD = re.compile(r"\w{3,}")
 #: What stands between sentences, or between the parts of a line.
-_SEPARATOR = re.compile(r"((?<=[.?!])\s+|\s·\s|\n)")
+_SEPARATOR = re.compile(r"((?<=[.?!])\s+|\s·\s)")
 #: English that no template knows: it has such a word among others, or is a pronoun.
 _WORDS = (
     "a|all|an|and|are|at|be|by|can|for|from|had|has|have|if|in|is|it|its|no|not|of|on|or|than|that|"
@@ -38,8 +38,16 @@ _FRAME = re.compile(r"(?:([\w.~/-]+(?: \d+)?): )?(.+?)(?: \(([^()]+)\))?", re.DO
 #: How deep sentences may stand in sentences, and how many may follow one another.
 _MOST_DEPTH = 3
 _MOST_PARTS = 10
-_LONGEST_TEXT_CHARACTERS = 4000
-_MOST_KEPT = 1000
+#: Longer lines stay English, and those that nothing matches after so many tries: they may be made
+#: for that. The hardest sentence of ours takes 4,000.
+_LONGEST_LINE_CHARACTERS = 4000
+_MOST_TRIES = 10_000
+#: What the search for a sentence costs besides its templates, in tries.
+_TRIES_FOR_ONE = 20
+#: Characters of translated lines that are kept, since most are asked for again.
+_MOST_KEPT_CHARACTERS = 2_000_000
+#: Letters that are written from right to left.
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
 
 class _Template(NamedTuple):
@@ -60,26 +68,73 @@ class _Translated(NamedTuple):
     score: int
 
 
-class Sentences:
-    """Translates by a *catalogue*: texts, and their translations in each plural form."""
+class _TooHard(Exception):
+    """Nothing has matched after too many tries."""
 
-    def __init__(self, catalogue: Mapping[str, Sequence[str]]) -> None:
-        self._catalogue = catalogue
-        self._index: dict[str, list[_Template]] | None = None
+
+class Sentences:
+    """Translates by a *catalogue*: texts, and their translations in each plural form.
+
+    isolated: names that are written from right to left are kept from turning around what stands
+    beside them, by characters that a browser knows. Threads may share it.
+    """
+
+    def __init__(self, catalogue: Mapping[str, Sequence[str]], *, isolated: bool = False) -> None:
+        self.catalogue = catalogue
+        self.isolated = isolated
         self._kept: dict[str, str] = {}
+        self._kept_size = 0
+
+    @cached_property
+    def templates(self) -> Mapping[str, Sequence[_Template]]:
+        """By their rarest word; see `_index_of`."""
+        return _index_of(self.catalogue)
 
     def translate(self, text: str) -> str:
-        """*text* in the catalogue's language, as far as it is known there."""
-        known = self._kept.get(text)
+        """*text* in the catalogue's language, as far as it is known there, line by line."""
+        return "\n".join(map(self._line, text.split("\n")))
+
+    def _line(self, line: str) -> str:
+        if len(line) > _LONGEST_LINE_CHARACTERS:
+            return line
+        known = self._kept.get(line)
         if known is None:
-            best = None if len(text) > _LONGEST_TEXT_CHARACTERS else self._best(text, 0)
-            known = text if best is None else best.text
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()
-            self._kept[text] = known
+            known = _Search(self).translation(line)
+            size = len(line) + len(known)
+            if self._kept_size + size > _MOST_KEPT_CHARACTERS:
+                self._kept, self._kept_size = {}, 0
+            self._kept[line] = known
+            self._kept_size += size
         return known
 
+
+class _Search:
+    """The search for the translation of one line."""
+
+    def __init__(self, sentences: Sentences) -> None:
+        self._sentences = sentences
+        self._tries = 0
+        self._known: dict[tuple[str, int], _Translated | None] = {}  # parts by their depth
+
+    def translation(self, line: str) -> str:
+        try:
+            best = self._best(line, 0)
+        except _TooHard:
+            return line
+        return line if best is None else best.text
+
+    def _try(self, number: int = 1) -> None:
+        self._tries += number
+        if self._tries > _MOST_TRIES:
+            raise _TooHard
+
     def _best(self, text: str, depth: int) -> _Translated | None:
+        key = text, depth
+        if key not in self._known:
+            self._known[key] = self._find(text, depth)
+        return self._known[key]
+
+    def _find(self, text: str, depth: int) -> _Translated | None:
         core = text.strip()
         if not re.search(r"[A-Za-z]{2}", core):
             return None
@@ -93,6 +148,7 @@ class Sentences:
 
     def _one(self, text: str, depth: int) -> _Translated | None:
         """Translates *text* as one sentence or label."""
+        self._try(_TRIES_FOR_ONE)
         ended = text[-1] in ".?!:…"
         for variant in dict.fromkeys((text, text[0].upper() + text[1:])):
             changed = variant != text
@@ -119,7 +175,7 @@ class Sentences:
         return _Translated(name + main + note, score)
 
     def _exact(self, text: str) -> _Translated | None:
-        forms = self._catalogue.get(text)
+        forms = self._sentences.catalogue.get(text)
         if not isinstance(forms, list) or not forms[0]:
             return None
         return _Translated(forms[0], len(text))
@@ -130,6 +186,7 @@ class Sentences:
         for template in self._candidates(text):
             if changed and not template.literals[0]:
                 continue  # it begins with a name
+            self._try()
             values = _values_of(template, text)
             if values is not None:
                 best = _better(best, self._fill(template, values, depth))
@@ -139,7 +196,7 @@ class Sentences:
         score, filled = template.size, {}
         for name, value in zip(template.parameters, values, strict=True):
             known = self._best(value, depth + 1) if depth < _MOST_DEPTH else None
-            filled[name] = known.text if known else value
+            filled[name] = known.text if known else self._name(value)
             if name not in template.messages and _ENGLISH.search(_QUOTED.sub("", filled[name])):
                 return None  # a sentence of two languages helps nobody
             score += known.score if known else 0
@@ -148,6 +205,11 @@ class Sentences:
             value = filled.get(digit or name, "")
             text = _closed(_closed(text, value), literal)
         return _Translated(text, score)
+
+    def _name(self, value: str) -> str:
+        """What stays as it is."""
+        isolates = self._sentences.isolated and _RIGHT_TO_LEFT.search(value)
+        return f"\u2068{value}\u2069" if isolates else value
 
     def _parts(self, text: str, depth: int) -> _Translated | None:
         """Translates the sentences of *text*, each by itself or together with its neighbours."""
@@ -174,11 +236,10 @@ class Sentences:
 
     def _candidates(self, text: str) -> Iterator[_Template]:
         """The templates of which *text* has the rarest word."""
-        if self._index is None:
-            self._index = _index_of(self._catalogue)
-        yield from self._index.get("", ())
+        templates = self._sentences.templates
+        yield from templates.get("", ())
         for word in dict.fromkeys(_WORD.findall(text)):
-            yield from self._index.get(word, ())
+            yield from templates.get(word, ())
 
 
 def _better(one: _Translated | None, other: _Translated | None) -> _Translated | None:

@@ -1,0 +1,3 @@
+"""Cloud Storage over REST: its JSON API, as far as its clients use it."""
+
+from .routes import STORAGE_METHODS, add_routes
