@@ -305,7 +305,7 @@ class Window:
 
     def output(self) -> Locator:
         """The outputs of the notebook in front, which are in a frame of a frame."""
-        frame = self.page.locator("iframe.webview.ready").first.content_frame
+        frame = self.page.locator("iframe.webview.ready:visible").first.content_frame
         return frame.locator("#active-frame").content_frame.locator("#container")
 
     def terminal_text(self) -> str:
