@@ -7,8 +7,9 @@ percentile: over HTTP from a real Jupyter server (one connection, a request afte
 of the worker process as the server asks, and called in this process; what the server takes to
 answer at all (`api`) stands beside them. Then how long the TPU's own compiler takes for the
 programs of the examples and two larger ones, process start included, beside compiling the same for
-this CPU, and one of them as an operation over REST (all that needs libtpu). The figures are also
-written to benchmarks/out/jaxkit.json.
+this CPU, and one of them as an operation over REST (all that needs libtpu). And `compile_for`
+beside JAX's own `lower().compile()` for the same topology, as ratios: the first time, and when the
+report has been kept. The figures are also written to benchmarks/out/jaxkit.json.
 """
 
 from __future__ import annotations
@@ -267,6 +268,81 @@ def compile_times() -> dict[str, dict[str, Any]]:
     return results
 
 
+_BESIDE_JAX = """
+import json, sys, time
+sys.path.insert(0, sys.argv[2])
+import jax
+from jaxkit import programs
+from jupyter_tpu.jaxkit import compile_for
+
+function, shapes, options = programs()[sys.argv[3]]
+type = sys.argv[3].rsplit(", ", 1)[1]
+begun = time.perf_counter()
+if sys.argv[1] == "jax":
+    from jax.experimental import topologies
+    from jax.sharding import AxisType, NamedSharding, PartitionSpec
+    from jupyter_tpu.jaxkit.compile.export import shape_specs
+    from jupyter_tpu.jaxkit.topology import topology
+
+    where = topology(type)
+    described = topologies.get_topology_desc(where.name, "tpu", **where.options)
+    mesh = jax.make_mesh(
+        (where.devices,), ("data",), devices=list(described.devices), axis_types=(AxisType.Auto,)
+    )
+    given = options["in_shardings"]
+    given = given if isinstance(given, tuple) else (given,) * len(shapes)
+    specs = [PartitionSpec(*([one] if isinstance(one, str) else one or ())) for one in given]
+    arguments = [
+        jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(
+                leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, spec)
+            ),
+            shape_specs(shape),
+        )
+        for shape, spec in zip(shapes, specs)
+    ]
+    with jax.set_mesh(mesh):
+        jax.jit(function).lower(*arguments).compile()
+else:
+    compile_for(type, function, *shapes, **options)
+print(json.dumps(time.perf_counter() - begun), flush=True)
+import os
+os._exit(0)
+"""
+
+
+def beside_jax(rounds: int = 3) -> dict[str, Any]:
+    """compile_for beside ``lower().compile()`` for the same topology, each in a new process; then
+    again, when the report has been kept. Medians, and their ratios to JAX's.
+    """
+    from jupyter_tpu.jaxkit.compile.compiler import ENVIRONMENT
+
+    results = {}
+    for name in programs():
+        if name.startswith("24 layers"):
+            continue
+        seconds: dict[str, list[float]] = {"jax": [], "first": [], "again": []}
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                environment = {**os.environ, **ENVIRONMENT, "JUPYTER_TPU_DATA_DIR": folder}
+                for who, times in seconds.items():
+                    run = subprocess.run(
+                        [sys.executable, "-c", _BESIDE_JAX, who, str(HERE), name],
+                        env=environment,
+                        capture_output=True,
+                        text=True,
+                        check=True,
+                    )
+                    times.append(float(run.stdout.splitlines()[-1]))
+        medians = {who: statistics.median(times) for who, times in seconds.items()}
+        results[name] = {
+            **{f"{who}_seconds": round(median, 2) for who, median in medians.items()},
+            "first_ratio": round(medians["first"] / medians["jax"], 2),
+            "again_ratio": round(medians["again"] / medians["jax"], 3),
+        }
+    return results
+
+
 CODE = """
 import jax, jax.numpy as jnp
 
@@ -331,12 +407,18 @@ def main() -> None:
         print(f"{'GET /api':14}  {shown(bare):>22}")
         print(f"{'jax alone':14}  {'':>22}  {'':>22}  {shown(floor):>22}")
         compiled = compile_times()
+        beside = beside_jax() if compiled else {}
         wire = compiled_over_rest(rest) if compiled else {}
     for name, row in compiled.items():
         print(
             f"{name}: compiled in {row['seconds']} s (for this CPU: {row['cpu_seconds']} s), "
             f"needs {row['needed_bytes'] / 2**20:,.1f} MiB a device, "
             f"{'fits' if row['fits'] else 'does not fit'}"
+        )
+    for name, row in beside.items():
+        print(
+            f"{name}: jax alone {row['jax_seconds']} s, compile_for {row['first_ratio']} times "
+            f"that, again in another process {row['again_ratio']} times"
         )
     if wire:
         print(
@@ -349,6 +431,7 @@ def main() -> None:
         get_api=bare,
         jax_alone=floor,
         compile=compiled,
+        beside_jax=beside,
         compile_over_rest=wire,
     )
 

@@ -15,6 +15,8 @@ from .shapes import MAX_ARRAYS, checked_shape, dtype_name
 #: One entry per dimension: null (not split), an axis of the mesh, or several axes.
 Spec = list[str | list[str] | None]
 Generation = Literal["v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x"]
+#: Where an array lies: in the device's HBM, or in the memory of its host.
+Memory = Literal["device", "pinned_host"]
 Shape = list[int]
 #: Axis -> size.
 MeshAxes = dict[str, int]
@@ -29,6 +31,7 @@ class ArrayRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     shape: Shape | None = None
     dtype: str = "float32"
     spec: Spec = []
+    memory: Memory = "device"
     #: Instead of a shape: name -> array or tree.
     tree: dict[str, ArrayRequest] | None = None
 

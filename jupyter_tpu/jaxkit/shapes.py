@@ -7,6 +7,7 @@ requests from taking memory.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -186,7 +187,21 @@ def _registered(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _is_array(leaf: Any) -> bool:
-    return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+    return hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not _is_quantized(leaf)
+
+
+def _is_quantized(leaf: Any) -> bool:
+    """Whether it is several arrays, or another one than its shape and dtype say, such as QArray of
+    qwix and QTensor of AQT, whose dtype is that of the numbers that they stand for.
+    """
+    jax = sys.modules.get("jax")  # what makes them has imported it
+    if jax is None:
+        return False
+    parts = jax.tree_util.tree_leaves(leaf)
+    return len(parts) > 1 or any(
+        hasattr(part, "dtype") and (part.shape, part.dtype) != (leaf.shape, leaf.dtype)
+        for part in parts
+    )
 
 
 def _is_shape(leaf: Any) -> bool:

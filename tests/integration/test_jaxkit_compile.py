@@ -26,6 +26,7 @@ from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.jaxkit.arrays import ArrayRequest
 from jupyter_tpu.jaxkit.compile.compiler import ENVIRONMENT, compile_code
 from jupyter_tpu.jaxkit.compile.models import CompileLimits, CompileRequest
+from jupyter_tpu.jaxkit.compile.planner import row_of
 from jupyter_tpu.jaxkit.topology import topology
 
 pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
@@ -35,6 +36,7 @@ pytest.importorskip("flatbuffers", reason="pip install 'jupyter-tpu[compile]'")
 jax.config.update("jax_platforms", "cpu")
 
 FILE = __file__
+V5E = topology("v5litepod-8")
 LIMITS = CompileLimits(seconds=150)
 
 
@@ -139,7 +141,7 @@ def test_a_step_of_flax_is_exported_with_the_names_of_its_fields() -> None:
     from jupyter_tpu.jaxkit.compile.export import export_program
 
     train, model, optimizer = flax_step()
-    exported = export_program(train, [model, optimizer, (64, 512)], devices=8, mesh={"data": 8})
+    exported = export_program(train, [model, optimizer, (64, 512)], topology=V5E, mesh={"data": 8})
     donated = {exported.names[index] for index in exported.donated}
     assert "argument 0/linear/kernel/value" in donated
     assert {name.partition("/")[0] for name in donated} == {"argument 0"}
@@ -246,6 +248,29 @@ def test_collectives_in_a_loop_count_as_often_as_it_runs_on_several_hosts() -> N
     assert not any("unknown length" in note for note in report.notes)
 
 
+def test_a_cube_of_chips_is_compiled_for_with_its_wrap_around_links() -> None:
+    """Without them the compiler reduces whole arrays: 96.5 GiB, of which 95.73 are there."""
+    size = 131072
+    report = jaxkit.compile_for(
+        "v5p-128",
+        lambda w, x: w - jax.grad(lambda w: jnp.mean((x @ w).astype(jnp.float32) ** 2))(w),
+        ((size, size), "bfloat16"),
+        ((512, size), "bfloat16"),
+        mesh={"data": -1},
+        in_shardings=P("data"),
+        donate_argnums=0,
+        limits=LIMITS,
+    )
+    assert report.fits
+    assert report.needed_bytes is not None
+    assert report.needed_bytes < 34 * 2**30
+    tori = {kind.name for kind in catalog.types() if topology(kind.name).is_torus}
+    assert tori >= {"v4-128", "v5p-128", "v5p-12288", "v5litepod-256", "v6e-256"}
+    assert tori.isdisjoint({"v4-64", "v5p-8", "v5p-64", "v5litepod-64", "v6e-8", "v3-512"})
+    assert topology("tpu7x-4x4x8").is_torus
+    assert not topology("tpu7x-2x4x4").is_torus
+
+
 def test_the_cheapest_type_that_fits_is_found_and_every_attempt_is_shown() -> None:
     tried: list[tuple[str, bool]] = []
     report = jaxkit.cheapest_type(
@@ -340,11 +365,52 @@ def test_only_what_jax_eval_shape_refuses_too_is_said_to_be() -> None:
     assert jax.eval_shape(odd_blocks, jax.ShapeDtypeStruct((24, 128), "float32")).shape == (24, 128)
 
 
+def kernel(x: Any, **options: Any) -> Any:
+    """A Pallas kernel that has all of its array in the chip's own memory."""
+    from jax.experimental import pallas
+
+    def double(source: Any, result: Any) -> None:
+        result[...] = source[...] * 2
+
+    return pallas.pallas_call(double, jax.ShapeDtypeStruct(x.shape, x.dtype), **options)(x)
+
+
+def test_a_kernel_that_wants_too_much_vmem_is_not_too_little_hbm() -> None:
+    with pytest.raises(InvalidInput, match=r"\(VMEM\) on v5litepod-1: .*This is not HBM") as caught:
+        jaxkit.cheapest_type(kernel, (8192, 8192), types=["v5e-1", "v5e-4"], limits=LIMITS)
+    assert "BlockSpecs" in caught.value.hint
+
+
+def test_kernels_count_as_their_authors_say_and_may_ask_for_the_chip() -> None:
+    from jax.experimental import pallas
+    from jax.experimental.pallas import tpu
+
+    estimate = pallas.CostEstimate(flops=10_000_000, bytes_accessed=9, transcendentals=0)
+
+    def step(x: Any) -> Any:
+        assert tpu.get_tpu_info().generation == 5
+        if jax.default_backend() == "tpu":
+            return x
+        said = jax.lax.scan(lambda x, _: (kernel(x, cost_estimate=estimate), None), x, length=5)[0]
+        return kernel(said)
+
+    report = jaxkit.compile_for("v5litepod-1", step, (256, 256), limits=LIMITS)
+    assert (report.custom_kernels, report.estimated_kernels) == (2, 1)
+    assert report.flops is not None
+    assert report.loop_flops is not None
+    assert report.flops + report.loop_flops == pytest.approx(50_000_000, rel=1e-3)
+    (note,) = report.notes
+    assert "jax.default_backend()" in note
+    row = row_of(report, None, None)
+    assert {text.split()[0] for text in row.notes} == {"custom", "FLOPs"}
+    assert jaxkit.compile_for("v5litepod-1", kernel, (256, 256), limits=LIMITS).flops == 0
+
+
 def test_a_function_jitted_already_keeps_what_it_donates() -> None:
     from jupyter_tpu.jaxkit.compile.export import export_program
 
     jitted = jax.jit(step, donate_argnums=0)
-    exported = export_program(jitted, [PARAMS, (8, 512)], devices=8, mesh={"data": 8})
+    exported = export_program(jitted, [PARAMS, (8, 512)], topology=V5E, mesh={"data": 8})
     assert exported.donated == [0, 1]
     assert exported.names == ["argument 0/down", "argument 0/up", "argument 1"]
 
@@ -415,7 +481,7 @@ def another(code: str, says: str) -> Any:
         another("def fn(x):\n    return fn(x)", "does not trace: RecursionError in line 2"),
         (
             "import jax\ndef fn(x):\n    return x\n"
-            "jax.stages.Lowered.compile = lambda self: {}['the cause']",
+            "jax.stages.Lowered.compile = lambda *_: {}['the cause']",
             "Compiling for v6e-1 failed: KeyError: 'the cause'",
         ),
         another(

@@ -57,6 +57,7 @@ def test_layers_in_a_loop_count_in_full_and_the_cheapest_type_comes_first() -> N
     assert [row.type for row in plan.rows] == ["v6e-1", "v5litepod-1"]
 
 
+@pytest.mark.usefixtures("own_data")  # where nothing was compiled before
 def test_a_type_that_is_too_small_or_past_the_time_is_a_row_with_the_reason() -> None:
     plan = jaxkit.plan(too_large, ARGS, types=["v5e-1"], limits=LIMITS)
     (row,) = plan.rows

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from local_kernels import Notebook, local_host, printed
+from local_kernels import Notebook, local_host
 
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import EmulatorToken
@@ -67,8 +67,9 @@ def test_variables_come_back_from_a_bucket_on_a_tpu_with_fewer_devices(
         # A save that fails leaves the session before it.
         fault = faults("permission")
         notebook.run("weights, factor = weights + 1, 4")
-        reply, shown = notebook.run(f"%tpu session save {place}")
-        assert "does not have storage.objects.create access" in str(reply) + printed(shown)
+        (refused,) = notebook.text(f"%tpu session save {place}").splitlines()
+        assert "can't be used: PERMISSION_DENIED" in refused
+        assert "does not have storage.objects.create access" in refused
         emulator.request("DELETE", f"/emulator/v1/faults/{fault['id']}")
     with notebook_on_a_tpu(emulator, "after", 4) as notebook:
         restored = notebook.text(f"%tpu session restore {place}")

@@ -35,8 +35,8 @@ async def test_a_kernel_is_not_started_on_a_host_whose_chips_have_no_driver(tmp_
 
 
 def test_all_chips_named_one_by_one_are_booked_as_all_where_each_core_has_a_device_file(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     files = [{f"/dev/vfio/{2 * chip}", f"/dev/vfio/{2 * chip + 1}"} for chip in range(4)]
     monkeypatch.setattr(chip_checks, "devices_by_chip", lambda: files)
     request = requests.StartKernelRequest(

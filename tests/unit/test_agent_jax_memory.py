@@ -79,3 +79,10 @@ def test_looking_at_a_function_that_runs_keeps_none_of_its_variables():
     assert held[0]() is None
     end.set()
     thread.join()
+
+
+def test_arrays_on_the_host_take_no_memory_of_a_device_and_four_bits_half_a_byte() -> None:
+    on_device = jnp.zeros((8, 128))
+    assert list(jax_memory.sizes_of(on_device).values()) == [4096]
+    assert jax_memory.sizes_of(jax.device_put(on_device, jax.memory.Space.Host)) == {}
+    assert list(jax_memory.sizes_of(jnp.zeros((8, 128), jnp.int4)).values()) == [512]

@@ -113,6 +113,8 @@ def test_a_stretch_ends_before_a_gap_and_at_its_limits():
     assert [message.last for message in store.messages_from(7, 2, 10_000)] == [7, 8]
     assert store.messages_from(7, 100, 10) == []
     assert store.messages_from(5, 100, 10_000) == []
+    with pytest.raises(ValueError, match="not the first and last numbers"):
+        store.replace_with_gaps([GapRange(6, 7)])
 
 
 @settings(max_examples=60)

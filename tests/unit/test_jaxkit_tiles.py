@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -161,3 +165,43 @@ def test_bad_shapes_dtypes_and_generations_are_refused(shape, dtype, generation,
 
 def test_a_shape_of_terabytes_is_only_arithmetic() -> None:
     assert jaxkit.padded_bytes((1 << 20, 1 << 20), "float32", "v5p") == 1 << 42
+
+
+@pytest.mark.parametrize(
+    ("generation", "shape", "layout"),
+    [
+        ("v5e", (12, 300), "{1,0:T(16,128)(16,1)E(2)}"),
+        ("v5e", (2, 256, 512), "{2,1,0:T(128,128)(16,1)E(2)}"),
+        ("v5e", (9,), "{0:T(2048)(128)(16,1)E(2)}"),
+        ("v3", (3, 127), "{1,0:T(16,128)(4,1)}"),
+        ("v3", (5000,), "{0:T(2048)(128)(4,1)}"),
+        ("v3", (9,), "{0:T(1024)(128)(4,1)}"),
+    ],
+)
+def test_two_bits_have_tiles_of_their_own(
+    generation: str, shape: tuple[int, ...], layout: str
+) -> None:
+    """As libtpu 0.0.50 has them; jax can't export them for the test with the compiler."""
+    assert jaxkit.tiling(shape, "int2", generation).layout == layout
+
+
+def test_a_quantized_array_is_what_it_holds_and_not_what_it_stands_for() -> None:
+    @partial(jax.tree_util.register_dataclass, data_fields=["qvalue", "scale"], meta_fields=[])
+    @dataclass
+    class Quantized:  # as QArray of qwix and QTensor of AQT are
+        qvalue: Any
+        scale: Any
+
+        @property
+        def shape(self) -> Any:
+            return self.qvalue.shape
+
+        @property
+        def dtype(self) -> Any:
+            return self.scale.dtype
+
+    weight = Quantized(jnp.zeros((256, 512), jnp.int8), jnp.zeros((1, 512)))
+    table = jaxkit.tiling_table({"w": weight})
+    assert {row.name: row.bytes for row in table.arrays} == {"w/qvalue": 131072, "w/scale": 2048}
+    placed = jaxkit.placement({"d": 2}, {"w": weight})
+    assert placed.bytes_per_device == 131072 + 2048

@@ -47,7 +47,7 @@ def test_what_runs_there_and_what_else_goes_is_said_in_sentences():
     assert after("disconnect", ONE, [], [JOB]).jobs_text == "This does not end 1 job on my-tpu."
 
 
-def test_an_environment_takes_its_own_kernels_only_and_what_was_there_before_stays() -> None:
+def test_an_environment_takes_its_own_kernels_only_and_what_was_there_before_stays():
     theirs = structs.replace(KERNEL, id="k2", environment="mine")
     mine = Environment(name="mine", state="ready", python_path="/usr/bin/python3", **WHERE)
     tpu = structs.replace(ONE, environments=[mine])
@@ -58,7 +58,7 @@ def test_an_environment_takes_its_own_kernels_only_and_what_was_there_before_sta
     assert own.lost[0].startswith("This removes its packages from my-tpu")
 
 
-def test_what_is_only_remembered_is_said_to_be() -> None:
+def test_what_is_only_remembered_is_said_to_be():
     query = ConsequencesQuery(act="stop")
     remembered = consequences(query, ONE, [KERNEL], [], answered=False)
     assert remembered.lost[0].startswith("Its hosts did not answer: this is what was last known")

@@ -120,8 +120,8 @@ def test_equal_code_is_equal_however_busy_a_host_is(tmp_path, monkeypatch):
     ],
 )
 def test_a_host_other_than_0_writes_what_it_compiled_into_our_own_folder_only(
-    monkeypatch: pytest.MonkeyPatch, folder: str | None, writes: bool
-) -> None:
+    monkeypatch, folder, writes
+):
     from jax._src import compilation_cache, compiler, distributed
 
     before = compiler._cache_write
@@ -139,7 +139,7 @@ def test_a_host_other_than_0_writes_what_it_compiled_into_our_own_folder_only(
     assert written == ["key"] * writes
 
 
-def test_a_jax_that_is_built_in_another_way_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jax_that_is_built_in_another_way_is_left_alone(monkeypatch):
     from jax._src import compiler
 
     def other(*_: Any) -> None:

@@ -305,9 +305,7 @@ def test_the_dashboards_pages_are_no_links_which_it_would_not_serve(tmp_path):
     assert (pages / "main.js").read_text() == "program"
 
 
-def test_ray_is_told_the_number_of_chips_of_a_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ray_is_told_the_number_of_chips_of_a_host(tmp_path, monkeypatch):
     for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES", "JUPYTER_TPU_RAY_CHIPS"):
         monkeypatch.delenv(name, raising=False)
     assert ray_node.chips_for_ray(str(tmp_path)) == 0

@@ -1,7 +1,5 @@
 """Whether Jupyter AI's tools are taken away by the package mcp: a finding of doctor."""
 
-from __future__ import annotations
-
 import pytest
 
 from jupyter_tpu.fleet.setup.preflight import mcp_findings
@@ -17,9 +15,7 @@ from jupyter_tpu.fleet.setup.preflight import mcp_findings
         ((0, 3), (), False),
     ],
 )
-def test_doctor_says_that_jupyter_ai_has_no_tools(
-    server: tuple[int, ...], mcp: tuple[int, ...], warned: bool
-) -> None:
+def test_doctor_says_that_jupyter_ai_has_no_tools(server, mcp, warned):
     installed = {"jupyter-server-mcp": server, "mcp": mcp}
     findings = list(mcp_findings(lambda package: installed[package]))
     assert [(finding.check, finding.state) for finding in findings] == [("mcp", "warning")] * warned

@@ -30,11 +30,7 @@ def test_what_was_computed_before_a_trace_came_is_deleted_and_nothing_else(
     trace = run / "host-1.xplane.pb"
     trace.touch()
     os.utime(trace, (0, 0))  # a copy may keep the time of its original
-    tensorboard.forget_outdated(str(tmp_path))
+    for logdir in (str(tmp_path), "gs://bucket/logs", "/nowhere/at/all"):
+        tensorboard.forget_outdated(logdir)
     assert [path.exists() for path in computed] == [False, True]
     assert (run / "host-0.hlo_proto.pb").exists()
-
-
-def test_a_bucket_or_a_folder_that_is_not_there_is_left_alone() -> None:
-    for logdir in ("gs://bucket/logs", "/nowhere/at/all"):
-        tensorboard.forget_outdated(logdir)

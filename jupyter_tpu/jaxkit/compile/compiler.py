@@ -26,6 +26,7 @@ from ..sharding.axes import DoesNotDivide
 from ..topology import Topology, topology
 from .child import CompileAnswer, CompileJob
 from .models import CompileLimits, CompileOutcome, CompileReport, CompileRequest, CompileTrial
+from .report_cache import kept_report
 from .search import Search, by_price
 
 _DEFAULT_LIMITS = CompileLimits()
@@ -63,12 +64,18 @@ def compile_for(
     """Compiles *fn* for a TPU of *type*: does it fit, and what is its memory made of?
 
     *type*: a type of the catalog ("v5litepod-8"), or "tpu7x-2x2x1". *fn*: a function as for
-    ``jit`` (jitted or not). *shapes*: its arguments: arrays (only their shapes are used),
-    ``ShapeDtypeStruct``, ``(1024, 512)`` or ``((1024, 512), "bfloat16")``, and trees of them.
-    *mesh*: axis -> size, one may be -1; or a jax mesh; None: one device. *in_shardings*,
-    *out_shardings*: partition specs, one for all or a tree, as ``jit`` takes them. *donate_argnums*
-    as for ``jit``; by default those of *fn* if it is jitted. What *fn* changes in its arguments,
-    such as modules and optimizers of Flax, counts as an output.
+    ``jit`` (jitted or not, also by Flax and Equinox); what ``jax.jit`` was told is kept: shardings,
+    donated and static arguments, compiler options. *shapes*: its arguments: arrays (only their
+    shapes, shardings and memory are used), ``ShapeDtypeStruct``, ``(1024, 512)`` or ``((1024, 512),
+    "bfloat16")``, and trees of them. *mesh*: axis -> size, one may be -1 (automatic axes); or a jax
+    mesh, with the types of its axes; None: that of the arguments, of jax.set_mesh or of jit, or
+    else one device. *in_shardings*, *out_shardings*: partition specs or shardings, one for all or a
+    tree; arrays without one are whole on each device. *donate_argnums* as for ``jit``; by default
+    those of *fn* if it is jitted. What *fn* changes in its arguments, such as modules and
+    optimizers of Flax, counts as an output.
+
+    The report of a program that was compiled before comes from a folder on this machine, also in
+    another process.
 
     A program that does not fit gives a report, too. Raises `InvalidInput` for errors in the program
     and beyond the memory limit; `TPUError` with TIMEOUT beyond the time limit, with ENVIRONMENT
@@ -77,6 +84,8 @@ def compile_for(
     where, job, blob = _prepared(
         type, fn, shapes, mesh, in_shardings, out_shardings, donate_argnums
     )
+    if report := kept_report(job.key(blob)):
+        return _with_cells(report)
     return _run(where, job, blob, limits, None)
 
 
@@ -224,19 +233,14 @@ def _prepared(
         exported = export_program(
             fn,
             shapes,
-            devices=where.devices,
+            topology=where,
             mesh=mesh,
             in_shardings=in_shardings,
             out_shardings=out_shardings,
             donate_argnums=donate_argnums,
         )
-    job = CompileJob(
-        topology=where,
-        mesh=exported.mesh,
-        names=exported.names,
-        donated=exported.donated,
-        dump="",
-    )
+    job = CompileJob(topology=where, dump="")
+    job.describe(exported)
     return where, job, exported.blob
 
 
@@ -329,9 +333,13 @@ def _run(
         raise DoesNotDivide(answer.message, answer.hint)
     if answer.report is None:
         raise error_for(answer.message, answer.reason, answer.hint)
-    for buffer in answer.report.buffers:
+    return _with_cells(answer.report)
+
+
+def _with_cells(report: CompileReport) -> CompileReport:
+    for buffer in report.buffers:
         buffer.source = _cell(buffer.source)
-    return answer.report
+    return report
 
 
 def _cell(source: str) -> str:

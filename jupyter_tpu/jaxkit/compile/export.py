@@ -1,29 +1,43 @@
 """From a Python function and shapes to a program that another process can compile.
 
-The function is traced and lowered here for a TPU, with an abstract mesh. The result is StableHLO
-from ``jax.export``, so the function may use anything in the notebook.
+The function is traced and lowered here for a TPU: on an abstract mesh of TPUs, or on the caller's
+own mesh, whatever its devices are. The result is StableHLO from ``jax.export``, so the function may
+use anything in the notebook. What ``jax.jit`` was told (shardings, donated and static arguments,
+compiler options) is kept.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from inspect import signature, unwrap
 from math import prod
 from typing import Any
 
 import jax
-from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import (
+    AbstractDevice,
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+)
 from msgspec import Struct
 
 from ...errors import InvalidInput, Reason, TPUError
 from ..arrays import ArrayRequest, operations
 from ..shapes import KEYS, checked_shape, dtype_name, is_written
 from ..sharding.axes import DoesNotDivide, axis_sizes
-from ..sharding.placement import place_array, written_spec
+from ..sharding.placement import memory_of, place_array, written_spec
+from ..topology import Topology
 from ..trees import path_name
 
 #: More than any memory; the bytes still stay below 2**63.
 _MOST_ELEMENTS = 1 << 58
+_JITTED = type(jax.jit(len))  # what jax.jit returns; nnx.jit and eqx.filter_jit return others
 
 
 class Exported(Struct, kw_only=True):
@@ -31,15 +45,35 @@ class Exported(Struct, kw_only=True):
 
     blob: bytes
     mesh: dict[str, int]
+    axis_types: list[str]  # "Auto", "Explicit" or "Manual", one for each axis of the mesh
     names: list[str]  # of the flat arguments
     donated: list[int]  # their positions
+    compiler_options: dict[str, Any]  # of jax.jit
+    notes: list[str]
+
+
+class Constant:
+    """What is no array in an argument: the function gets it as it is."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class _JitOptions(Struct, kw_only=True):
+    """What a jitted function was told, by flat arguments and results."""
+
+    in_shardings: Sequence[Any] = ()
+    out_shardings: Sequence[Any] = ()
+    donated: set[int] = set()
+    compiler_options: dict[str, Any] = {}
+    has_layouts: bool = False
 
 
 def export_program(
     function: Callable[..., Any],
     arguments: Sequence[Any],
     *,
-    devices: int,
+    topology: Topology,
     mesh: Any = None,
     in_shardings: Any = None,
     out_shardings: Any = None,
@@ -52,49 +86,69 @@ def export_program(
     """
     if not hasattr(jax.sharding, "use_abstract_mesh"):
         raise TPUError(
-            f"Compiling for a TPU needs jax 0.8 or newer; jax {jax.__version__} is installed.",
+            f"Compiling for a TPU needs jax 0.9 or newer; jax {jax.__version__} is installed.",
             Reason.ENVIRONMENT,
             "On Python 3.11 or newer: pip install --upgrade 'jupyter-tpu[compile]'.",
         )
-    axes = _axes(mesh, devices)
-    where = mesh if isinstance(mesh, Mesh) else _abstract(axes)
-    specs = tuple(shape_specs(argument) for argument in arguments)
-    leaves, structure = jax.tree.flatten(specs)
+    _check_wrapper(function)
+    specs = _specs(function, arguments)
+    flat, structure = jax.tree.flatten(specs)
+    leaves = [leaf for leaf in flat if not isinstance(leaf, Constant)]
     names = [
-        f"argument {path_name(path)}" for path, _ in jax.tree_util.tree_leaves_with_path(specs)
+        f"argument {path_name(path)}"
+        for path, leaf in jax.tree_util.tree_leaves_with_path(specs)
+        if not isinstance(leaf, Constant)
     ]
+    if mesh is None:
+        mesh = _mesh_of([leaf.sharding for leaf in leaves]) or _mesh_in_use()
+    if mesh is None:
+        told = _jit_options(function, structure, flat, leaves, nullcontext())
+        mesh = _mesh_of([*told.in_shardings, *told.out_shardings])
+    asked: set[str] = set()
+    axes = _axes(mesh, topology.devices)
+    where = _mesh(mesh, axes, topology)
     shardings = _shardings(specs, leaves, in_shardings, where, axes, names)
-    with jax.sharding.use_abstract_mesh(_abstract(axes)):
-        donated = _donated(function, specs, donate_argnums)
-    flat = [
-        jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=getattr(leaf, "weak_type", False))
-        for leaf in leaves
-    ]
+    with _noticing(asked):
+        told = _jit_options(function, structure, flat, _sharded(leaves, shardings), _on(where))
+    donated = _donated(function, specs, donate_argnums, told)
+    own = told.in_shardings or [None] * len(leaves)
+    inputs = _sharded(
+        leaves,
+        [
+            given or _moved(sharding, where) or NamedSharding(where, PartitionSpec())
+            for given, sharding in zip(shardings, own, strict=True)
+        ],
+    )
+
+    # Options of the compiler are for the outermost jit only, which is ours.
+    inner = unwrap(function) if told.compiler_options else function
 
     def program(*values: Any) -> Any:
-        arguments = jax.tree.unflatten(structure, values)
-        result = function(*arguments)
+        arguments = _filled(structure, flat, values)
+        result = jax.tree.map(lambda leaf: leaf if _is_array(leaf) else None, inner(*arguments))
         # What the function changed in its arguments, such as modules of Flax, is a result, too.
         old = {id(value) for value in values}
-        changed = [leaf for leaf in jax.tree.leaves(arguments) if id(leaf) not in old]
-        return result, changed
+        after = (leaf for leaf in jax.tree.leaves(arguments) if isinstance(leaf, jax.Array))
+        return result, [leaf for leaf in after if id(leaf) not in old]
 
     def flat_program(*values: Any) -> Any:
         return jax.tree.leaves(program(*values))
 
     options: dict[str, Any] = {}
-    with jax.sharding.use_abstract_mesh(_abstract(axes)), _traces(function, specs):
-        if out_shardings is not None:
-            result, changed = jax.eval_shape(program, *flat)
-            options["out_shardings"] = [
-                *_out_shardings(out_shardings, result, where),
-                *[None] * len(changed),
-            ]
-        jitted = jax.jit(flat_program, in_shardings=tuple(shardings), **options)
-        _check_operations(jitted.trace(*flat).jaxpr.jaxpr)
-    with jax.sharding.use_abstract_mesh(_abstract(axes)):
+    with _on(where), _noticing(asked), _traces(function, _filled(structure, flat, inputs)):
+        if out_shardings is not None or told.out_shardings:
+            result, changed = jax.eval_shape(program, *inputs)
+            placed = (
+                [_moved(sharding, where) for sharding in told.out_shardings]
+                if out_shardings is None
+                else _out_shardings(out_shardings, result, where)
+            )
+            options["out_shardings"] = [*placed, *[None] * len(changed)]
+        jitted = jax.jit(flat_program, **options)
+        _check_operations(jitted.trace(*inputs).jaxpr.jaxpr)
+    with _on(where):
         try:
-            exported = jax.export.export(jitted, platforms=["tpu"])(*flat)
+            exported = jax.export.export(jitted, platforms=["tpu"])(*inputs)
         except Exception as error:
             raise _failed(
                 function,
@@ -108,7 +162,161 @@ def export_program(
         raise InvalidInput(
             f"jax can't export this program: {_first_line(error)}",
         ) from error
-    return Exported(blob=blob, mesh=axes, names=names, donated=donated)
+    notes = []
+    if told.has_layouts:
+        notes.append("The layouts (Format) that jax.jit was told are left out.")
+    notes += [
+        f"The function calls {name}(), which says what this machine has: on the TPU it may be "
+        "another program."
+        for name in sorted(asked)
+    ]
+    return Exported(
+        blob=blob,
+        mesh=axes,
+        axis_types=[kind.name for kind in where.axis_types],
+        names=names,
+        donated=donated,
+        compiler_options=told.compiler_options,
+        notes=notes,
+    )
+
+
+@contextmanager
+def _noticing(asked: set[str]) -> Iterator[None]:
+    """Adds to *asked* what the function asks about this machine's devices while it is traced."""
+    own = {name: getattr(jax, name) for name in ("default_backend", "devices", "local_devices")}
+
+    def watched(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            caller = sys._getframe(1).f_globals.get("__name__", "")
+            if not caller.startswith(("jax.", "jaxlib.")):
+                asked.add(f"jax.{name}")
+            return own[name](*arguments, **options)
+
+        return call
+
+    try:
+        for name in own:
+            setattr(jax, name, watched(name))
+        yield
+    finally:
+        for name, function in own.items():
+            setattr(jax, name, function)
+
+
+def _check_wrapper(function: Any) -> None:
+    """Raises `InvalidInput` for what nnx.jit was told and can't be read from it."""
+    for name in ("in_shardings", "out_shardings", "static_argnums"):
+        if not isinstance(function, _JITTED) and getattr(function, name, None) is not None:
+            raise InvalidInput(
+                f"compile_for can't take the {name} of {type(function).__name__}.",
+                "Pass in_shardings and out_shardings to compile_for, and bind static arguments "
+                "with functools.partial.",
+            )
+
+
+def _specs(function: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """The arguments as trees of ``ShapeDtypeStruct`` and `Constant`."""
+    static = set()
+    if isinstance(function, _JITTED):
+        static = {number % len(arguments) for number in _state(function)["static_argnums"]}
+    filtered = type(function).__module__.startswith("equinox.")
+    return tuple(
+        Constant(argument) if number in static else shape_specs(argument, filtered=filtered)
+        for number, argument in enumerate(arguments)
+    )
+
+
+def _state(function: Any) -> dict[str, Any]:
+    state: dict[str, Any] = function.__getstate__()  # as pickle asks for it
+    return state
+
+
+def _is_array(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") or isinstance(leaf, (bool, int, float, complex))
+
+
+def _mesh_of(shardings: Sequence[Any]) -> Any:
+    return next((s.mesh for s in shardings if isinstance(s, NamedSharding)), None)
+
+
+def _mesh_in_use() -> Mesh | AbstractMesh | None:
+    """That of jax.set_mesh."""
+    for mesh in (jax.sharding.get_mesh(), jax.sharding.get_abstract_mesh()):
+        if not mesh.empty:
+            return mesh
+    return None
+
+
+def _mesh(mesh: Any, axes: Mapping[str, int], topology: Topology) -> Mesh | AbstractMesh:
+    """The mesh to trace on: the caller's own, or one of TPUs, of which kernels can ask the kind."""
+    if isinstance(mesh, (Mesh, AbstractMesh)):
+        return mesh
+    tpu: dict[str, Any] = {"device_kind": topology.device_kind, "num_cores": topology.cores}
+    if "platform" in signature(AbstractDevice).parameters:  # since jax 0.10
+        tpu["platform"] = "tpu"
+    return AbstractMesh(
+        tuple(axes.values()),
+        tuple(axes),
+        axis_types=(AxisType.Auto,) * len(axes),
+        abstract_device=AbstractDevice(**tpu),
+    )
+
+
+def _on(mesh: Mesh | AbstractMesh) -> AbstractContextManager[Any]:
+    """Makes *mesh* the one that partition specs are for."""
+    if isinstance(mesh, Mesh):
+        return jax.set_mesh(mesh)
+    return jax.sharding.use_abstract_mesh(mesh)
+
+
+def _moved(sharding: Any, where: Mesh | AbstractMesh) -> NamedSharding | None:
+    """The same on the mesh *where*; None for what names no axes."""
+    if not isinstance(sharding, NamedSharding):
+        return None
+    return NamedSharding(where, sharding.spec, memory_kind=sharding.memory_kind)
+
+
+def _filled(structure: Any, flat: Sequence[Any], values: Sequence[Any]) -> Any:
+    """The arguments, with *values* for the arrays of *flat* and constants as they are."""
+    given = iter(values)
+    leaves = [leaf.value if isinstance(leaf, Constant) else next(given) for leaf in flat]
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _sharded(leaves: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+    return [
+        jax.ShapeDtypeStruct(
+            leaf.shape, leaf.dtype, sharding=sharding, weak_type=getattr(leaf, "weak_type", False)
+        )
+        for leaf, sharding in zip(leaves, shardings, strict=True)
+    ]
+
+
+def _jit_options(
+    function: Any,
+    structure: Any,
+    flat: Sequence[Any],
+    leaves: Sequence[Any],
+    context: AbstractContextManager[Any],
+) -> _JitOptions:
+    """What the function was told by jax.jit; nothing, if that is not what made it."""
+    if not isinstance(function, _JITTED):
+        return _JitOptions()
+    arguments = _filled(structure, flat, leaves)
+    with context, _traces(function, arguments):
+        traced = function.trace(*arguments)
+    told = traced._params
+    specified = [s if isinstance(s, Sharding) else None for s in told["out_shardings"]]
+    return _JitOptions(
+        in_shardings=[s if isinstance(s, Sharding) else None for s in told["in_shardings"]],
+        out_shardings=specified if any(specified) else (),
+        donated=set(traced.donate_argnums),
+        compiler_options=dict(told["compiler_options_kvs"]),
+        has_layouts=any(
+            layout is not None for layout in (*told["in_layouts"], *told["out_layouts"])
+        ),
+    )
 
 
 def _check_operations(jaxpr: Any) -> None:
@@ -141,44 +349,49 @@ def _axes(mesh: Any, devices: int) -> dict[str, int]:
         mesh = dict(mesh.shape)
     if isinstance(mesh, Mapping) and -1 not in mesh.values():
         axes = axis_sizes(mesh, None)
-        count = 1
-        for size in axes.values():
-            count *= size
+        count = prod(axes.values())
         if count > devices:
             raise DoesNotDivide(f"The mesh has {count} devices, but the TPU has {devices}.")
         return axes
     return axis_sizes(mesh, devices)
 
 
-def _abstract(axes: Mapping[str, int]) -> AbstractMesh:
-    return AbstractMesh(tuple(axes.values()), tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
+def shape_specs(tree: Any, *, filtered: bool = False) -> Any:
+    """*tree* with a ``ShapeDtypeStruct`` for every array, number and written shape.
 
+    What is no array inside of a module, such as its activation function, is a `Constant`; with
+    *filtered*, as eqx.filter_jit has it, all that is no array.
+    """
 
-def shape_specs(tree: Any) -> Any:
-    """*tree* with a ``ShapeDtypeStruct`` for every array, number and written shape."""
+    def spec(path: Any, leaf: Any) -> Any:
+        if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+            return _array_spec(leaf)
+        number = isinstance(leaf, (bool, int, float, complex))
+        if is_written(leaf):
+            shape, kind = (leaf, "float32") if _all_numbers(leaf) else leaf
+            return jax.ShapeDtypeStruct(checked_shape(shape), _jax_dtype(dtype_name(kind)))
+        if filtered or (path and callable(leaf)):
+            return Constant(leaf)
+        if number:
+            value = jax.numpy.asarray(leaf)
+            return jax.ShapeDtypeStruct((), value.dtype, weak_type=not isinstance(leaf, bool))
+        raise InvalidInput(
+            f"An argument is of type {type(leaf).__name__}; pass arrays, shapes and numbers.",
+            "Name it in static_argnums of jax.jit, or bind it with functools.partial(fn, …).",
+        )
+
     # Not is_leaf: a Flax variable has a shape, too, and is a branch for jax.
-    return jax.tree.map(_spec, tree, is_leaf=is_written)
+    return jax.tree_util.tree_map_with_path(spec, tree, is_leaf=is_written)
 
 
-def _spec(leaf: Any) -> Any:
-    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
-        sharding = getattr(leaf, "sharding", None)
-        if not isinstance(sharding, NamedSharding):
-            sharding = None
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
-        dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
-        return jax.ShapeDtypeStruct(checked_shape(leaf.shape), dtype, sharding=sharding)
-    if isinstance(leaf, (bool, int, float, complex)):
-        value = jax.numpy.asarray(leaf)
-        return jax.ShapeDtypeStruct((), value.dtype, weak_type=not isinstance(leaf, bool))
-    if is_written(leaf):
-        shape, kind = (leaf, "float32") if _all_numbers(leaf) else leaf
-        return jax.ShapeDtypeStruct(checked_shape(shape), _jax_dtype(dtype_name(kind)))
-    raise InvalidInput(
-        f"An argument is of type {type(leaf).__name__}; pass arrays, shapes and numbers.",
-        "Bind other arguments with functools.partial(fn, option=…).",
-    )
+def _array_spec(leaf: Any) -> Any:
+    sharding = getattr(leaf, "sharding", None)
+    if not isinstance(sharding, NamedSharding) and memory_of(sharding) == "device":
+        sharding = None  # of one device of this machine
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+    dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+    return jax.ShapeDtypeStruct(checked_shape(leaf.shape), dtype, sharding=sharding)
 
 
 def _all_numbers(leaf: Any) -> bool:
@@ -195,35 +408,42 @@ def _shardings(
     specs: Any,
     leaves: Sequence[Any],
     given: Any,
-    where: Any,
+    where: Mesh | AbstractMesh,
     axes: dict[str, int],
     names: Sequence[str],
-) -> list[NamedSharding]:
+) -> list[NamedSharding | None]:
+    """Of the arrays, as the caller says, or else as they are; None where neither says anything."""
     if given is None:
-        spread = [getattr(leaf.sharding, "spec", None) for leaf in leaves]
+        spread = [leaf.sharding for leaf in leaves]
     else:
         spread = _spread(given, specs, "in_shardings")
     shardings = []
     for leaf, spec, name in zip(leaves, spread, names, strict=True):
-        written = written_spec(getattr(spec, "spec", spec))
+        sharding = None if spec is None else _named(spec, where, leaf.sharding)
+        written = written_spec(sharding.spec if sharding else None)
         random = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
         kind: Any = "uint32" if random else leaf.dtype
         request = ArrayRequest(shape=list(leaf.shape), dtype=dtype_name(kind), spec=written)
         place_array(name, request, axes, "v5e")  # says which argument does not divide
-        parts = (tuple(part) if isinstance(part, list) else part for part in written)
-        shardings.append(NamedSharding(where, PartitionSpec(*parts)))
+        shardings.append(sharding)
     return shardings
+
+
+def _named(spec: Any, where: Mesh | AbstractMesh, own: Any) -> NamedSharding:
+    """A partition spec, a name or a sharding, on the mesh *where*; *own*: that of the array."""
+    is_spec = isinstance(spec, (PartitionSpec, str))
+    written = written_spec(spec if is_spec else getattr(spec, "spec", ()))
+    parts = (tuple(part) if isinstance(part, list) else part for part in written)
+    memory = memory_of(own if is_spec else spec)
+    kind = None if memory == "device" else memory
+    return NamedSharding(where, PartitionSpec(*parts), memory_kind=kind)
 
 
 def _out_shardings(given: Any, result: Any, where: Any) -> list[NamedSharding | None]:
-    shardings: list[NamedSharding | None] = []
-    for spec in _spread(given, result, "out_shardings"):
-        parts = (
-            tuple(part) if isinstance(part, list) else part
-            for part in written_spec(getattr(spec, "spec", spec))
-        )
-        shardings.append(None if spec is None else NamedSharding(where, PartitionSpec(*parts)))
-    return shardings
+    return [
+        None if spec is None else _named(spec, where, None)
+        for spec in _spread(given, result, "out_shardings")
+    ]
 
 
 def _spread(prefix: Any, tree: Any, what: str) -> list[Any]:
@@ -231,10 +451,11 @@ def _spread(prefix: Any, tree: Any, what: str) -> list[Any]:
     spread: list[Any] = []
 
     def give(entry: Any, branch: Any) -> None:
-        spread.extend([entry] * len(jax.tree.leaves(branch)))
+        arrays = [leaf for leaf in jax.tree.leaves(branch) if not isinstance(leaf, Constant)]
+        spread.extend([entry] * len(arrays))
 
     def is_entry(entry: Any) -> bool:
-        return entry is None or isinstance(entry, (PartitionSpec, NamedSharding, str))
+        return entry is None or isinstance(entry, (PartitionSpec, Sharding, str))
 
     if is_entry(prefix):
         give(prefix, tree)
@@ -251,9 +472,14 @@ def _spread(prefix: Any, tree: Any, what: str) -> list[Any]:
     return spread
 
 
-def _donated(function: Any, specs: tuple[Any, ...], given: int | Sequence[int] | None) -> list[int]:
+def _donated(
+    function: Any, specs: tuple[Any, ...], given: int | Sequence[int] | None, told: _JitOptions
+) -> list[int]:
+    """The positions of the donated arrays, by whole arguments where jax.jit does not say more."""
+    if given is None and isinstance(function, _JITTED):
+        return sorted(told.donated)
     if given is None:
-        numbers = _donated_by_jit(function, specs)
+        numbers = _donated_by_wrapper(function, specs)
     else:
         numbers = {given} if isinstance(given, int) else set(given)
     wrong = [number for number in numbers if not 0 <= number < len(specs)]
@@ -262,15 +488,18 @@ def _donated(function: Any, specs: tuple[Any, ...], given: int | Sequence[int] |
     donated: list[int] = []
     position = 0
     for number, spec in enumerate(specs):
-        count = len(jax.tree.leaves(spec))
+        leaves = [leaf for leaf in jax.tree.leaves(spec) if not isinstance(leaf, Constant)]
         if number in numbers:
-            donated.extend(range(position, position + count))
-        position += count
+            donated.extend(range(position, position + len(leaves)))
+        position += len(leaves)
     return donated
 
 
-def _donated_by_jit(function: Any, specs: tuple[Any, ...]) -> set[int]:
-    """The arguments that a jitted function donates."""
+def _donated_by_wrapper(function: Any, specs: tuple[Any, ...]) -> set[int]:
+    """The arguments that a function of nnx.jit or eqx.filter_jit donates."""
+    if hasattr(function, "donate_first"):  # eqx.filter_jit
+        rest = range(1, len(specs)) if function.donate_rest else ()
+        return {*([0] if function.donate_first else []), *rest}
     if not hasattr(function, "trace"):
         return set()
     with _traces(function, specs):
@@ -288,7 +517,7 @@ def _donated_by_jit(function: Any, specs: tuple[Any, ...]) -> set[int]:
 
 
 @contextmanager
-def _traces(function: Any, specs: tuple[Any, ...]) -> Iterator[None]:
+def _traces(function: Any, arguments: Sequence[Any]) -> Iterator[None]:
     """Errors inside are of tracing *function*."""
     try:
         yield
@@ -297,7 +526,7 @@ def _traces(function: Any, specs: tuple[Any, ...]) -> Iterator[None]:
     except Exception as error:
         hint = "jax.eval_shape fails with these arguments, too, and shows where."
         with suppress(Exception):
-            jax.eval_shape(function, *specs)
+            jax.eval_shape(function, *arguments)
             hint = ""
         raise _failed(function, error, "does not trace", hint) from error
 

@@ -1,16 +1,14 @@
-"""Reads two texts of the TPU's compiler: the compiled program (HLO) and the buffer assignment.
+"""Reads the text of a compiled program (HLO): computations, instructions, arrays, loops.
 
-Neither format is documented, so a report leaves out what can't be read. Nothing here needs jax.
+The format is not documented, so a report leaves out what can't be read. Nothing here needs jax.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import NamedTuple
-
-from .report import Buffer, Collective
 
 #: HLO's dtypes -> (ours, bits an element in memory).
 _DTYPES = {
@@ -34,22 +32,11 @@ _DTYPES = {
     "c64": ("complex64", 64),
     "c128": ("complex128", 128),
 }
-_COLLECTIVES = (
-    "all-gather",
-    "all-reduce",
-    "all-to-all",
-    "collective-broadcast",
-    "collective-permute",
-    "ragged-all-to-all",
-    "reduce-scatter",
-)
 _ARRAY = re.compile(r"\b([a-z]+[0-9]*[a-z0-9]*)\[([0-9,]*)\](\{[^{}]*\})?")
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{\s*$")
 _OPERATION = re.compile(r"(?:^|[\s)}\]])([a-z][a-z0-9\-]*)\(")
 _CALLED = re.compile(r"\b(?:calls|to_apply|body|condition|branch_computations)=\{?([^,{}]*)")
-_ALLOCATION = re.compile(r"^allocation \d+: size (\d+)(.*)$")
-_VALUE = re.compile(r"^ value: <\d+ (\S+) @\d+> \(size=(\d+),offset=(\d+)\): (.*)$")
 
 
 class ArrayText(NamedTuple):
@@ -102,6 +89,13 @@ class Program:
             for instructions in self.computations.values()
             for instruction in instructions
         }
+        #: A fusion's computation -> the fusion.
+        self.fusions = {
+            called[1]: instruction
+            for instruction in self._by_name.values()
+            if instruction.operation == "fusion"
+            and (called := re.search(r"\bcalls=%?([\w.\-]+)", instruction.rest))
+        }
 
     def instruction(self, name: str) -> Instruction | None:
         """The instruction called *name*, which is unique in a program."""
@@ -150,32 +144,6 @@ class Program:
             frame = parent
         return innermost
 
-    def collectives(self, devices: int = 0) -> tuple[list[Collective], bool]:
-        """By kind, and whether a loop of unknown length was counted once. *devices*: of all of
-        the program.
-        """
-        counts: dict[str, list[int]] = {}
-        unknown = False
-        for name, times, certain in self.runs():
-            for instruction in self.computations[name]:
-                kind = instruction.operation.removesuffix("-start")
-                if kind not in _COLLECTIVES:
-                    continue
-                unknown = unknown or not certain
-                totals = counts.setdefault(kind, [0, 0, 0, 0])
-                size = result_bytes(instruction)
-                totals[0] += times
-                totals[1] += times * size
-                group = _group(instruction.rest)
-                sent = times * _sent_bytes(kind, size, group)
-                totals[2] += sent
-                totals[3] += sent if devices and group == devices else 0
-        rows = [
-            Collective(kind=kind, count=count, bytes=size, sent_bytes=sent, sent_by_all=by_all)
-            for kind, (count, size, sent, by_all) in counts.items()
-        ]
-        return sorted(rows, key=lambda row: -row.bytes), unknown
-
     def runs(self) -> Iterator[tuple[str, int, bool]]:
         """(computation, how often one run of the program executes it, whether that is certain)."""
         waiting = [(self.entry, 1, True)]
@@ -203,13 +171,22 @@ class Program:
             return int(known[1])
         condition = re.search(r"condition=%?([\w.\-]+)", loop.rest)
         body = self.computations.get(condition[1], []) if condition else []
-        if not body or body[-1].operation != "compare" or "direction=LT" not in body[-1].rest:
+        if not body:
             return None
-        operands = operands_of(body[-1])
-        limits = [limit for name in operands if (limit := self._constant(name)) is not None]
+        compared = [item for item in body if item.operation == "compare"]
+        # A counter of 64 bits is two of 32: high < 0 or (high == 0 and low < limit).
+        if body[-1].operation != "compare" and (body[-1].operation, len(compared)) != ("or", 3):
+            return None
+        limits = [
+            (limit, item)
+            for item in compared
+            for name in operands_of(item)
+            if "direction=LT" in item.rest and (limit := self._constant(name))
+        ]
         if len(limits) != 1:
             return None
-        return -(-limits[0] // self._step(loop, operands))
+        limit, item = limits[0]
+        return -(-limit // self._step(loop, operands_of(item)))
 
     def _constant(self, name: str) -> int | None:
         instruction = self._by_name.get(name)
@@ -292,131 +269,6 @@ def _dtype(text: str) -> tuple[str, int]:
     return (f"float{small[1]}_{small[2]}", int(small[1])) if small else ("", 0)
 
 
-def result_bytes(instruction: Instruction) -> int:
-    """Bytes of a collective's result; of an asynchronous one without its operands."""
-    arrays = arrays_of(re.sub(r"/\*.*?\*/", "", instruction.shape))
-    if instruction.operation in ("all-gather-start", "collective-permute-start"):
-        data = [array for array in arrays if array.shape or len(arrays) < 3]
-        arrays = data[len(data) // 2 :]
-    return sum(array.bytes for array in arrays)
-
-
-def _group(rest: str) -> int | None:
-    """How many devices a collective joins; None if its text does not say."""
-    iota = re.search(r"replica_groups=\[\d+,(\d+)\]<=", rest)
-    if iota:
-        return int(iota[1])
-    first = re.search(r"replica_groups=\{\{([\d,]+)\}", rest)
-    return len(first[1].split(",")) if first else None
-
-
-def _sent_bytes(kind: str, result: int, group: int | None) -> int:
-    """What one device sends when the *group* is a ring; without a known size, that of a long one.
-
-    https://jax-ml.github.io/scaling-book/sharding derives the factors.
-    """
-    others = (group - 1) / group if group else 1.0
-    if kind == "all-reduce":
-        return round(2 * others * result)
-    if kind == "reduce-scatter":
-        return result * ((group or 2) - 1)  # the result is one part
-    if kind in ("all-gather", "all-to-all", "ragged-all-to-all"):
-        return round(others * result)
-    return result
-
-
-class Allocation(NamedTuple):
-    """A piece of memory, and the values that use it one after the other."""
-
-    bytes: int
-    kind: str  # "argument", "output", "temporary", "constant"
-    parameter: int | None
-    values: tuple[tuple[str, int, int, str], ...]  # (name, bytes, offset, shape)
-
-
-def read_allocations(text: str) -> list[Allocation]:
-    """The allocations in HBM of a buffer assignment."""
-    allocations: list[Allocation] = []
-    values: list[tuple[str, int, int, str]] = []
-    head: tuple[int, str] | None = None
-
-    def close() -> None:
-        if head is None or ", color " in head[1] or ", thread-local" in head[1]:
-            return  # other memories, and scalars inside of operations
-        parameter = re.search(r"parameter (\d+)", head[1])
-        kind = (
-            "argument"
-            if parameter
-            else "constant"
-            if ", constant" in head[1]
-            else "output"
-            if "maybe-live-out" in head[1]
-            else "temporary"
-        )
-        number = int(parameter[1]) if parameter else None
-        allocations.append(Allocation(head[0], kind, number, tuple(values)))
-
-    for line in text.splitlines():
-        if allocation := _ALLOCATION.match(line):
-            close()
-            head, values = (int(allocation[1]), allocation[2]), []
-        elif value := _VALUE.match(line):
-            values.append((value[1], int(value[2]), int(value[3]), value[4]))
-        elif not line.startswith(" "):
-            close()
-            head, values = None, []
-    close()
-    return allocations
-
-
-def on_chip_bytes(text: str) -> int:
-    """Bytes in VMEM of a buffer assignment: the compiler's memory of colour 1."""
-    hosts = (_ALLOCATION.match(line) for line in text.splitlines())
-    return sum(int(item[1]) for item in hosts if item and re.search(r", color 1\b", item[2]))
-
-
-def largest_buffers(
-    allocations: Iterable[Allocation], program: Program | None, names: list[str], most: int
-) -> list[Buffer]:
-    """The largest values in HBM; of those that share a place, the largest one."""
-    buffers: list[Buffer] = []
-    for allocation in allocations:
-        if allocation.kind == "constant":
-            continue
-        places: set[int] = set()
-        for name, size, offset, shape in sorted(allocation.values, key=lambda value: -value[1]):
-            arrays = arrays_of(shape)
-            if offset in places or len(arrays) != 1 or shape.startswith("("):
-                continue
-            places.add(offset)
-            operation, source = program.operation_of(name) if program else ("", "")
-            if allocation.parameter is not None:
-                if allocation.parameter < len(names):
-                    operation = names[allocation.parameter]
-                source = ""
-            array = arrays[0]
-            buffers.append(
-                Buffer(
-                    bytes=size,
-                    kind="argument"
-                    if allocation.kind == "argument"
-                    else "output"
-                    if allocation.kind == "output"
-                    else "temporary",
-                    dtype=array.dtype,
-                    shape=list(array.shape),
-                    layout=array.layout,
-                    unpadded_bytes=array.bytes,
-                    name=operation or name,
-                    source=source,
-                )
-            )
-            if allocation.kind == "argument":
-                break
-    buffers.sort(key=lambda buffer: -buffer.bytes)
-    return buffers[:most]
-
-
 def _number(text: str, field: str) -> int:
     match = re.search(rf"\b{field}=(\d+)", text)
     return int(match[1]) if match else 0
@@ -424,6 +276,6 @@ def _number(text: str, field: str) -> int:
 
 def _short(name: str) -> str:
     """The operation without the wrappers that exporting added."""
-    for wrapper in ("jit(call)/", "call_exported/", "jit(program)/"):
+    for wrapper in ("jit(call)/", "call_exported/", "jit(flat_program)/"):
         name = name.replace(wrapper, "")
     return name

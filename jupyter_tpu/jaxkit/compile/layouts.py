@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from ...errors import InvalidInput
 from ..arrays import ArrayRequest, MeshAxes, Spec
 
@@ -83,4 +85,4 @@ def _split(argument: ArrayRequest, mesh: MeshAxes, batch: bool) -> ArrayRequest:
         return ArrayRequest(tree=tree)
     shape = argument.shape or []
     spec = batch_spec(shape, mesh) if batch else weight_spec(shape, mesh)
-    return ArrayRequest(shape=argument.shape, dtype=argument.dtype, spec=spec)
+    return structs.replace(argument, spec=spec)

@@ -26,6 +26,7 @@ from ...catalog import (
 )
 from ...errors import InvalidInput, Reason, TPUError
 from ..arrays import MeshAxes
+from ..tables import binary_size
 from ..topology import GENERATIONS, topology
 from .compiler import StepWatch, compile_for, compile_trial, need_libtpu
 from .layouts import batch_spec, checked_axes, layouts, split_arguments, weight_spec
@@ -330,30 +331,30 @@ def row_of(report: CompileReport, on_demand: float | None, spot: float | None) -
         notes.append(f"uses {report.devices_used} of {report.devices} devices")
     if report.unknown_loops:
         notes.append("a loop of unknown length is counted once; the step may take longer")
-    if report.custom_kernels:
+    if report.host_traffic_bytes:
+        notes.append(
+            f"{binary_size(report.host_traffic_bytes)} go from and to the host's memory in a step, "
+            "for which no time is counted"
+        )
+    uncounted = report.custom_kernels - report.estimated_kernels
+    if uncounted:
         notes.append("custom kernels (Pallas) are not counted; the step takes longer")
+    if report.estimated_kernels:
+        notes.append("FLOPs of custom kernels (Pallas) are those that pl.CostEstimate says")
     timed = step_time(
         StepWork(
             flops=flops,
             hbm_bytes=traffic,
             sent_bytes=sent,
             sent_on_all_ports=(
-                float(sum(row.sent_by_all for row in report.collectives))
-                if _is_full_torus(where.shape)
-                else 0.0
+                float(sum(row.sent_by_all for row in report.collectives)) if where.is_torus else 0.0
             ),
-            incomplete=report.unknown_loops or report.custom_kernels > 0,
+            incomplete=report.unknown_loops or uncounted > 0 or report.host_traffic_bytes > 0,
         ),
         peak,
         devices_per_chip=2 if where.generation == "tpu7x" else 1,
     )
     return PlanRow(**fixed, time=timed, notes=tuple(notes))
-
-
-def _is_full_torus(shape: str) -> bool:
-    """Whether each dimension wraps around: one of 16 in two, a multiple of 4 in three."""
-    sizes = [int(size) for size in shape.split("x")]
-    return all(size == 16 if len(sizes) == 2 else size % 4 == 0 for size in sizes)
 
 
 def _is_count(number: float | None) -> bool:

@@ -66,8 +66,12 @@ class CompileReport(Struct, kw_only=True):
     code_bytes: int | None = None
     #: Temporaries in the chip's own memory (VMEM), which take no HBM.
     on_chip_bytes: int | None = None
+    #: In the memory of the device's host (pinned_host), which takes no HBM: arguments, outputs and
+    #: temporaries.
+    host_bytes: int | None = None
     #: From jax's ``memory_analysis()``: its temporaries in HBM and its peak. The peak leaves out
-    #: the code and counts what is in VMEM: it can be larger or smaller than `needed_bytes`.
+    #: the code and counts what is in VMEM and in the host's memory: it can be larger or smaller
+    #: than `needed_bytes`.
     jax_temporary_bytes: int | None = None
     jax_peak_bytes: int | None = None
     padding_bytes: int | None = None
@@ -80,16 +84,23 @@ class CompileReport(Struct, kw_only=True):
     #: Read from and written to HBM in one run, loops included; `bytes_accessed`, the compiler's own
     #: figure, counts a loop once, and what is in the chip's own memory, too.
     hbm_traffic_bytes: float | None = None
+    #: From the memory of the host to HBM and back in one run.
+    host_traffic_bytes: float = 0.0
     #: A loop of unknown length was counted once.
     unknown_loops: bool = False
-    #: Custom kernels (Pallas), in whose FLOPs and bytes nobody can look.
+    #: Custom kernels (Pallas), into which the compiler can't look, and how many of them have a
+    #: ``pl.CostEstimate``: their FLOPs are counted as it says.
     custom_kernels: int = 0
+    estimated_kernels: int = 0
     flops_caveat: str = ""
     #: The compiler's sentence, if the program does not fit.
     message: str = ""
     jax_version: str = ""
     libtpu_version: str = ""
+    #: To compile it.
     seconds: float = 0.0
+    #: It was compiled before: the report was kept on this machine.
+    cached: bool = False
     notes: list[str] = []
 
     def __repr__(self) -> str:
@@ -136,6 +147,7 @@ class CompileReport(Struct, kw_only=True):
             ("  of which in the memory of donated arguments", self.aliased_bytes),
             ("temporaries", self.temporary_bytes),
             ("code", self.code_bytes),
+            ("in the memory of the host, not in HBM", self.host_bytes or None),
             ("padding of arguments and outputs", self.padding_bytes),
         ]
         cells = [(name, binary_size(size)) for name, size in rows if size is not None]
@@ -149,9 +161,10 @@ class CompileReport(Struct, kw_only=True):
             return ""
         return (
             f"jax's memory_analysis() has temporaries of {binary_size(self.jax_temporary_bytes)} "
-            f"and a peak of {binary_size(self.jax_peak_bytes)}. The peak leaves out the code "
-            f"({binary_size(self.code_bytes)}) and counts values in the chip's own memory "
-            f"({binary_size(self.on_chip_bytes)} here), which take no HBM."
+            f"(some counted twice) and a peak of {binary_size(self.jax_peak_bytes)}. "
+            f"The peak leaves out the code ({binary_size(self.code_bytes)}) and counts values in "
+            f"the chip's own memory ({binary_size(self.on_chip_bytes)} here) and in the host's "
+            f"({binary_size(self.host_bytes)}), which take no HBM."
         )
 
     def _buffer_rows(self) -> list[tuple[str, ...]]:
@@ -171,9 +184,10 @@ class CompileReport(Struct, kw_only=True):
         return [(row.kind, f"{row.count:,}", binary_size(row.bytes)) for row in self.collectives]
 
     def _compiler(self) -> str:
+        before = " when it was compiled before" if self.cached else ""
         caveat = f" {self.flops_caveat}" if self.flops_caveat else ""
         return (
             f"jax {self.jax_version}, libtpu {self.libtpu_version}, topology {self.topology}, "
-            f"{self.seconds:.1f} s. Versions of libtpu differ in the temporary memory they need."
-            f"{caveat}"
+            f"{self.seconds:.1f} s{before}. Versions of libtpu differ in the temporary memory they "
+            f"need.{caveat}"
         )

@@ -54,30 +54,34 @@ def run_watched(
         folder = Path(temporary)
         head, body = request(folder)
 
-        def start() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
-                module_command(module, str(os.getpid())),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**clean_environment(), **environment(folder)},
-                start_new_session=True,
+        started: list[subprocess.Popen[bytes]] = []
+        pipes: _Pipes | None = None
+
+        def start() -> None:
+            started.append(
+                subprocess.Popen(
+                    module_command(module, str(os.getpid())),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env={**clean_environment(), **environment(folder)},
+                    start_new_session=True,
+                )
             )
 
-        # On a thread, where no interrupt can come between the start and the assignment.
-        with ThreadPoolExecutor(1) as thread:
-            starting = thread.submit(start)
-            pipes: _Pipes | None = None
-            try:
-                process = starting.result()
-                pipes = _Pipes(process, head, body, on_step or _ignore, on_line or _ignore)
-                _watch(process, pipes, what, seconds, memory_bytes, stop)
-            finally:
-                end(starting.result())
-                if pipes is not None:
-                    pipes.join()
+        try:
+            # On a thread, where no interrupt can come between the start and the note of it.
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(start).result()
+            pipes = _Pipes(started[0], head, body, on_step or _ignore, on_line or _ignore)
+            _watch(started[0], pipes, what, seconds, memory_bytes, stop)
+        finally:
+            for process in started:
+                end(process)
+            if pipes is not None:
+                pipes.join()
     if pipes.answer is None:
-        raise _died(what, process.returncode, pipes.tail())
+        raise _died(what, started[0].returncode, pipes.tail())
     return pipes.answer[0]
 
 

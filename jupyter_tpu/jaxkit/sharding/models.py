@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ...wording import count
-from ..arrays import ArrayRequest, Generation, MeshAxes, Shape, Spec
+from ..arrays import ArrayRequest, Generation, Memory, MeshAxes, Shape, Spec
 from ..tables import MAX_ROWS, binary_size, html_table, shape_text, text_table, with_rest
 
 _PLACEMENT_HEADS = ("", "dtype", "shape", "split", "per device", "copies", "size", "in HBM")
@@ -41,6 +41,8 @@ class ArrayPlacement(Struct, kw_only=True):
     #: The number of different shards, and of copies of each.
     shards: int
     copies: int
+    #: What is in the host's memory takes no HBM.
+    memory: Memory
     bytes: int  # of the whole array, once
     bytes_per_device: int
     padded_bytes_per_device: int
@@ -72,8 +74,11 @@ class Placement(Struct, kw_only=True):
     generation: str
     arrays: list[ArrayPlacement]
     bytes: int
+    #: In HBM.
     bytes_per_device: int
     padded_bytes_per_device: int
+    #: In the memory of the host, for each of its devices.
+    host_bytes_per_device: int
     #: The names of the replicated arrays, and the bytes they take on each device.
     replicated: list[str]
     replicated_bytes_per_device: int
@@ -115,7 +120,9 @@ class Placement(Struct, kw_only=True):
                 shape_text(row.shard_shape),
                 str(row.copies),
                 binary_size(row.bytes_per_device),
-                binary_size(row.padded_bytes_per_device),
+                binary_size(row.padded_bytes_per_device)
+                if row.memory == "device"
+                else "on the host",
             )
             for row in self.arrays[:MAX_ROWS]
         ]

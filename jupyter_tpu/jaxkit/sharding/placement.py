@@ -13,7 +13,7 @@ from typing import Any
 
 from ...catalog import AcceleratorType, types
 from ...errors import InvalidInput
-from ..arrays import ArrayRequest, MeshAxes, flat_arrays
+from ..arrays import ArrayRequest, Memory, MeshAxes, flat_arrays
 from ..shapes import bits_of, checked_shape, dtype_name, flat_leaves, flat_shapes, is_leaf
 from ..tiles import padded_bytes
 from ..topology import generation_of, known_type, usable_hbm
@@ -38,15 +38,16 @@ def placement(
 
     *mesh*: axis -> size, or a jax mesh. *arrays*: a tree of arrays, shapes or (shape, dtype).
     *specs*: partition specs for them, as ``jit`` takes them: one for all, or a tree prefix of
-    *arrays*; None for the arrays' own shardings (arrays without one are replicated). *types*:
+    *arrays*; None for the arrays' own shardings (arrays without one are replicated). Arrays whose
+    sharding says pinned_host take the host's memory and no HBM. *types*:
     names to check, the whole catalog by default. *generation*: a generation ("v5e") or a type whose
     padding is shown. *picture*: the path of an array to draw.
 
     Raises `InvalidInput` for meshes, specs and shapes that do not go together.
     """
     rows = {
-        path: ArrayRequest(shape=list(shape), dtype=dtype, spec=spec)
-        for path, shape, dtype, spec in _with_specs(arrays, specs)
+        path: ArrayRequest(shape=list(shape), dtype=dtype, spec=spec, memory=memory)
+        for path, shape, dtype, spec, memory in _with_specs(arrays, specs)
     }
     axes = dict(mesh) if isinstance(mesh, Mapping) else dict(mesh.shape)
     return place(
@@ -72,20 +73,24 @@ def place(request: PlacementRequest) -> Placement:
         )
     arrays = flat_arrays(request.arrays)
     rows = [place_array(name, array, mesh, request.generation) for name, array in arrays.items()]
+    held = [row for row in rows if row.memory == "device"]
     if request.picture is not None and request.picture not in arrays:
         raise InvalidInput(f"There is no array {request.picture!r} to draw.")
-    whole = [row for row in rows if row.replicated]
+    whole = [row for row in held if row.replicated]
     return Placement(
         mesh=mesh,
         devices=devices,
         generation=request.generation,
         arrays=rows,
         bytes=sum(row.bytes for row in rows),
-        bytes_per_device=sum(row.bytes_per_device for row in rows),
-        padded_bytes_per_device=sum(row.padded_bytes_per_device for row in rows),
+        bytes_per_device=sum(row.bytes_per_device for row in held),
+        padded_bytes_per_device=sum(row.padded_bytes_per_device for row in held),
+        host_bytes_per_device=sum(
+            row.bytes_per_device for row in rows if row.memory == "pinned_host"
+        ),
         replicated=[row.name for row in whole],
         replicated_bytes_per_device=sum(row.padded_bytes_per_device for row in whole),
-        types=_fits(rows, devices, request.types),
+        types=_fits(held, devices, request.types),
         picture=None
         if request.picture is None
         else draw(next(row for row in rows if row.name == request.picture), mesh, request.theme),
@@ -133,6 +138,7 @@ def place_array(name: str, array: ArrayRequest, mesh: MeshAxes, generation: str)
         name=name,
         shape=list(shape),
         dtype=dtype_name(array.dtype),
+        memory=array.memory,
         spec=[None if not axes else axes[0] if len(axes) == 1 else list(axes) for axes in spec],
         shard_shape=shard,
         shards=shards,
@@ -141,6 +147,12 @@ def place_array(name: str, array: ArrayRequest, mesh: MeshAxes, generation: str)
         bytes_per_device=-(-prod(shard) * bits // 8),
         padded_bytes_per_device=padded_bytes(shard, array.dtype, generation),
     )
+
+
+def memory_of(sharding: Any) -> Memory:
+    """Where a sharding of jax puts an array; "device" for None, and on machines without a TPU."""
+    kind = getattr(sharding, "memory_kind", None)
+    return "pinned_host" if kind == "pinned_host" else "device"
 
 
 def written_spec(spec: Any) -> list[str | list[str] | None]:
@@ -216,18 +228,19 @@ def _fits(
 
 def _with_specs(
     arrays: Any, specs: Any
-) -> Iterable[tuple[str, tuple[int, ...], str, list[str | list[str] | None]]]:
+) -> Iterable[tuple[str, tuple[int, ...], str, list[str | list[str] | None], Memory]]:
     flat = list(flat_shapes(arrays))
     spread: list[Any]
+    own = [getattr(leaf, "sharding", None) for _, leaf in flat_leaves(arrays)]
     if specs is None:
-        leaves = (leaf for _, leaf in flat_leaves(arrays))
-        spread = [getattr(getattr(leaf, "sharding", None), "spec", ()) for leaf in leaves]
+        spread = [getattr(sharding, "spec", ()) for sharding in own]
     elif _is_spec(specs):
         spread = [specs] * len(flat)
     else:
         spread = list(_spread(specs, arrays, "specs"))
-    for (path, shape, dtype), spec in zip(flat, spread, strict=True):
-        yield path, shape, dtype, written_spec(getattr(spec, "spec", spec))
+    for (path, shape, dtype), spec, sharding in zip(flat, spread, own, strict=True):
+        memory = memory_of(spec if hasattr(spec, "memory_kind") else sharding)
+        yield path, shape, dtype, written_spec(getattr(spec, "spec", spec)), memory
 
 
 def _spread(specs: Any, arrays: Any, where: str) -> Iterable[Any]:

@@ -193,11 +193,17 @@ class Walker:
 
 
 def sizes_of(array):
-    """{device: bytes} of an array's parts here; {} for one that was deleted."""
+    """{device: bytes} of an array's parts here; {} for one that was deleted, or that is in the
+    memory of the host.
+    """
     try:
-        size = array.dtype.itemsize
+        if array.sharding.memory_kind == "pinned_host":
+            return {}
+        small = re.match(r"(?:u?int|float)([24])(?:_|$)", array.dtype.name)  # packed on a TPU
+        bits = int(small.group(1)) if small else 8 * array.dtype.itemsize
         for length in array.sharding.shard_shape(array.shape):
-            size *= length
+            bits *= length
+        size = -(-bits // 8)
         return dict.fromkeys((device.id for device in array.sharding.addressable_devices), size)
     except Exception:  # deleted meanwhile, or a kind without a size
         return {}

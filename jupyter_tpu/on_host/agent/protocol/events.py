@@ -15,8 +15,6 @@ class Opened(NamedTuple):
     """The peer's hello came; messages flow from now on."""
 
     fields: Dict[str, Any]
-    #: The peer does not know this stream: it is new, or not the one from before.
-    fresh: bool
 
 
 class Message(NamedTuple):

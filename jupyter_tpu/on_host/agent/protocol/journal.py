@@ -226,7 +226,7 @@ class Journal:
     def _handle_hello(self, hello: frames.Hello, events: List[JournalEvent]) -> None:
         """Handles the peer's hello: it says where each end continues sending."""
         stream, knows, lanes, fields = parse_hello(hello)
-        events.append(Opened(fields, fresh=knows != self.stream))
+        events.append(Opened(fields))
         for lane, (oldest, received, offset) in zip((NORMAL, URGENT), lanes):
             if knows == self.stream:
                 self._out[lane].resume(received, offset)

@@ -12,6 +12,7 @@ import uuid
 import weakref
 
 from . import placement
+from .storage import done
 
 #: NumPy arrays of fewer bytes are in the pickles.
 SMALL_BYTES = 32 << 10
@@ -262,7 +263,8 @@ def _open(store, key, record, shard_shape):
         if dtype.itemsize > 1
         else [{"name": "bytes"}],
     }
-    return tensorstore.open(spec, create=True, delete_existing=True, dtype=dtype.name).result()
+    opened = tensorstore.open(spec, create=True, delete_existing=True, dtype=dtype.name)
+    return done(opened, store["path"])
 
 
 def chunk_shape(shard_shape, itemsize):

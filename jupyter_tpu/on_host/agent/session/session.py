@@ -6,7 +6,7 @@ import sys
 import time
 
 from . import arrays, pickling, placement
-from .storage import SessionError
+from .storage import SessionError, done
 from .times import local_time
 
 #: IPython's own variables. Results are saved as those of Out.
@@ -247,7 +247,7 @@ class Save:
         def finish_first():
             key, futures = waiting.pop(0)
             for future in futures:
-                future.result()
+                done(future, self._storage.url)
             there.add(key)
             return own.records[key]["bytes"]
 

@@ -24,6 +24,15 @@ class SessionError(Exception):
     """What went wrong, in one sentence."""
 
 
+def done(future, url):
+    """What a call of TensorStore has given; its failures as `SessionError`."""
+    try:
+        return future.result()
+    except Exception as error:  # of any class, in many lines
+        text = " ".join(str(error).partition("[source locations")[0].split())
+        raise SessionError("%s can't be used: %s" % (url, text[:300])) from None
+
+
 class Storage:
     """The sessions in one place.
 
@@ -41,7 +50,10 @@ class Storage:
         else:
             os.makedirs(url, mode=0o700, exist_ok=True)
             self._spec = {"driver": "file", "path": _folder(os.path.abspath(url))}
-        self._store = tensorstore.KvStore.open(self._spec).result()
+        self._store = done(tensorstore.KvStore.open(self._spec), url)
+
+    def _done(self, future):
+        return done(future, self.url)
 
     def arrays(self, name):
         """Where the arrays of a session are, as a spec of TensorStore."""
@@ -49,7 +61,7 @@ class Storage:
 
     def manifest(self, name):
         """The manifest and its generation; None and that of nothing if there is no such session."""
-        result = self._store.read(_manifest(name)).result()
+        result = self._done(self._store.read(_manifest(name)))
         if result.state != "value":
             return None, result.stamp.generation
         return self._checked(name, result.value), result.stamp.generation
@@ -77,7 +89,7 @@ class Storage:
         """The moment from which on the session is the new one."""
         body = json.dumps({**manifest, "format": FORMAT})
         data = json.dumps({"manifest": body, "signature": self._signature(name, body)}).encode()
-        stamp = self._store.write(_manifest(name), data, if_equal=generation).result()
+        stamp = self._done(self._store.write(_manifest(name), data, if_equal=generation))
         if not stamp.generation:
             raise SessionError(
                 "Another kernel saves the session %s. Choose another name: %%tpu session save NAME"
@@ -92,11 +104,11 @@ class Storage:
             self._store.write("%s/values/%s" % (_quoted(name), group.digest), group.data)
             for group in groups
         ]:
-            future.result()
+            self._done(future)
 
     def read_values(self, name, digest):
         """A group's pickle, if it is what the manifest names."""
-        data = self._store.read("%s/values/%s" % (_quoted(name), digest)).result().value
+        data = self._done(self._store.read("%s/values/%s" % (_quoted(name), digest))).value
         if hashlib.sha256(data).hexdigest() != digest:
             raise SessionError("A part of the session %s is missing or damaged." % name)
         return data
@@ -108,10 +120,10 @@ class Storage:
         if manifest is not None:
             used |= {"%svalues/%s" % (own, group["digest"]) for group in manifest["groups"]}
             used |= {"%sarrays/%s" % (own, key) for key in manifest["arrays"]}
-        keys = self._store.list(_range(own)).result()
+        keys = self._done(self._store.list(_range(own)))
         unused = [key.decode() for key in keys if _owner(key.decode(), own) not in used]
         for future in [self._store.write(key, None) for key in unused]:
-            future.result()
+            self._done(future)
         if self._spec["driver"] == "file":
             for folder, _, _ in os.walk(self._spec["path"] + own, topdown=False):
                 with contextlib.suppress(OSError):  # it is not empty
@@ -119,14 +131,14 @@ class Storage:
 
     def forget(self, name):
         """Removes a session; False if there is none of this name."""
-        stamp = self._store.read(_manifest(name)).result()
-        self._store.write(_manifest(name), None).result()
+        stamp = self._done(self._store.read(_manifest(name)))
+        self._done(self._store.write(_manifest(name), None))
         self.remove_unused(name, None)
         return bool(stamp.state == "value")
 
     def list(self):
         """The names of the sessions."""
-        keys = self._store.list(_range("manifests/")).result()
+        keys = self._done(self._store.list(_range("manifests/")))
         names = [key.decode()[len("manifests/") : -len(".json")] for key in keys]
         return sorted(map(urllib.parse.unquote, names))
 
