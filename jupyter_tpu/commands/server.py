@@ -39,16 +39,22 @@ def server(start: bool, as_json: bool) -> None:
     """Show the Jupyter server that these commands use, or start one.
 
     A server that is started here listens on 127.0.0.1 only, and continues until you stop it
-    (`jupyter server stop PORT`). Kernels do not copy the project of notebooks to hosts.
+    (`jupyter server stop PORT`). Kernels copy the project of a notebook to hosts only if the editor
+    says which folder the notebook is in, as the VS Code extension does.
     """
     running = _find()
     if running is None and start:
         with _only_one():
             running = _find() or _start()
     if as_json:
-        print(
-            json.dumps(running and {"url": running.url, "token": running.token, "pid": running.pid})
-        )
+        fields = running and {
+            "url": running.url,
+            "token": running.token,
+            "pid": running.pid,
+            "root": running.root_dir,
+            "file": running.file,
+        }
+        print(json.dumps(fields))
     elif running is not None:
         print(f"{running.url} (pid {running.pid})")
     else:
@@ -82,8 +88,8 @@ def _start() -> Server:
     options += ["--ServerApp.jpserver_extensions={'jupyter_tpu': True}"]
     if os.name == "posix" and os.geteuid() == 0:
         options.append("--allow-root")
-    # Its folder is that of no project: what the notebooks of an editor belong to, it is not told.
-    environment = {"JUPYTER_TPU_PROJECT_SYNC": "off", **os.environ}
+    # Its folder is that of no project: only some editors tell it the folder of a notebook.
+    environment = {"JUPYTER_TPU_PROJECT_SYNC": "named", **os.environ}
     with log.open("wb") as output:
         process = subprocess.Popen(
             module_command("jupyter_server", *options),

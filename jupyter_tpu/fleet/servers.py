@@ -36,6 +36,7 @@ class Server(Struct, frozen=True, kw_only=True):
     token: str  # "" if it requires none
     pid: int
     root_dir: str = ""
+    file: str = ""  # Jupyter's own file about it
     socket: str = ""  # the path of its unix socket, if it has one
     password: bool = False  # asks for a password: there is no token to send
     started: float = 0.0  # seconds since the epoch
@@ -124,6 +125,7 @@ def _read(path: Path) -> Iterator[Server]:
         token=token,
         pid=pid,
         root_dir=str(info.get("root_dir", "")),
+        file=str(path),
         socket=socket,
         password=bool(info.get("password")) and not token,
         started=started,

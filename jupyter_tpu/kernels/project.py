@@ -32,6 +32,8 @@ NOTICE_SECONDS, HOLD_SECONDS = 10.0, 120.0
 #: Seconds for which a kernel's start waits until the size of its project is known.
 SIZE_CHECK_SECONDS = 20.0
 AUTO, OFF = "auto", "off"
+#: Of the environment variable: "auto" where the client of a kernel names the notebook's folder.
+NAMED = "named"
 
 #: The channel, parts and header of a client's message.
 HeldMessage = tuple[int, list[bytes], bytes]
@@ -50,12 +52,14 @@ _NO_MODULE = re.compile(r"No module named '([\w.]{1,200})'")
 _NO_NAME = re.compile(r"cannot import name '(\w{1,200})' from '([\w.]{1,200})'")
 
 
-def project_sync(chosen: str) -> str:
+def project_sync(chosen: str, *, named: bool = False) -> str:
     """What is copied to the host: "auto" (the notebook's project), "off", or a folder.
 
     chosen: for this kernel; "": as ``JUPYTER_TPU_PROJECT_SYNC`` says, else "auto".
+    named: whether the kernel's client has named the notebook's folder.
     """
-    return chosen or os.environ.get("JUPYTER_TPU_PROJECT_SYNC") or AUTO
+    sync = chosen or os.environ.get("JUPYTER_TPU_PROJECT_SYNC") or AUTO
+    return (AUTO if named else OFF) if sync == NAMED else sync
 
 
 class KernelProject:

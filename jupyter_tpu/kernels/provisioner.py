@@ -21,9 +21,9 @@ from ..tokens import changed_variables, passed_variables
 from . import persistence
 from .config import KernelConfig
 from .persistence import KernelPersistence
-from .project import OFF
+from .project import OFF, project_sync
 from .relay import KernelRelay
-from .specs import without_chips
+from .specs import named_folder, without_chips
 
 #: JAX uses the CPU. By the second variable an emulated host, where it always does, sees no chip.
 _NO_CHIPS = {"JAX_PLATFORMS": "cpu", "TPU_VISIBLE_CHIPS": ""}
@@ -67,6 +67,7 @@ class TPUProvisioner(LocalProvisioner):
     _persistence: KernelPersistence | None = None
     _restart_limit: int | None = None  # of Jupyter's restarter, while it is kept from restarting
     notebook_folder = ""  # where a local kernel would start
+    folder_is_named = False  # by its client; also after a restart
     _notebook = ""  # its path, if that has changed since the kernel started
     _answers_when_dead = False
     _for_agent = False  # no project is copied then: that is asked for, and kept in a folder
@@ -82,7 +83,10 @@ class TPUProvisioner(LocalProvisioner):
         answers_when_dead: of `start_kernel`; for programs of ours, see :class:`KernelRelay`.
         """
         self._answers_when_dead = bool(kwargs.pop("answers_when_dead", False))
-        self.notebook_folder = str(kwargs.get("cwd") or os.getcwd())
+        if folder := named_folder.get():
+            self.notebook_folder, self.folder_is_named = folder, True
+        elif not self.folder_is_named:
+            self.notebook_folder = str(kwargs.get("cwd") or os.getcwd())
         if arguments := kwargs.get("extra_arguments"):
             self.log.warning(
                 "A kernel on a TPU takes no arguments. It starts without %s. Set variables with "
@@ -155,7 +159,9 @@ class TPUProvisioner(LocalProvisioner):
             str(self.kernel_id),
             self._persistence,
             notebook_folder=self.notebook_folder,
-            sync=OFF if self._for_agent else self.chosen.project_sync,
+            sync=OFF
+            if self._for_agent
+            else project_sync(self.chosen.project_sync, named=self.folder_is_named),
             owned=self._persistence is None,
             answers_when_dead=self._answers_when_dead or self._persistence is not None,
         )

@@ -24,6 +24,8 @@ LOGOS = Path(__file__).parent / "logos"
 PROVISIONER = "jupyter-tpu"
 #: Whether a kernel that is started now uses no chips, whatever its kernelspec says.
 without_chips: ContextVar[bool] = ContextVar("without_chips", default=False)
+#: The notebook's folder on this computer, if the client of a kernel that is started now names it.
+named_folder: ContextVar[str] = ContextVar("named_folder", default="")
 
 
 class KernelSpec(Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """TPU kernels in Jupyter's own routes: their errors with status and reason, not as a 500, and in
-one line of the log; kernels that are started without chips; and kernelspecs without the command.
+one line of the log; kernels that are started without chips, or in a folder that the client names;
+and kernelspecs without the command.
 
 Jupyter Server answers 500 for every exception of a kernel's start or restart, some without its
 text. So its handlers get a subclass that finds our error behind that.
@@ -7,14 +8,17 @@ text. So its handlers get a subclass that finds our error behind that.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import os
 import sys
 import weakref
 from typing import Any
+from urllib.parse import unquote
 
 from ..errors import TPUError
-from ..kernels.specs import PROVISIONER, without_chips
+from ..kernels.specs import PROVISIONER, named_folder, without_chips
 from ..language import accepted
 from .events import KERNEL_REFUSED
 from .handlers import STATUS
@@ -22,6 +26,9 @@ from .languages import encoded, load
 
 #: A request header, "1": the kernel that the request starts uses no chips.
 WITHOUT_CHIPS = "X-Jupyter-TPU-Without-Chips"
+#: A request header, a path of this computer in percent encoding: the folder of the notebook whose
+#: kernel the request starts. For editors, whose notebooks may be outside the server's folder.
+FOLDER = "X-Jupyter-TPU-Folder"
 
 
 def explain_kernel_errors(application: Any, log: logging.Logger) -> None:
@@ -47,6 +54,9 @@ def _explaining(base: Any) -> type:
             self.language = accepted(self.request.headers.get("Accept-Language", ""))
             await load(self.language)
             without_chips.set(self.request.headers.get(WITHOUT_CHIPS) == "1")
+            folder = unquote(self.request.headers.get(FOLDER, ""))
+            is_folder = os.path.isabs(folder) and await asyncio.to_thread(os.path.isdir, folder)
+            named_folder.set(folder if is_folder else "")
 
         def write_error(self, status_code: int, **kwargs: Any) -> None:
             problem = _problem(kwargs.get("exc_info", (None, None, None))[1])

@@ -57,6 +57,7 @@ def test_two_that_start_a_server_at_once_get_one_that_listens_on_loopback_only(e
     assert answers[0] == answers[1]
     server = answers[0]
 
+    assert server["root"] == environment["HOME"]
     process = psutil.Process(server["pid"])
     listening = [
         connection

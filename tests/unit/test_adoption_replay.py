@@ -43,11 +43,11 @@ PAGES = 4
 class Pages:
     """The process with the pages."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, source: str) -> None:
         script = folder / "pages.cjs"
         bundle = ["--bundle", "--platform=node", "--format=cjs", "--log-level=error"]
-        source = Path(__file__).with_name("replay_pages.mjs")
-        subprocess.run([ESBUILD, *bundle, source, f"--outfile={script}"], check=True, cwd=ROOT)
+        path = Path(__file__).with_name(source)
+        subprocess.run([ESBUILD, *bundle, path, f"--outfile={script}"], check=True, cwd=ROOT)
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(["node", script], stdin=pipe, stdout=pipe, text=True)
 
@@ -57,14 +57,23 @@ class Pages:
         return json.loads(self.process.stdout.readline())
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+def run_pages(folder: Path, source: str) -> Iterator[Pages]:
     if shutil.which("node") is None or not ESBUILD.exists():
         pytest.skip("SKIPPED FOR WANT OF node and node_modules: `make setup` installs them")
-    pages = Pages(tmp_path_factory.mktemp("pages"))
+    pages = Pages(folder, source)
     yield pages
     pages.process.kill()
     pages.process.wait()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    yield from run_pages(tmp_path_factory.mktemp("pages"), "replay_pages.mjs")
+
+
+@pytest.fixture(scope="module")
+def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    yield from run_pages(tmp_path_factory.mktemp("windows"), "replay_windows.mjs")
 
 
 class Stream:
@@ -110,7 +119,7 @@ class Tabs(RuleBasedStateMachine):
     pages: Pages  # the process
 
     @initialize(shared=st.booleans())
-    def begin(self, shared: bool) -> None:
+    def begin(self, shared: bool = False) -> None:
         self.loop = asyncio.new_event_loop()
         self.folder = KernelFolder.create("k")
         self.document = Path(tempfile.mkdtemp()) / "document.ipynb"
@@ -322,15 +331,14 @@ class Tabs(RuleBasedStateMachine):
             self.loop.close()
 
 
-def test_every_tab_ends_with_every_line_once_and_in_order(pages, monkeypatch):
+def run_tabs(tabs, monkeypatch):
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", tempfile.mkdtemp())
     # Whoever has gone is replaced at once.
     monkeypatch.setattr(fillers, "CLOSED_SECONDS", 0.0)
     monkeypatch.setattr(fillers, "BROKEN_SECONDS", 0.0)
     monkeypatch.setattr(persisted_kernel, "WRITTEN_SECONDS", 0.0)
-    Tabs.pages = pages
     run_state_machine_as_test(
-        Tabs,
+        tabs,
         settings=settings(
             max_examples=50,
             stateful_step_count=40,
@@ -338,6 +346,29 @@ def test_every_tab_ends_with_every_line_once_and_in_order(pages, monkeypatch):
             phases=[Phase.generate],
         ),
     )
+
+
+def test_every_tab_ends_with_every_line_once_and_in_order(pages, monkeypatch):
+    Tabs.pages = pages
+    run_tabs(Tabs, monkeypatch)
+
+
+class Windows(Tabs):
+    """The same in VS Code, where no document is shared."""
+
+    @initialize()
+    def begin(self) -> None:
+        super().begin(shared=False)
+
+    def act(self, act: str, page: str, argument: Any = None) -> Any:
+        if act == "run":
+            self.deliver(page, 1)  # it is connected
+        return super().act(act, page, argument)
+
+
+def test_every_window_of_vs_code_ends_with_every_line_once_and_in_order(windows, monkeypatch):
+    Windows.pages = windows
+    run_tabs(Windows, monkeypatch)
 
 
 def test_an_answer_is_sent_again_until_the_server_has_it(pages):

@@ -127,6 +127,7 @@ def test_a_server_with_a_password_has_no_token_to_send(tmp_path, port):
         token="",
         pid=os.getpid(),
         root_dir="/somewhere",
+        file=str(tmp_path / "jpserver-1.json"),
         password=True,
         started=server.started,
     )

@@ -6,6 +6,7 @@ one into .code-server. ``JUPYTER_VSIX`` names a build of Microsoft's Jupyter ext
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, TimeoutError, expect
+from playwright.sync_api import Error, Locator, Page, TimeoutError, expect
 from ports import free_port
 from waiting import until
 
@@ -76,6 +77,7 @@ class CodeServer:
             "security.workspace.trust.startupPrompt": "never",
             "security.workspace.trust.banner": "never",
             "git.enabled": False,
+            "files.autoSave": "off",  # as in a window of its own
             "chat.disableAIFeatures": True,
             "terminal.integrated.gpuAcceleration": "off",  # its text is in the page then
             "remote.autoForwardPorts": False,
@@ -303,13 +305,69 @@ class Window:
 
     def output(self) -> Locator:
         """The outputs of the notebook in front, which are in a frame of a frame."""
-        frame = self.page.locator("iframe.webview.ready").first.content_frame
+        frame = self.page.locator("iframe.webview.ready:visible").first.content_frame
         return frame.locator("#active-frame").content_frame.locator("#container")
 
     def terminal_text(self) -> str:
         """What the terminal shows."""
         rows = self.page.locator(".terminal-wrapper.active .xterm-rows")
         return rows.inner_text().replace("\xa0", " ") if rows.count() else ""
+
+
+class Notebook:
+    """A notebook in front of a window, on a kernel of *tpu*."""
+
+    def __init__(self, window: Window, path: Path, tpu: str) -> None:
+        self.window, self.path, self.tpu = window, path, tpu
+        self.page = window.page
+        window.open_file(path.name)
+        self.shown()
+
+    def shown(self) -> None:
+        """Waits until it has its kernel, also after a reload."""
+        expect(self.page.locator(".kernel-label:visible")).to_contain_text(f"· {self.tpu}")
+
+    def text(self) -> str:
+        """What the outputs show. VS Code leaves out the middle of a long one."""
+        with contextlib.suppress(Error):  # the page is being reloaded
+            return self.window.output().inner_text(timeout=5000)
+        return ""
+
+    def last_line(self) -> int:
+        """The number of the last "line N" that is shown; -1: there is none."""
+        return max(map(int, re.findall(r"line (\d+)", self.text())), default=-1)
+
+    def wait_line(self, number: int) -> None:
+        until(lambda: self.last_line() >= number, 180, self.text)
+
+    def wait_idle(self) -> None:
+        """Waits until no cell runs."""
+        expect(self.page.locator(".codicon-notebook-execute-all:visible")).to_be_visible()
+
+    def run_all(self) -> None:
+        self.window.run_all()
+        expect(self.page.locator(".codicon-notebook-stop:visible").first).to_be_visible()
+
+    def save(self) -> list[dict[str, Any]]:
+        """Saves it, and gives the cells that its file has then."""
+        dirty = self.page.locator(".tabs-container .tab.active.dirty")
+
+        def saved() -> bool:
+            self.page.locator(".tab.active").click()
+            self.page.keyboard.press("Control+s")
+            return not comes(dirty, 1)
+
+        until(saved, 60)
+        return self.cells()
+
+    def cells(self) -> list[dict[str, Any]]:
+        return list(json.loads(self.path.read_text())["cells"])
+
+
+def printed(cell: dict[str, Any]) -> list[str]:
+    """The lines that a cell of a notebook's file has printed."""
+    texts = ["".join(output.get("text", "")) for output in cell["outputs"]]
+    return "".join(texts).splitlines()
 
 
 def comes(locator: Locator, limit: float = 5.0) -> bool:
@@ -321,13 +379,16 @@ def comes(locator: Locator, limit: float = 5.0) -> bool:
     return True
 
 
-def notebook(path: Path, source: str) -> None:
-    """Writes a notebook with one code cell."""
-    cell = {"cell_type": "code", "id": "c0", "metadata": {}, "source": source}
-    cell |= {"outputs": [], "execution_count": None}
-    path.write_text(
-        json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
-    )
+def notebook(path: Path, *sources: str) -> Path:
+    """Writes a notebook with these code cells, whose ids are c0, c1 …"""
+    empty: dict[str, Any] = {"cell_type": "code", "metadata": {}, "outputs": []}
+    cells = [
+        {**empty, "id": f"c{number}", "source": source, "execution_count": None}
+        for number, source in enumerate(sources)
+    ]
+    content = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path.write_text(json.dumps(content))
+    return path
 
 
 # ---- Jupyter's side ------------------------------------------------------------------------------

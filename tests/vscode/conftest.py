@@ -55,6 +55,7 @@ def extensions(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Pat
 def variables(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a user whose cloud is the emulator, with Jupyter's folders of its own."""
     variables = jupyter_variables(tmp_path_factory.mktemp("jupyter"))
+    variables["JUPYTER_TPU_PROJECT_SYNC"] = "named"  # as if nothing else was said
     return {**variables, "JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
 
 

@@ -19,6 +19,10 @@ export interface IServer {
   token: string;
   /** 0: not known, because it is on another machine. */
   pid: number;
+  /** The folder of its files, if that is known. */
+  root?: string;
+  /** Jupyter's own file about it, which only this user can read. */
+  file?: string;
 }
 
 /** Milliseconds: some answers wait 20 seconds for news, and hosts are asked for others. */
@@ -35,9 +39,19 @@ export class NodeClient extends FleetRequests {
 
   /** Ends the Jupyter server. */
   async shutDown(): Promise<void> {
+    await this.jupyter('POST', 'shutdown');
+  }
+
+  /** Calls the Jupyter server's own interface: kernels, sessions. */
+  jupyter<T>(
+    method: string,
+    path: string,
+    body?: object,
+    headers?: http.OutgoingHttpHeaders
+  ): Promise<T> {
     const { token, url } = this.server;
-    const shutdown = new URL('api/shutdown', url).href;
-    await answerOf(exchange('POST', shutdown, token));
+    const address = new URL(`api/${path}`, url).href;
+    return answerOf(exchange(method, address, token, body, undefined, headers));
   }
 
   protected send<T>(
@@ -56,10 +70,12 @@ function exchange(
   url: string,
   token: string,
   body?: object,
-  signal?: AbortSignal
+  signal?: AbortSignal,
+  more: http.OutgoingHttpHeaders = {}
 ): Promise<{ status: number; text: string }> {
   const data = body && JSON.stringify(body);
   const headers: http.OutgoingHttpHeaders = {
+    ...more,
     'Accept-Language': language,
     ...(token ? { Authorization: `token ${token}` } : {}),
     ...(data

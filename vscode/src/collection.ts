@@ -7,7 +7,7 @@ import { trans } from '../../labextension/src/language/translation';
 import { explanation } from './explanation';
 import { Session } from './session';
 
-export const JUPYTER_EXTENSION = 'ms-toolsai.jupyter';
+const JUPYTER_EXTENSION = 'ms-toolsai.jupyter';
 /** Always the same, so that a notebook finds its server again, whatever port that has. */
 const ID = 'jupyter-tpu';
 const DOCUMENTATION =

@@ -7,7 +7,7 @@ import { operationTitle } from '../../labextension/src/model/operationLabels';
 import { IOperation } from '../../labextension/src/rest/api';
 import { Failure } from '../../labextension/src/rest/failure';
 import { failureLine } from '../../labextension/src/rest/failureText';
-import { Collection, JUPYTER_EXTENSION } from './collection';
+import { Collection } from './collection';
 import { Commands } from './commands/context';
 import { createTPU, startHunt } from './commands/create';
 import * as hosts from './commands/hosts';
@@ -15,8 +15,10 @@ import * as lifecycle from './commands/lifecycle';
 import { runFile, runOnNewTPU } from './commands/runFile';
 import * as servers from './commands/servers';
 import { explanation } from './explanation';
+import { KnownServer } from './knownServer';
 import { loadLanguage } from './language';
 import { INode, nameOf, remedyNodes, summary } from './nodes';
+import { Notebooks } from './notebook/notebooks';
 import { IConnection, Session } from './session';
 import { Sources } from './source';
 import { Tree } from './tree';
@@ -30,7 +32,8 @@ export async function activate(
   const log = vscode.window.createOutputChannel('Jupyter TPU', { log: true });
   const session = new Session(
     () => sources.source(),
-    line => log.info(line)
+    line => log.info(line),
+    new KnownServer(context.workspaceState)
   );
   const commands = new Commands(session, sources);
   const tree = new Tree(session, context.workspaceState);
@@ -46,7 +49,10 @@ export async function activate(
   item.name = 'Cloud TPU';
   item.command = 'jupyterTpu.focus';
   const collection = new Collection(session);
-  context.subscriptions.push(log, session, view, item, collection);
+  const notebooks = new Notebooks(session, context.workspaceState, line =>
+    log.info(line)
+  );
+  context.subscriptions.push(log, notebooks, session, view, item, collection);
 
   const show = () => {
     showState(session, view);
@@ -90,7 +96,9 @@ export async function activate(
     stopServer: () => servers.stopServer(commands),
     choosePython: () => servers.choosePython(commands),
     install: () => servers.install(commands),
-    useServer: () => servers.useServer(commands)
+    useServer: () => servers.useServer(commands),
+    restartKernel: () => notebooks.restart(),
+    restartAndRunAll: () => notebooks.restart(true)
   };
   for (const [name, action] of Object.entries(run)) {
     context.subscriptions.push(commands.register(name, action));
@@ -107,7 +115,6 @@ export async function activate(
     void sources.onDidChange(look);
   }
   look();
-  adviseJupyter(context);
 }
 
 /** The welcome page of the view depends on the state, and its message on what is wrong. */
@@ -200,34 +207,4 @@ function notifyEnd(operation: IOperation): void {
   } else if (state === 'done' && NEWS.includes(kind)) {
     void vscode.window.showInformationMessage(trans.__('%1.', title));
   }
-}
-
-/** Once: notebooks need Microsoft's Jupyter extension, the rest does not. */
-function adviseJupyter(context: vscode.ExtensionContext): void {
-  const told = 'jupyterTpu.toldJupyter';
-  const advise = async (document: vscode.NotebookDocument) => {
-    if (
-      document.notebookType !== 'jupyter-notebook' ||
-      vscode.extensions.getExtension(JUPYTER_EXTENSION) ||
-      context.globalState.get(told)
-    ) {
-      return;
-    }
-    await context.globalState.update(told, true);
-    const find = trans.__('Find the Extension');
-    const answer = await vscode.window.showInformationMessage(
-      trans.__('To run notebooks on TPUs, install the Jupyter extension.'),
-      find
-    );
-    if (answer === find) {
-      await vscode.commands.executeCommand(
-        'workbench.extensions.search',
-        JUPYTER_EXTENSION
-      );
-    }
-  };
-  context.subscriptions.push(
-    vscode.workspace.onDidOpenNotebookDocument(advise)
-  );
-  vscode.workspace.notebookDocuments.forEach(advise);
 }

@@ -5,6 +5,7 @@ import { Synchronizer } from '../../labextension/src/model/synchronizer';
 import { Store } from '../../labextension/src/state/observable';
 import { IServer, NodeClient } from './client';
 import { EventFeed } from './eventFeed';
+import { KnownServer } from './knownServer';
 import { Finding, findServer } from './localServer';
 
 /** "idle": nothing has been looked for yet, also because the workspace is not trusted. */
@@ -12,7 +13,13 @@ export type State = 'idle' | 'searching' | 'starting' | Finding['state'];
 
 /** How the server is found: by a Python on this machine, or by its address. */
 export type Source =
-  { python: string; environment: NodeJS.ProcessEnv } | { server: IServer };
+  | {
+      python: string;
+      environment: NodeJS.ProcessEnv;
+      /** Those of them that the user has set. */
+      variables: Record<string, string>;
+    }
+  | { server: IServer };
 
 /** A running server, and what it has. */
 export interface IConnection {
@@ -29,7 +36,8 @@ export class Session extends Store {
   /** *source* asks nobody: it is what the user has chosen. *log* takes what happens, a line each. */
   constructor(
     private _source: () => Promise<Source>,
-    private _log: (line: string) => void
+    private _log: (line: string) => void,
+    private _known: KnownServer
   ) {
     super();
   }
@@ -37,6 +45,7 @@ export class Session extends Store {
   dispose(): void {
     if (!this.isDisposed) {
       this._abort.abort();
+      this._unwatch();
       this._disconnect();
       super.dispose();
     }
@@ -93,6 +102,13 @@ export class Session extends Store {
         finding = { state: 'running', server: source.server };
       } else {
         this._python = source.python;
+        const by = JSON.stringify([source.python, source.variables]);
+        const known = this._connection ? null : await this._known.read(by);
+        if (known && !this.isDisposed) {
+          this._log(`The server at ${known.url} still runs`);
+          this._use(known);
+          this._setState('running');
+        }
         this._log(
           `${start ? 'Finding or starting' : 'Finding'} a server with ${source.python}`
         );
@@ -102,6 +118,9 @@ export class Session extends Store {
           source.environment,
           this._abort.signal
         );
+        if (finding.state === 'running') {
+          void this._known.keep(by, finding.server);
+        }
       }
     } catch (error) {
       finding = { state: 'failed', message: (error as Error).message };
@@ -109,6 +128,12 @@ export class Session extends Store {
     if (this.isDisposed) {
       return null;
     }
+    // The next server is found as soon as it runs.
+    this._unwatch();
+    this._unwatch =
+      finding.state === 'running'
+        ? () => undefined
+        : this._known.watch(() => void this.search());
     const message = 'message' in finding ? finding.message : '';
     if (finding.state === 'running') {
       this._log(`Using the server at ${finding.server.url}`);
@@ -172,4 +197,5 @@ export class Session extends Store {
   private _python = '';
   private _searching: Promise<IConnection | null> | null = null;
   private _state: State = 'idle';
+  private _unwatch = () => {};
 }

@@ -34,7 +34,11 @@ export class Sources {
     const server = await this._server();
     return server
       ? { server }
-      : { python: await this.python(), environment: this.environment() };
+      : {
+          python: await this.python(),
+          environment: this.environment(),
+          variables: this.variables()
+        };
   }
 
   /** The Python of the setting, else that of the Python extension, else `python3`. */

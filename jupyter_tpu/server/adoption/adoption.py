@@ -133,6 +133,9 @@ class Adoption:
             self._adoptable[record.id] = await asyncio.to_thread(
                 self._persisted_kernel_in, folder, record, adopting=True
             )
+            from ...kernels.specs import named_folder
+
+            named_folder.set(record.cwd or "" if record.folder_named else "")
             await self._kernels.start_kernel(
                 kernel_id=record.id,
                 kernel_name=record.kernel_name,
@@ -272,6 +275,7 @@ class Adoption:
                 key="",
                 secret=os.urandom(24).hex(),
                 cwd=provisioner.notebook_folder,
+                folder_named=provisioner.folder_is_named,
             )
             folder = KernelFolder.create(kernel_id)
             persisted = self._persisted_kernel_in(folder, record, adopting=False)

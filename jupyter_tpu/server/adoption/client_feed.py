@@ -6,7 +6,8 @@ it has missed, whether it or the server was away.
 A page with our extension acknowledges what it gets. It sends its position in the URL
 (``jupyter_tpu_seen``; empty for a new page) and the server that it was connected to
 (``jupyter_tpu_server``), reads each message's number in its metadata, and drops messages that it
-has. Waiting messages are coalesced (``agent/protocol/coalescing.py``): a
+has. The metadata of an execute_input also have the cell of the request, whichever client sent it.
+Waiting messages are coalesced (``agent/protocol/coalescing.py``): a
 message has the number of the last one merged into it. Page and server also exchange text frames
 ``{"jupyter_tpu": …}``:
 
@@ -286,7 +287,9 @@ class ClientFeed:
         at = messages.find_delimiter(message.parts)
         parts = message.parts[at:]
         if self._page_acknowledges:
-            mark = {"number": message.last, "replayed": replayed}
+            mark: dict[str, Any] = {"number": message.last, "replayed": replayed}
+            if b'"execute_input"' in parts[messages.HEADER] and (cell := self._cell_of(parts)):
+                mark["cell"] = cell
             parts[messages.METADATA] = _with_mark(parts[messages.METADATA], mark)
         if not replayed:
             size = sum(map(len, parts)) + (sum(stored.sizes) if stored else 0)
@@ -298,6 +301,15 @@ class ClientFeed:
             with contextlib.suppress(ClosedError):  # it was removed in the meantime
                 rest = self._kernel.journal.read_content(stored)
                 self._send_large(message.channel, parts[: messages.CONTENT], stored.sizes, rest)
+
+    def _cell_of(self, parts: list[bytes]) -> str:
+        """The cell whose request a message answers; "" if it is not known."""
+        try:
+            request_id = json.loads(parts[messages.PARENT]).get("msg_id")
+        except (ValueError, AttributeError):
+            return ""
+        request = self._kernel.requests.get(str(request_id))
+        return request.cell if request is not None else ""
 
     def _send_large(
         self, channel: int, head: list[bytes], sizes: list[int], rest: deque[bytes]

@@ -51,6 +51,7 @@ class KernelRecord(Struct):
     key: str  # signs the kernel's messages
     secret: str  # for its lease
     cwd: str | None = None
+    folder_named: bool = False  # cwd, by its client
     boot: str = ""  # which boot of its host it runs in
     launched: int = 0  # the journal's record at which it was launched
     steal: bool = False  # take its lease from any other client, once

@@ -1,0 +1,230 @@
+"""Notebooks on our own controller: each line of a cell once and in order, in what VS Code shows and
+in the file, whatever happens to window, server and notebook.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable
+
+from code_server import (
+    CodeServer,
+    Notebook,
+    Window,
+    jupyter_servers,
+    notebook,
+    printed,
+    server_of,
+)
+from playwright.sync_api import expect
+from waiting import until
+
+LINES = [f"line {number}" for number in range(300)]
+LONG = """import time
+for number in range(300):
+    print("line", number, flush=True)
+    time.sleep(0.1)"""
+Open = Callable[..., Window]
+
+
+def test_a_reload_in_the_middle_of_a_cell_loses_no_line_and_keeps_the_queue(
+    vscode: CodeServer, open_window: Open, tpu: str
+) -> None:
+    path = notebook(vscode.workspace / "reload.ipynb", LONG, "print('then', number)", "1 + 1")
+    window = open_window(vscode, vscode.workspace)
+    book = Notebook(window, path, tpu)
+    book.run_all()
+    book.wait_line(150)
+    window.reload()
+    book.shown()
+    book.wait_line(299)
+    book.wait_idle()
+    first, second, third = book.save()
+    assert printed(first) == LINES
+    assert printed(second) == ["then 299"]
+    assert third["outputs"][0]["data"] == {"text/plain": ["2"]}
+    count = first["execution_count"]
+    assert [second["execution_count"], third["execution_count"]] == [count + 1, count + 2]
+    duration = window.page.locator(".cell-statusbar-container").first
+    expect(duration).to_contain_text("3")  # from its start, not from the reload
+    assert float(duration.inner_text().split("s")[0]) >= 30
+
+
+def test_a_server_that_is_killed_and_comes_back_at_another_port_is_found_without_a_reload(
+    vscode: CodeServer, open_window: Open, tpu: str, variables: dict[str, str]
+) -> None:
+    path = notebook(vscode.workspace / "killed.ipynb", LONG, "print('then')")
+    book = Notebook(open_window(vscode, vscode.workspace), path, tpu)
+    book.run_all()
+    book.wait_line(50)
+    [server] = jupyter_servers(variables)
+    os.kill(server.pid, signal.SIGKILL)
+    until(lambda: not jupyter_servers(variables))
+    with socket.create_server(("127.0.0.1", int(server.url.split(":")[2].strip("/")))):
+        assert server_of(variables)[0] != server.url
+    book.wait_line(299)
+    book.wait_idle()
+    first, second = book.save()
+    assert printed(first) == LINES
+    assert printed(second) == ["then"]
+
+
+def test_a_notebook_that_was_closed_without_saving_shows_what_ran_meanwhile(
+    vscode: CodeServer, open_window: Open, tpu: str
+) -> None:
+    """One cell is changed meanwhile, another one deleted."""
+    path = notebook(
+        vscode.workspace / "closed.ipynb",
+        "print('kept')",
+        "print('of the old text')",
+        "import time; time.sleep(5); print('has no cell')",
+        "6 * 7",
+    )
+    window = open_window(vscode, vscode.workspace)
+    book = Notebook(window, path, tpu)
+    book.save()  # it names its kernel now
+    book.run_all()
+    until(lambda: "of the old text" in book.text(), 60, book.text)
+    window.command("View: Close Editor")
+    window.dialog.get_by_role("button", name="Don't Save").click()
+    content = json.loads(path.read_text())
+    assert [cell["outputs"] for cell in content["cells"]] == [[], [], [], []]
+    content["cells"][1]["source"] = "print('of the new text')"
+    del content["cells"][2]
+    path.write_text(json.dumps(content))
+    book = Notebook(window, path, tpu)
+    gone = window.toasts.filter(has_text="A cell that is not in closed.ipynb any more")
+    expect(gone).to_be_visible()
+    until(lambda: "42" in book.text(), 60, book.text)
+    book.wait_idle()
+    expect(window.page.get_by_text("Output of an earlier text")).to_have_count(1)
+    kept, changed, last = book.save()
+    assert [printed(kept), printed(changed)] == [["kept"], ["of the old text"]]
+    assert last["execution_count"] == kept["execution_count"] + 3
+    gone.get_by_role("button", name="Show Output").click()
+    output = window.page.locator(".part.panel .view-lines")
+    expect(output).to_contain_text("has no cell")
+    window.page.keyboard.press("Control+j")
+
+
+def test_a_notebook_does_what_a_person_expects(
+    vscode: CodeServer, open_window: Open, tpu: str
+) -> None:
+    path = notebook(
+        vscode.workspace / "expected.ipynb",
+        "import own\nname = input('Name? ')\nprint(own.GREETING, name)",
+        "import time\nfor part in range(101): print(f'\\r{part} %', end=''); time.sleep(0.002)",
+        "from IPython.display import *\nshown = display(HTML('<b>old</b>'), display_id=True)\n"
+        "display(Markdown('# Title')); print('a'); clear_output(wait=True); print('b')",
+        "shown = display(HTML('<b>before</b>'), display_id=True)",
+        "shown.update(HTML('<b>after</b>'))\nimport sys\nprint('!', file=sys.stderr)\n{'x': 1}",
+        "def fail():\n    raise ValueError('why')\nfail()",
+        "print('never')",
+    )
+    sleeping = "x = 5\nprint('on')\n__import__('time').sleep(600)"
+    interrupted = notebook(vscode.workspace / "interrupted.ipynb", sleeping, "x")
+    (vscode.workspace / "own.py").write_text("GREETING = 'Hello'\n")  # is copied to the host
+    window = open_window(vscode, vscode.workspace)
+    book = Notebook(window, path, tpu)
+    book.run_all()
+    window.enter("expected.ipynb", "Ada")
+    book.wait_idle()
+    hello, progress, cleared, display, update, error, never = book.save()
+    assert printed(hello) == ["Hello Ada"]
+    assert printed(progress) == ["100 %"]
+    assert printed(cleared) == ["b"]
+    assert display["outputs"][0]["data"]["text/html"] == ["<b>after</b>"]
+    assert [output["output_type"] for output in update["outputs"]] == ["stream", "execute_result"]
+    assert update["outputs"][0]["name"] == "stderr"
+    assert update["outputs"][1]["execution_count"] == update["execution_count"]
+    assert error["outputs"][0]["ename"] == "ValueError"
+    assert "why" in error["outputs"][0]["traceback"][-1]
+    assert (never["outputs"], never["execution_count"]) == ([], None)
+
+    # A cell that is interrupted, and those behind it.
+    window.command("View: Close Editor")
+    book = Notebook(window, interrupted, tpu)
+    book.run_all()
+    until(lambda: "on" in book.text(), 60, book.text)
+    window.page.locator(".codicon-notebook-stop:visible").first.click()
+    book.wait_idle()
+    stopped, behind = book.save()
+    assert stopped["outputs"][-1]["ename"] == "KeyboardInterrupt"
+    assert behind["outputs"] == []
+
+    # Completions of what the kernel has.
+    window.page.locator(".cell .view-lines:visible").last.click()
+    window.page.keyboard.press("Control+End")
+    window.page.keyboard.type(".bit_l")
+    expect(window.page.locator(".suggest-widget.visible")).to_contain_text("bit_length")
+    window.page.keyboard.press("Escape")
+    window.page.keyboard.press("Escape")
+    window.page.keyboard.press("Control+z")
+
+
+def test_two_windows_show_what_one_of_them_runs_and_it_runs_once(
+    vscode: CodeServer, open_window: Open, tpu: str
+) -> None:
+    """Also what began before the second one was opened. What one of them ends, ends in both."""
+    path = notebook(
+        vscode.workspace / "shared.ipynb",
+        "try: runs += 1\nexcept NameError: runs = 1\nprint('run', runs)",
+        "for number in range(30): print('line', number)\n__import__('time').sleep(600)",
+    )
+    first = Notebook(open_window(vscode, vscode.workspace), path, tpu)
+    first.run_all()
+    first.wait_line(29)
+    first.save()  # it names its kernel
+    second = Notebook(open_window(vscode, vscode.workspace), path, tpu)
+    second.wait_line(29)
+    assert "run 1\n" in second.text()
+    stop = second.page.locator(".codicon-notebook-stop:visible").first
+    expect(stop).to_be_visible()
+    second.page.get_by_role("button", name="Restart Kernel", exact=True).click()
+    second.window.dialog.get_by_role("button", name="Restart").click()
+    for book in (first, second):
+        book.wait_idle()
+        assert book.last_line() == 29
+    first.run_all()
+    stop.click()
+    for book in (first, second):
+        until(lambda book=book: "KeyboardInterrupt" in book.text(), 60, book.text)
+        book.wait_idle()
+    assert printed(first.save()[0]) == ["run 1"]
+
+
+def test_without_a_kernel_the_picker_offers_to_create_a_tpu(
+    start_vscode: Callable[..., CodeServer], open_window: Open, priced: dict[str, str], tpu: str
+) -> None:
+    server = start_vscode(variables=priced)
+    path = notebook(server.workspace / "none.ipynb", "1 + 1")
+    window = open_window(server, server.workspace)
+    window.open_file(path.name)
+    window.select_kernel("Jupyter TPU", "New TPU")
+    window.asked("TPU Type")
+    window.page.keyboard.press("Escape")
+    window.select_kernel("Jupyter TPU", "Connect a TPU")
+    window.asked("Connect")  # which TPU: the emulator has one
+
+
+def test_many_lines_and_a_large_display_arrive_and_the_window_still_answers(
+    vscode: CodeServer, open_window: Open, tpu: str
+) -> None:
+    path = notebook(
+        vscode.workspace / "large.ipynb",
+        "for number in range(100_000): print('line', number)",
+        "from IPython.display import HTML\nHTML('<b>large</b>' + 'x' * 20_000_000)",
+    )
+    window = open_window(vscode, vscode.workspace)
+    book = Notebook(window, path, tpu)
+    book.run_all()
+    book.wait_line(1)
+    window.command("View: Toggle Word Wrap")  # the palette opens while it prints
+    book.wait_line(99_999)
+    book.wait_idle()
+    lines, large = book.save()
+    assert printed(lines) == [f"line {number}" for number in range(100_000)]
+    assert sum(map(len, large["outputs"][0]["data"]["text/html"])) == 20_000_012
