@@ -8,10 +8,9 @@ have no place in it, since everybody who may see the TPU can read it.
 from __future__ import annotations
 
 import base64
+import bz2
 import json
-import lzma
 import shlex
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -78,12 +77,12 @@ def startup_script(start: UnattendedStart) -> str:
         "guard": None if start.guard is None else structs.asdict(start.guard),
     }
     data = program("unattended.main", level=0) + json.dumps(request).encode()
-    text = base64.b64encode(lzma.compress(data, preset=9)).decode()
+    text = base64.b85encode(bz2.compress(data)).decode()  # of all, these two give the shortest
     command = shlex.join(("sh", "-c", SHELL, "sh", startup_boot(), start.user))
     background = " &" if start.own else ""
-    script = f"{_HEAD}{command} <<'END'{background}\n{textwrap.fill(text, 4000)}\nEND\n"
+    script = f"{_HEAD}{command} <<'END'{background}\n{_lines(text)}\nEND\n"
     if start.own:
-        own = textwrap.fill(base64.b64encode(start.own.encode()).decode(), 4000)
+        own = _lines(base64.b64encode(start.own.encode()).decode())
         script += _OWN + _RUN_OWN.format(text=own)
     if len(script) > LONGEST_VALUE_BYTES:
         raise InvalidInput(
@@ -105,6 +104,11 @@ def own_script(script: str) -> str:
         return script
     text = script.partition(_OWN)[2].partition("<<'OWN'")[2].partition("\n")[2]
     return base64.b64decode(text.partition("\nOWN\n")[0]).decode()
+
+
+def _lines(text: str) -> str:
+    """In lines of 4,000 characters: some shells and editors take no longer ones."""
+    return "\n".join(text[start : start + 4000] for start in range(0, len(text), 4000))
 
 
 def _packed(files: Bundle) -> dict[str, Any]:

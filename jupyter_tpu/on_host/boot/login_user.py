@@ -1,8 +1,8 @@
 """Root becomes the login user, in a startup script, which Google runs as root."""
 
 import base64
+import bz2
 import io
-import lzma
 import os
 import pwd
 import sys
@@ -47,5 +47,5 @@ def wait_for_user(name):
 
 def unpack_input():
     """The standard input is text, as a shell script can have it."""
-    text = sys.stdin.read()
-    sys.stdin = io.TextIOWrapper(io.BytesIO(lzma.decompress(base64.b64decode(text))))
+    text = "".join(sys.stdin.read().split())
+    sys.stdin = io.TextIOWrapper(io.BytesIO(bz2.decompress(base64.b85decode(text))))
