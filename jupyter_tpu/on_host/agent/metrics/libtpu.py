@@ -1,6 +1,6 @@
 """libtpu's figures of the chips of this host.
 
-The process that has loaded libtpu serves them on the first port of TPU_RUNTIMEMETRICS_PORTS that
+The process that has loaded libtpu serves them on the first port of TPU_RUNTIME_METRICS_PORTS that
 is free, 8431 usually: without such a process nothing listens there. Memory is reported per device
 of JAX (two a chip on v2 and v3), and the duty cycle per chip. Several processes that share a host
 each listen on a port; where they report the same device, the larger figure counts, since each may
@@ -37,11 +37,11 @@ USED = "tpu.runtime.hbm.memory.usage.bytes"
 DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
 QUEUE = "hlo.queue.size.gauge"
 #: Where the service is: set on emulated hosts, which share the machine's loopback addresses.
-ADDRESS = "JUPYTER_TPUMETRICS_ADDRESS"
+ADDRESS = "JUPYTER_TPU_METRICS_ADDRESS"
 #: Characters of the operations of a chip that are told.
 PLACE_CHARACTERS = 200
 _DEFAULT_PORTS = range(METRICS_PORT, METRICS_PORT + 8)
-METRICS = (TOTAL, USED, DUTY, QUEUE)
+_METRICS = (TOTAL, USED, DUTY, QUEUE)
 
 #: The values of one metric by device.
 _Values = Dict[int, float]
@@ -135,14 +135,14 @@ def _ports() -> List[int]:
 async def _read_port(port: int) -> "Tuple[Dict[str, _Values], List[str]]":
     """Raises what `call` raises, and ValueError for an answer that can't be read."""
     metric = SERVICE + "GetRuntimeMetric"
-    requests = [(metric, encode(1, name.encode())) for name in METRICS]
+    requests = [(metric, encode(1, name.encode())) for name in _METRICS]
     requests.append((SERVICE + "GetTpuRuntimeStatus", b""))
     # A name could have several addresses: connecting then fails with an error of another kind.
     address = os.environ.get(ADDRESS, "127.0.0.1")
     *answers, status = await call(address, port, requests)
     values = {
         name: _values(decode(answer))
-        for name, answer in zip(METRICS, answers)
+        for name, answer in zip(_METRICS, answers)
         if answer is not None
     }
     return values, [] if status is None else _errors(decode(status))
