@@ -41,7 +41,7 @@ ADDRESS = "JUPYTER_TPU_METRICS_ADDRESS"
 #: Characters of the operations of a chip that are told.
 PLACE_CHARACTERS = 200
 _DEFAULT_PORTS = range(METRICS_PORT, METRICS_PORT + 8)
-_METRICS = (TOTAL, USED, DUTY, QUEUE)
+METRICS = (TOTAL, USED, DUTY, QUEUE)
 
 #: The values of one metric by device.
 _Values = Dict[int, float]
@@ -135,14 +135,14 @@ def _ports() -> List[int]:
 async def _read_port(port: int) -> "Tuple[Dict[str, _Values], List[str]]":
     """Raises what `call` raises, and ValueError for an answer that can't be read."""
     metric = SERVICE + "GetRuntimeMetric"
-    requests = [(metric, encode(1, name.encode())) for name in _METRICS]
+    requests = [(metric, encode(1, name.encode())) for name in METRICS]
     requests.append((SERVICE + "GetTpuRuntimeStatus", b""))
     # A name could have several addresses: connecting then fails with an error of another kind.
     address = os.environ.get(ADDRESS, "127.0.0.1")
     *answers, status = await call(address, port, requests)
     values = {
         name: _values(decode(answer))
-        for name, answer in zip(_METRICS, answers)
+        for name, answer in zip(METRICS, answers)
         if answer is not None
     }
     return values, [] if status is None else _errors(decode(status))
