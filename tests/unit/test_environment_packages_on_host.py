@@ -58,7 +58,7 @@ def test_packages_that_were_installed_by_half_since_the_last_change_are_forgotte
 
 
 def write_certificate(key_file: Path, certificate_file: Path, starts: timedelta) -> None:
-    """Of this machine's loopback address, for ten days that begin so much later than now."""
+    """A certificate of this machine's loopback address, for ten days that begin so much later."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])
     begin = datetime.now(UTC) + starts

@@ -168,8 +168,8 @@ def _sources(program: Program, instruction: Instruction) -> list[str]:
 
 
 def _update_bytes(program: Program, kind: str, names: list[str], result: list[ArrayText]) -> int:
-    """Of an update in place: it is read, and what it replaces is written; a scatter also reads
-    that.
+    """Bytes of an update in place: it is read, and what it replaces is written; a scatter also
+    reads that.
     """
     update = _arrays(program, names[_UPDATES[kind]]) if len(names) > _UPDATES[kind] else []
     target = sum(a.bytes for a in update) if any(map(_in_hbm, result)) else 0

@@ -412,7 +412,7 @@ def _shardings(
     axes: dict[str, int],
     names: Sequence[str],
 ) -> list[NamedSharding | None]:
-    """Of the arrays, as the caller says, or else as they are; None where neither says anything."""
+    """The arrays' shardings, as the caller says, or else as they are; None where neither says."""
     if given is None:
         spread = [leaf.sharding for leaf in leaves]
     else:

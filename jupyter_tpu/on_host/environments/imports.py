@@ -10,7 +10,7 @@ from ..in_environment import import_modules
 from .packages import distributions, name_of
 
 #: Seconds for all imports of one process. What is being imported then is named.
-LONGEST = 150
+IMPORT_SECONDS = 150
 #: So many parts of one package are imported, as `flax.nnx` is one of flax: of packages that build
 #: on these, whose parts lean on other releases of them.
 MOST_PARTS = 12
@@ -124,14 +124,14 @@ def _import(python, modules):
     since = time.monotonic()
     command, variables = python
     arguments = [*command, "-c", text_of(import_modules), json.dumps(modules)]
-    status, _ = run(arguments, env=dict(variables, **_CPU), timeout=LONGEST, on_line=on_line)
+    status, _ = run(arguments, env=dict(variables, **_CPU), timeout=IMPORT_SECONDS, on_line=on_line)
     if not status:
         return failures, []
     number = len(begun)
     if not number:
         raise RuntimeError("Python ended with status %d" % status)
-    late = time.monotonic() - since >= LONGEST
-    error = "the import takes longer than %d s" % LONGEST if late else (
+    late = time.monotonic() - since >= IMPORT_SECONDS
+    error = "the import takes longer than %d s" % IMPORT_SECONDS if late else (
         "Python ended with status %d" % status)  # fmt: skip
     failures.append({"module": begun[-1], "error": error})
     return failures, [] if late else modules[number:]

@@ -68,7 +68,7 @@ class ArraySet:
             "shape": list(data.shape),
             "dtype": str(data.dtype),
             "bytes": data.nbytes,
-            # Of the array itself: that of a key's data has one dimension more.
+            # The sharding of the array itself: that of a key's data has one dimension more.
             "sharding": placement.describe(jax, value.sharding),
             "committed": bool(getattr(value, "committed", True)),
             "weak": bool(getattr(value, "weak_type", False)),
