@@ -32,7 +32,7 @@ NOTICE_SECONDS, HOLD_SECONDS = 10.0, 120.0
 #: Seconds for which a kernel's start waits until the size of its project is known.
 SIZE_CHECK_SECONDS = 20.0
 AUTO, OFF = "auto", "off"
-#: A value of the environment variable: "auto" where the client of a kernel names the notebook's folder.
+#: A value of the variable: "auto" where the client of a kernel names the notebook's folder.
 NAMED = "named"
 
 #: The channel, parts and header of a client's message.
