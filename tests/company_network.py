@@ -175,8 +175,18 @@ def make_certificates(authority: Path, certificate: Path, key_file: Path) -> Non
     """The company's own, and one by it for Google's names, with its key."""
     key, own = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     company = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A company")])
-    root = _certificate(company, company, own, own).add_extension(
-        x509.BasicConstraints(ca=True, path_length=None), critical=True
+    signs = dict.fromkeys(
+        (
+            "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
+            "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+        ),
+        False,
+    )  # fmt: skip
+    root = (
+        _certificate(company, company, own, own)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        # Python 3.13 demands it of an authority.
+        .add_extension(x509.KeyUsage(**{**signs, "key_cert_sign": True}), critical=True)
     )
     names: list[x509.GeneralName] = [x509.DNSName("*.googleapis.com")]
     names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
