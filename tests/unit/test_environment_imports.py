@@ -103,7 +103,7 @@ def test_what_ends_python_is_named_and_the_rest_is_imported_all_the_same(failed)
 
 
 def test_an_import_that_never_ends_is_named_after_its_time(failed, monkeypatch):
-    monkeypatch.setattr(imports, "LONGEST", 2)
+    monkeypatch.setattr(imports, "IMPORT_SECONDS", 2)
     [found] = failed("slow", "needy")
     assert (found["package"], found["error"]) == ("slow", "the import takes longer than 2 s")
 
