@@ -276,7 +276,8 @@ async def test_a_process_that_has_called_google_forks_without_a_word(emulator, t
     folders = ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     environment = {**os.environ, **emulator.environment}
     environment |= {name: str(tmp_path / name.lower()) for name in folders}
-    command = [sys.executable, "-c", FORKING]
+    # Python 3.12 and newer warn of each fork of a process with threads.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING]
     done = await asyncio.to_thread(
         subprocess.run, command, env=environment, capture_output=True, text=True
     )
