@@ -67,7 +67,10 @@ export class CellRun {
       this._status = content.status;
       this._count = content.execution_count ?? this._count;
     }
-    this._lastDate = header.date;
+    // What is replayed can follow what comes live.
+    const date = Date.parse(header.date);
+    this._firstDate = Math.min(this._firstDate, date);
+    this._lastDate = Math.max(this._lastDate, date);
     if (this._status && this._isIdle && !this._isOver) {
       const aborted = this._status === 'aborted';
       this._finish(aborted ? undefined : this._status === 'ok');
@@ -107,7 +110,6 @@ export class CellRun {
   }
 
   private _start({ header }: IMessage): void {
-    this._firstDate = header.date;
     const { takenUp } = this._options;
     this._begin(
       takenUp ? (takenUp.started ?? Date.parse(header.date)) : Date.now()
@@ -128,7 +130,7 @@ export class CellRun {
 
   /** When it ended, by the clock by which it began. */
   private get _ended(): number {
-    const lasted = Date.parse(this._lastDate) - Date.parse(this._firstDate);
+    const lasted = this._lastDate - this._firstDate;
     return this._options.takenUp && lasted >= 0
       ? Math.min(this._started! + lasted, Date.now())
       : Date.now();
@@ -209,13 +211,13 @@ export class CellRun {
   private _count: number | null = null;
   private _endTime = 0;
   private _execution: vscode.NotebookCellExecution;
-  private _firstDate = '';
+  private _firstDate = Infinity;
   private _isIdle = false;
   private _isOver = false;
   /** What was shown before it was taken up has been replaced. */
   private _isReplaced = false;
   private _isShown = false;
-  private _lastDate = '';
+  private _lastDate = -Infinity;
   private _outputs = new CellOutputs();
   private _shown = new WeakMap<Entry, vscode.NotebookCellOutput>();
   private _started?: number;
