@@ -274,7 +274,7 @@ def test_a_session_is_read_only_if_this_user_has_saved_it(tmp_path):
 def test_a_newer_format_and_damaged_values_are_not_read(tmp_path):
     kernel = Kernel(tmp_path, x=1)
     kernel.save()
-    (values,) = (tmp_path / "s" / "values").iterdir()
+    (values,) = (tmp_path / "data" / "s" / "values").iterdir()
     values.write_bytes(b"other")
     other = Kernel(tmp_path)
     assert "missing or damaged" in other.restore().reasons["x"]
@@ -299,6 +299,8 @@ def test_variables_are_not_replaced_unasked_and_one_failure_is_one_variable(tmp_
     report = other.restore(overwrite=True)
     assert other.namespace == {"x": 1, "y": [2]}
     assert report.reasons == {"z": "it needs the package some_package: %pip install some_package"}
+    with pytest.raises(SessionError, match="choose another NAME"):
+        other.save()  # z is still in the session
 
 
 def test_code_of_another_python_is_named_and_the_rest_comes_back(tmp_path):
@@ -329,6 +331,24 @@ def test_a_new_kernel_does_not_replace_what_it_has_not_restored(tmp_path):
     other.save()
     with pytest.raises(SessionError, match="Restore it first"):
         new.save()
+
+
+def test_any_name_is_a_session_of_its_own(tmp_path):
+    names = (".", "..", "../s", "manifests", "data", "a/b", "a%2Fb")
+    kernel = Kernel(tmp_path / "in", x=1)
+    for name in names:
+        kernel.save(name)
+    assert kernel.storage.list() == sorted(names)
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+    for number, name in enumerate(names, 1):
+        assert kernel.storage.forget(name)
+        assert len(kernel.storage.list()) == len(names) - number
+    assert files(tmp_path) == 0
+
+
+def test_a_save_does_not_start_jax(tmp_path):
+    cells = "import jax", "%tpu session save", "from jax._src import xla_bridge as bridge"
+    assert "0 backends" in notebook(tmp_path, 1, *cells, "print(len(bridge._backends), 'backends')")
 
 
 def test_of_two_kernels_that_save_the_same_session_one_is_told(tmp_path):

@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-import urllib.parse
 from typing import Any
 
 from .times import local_time
@@ -160,8 +159,9 @@ def offer_once(shell):
 
 
 def _offer():
-    name = own_name()
-    path = os.path.join(FOLDER, "manifests", urllib.parse.quote(name, safe="") + ".json")
+    from .storage import manifest_path
+
+    path = os.path.join(FOLDER, manifest_path(own_name()))
     try:
         saved = os.stat(os.path.expanduser(path)).st_mtime
     except OSError:

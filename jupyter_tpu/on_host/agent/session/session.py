@@ -113,12 +113,18 @@ class KernelSession:
         for key, array in found.items():
             if manifest["arrays"][key]["kind"] == "jax":
                 self._arrays.remember(key, manifest["arrays"][key], array)
-        self._known[storage.url, name] = manifest["save"]
+        if not reasons:
+            self._known[storage.url, name] = manifest["save"]
         self._written[storage.url, name] = {
             *found,
             *(group["digest"] for group in manifest["groups"]),
         }
         notes += devices.notes if devices is not None else ()
+        if reasons:  # a save would delete them from the session
+            notes.append(
+                "The session keeps what was not restored: this kernel replaces it only by "
+                "`%tpu session save --overwrite`, or after all of it was restored."
+            )
         restored = [variable for variable in manifest["order"] if variable in values]
         return SessionReport(
             restored, {**manifest["reasons"], **reasons}, notes,
@@ -265,13 +271,15 @@ class Save:
 
     def _manifest(self, records):
         jax = sys.modules.get("jax")
+        # JAX is not started for this: its program may not have chosen its devices yet.
+        started = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None)
         return {
             "save": secrets.token_hex(8),
             "saved": time.time(),
             "about": self._session._about,
             "python": list(sys.version_info[:2]),
             "jax": None if jax is None else jax.__version__,
-            "devices": None if jax is None else len(jax.devices()),
+            "devices": len(jax.devices()) if jax and started else None,
             "x64": None if jax is None else bool(jax.config.jax_enable_x64),
             "prng": None if jax is None else jax.config.jax_default_prng_impl,
             "order": self._order,

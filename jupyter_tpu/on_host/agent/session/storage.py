@@ -1,8 +1,8 @@
 """Where sessions are: a folder or a bucket, with one manifest for each session.
 
     manifests/NAME.json           the session; it exists when this is written, and not before
-    NAME/values/DIGEST            a group of variables, see `pickling`
-    NAME/arrays/KEY/              an array, see `arrays`
+    data/NAME/values/DIGEST       a group of variables, see `pickling`
+    data/NAME/arrays/KEY/         an array, see `arrays`
 
 A manifest is signed: what it names is unpickled, which runs code of whoever wrote it.
 """
@@ -17,6 +17,7 @@ import urllib.parse
 
 #: The version of the format. A newer one is not read.
 FORMAT = 1
+#: A larger manifest is not parsed: whoever may write the bucket could have made it.
 LARGEST_MANIFEST_BYTES = 256 << 20
 
 
@@ -57,17 +58,19 @@ class Storage:
 
     def arrays(self, name):
         """Where the arrays of a session are, as a spec of TensorStore."""
-        return {**self._spec, "path": "%s%s/arrays/" % (self._spec["path"], _quoted(name))}
+        return {**self._spec, "path": "%s%sarrays/" % (self._spec["path"], _data(name))}
 
     def manifest(self, name):
         """The manifest and its generation; None and that of nothing if there is no such session."""
-        result = self._done(self._store.read(_manifest(name)))
+        result = self._done(self._store.read(manifest_path(name)))
         if result.state != "value":
             return None, result.stamp.generation
         return self._checked(name, result.value), result.stamp.generation
 
     def _checked(self, name, data):
         try:
+            if len(data) > LARGEST_MANIFEST_BYTES:
+                raise ValueError
             envelope = json.loads(data)
             body, signature = envelope["manifest"], envelope["signature"]
         except (ValueError, LookupError, TypeError):
@@ -89,7 +92,7 @@ class Storage:
         """The moment from which on the session is the new one."""
         body = json.dumps({**manifest, "format": FORMAT})
         data = json.dumps({"manifest": body, "signature": self._signature(name, body)}).encode()
-        stamp = self._done(self._store.write(_manifest(name), data, if_equal=generation))
+        stamp = self._done(self._store.write(manifest_path(name), data, if_equal=generation))
         if not stamp.generation:
             raise SessionError(
                 "Another kernel saves the session %s. Choose another name: %%tpu session save NAME"
@@ -101,21 +104,21 @@ class Storage:
 
     def write_values(self, name, groups):
         for future in [
-            self._store.write("%s/values/%s" % (_quoted(name), group.digest), group.data)
+            self._store.write("%svalues/%s" % (_data(name), group.digest), group.data)
             for group in groups
         ]:
             self._done(future)
 
     def read_values(self, name, digest):
         """A group's pickle, if it is what the manifest names."""
-        data = self._done(self._store.read("%s/values/%s" % (_quoted(name), digest))).value
+        data = self._done(self._store.read("%svalues/%s" % (_data(name), digest))).value
         if hashlib.sha256(data).hexdigest() != digest:
             raise SessionError("A part of the session %s is missing or damaged." % name)
         return data
 
     def remove_unused(self, name, manifest):
         """Removes what the manifest does not name; everything if it is None."""
-        own = "%s/" % _quoted(name)
+        own = _data(name)
         used = set()
         if manifest is not None:
             used |= {"%svalues/%s" % (own, group["digest"]) for group in manifest["groups"]}
@@ -131,8 +134,8 @@ class Storage:
 
     def forget(self, name):
         """Removes a session; False if there is none of this name."""
-        stamp = self._done(self._store.read(_manifest(name)))
-        self._done(self._store.write(_manifest(name), None))
+        stamp = self._done(self._store.read(manifest_path(name)))
+        self._done(self._store.write(manifest_path(name), None))
         self.remove_unused(name, None)
         return bool(stamp.state == "value")
 
@@ -151,7 +154,7 @@ def own_key(path):
     except FileNotFoundError:
         pass
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    draft = "%s.%d" % (path, os.getpid())
+    draft = "%s.%s" % (path, secrets.token_hex(4))
     with open(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
         file.write(secrets.token_bytes(32))
     try:
@@ -178,9 +181,15 @@ def _folder(path):
     return path.strip("/") + "/" if not path.startswith("/") else path.rstrip("/") + "/"
 
 
-def _quoted(name):
-    return urllib.parse.quote(name, safe="")
-
-
-def _manifest(name):
+def manifest_path(name):
+    """Where the manifest of a session is, from the folder of all sessions."""
     return "manifests/%s.json" % _quoted(name)
+
+
+def _data(name):
+    return "data/%s/" % _quoted(name)
+
+
+def _quoted(name):
+    """A name as one part of a path, which "." and ".." are not."""
+    return urllib.parse.quote(name, safe="").replace(".", "%2E")
