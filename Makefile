@@ -1,6 +1,6 @@
 # To begin:  make lab   |   make test
 # Everything is installed into .venv and node_modules; scripts/system-packages installs what pip and npm can't.
-PYTHON ?= python3
+PYTHON ?= $(shell scripts/find-python)
 BIN := .venv/bin
 # Folders, too: they change when a file is removed.
 SOURCES := tsconfig.json $(shell find labextension/src labextension/style labextension/schema examples)
@@ -92,14 +92,12 @@ test-frontend: setup
 	$(INSTALL) -r pyproject.toml --extra compile
 	@touch $@
 
-# By pip, because its user may have configured an index with wheels for the CPU.
 TORCH ?= torch==2.13.0
+PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .venv/torch: .venv/compile
-	@$(BIN)/python -c 'import torch' 2>/dev/null || \
-		{ echo "Installing $(TORCH). This can take minutes and, with CUDA, 5 GB." && \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH); } && touch $@ || \
-		echo "NOT INSTALLED: $(TORCH). Tests that need it will be SKIPPED." >&2
+	@$(BIN)/python -c 'import torch' 2>/dev/null || scripts/install-torch $(PIP) -- $(TORCH) && \
+		touch $@ || true
 
 # Each of pytest's processes imports all tests: here one compiles what they import, so that not each has
 # to. Errors are pytest's to report.
@@ -142,12 +140,12 @@ test-long: setup .venv/compiled .venv/bench
 	$(PYTEST) $(IN_PARALLEL) -m long --timeout 1800
 
 # The unit tests, and one connection to a real sshd, with the oldest versions that pyproject.toml
-# allows; all but the browser's on another Python, whose asyncio differs.
+# allows; all but the browser's on another Python than `make test` has, whose asyncio and JAX differ.
 OLDEST ?= 3.11
 ONE_CONNECTION := $(addprefix tests/integration/test_ssh_connection.py::test_, \
 	a_commands_words_variables_input_and_folder_arrive_as_they_are)
 find_python = $(firstword $(wildcard $(HOME)/.pyenv/versions/$(1)*/bin/python$(1)) $(1))
-NEWEST ?= $(call find_python,3.13)
+NEWEST ?= $(call find_python,3.14)
 NEWEST_INSTALLED := .venv-newest/installed-$(subst /,-,$(NEWEST))
 
 test-oldest: .venv-oldest/installed
@@ -163,6 +161,7 @@ test-newest: $(NEWEST_INSTALLED)
 	$(BIN)/uv pip install --quiet --python .venv-oldest/bin/python \
 		--constraint .venv-oldest/versions.txt --excludes scripts/excludes-oldest.txt \
 		--editable '.[jax,test]'
+	scripts/install-torch $(PIP) --python .venv-oldest/bin/python -- $(TORCH) || true
 	@touch $@
 
 $(NEWEST_INSTALLED): pyproject.toml .venv/bin/uv
@@ -175,11 +174,12 @@ compiler-facts: setup
 	$(BIN)/python scripts/compiler_facts.py --write \
 		$(call find_python,3.11) $(call find_python,3.13)
 
-# What `make test` leaves out, one after the other; 3.12 is between the oldest and the newest Python.
+# What `make test` leaves out, one after the other; on each Python that users may have.
 release: setup
 	$(BIN)/python scripts/catalogue.py --check --complete
 	$(BIN)/python scripts/versions.py --check
-	for target in dist compiler-facts test-long test-oldest test-newest "test-newest NEWEST=$(call find_python,3.12)"; do \
+	for target in dist compiler-facts test-long test-oldest $(foreach version,3.11 3.12 3.14,\
+			"test-newest NEWEST=$(call find_python,$(version))"); do \
 		$(MAKE) --no-print-directory $$target || exit 1; \
 	done
 
