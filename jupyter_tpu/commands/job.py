@@ -65,7 +65,7 @@ def job() -> None:
 @options_of("StartJob", "hosts", "cwd", "environment", "name")
 @pass_env_option
 @click.option("--env-file", metavar="FILE", help="A file with lines VARIABLE=VALUE for the job.")
-@options_of("StartJob", "restart_with_tpu")
+@options_of("StartJob", "restart_with_tpu", "end_together")
 @json_option
 def start(
     name: str,
@@ -300,6 +300,24 @@ def export(name: str, id: str, to: Any, folder: str, output: str | None, yes: bo
         note(check(to, path))
     for line in exported.notes:
         note(line)
+
+
+@job.command("why", epilog=examples("jupyter tpu job why my-pod 1a2b3c4d"))
+@tpu_argument()
+@_id_argument
+@json_option
+def why(name: str, id: str, as_json: bool) -> None:
+    """Say where a job stands on each host, for example if it hangs.
+
+    It asks each process of the job that holds chips for its Python stack. Hosts at the same line
+    are shown together. The program goes on meanwhile, and needs no change.
+    """
+    with open_session() as session:
+        where = session.call(session.fleet.jobs.why(name, id))
+    if as_json:
+        return print_json(where)
+    for line in where.explanation:
+        print(line)
 
 
 @job.command("stop")

@@ -72,10 +72,13 @@ COMMANDS: Mapping[str, Access] = {
     ),
     "copy": _access(FILES, "--worker --overwrite --parents --recurse"),
     "sync": _access(FILES, "--dry-run --delete --overwrite --only --max-file --max-total --worker"),
-    "job start": _access(OPEN, "--tpu --worker --cwd --env --name --restart-with-tpu"),
+    "job start": _access(
+        OPEN, "--tpu --worker --cwd --env --name --restart-with-tpu --end-together"
+    ),
     "job list": _access(),
     "job logs": _access(OPEN, "--follow --from --tail --search --worker --attempt --numbers"),
     "logs": _access(OPEN, "--follow --from --tail --search --worker --attempt --numbers"),
+    "job why": _access(OPEN),
     "job stop": _access(OWN, "--patience"),
     "job delete": _access(OWN),
     "tunnel list": _access(),
@@ -157,6 +160,7 @@ TOOLS: Mapping[str, Access] = {
     "tpu_interrupt": _access("its own kernel"),
     "tpu_job_start": _access(OPEN),
     "tpu_job_log": _access(OPEN),
+    "tpu_job_why": _access(OPEN),
     "tpu_job_stop": _access(OWN),
     "tpu_copy": _access(FILES),
     "tpu_doctor": _access(f"with a name: {OPEN}"),

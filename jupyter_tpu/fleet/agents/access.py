@@ -50,6 +50,7 @@ ON_OPEN_TPU = {
     "environments.get_kernelspec": "run code on",
     "runs.output": "read the output of commands on",
     "jobs.log": "read the output of jobs on",
+    "jobs.why": "look into jobs on",
     "environments.get_lock": "read how environments were made on",
     "pythons.list": "look for Pythons on",
     "profiles.memory": "look into programs on",

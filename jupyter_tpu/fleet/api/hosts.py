@@ -42,6 +42,11 @@ class JobsAPI(Protocol):
     async def get(self, ref: str, id: str) -> models.Job:
         """One job."""
 
+    async def why(self, ref: str, id: str) -> models.JobWhere:
+        """Where the job is on each of its hosts: the Python stacks of its processes that hold
+        chips. A host that can't be asked says why. Changes nothing; takes a second or two.
+        """
+
     async def start(self, ref: str, request: models.StartJob) -> models.Job:
         """Starts a job on hosts of a READY TPU.
 

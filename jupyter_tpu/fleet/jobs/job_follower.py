@@ -32,7 +32,7 @@ from ..core.desired import DesiredState
 from ..core.observer import ObservedState
 from ..core.records import JobRecord
 from ..models import AGENT, HostJob, Problem
-from .job_records import FINAL, JobRecords, host_job, is_final, to_restart
+from .job_records import FINAL, JobRecords, host_job, is_final, lost_partner, to_restart
 
 log = logging.getLogger(__name__)
 
@@ -343,8 +343,9 @@ def _is_to_stop(record: JobRecord, host_record: HostJob) -> bool:
     """Whether it is to be stopped on a host. On a pod, those parts are that have lost a partner. A
     stopped job that may have been started, unheard, must not be started now.
     """
+    alone = lost_partner(record) or to_restart(record)
     return host_record.state != "stopping" and (
-        record.stopped or (_is_started(host_record) and to_restart(record))
+        record.stopped or (_is_started(host_record) and alone)
     )
 
 

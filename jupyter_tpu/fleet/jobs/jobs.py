@@ -18,10 +18,21 @@ from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.records import JobRecord, Snapshot
-from ..models import AGENT, Job, JobLog, JobLogQuery, StartJob, StopJob
+from ..models import (
+    AGENT,
+    HostJob,
+    Job,
+    JobLog,
+    JobLogQuery,
+    JobOnHost,
+    JobWhere,
+    StartJob,
+    StopJob,
+)
 from ..models.core import timestamp, validated
 from .job_follower import JobFollower
-from .job_records import JobRecords, begin_attempt, is_final, job_log, view
+from .job_records import FINAL, JobRecords, begin_attempt, is_final, job_log, view
+from .job_where import job_where, not_asked, on_host
 
 
 class JobService:
@@ -97,6 +108,23 @@ class JobService:
             record.name, host_number, reading, ANSWER_SECONDS + job_log_query.wait
         )
         return job_log(host_number, number, answer)
+
+    async def why(self, ref: str, id: str) -> JobWhere:
+        record = await self._record(ref, id)
+        hosts = await gather_or_cancel(
+            [self._where(record, host) for host in record.attempts[-1].hosts]
+        )
+        return job_where(self._records.get(id) or record, list(hosts))
+
+    async def _where(self, record: JobRecord, host: HostJob) -> JobOnHost:
+        if host.state in FINAL or not self._observed.is_ready(record.name):
+            return not_asked(host)
+        request = requests.GetJobStacksRequest(id=f"{record.id}-{record.attempts[-1].number}")
+        try:
+            answer = await self.follower.request(record.name, host.host, request)
+        except TPUError as error:
+            return not_asked(host, error)
+        return on_host(host.host, answer)
 
     # ---- changing ----
 

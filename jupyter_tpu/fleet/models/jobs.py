@@ -57,6 +57,13 @@ class StartJob(Struct, kw_only=True, forbid_unknown_fields=True):
         bool,
         option("Start it again after the TPU is restarted, or created again after a preemption."),
     ] = False
+    end_together: Annotated[
+        bool,
+        option(
+            "If it fails on one host, end it on the others, which would wait for that one.",
+            "--end-together/--no-end-together",
+        ),
+    ] = True
     #: Set by the server: "agent" if it was asked with the coding agents' token.
     who: str = ""
 
@@ -90,6 +97,12 @@ class HostJob(Struct, kw_only=True):
     ended: str = ""
     #: The host was restarted or created again meanwhile, and the job has ended with that.
     restarted: bool = False
+    #: Since when it has printed nothing, if that is more than 10 times its usual gap; else "".
+    silent_since: str = ""
+    #: The usual time between two outputs then, in seconds.
+    usual_gap: float = 0.0
+    #: Its last lines, once it has ended.
+    tail: list[str] = []
     #: Why it could not be started there.
     problem: Problem | None = None
 
@@ -114,6 +127,7 @@ class Job(Struct, kw_only=True):
     environment: str = ""
     variables: list[str] = []  # their names
     restart_with_tpu: bool = False
+    end_together: bool = True
     created: str = ""
     #: The last attempt on all its hosts. "ended": with exit code 0 on each; "failed": with
     #: another one, or not started; "waiting": until the TPU is ready, to be started again.
@@ -121,8 +135,10 @@ class Job(Struct, kw_only=True):
         "starting", "running", "stopping", "ended", "failed", "stopped", "lost", "unknown",
         "waiting",
     ]  # fmt: skip
-    #: The first one that is not 0; None while it is not known on all hosts.
+    #: That of the first host on which it failed; None while it is not known on all hosts.
     exit_code: int | None = None
+    #: What seems wrong while it runs: a host has failed, or has printed nothing for long. Else "".
+    notice: str = ""
     #: It was stopped by a person or a program.
     stopped: bool = False
     ended: str = ""
@@ -133,6 +149,64 @@ class Job(Struct, kw_only=True):
     def over(self) -> bool:
         """Whether nothing happens to it any more."""
         return self.state in ("ended", "failed", "stopped", "lost")
+
+
+class JobFrame(Struct, kw_only=True):
+    """A line of Python at which a process is, or from which it was called."""
+
+    file: str
+    line: int
+    function: str
+    text: str = ""  # the line itself; only that of the user's code
+
+
+class JobProcess(Struct, kw_only=True):
+    """A process of a job, and where it is."""
+
+    pid: int
+    command: str
+    chips: bool  # whether it holds chips
+    #: Of its main thread: "running", "waiting", "blocked" (by a device or a disk), "stopped" (by a
+    #: signal), "traced"; "" if not known.
+    state: str
+    #: The function of the Linux kernel in which that waits, if it is known.
+    call: str
+    #: By what the frames were found. "proc": by nothing, `problem` says why.
+    source: Literal["faulthandler", "py-spy", "proc"]
+    problem: str = ""
+    #: Of the user's code, the innermost first, and then the innermost of all.
+    frames: list[JobFrame] = []
+
+
+class JobOnHost(Struct, kw_only=True):
+    """Where a job is on one host."""
+
+    host: int
+    #: As in `HostJob`.
+    state: str
+    exit_code: int | None = None
+    cause: str = ""
+    #: Seconds since its last output.
+    silent: float | None = None
+    tail: list[str] = []
+    processes: list[JobProcess] = []
+    more: int = 0  # processes that were left out
+    #: The HLO operations at which chips are, by their numbers, if libtpu names them.
+    places: dict[int, str] = {}
+    queue: int | None = None  # programs that wait for the chips
+    problem: Problem | None = None  # why the host can't be asked
+
+
+class JobWhere(Struct, kw_only=True):
+    """Where a job stands on its hosts."""
+
+    job: str
+    tpu: str
+    zone: str
+    attempt: int
+    #: What a person reads: hosts at the same place are in one line.
+    explanation: list[str]
+    hosts: list[JobOnHost]
 
 
 class JobLine(Struct, kw_only=True):

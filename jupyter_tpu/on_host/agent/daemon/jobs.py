@@ -28,6 +28,7 @@ from ..protocol.processes import start_time
 from ..protocol.records import JobReport
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
+from .job_stacks import look_into, stack_variables
 from .keepers import (
     ANSWER_SECONDS,
     START_SECONDS,
@@ -217,6 +218,7 @@ class HostJobs:
                 "Create it there first, or choose another working folder.",
             )
         env = process_environment(request.python, request.env)
+        env = {**env, **stack_variables(env)}
         try:
             return await self.start(request.id, request.argv, folder, env, request.limit)
         except StartError as error:
@@ -234,6 +236,15 @@ class HostJobs:
     @handles(requests.ReadJobLogRequest)
     async def _handle_log(self, request: requests.ReadJobLogRequest) -> requests.JobLogPage:
         return _existing(request.id, await self.log(request))
+
+    @handles(requests.GetJobStacksRequest)
+    async def _handle_stacks(self, request: requests.GetJobStacksRequest) -> requests.JobStacks:
+        report = _existing(request.id, (await self.some([request.id])).get(request.id))
+        answer: Any = {"status": report, "silent": report.pop("silent", 0.0), "processes": [],
+                       "more": 0, "places": [], "queue": None}  # fmt: skip
+        if report["state"] not in FINAL and report.get("keeper"):
+            answer.update(await look_into(report["keeper"]))
+        return answer
 
     @handles(requests.StopJobRequest)
     async def _handle_stop(self, request: requests.StopJobRequest) -> JobReport:

@@ -24,13 +24,14 @@ import time
 from functools import partial
 from typing import Any, Dict, Optional
 
-from ..protocol.messages import now
+from ..protocol.messages import ago, now
 from ..protocol.paths import boot, job_socket
 from ..protocol.peer import peer_user
 from ..protocol.processes import start_time
 from .command_keeper import NEVER, PIECE_BYTES, CommandKeeper, claimed_socket
-from .exit_cause import HostWatch
+from .exit_cause import HostWatch, explain_jax
 from .job_log import ENDED, FINAL, LOG_BYTES, RUNNING, STOPPING, JobLogWriter, write_state
+from .job_silence import JobSilence
 from .owned_process import JobProcess, become_subreaper
 from .start_report import report_start
 
@@ -44,6 +45,8 @@ LOOK_SECONDS = 1.0
 UNWRITTEN_SECONDS = 24 * 3600.0
 #: Seconds in which those who wait get the end.
 END_SECONDS = 10.0
+#: Lines of its output that are told with its end.
+TAIL_LINES = 5
 #: Why a job does not stop.
 _REFUSED = (
     "It runs as another user, and sudo asks for a password on the host. To stop it, run there: "
@@ -84,6 +87,8 @@ class JobKeeper(CommandKeeper):
         self._log = JobLogWriter(self._folder, spec.get("limit") or LOG_BYTES)
         self._process: Optional[JobProcess] = None
         self._host = HostWatch("job")
+        self._silence = JobSilence()
+        self._heard = time.monotonic()  # when it printed something
         self._told_to_stop = False  # by a signal
         self._kill_at = NEVER
         self._watch_at = 0.0
@@ -102,6 +107,9 @@ class JobKeeper(CommandKeeper):
             "keeper_started": start_time(os.getpid()),
             "boot": boot(),
             "restarted": False,  # the host was, meanwhile
+            "silent_since": "",  # if it has printed nothing for an unusually long time
+            "usual_gap": 0.0,
+            "tail": [],  # its last lines, when it has ended
         }
 
     def run(self) -> None:
@@ -158,9 +166,15 @@ class JobKeeper(CommandKeeper):
             # It has no effect on the job any more, so it can wait for space.
             if self._save() and not self._log.problem:
                 self._save_until, self._watch_at = now + END_SECONDS, NEVER
-        elif self._process and self._state["paused"] and not self._log.problem:
-            self._process.resume()
-            self._set(paused="")
+        elif self._process and self._state["paused"]:
+            if not self._log.problem:
+                self._process.resume()
+                self._set(paused="")
+        elif not self._state["silent_since"]:
+            silent = self._silence.seconds(now)
+            if silent:
+                usual = round(self._silence.usual_gap() or 0.0, 1)
+                self._set(silent_since=ago(silent), usual_gap=usual)
 
     def _end(self) -> None:
         """Ends what the command left running, and takes the last lines."""
@@ -172,7 +186,11 @@ class JobKeeper(CommandKeeper):
                     pass
                 self._log.feed(stream, b"", final=True)
             self._process.pipes.clear()
-        self._state.update(state=ENDED, ended=now(), paused="", version=self._state["version"] + 1)
+        lines = list(self._log.tail)
+        cause = " ".join(filter(None, [self._state["cause"], explain_jax(lines)]))
+        self._state.update(state=ENDED, ended=now(), paused="", silent_since="", cause=cause,
+                           tail=[line for line in lines if line.strip()][-TAIL_LINES:],
+                           version=self._state["version"] + 1)  # fmt: skip
 
     def pipes(self) -> Any:
         pipes = self._process.pipes if self._process and not self._state["paused"] else {}
@@ -194,6 +212,11 @@ class JobKeeper(CommandKeeper):
         except BlockingIOError:
             return None
         self._log.feed(stream, data, final=not data)
+        if data:
+            self._heard = time.monotonic()
+            self._silence.note_output(self._heard)
+            if self._state["silent_since"]:
+                self._set(silent_since="")
         return data
 
     def _note_signal(self, *_: Any) -> None:
@@ -246,7 +269,8 @@ class JobKeeper(CommandKeeper):
 
     def answer(self, peer: Any, now: float) -> float:
         if peer.query is not None and (self._is_new(peer.query) or now >= peer.answer_at):
-            status = {**self._state, "last": self._log.last, "partial": self._log.partial}
+            status = {**self._state, "last": self._log.last, "partial": self._log.partial,
+                      "silent": now - self._heard}  # fmt: skip
             peer.unsent += json.dumps(status).encode() + b"\n"
             peer.query, peer.answer_at = None, NEVER
         return float(peer.answer_at)

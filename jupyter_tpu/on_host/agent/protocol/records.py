@@ -136,6 +136,29 @@ class JobReport(Record):
     keeper: NotRequired[Pid]
     last: NotRequired[Count]
     partial: NotRequired[Partial]
+    silent_since: NotRequired[Time]
+    usual_gap: NotRequired[Seconds]
+    tail: NotRequired[Lines]
+
+
+class StackFrame(Record):
+    file: Line
+    line: Count
+    function: Line
+    text: Line
+
+
+class ProcessStack(Record):
+    """A process of a job. frames: of its main thread, the user's and the innermost one."""
+
+    pid: Pid
+    command: Line
+    chips: bool
+    state: Word
+    call: Word
+    source: Literal["faulthandler", "py-spy", "proc"]
+    problem: Line
+    frames: Annotated[List[StackFrame], Bounds(max_length=64)]
 
 
 class RunEnd(Record):

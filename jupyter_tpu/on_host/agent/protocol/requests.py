@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from .declarations import ProtocolRequest, Record, find_requests
 from .records import (
+    Chip,
     Count,
     DaemonStatus,
     Ending,
@@ -20,10 +21,12 @@ from .records import (
     HostPath,
     JobReport,
     KernelReport,
+    Line,
     Load,
     Owner,
     Partial,
     Pid,
+    ProcessStack,
     RunEnd,
     Seconds,
     Text,
@@ -276,6 +279,24 @@ class ReadJobLogRequest(ProtocolRequest[JobLogPage], op="job_log"):
     search: str = ""
     seconds: float = 0.0
     partial: Optional[Partial] = None
+
+
+class JobStacks(Record):
+    """Where a job is on a host. places: the operations that chips are at, if only this job uses
+    chips; queue: the programs that wait for them; more: how many processes were left out."""
+
+    status: JobReport
+    silent: Seconds
+    processes: Annotated[List[ProcessStack], Bounds(max_length=64)]
+    more: Count
+    places: Annotated[List[Tuple[Chip, Line]], Bounds(max_length=1024)]
+    queue: Count | None
+
+
+class GetJobStacksRequest(ProtocolRequest[JobStacks], op="job_stacks"):
+    """Asks each process of a job that holds chips where it is."""
+
+    id: str
 
 
 class StopJobRequest(ProtocolRequest[JobReport], op="stop_job", changes=True):
