@@ -79,9 +79,10 @@ async def look_into(root: int) -> Dict[str, Any]:
 
 
 async def _ask_libtpu() -> Dict[str, Any]:
+    """Nothing is answered by an emulated chip whose program holds the GIL."""
     with contextlib.suppress(asyncio.TimeoutError):
-        both = asyncio.gather(read_places(), read(0))
-        places, (figures, _) = await with_timeout(both, LIBTPU_SECONDS)
+        places = await with_timeout(read_places(), LIBTPU_SECONDS)
+        figures, _ = await with_timeout(read(0), LIBTPU_SECONDS)
         return {"places": places, "queue": figures.queue if figures else None}
     return {}
 
@@ -122,7 +123,7 @@ def _process(pid: int, has_chips: bool, deadline: float) -> Optional[ProcessStac
         for name, ask in (("faulthandler", _ask_by_signal), ("py-spy", _ask_py_spy)):
             answer, why = ask(pid, start, state)
             frames = _chosen(pid, answer)
-            problem = why or problem
+            problem = "; ".join(filter(None, [problem, why]))
             if frames:
                 source = name
                 break
