@@ -7,6 +7,7 @@ import {
   ICost,
   IFleetStatus,
   IHost,
+  IHostJob,
   IJob,
   IKernel,
   IOperation,
@@ -404,7 +405,7 @@ export const catalog: ICatalog = {
 
 /** A job that runs on all hosts. */
 export function aJob(more: Partial<IJob> = {}, hosts = 1): IJob {
-  const host = {
+  const host: Omit<IHostJob, 'host'> = {
     state: 'running',
     exit_code: null,
     cause: '',
@@ -413,8 +414,11 @@ export function aJob(more: Partial<IJob> = {}, hosts = 1): IJob {
     started: '',
     ended: '',
     restarted: false,
+    silent_since: '',
+    usual_gap: 0,
+    tail: [],
     problem: null
-  } as const;
+  };
   const numbers = [...Array(hosts).keys()];
   return {
     id: 'j1',
@@ -426,9 +430,11 @@ export function aJob(more: Partial<IJob> = {}, hosts = 1): IJob {
     environment: '',
     variables: [],
     restart_with_tpu: false,
+    end_together: true,
     created: '',
     state: 'running',
     exit_code: null,
+    notice: '',
     stopped: false,
     ended: '',
     attempts: [

@@ -824,6 +824,9 @@ export interface IHostJob {
   started: string;
   ended: string;
   restarted: boolean;
+  silent_since: string;
+  usual_gap: number;
+  tail: string[];
   problem: IProblem | null;
 }
 
@@ -968,6 +971,7 @@ export interface IJob {
   environment: string;
   variables: string[];
   restart_with_tpu: boolean;
+  end_together: boolean;
   created: string;
   state:
     | 'ended'
@@ -980,6 +984,7 @@ export interface IJob {
     | 'unknown'
     | 'waiting';
   exit_code: number | null;
+  notice: string;
   stopped: boolean;
   ended: string;
   attempts: IJobAttempt[];
@@ -990,6 +995,14 @@ export interface IJobAttempt {
   number: number;
   created: string;
   hosts: IHostJob[];
+}
+
+/** A line of Python at which a process is, or from which it was called. */
+export interface IJobFrame {
+  file: string;
+  line: number;
+  function: string;
+  text: string;
 }
 
 /** A line of a job's output on one host. */
@@ -1012,6 +1025,43 @@ export interface IJobLog {
   partial_out: string;
   partial_err: string;
   complete: boolean;
+}
+
+/** Where a job is on one host. */
+export interface IJobOnHost {
+  host: number;
+  state: string;
+  exit_code: number | null;
+  cause: string;
+  silent: number | null;
+  tail: string[];
+  processes: IJobProcess[];
+  more: number;
+  places: { [key: string]: string };
+  queue: number | null;
+  problem: IProblem | null;
+}
+
+/** A process of a job, and where it is. */
+export interface IJobProcess {
+  pid: number;
+  command: string;
+  chips: boolean;
+  state: string;
+  call: string;
+  source: 'faulthandler' | 'proc' | 'py-spy';
+  problem: string;
+  frames: IJobFrame[];
+}
+
+/** Where a job stands on its hosts. */
+export interface IJobWhere {
+  job: string;
+  tpu: string;
+  zone: string;
+  attempt: number;
+  explanation: string[];
+  hosts: IJobOnHost[];
 }
 
 /** How long a TPU is kept, even if its guard reaches a limit. */
@@ -1930,6 +1980,11 @@ export interface IStartJob {
    * preemption.
    */
   restart_with_tpu?: boolean;
+  /**
+   * If it fails on one host, end it on the others, which would wait for that
+   * one.
+   */
+  end_together?: boolean;
   who?: string;
 }
 

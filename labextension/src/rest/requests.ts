@@ -42,6 +42,7 @@ import {
   IInstalledPackage,
   IJob,
   IJobLog,
+  IJobWhere,
   IKeepTPU,
   IKeepWarm,
   IKernel,
@@ -356,6 +357,9 @@ export abstract class FleetRequests {
     /** Stop a job. */
     stop: (tpu: IReference, job: string, body: IStopJob = {}, signal?: AbortSignal) =>
       this.send<IJob>('POST', ['tpus', tpu, 'jobs', job, 'stop'], { body, signal }),
+    /** Where it stands on each host: the Python stacks of its processes. */
+    why: (tpu: IReference, job: string, signal?: AbortSignal) =>
+      this.send<IJobWhere>('GET', ['tpus', tpu, 'jobs', job, 'why'], { signal }),
     /** A part of its output on one host. */
     log: (tpu: IReference, job: string, query: { host?: Value; from?: Value; limit?: Value; search?: Value; wait?: Value; attempt?: Value; partial_out?: Value; partial_err?: Value } = {}, signal?: AbortSignal) =>
       this.send<IJobLog>('GET', ['tpus', tpu, 'jobs', job, 'log'], { query, signal })
