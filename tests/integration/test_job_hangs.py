@@ -125,9 +125,66 @@ time.sleep(600)
     ended = await until(pod, job, lambda job: job.over)
     assert (ended.state, ended.exit_code) == ("failed", 5)
     [failed] = [host for host in ended.attempts[-1].hosts if host.exit_code == 5]
-    assert (failed.host, failed.tail[-1]) == (2, "out of data")
+    assert failed.host == 2
+    assert "out of data" in failed.tail
     where = await explained(pod, job, "Host 2: The job exited with code 5.", "out of data")
     assert where.hosts[2].exit_code == 5
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_an_exception_on_one_host_is_a_failure_though_jax_waits_at_exit(pod, together):
+    """Its process would wait for the others for minutes, and they for it."""
+    code = """
+if rank == 1:
+    raise ValueError("no data")
+gather()
+"""
+    job = await begin(pod, code, end_together=together)
+    if together:
+        ended = await until(pod, job, lambda job: job.over)
+        assert ended.state == "failed"
+        assert ended.exit_code == ended.attempts[-1].hosts[1].exit_code
+        assert ended.attempts[-1].hosts[1].leaving_since
+        return
+    failed = await until(pod, job, lambda job: bool(job.notice))
+    assert "The job has failed on host 1. Its program has ended by an exception" in failed.notice
+    assert failed.notice.endswith("ValueError: no data")
+    where = await explained(pod, job, "Host 1: Its program has ended by an exception", "wait at")
+    assert "Hosts 0, 2, 3 wait at train.py" in "\n".join(where.explanation)
+
+
+async def test_a_rank_that_leaves_without_an_error_is_named(pod):
+    job = await begin(
+        pod,
+        """
+if rank == 1:
+    sys.exit(3)
+gather()
+""",
+    )
+    await explained(pod, job, "Host 1: Its program has ended, and waits for the other hosts")
+
+
+async def test_what_jax_says_of_a_rank_that_was_suspended_is_explained(pod):
+    """With heartbeats of 10 s instead of 100 s."""
+    code = (
+        JOIN.replace("rank)", "rank, heartbeat_timeout_seconds=10)", 1)
+        + """
+if rank == 3:
+    os.kill(os.getpid(), 19)
+gather()
+"""
+    )
+    await pod.output(await pod.shell(f"cat > beats.py <<'E'\n{code}\nE"))
+    request = StartJob(command=["env/bin/python", "beats.py"], end_together=False)
+    job = await pod.fleet.jobs.start(pod.tpu, request)
+    ended = await until(
+        pod, job, lambda job: all(host.state == "ended" for host in job.attempts[-1].hosts[:3])
+    )
+    causes = [host.cause for host in ended.attempts[-1].hosts[:3]]
+    assert all("process 3 of jax.distributed sent no heart" in cause for cause in causes), causes
+    where = await explained(pod, job, "Host 3: env/bin/python beats.py is stopped by a signal")
+    assert where.hosts[3].processes[0].state == "stopped"
 
 
 async def test_without_that_the_others_go_on_and_the_notice_says_so(pod):

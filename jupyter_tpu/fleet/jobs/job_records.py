@@ -148,6 +148,11 @@ def _needs_variables(record: JobRecord) -> bool:
 
 #: States of a job on a host in which nothing changes any more.
 FINAL = ("ended", "failed", "lost")
+#: Said of a host whose process waits at the end of its program, as JAX lets it.
+LEAVING = (
+    "Its program has ended by an exception, and waits for the other hosts in "
+    "jax.distributed.shutdown."
+)
 #: A job has the first of these states that it has on a host.
 _ORDER = ("starting", "unknown", "stopping", "running", "lost", "failed")
 
@@ -203,13 +208,17 @@ def _state(record: JobRecord) -> Any:
 def _exit_code(hosts: Sequence[HostJob]) -> int | None:
     if any(host.exit_code is None for host in hosts):
         return None
-    return min((host.ended, host.exit_code or 0) for host in _failed(hosts) or hosts)[1]
+    return (_failed(hosts) or hosts)[0].exit_code
 
 
 def _failed(hosts: Iterable[HostJob]) -> list[HostJob]:
-    """Those on which it has ended badly, the first of them first."""
-    failed = [host for host in hosts if host.state in FINAL and host.exit_code != 0]
-    return sorted(failed, key=lambda host: (host.ended, host.host))
+    """Those on which it has ended badly, or its program has, the first of them first."""
+    failed = [host for host in hosts if host.leaving_since or _is_failure(host)]
+    return sorted(failed, key=lambda host: (host.leaving_since or host.ended, host.host))
+
+
+def _is_failure(host: HostJob) -> bool:
+    return host.state in FINAL and host.exit_code != 0
 
 
 def lost_partner(record: JobRecord) -> bool:
@@ -227,7 +236,8 @@ def job_notice(record: JobRecord) -> str:
     if failed := _failed(hosts):
         first = failed[0]
         why = first.problem.message if first.problem is not None else first.cause
-        sentences = [f"The job has failed on host {first.host}.", why]
+        sentences = [f"The job has failed on host {first.host}."]
+        sentences.append(why if first.state in FINAL else LEAVING)
         if record.request.end_together:
             sentences.append(f"It is being stopped on the hosts {others}.")
         else:
@@ -264,6 +274,7 @@ def host_job(host: int, report: Mapping[str, Any]) -> HostJob:
         started=report["started"],
         ended=report["ended"],
         restarted=report["restarted"],
+        leaving_since=report.get("leaving_since", ""),
         silent_since=report.get("silent_since", ""),
         usual_gap=report.get("usual_gap", 0.0),
         tail=[printable(line)[:TAIL_CHARACTERS] for line in report.get("tail", [])[:TAIL_LINES]],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import to_builtins
@@ -13,12 +14,12 @@ from ...on_host.agent.pod.positions import Position, position_lines, position_of
 from ...wording import age_text, printable
 from ..core.records import JobRecord
 from ..models import HostJob, JobFrame, JobOnHost, JobProcess, JobWhere, Problem
-from .job_records import FINAL, TAIL_LINES, job_notice, to_restart
+from .job_records import FINAL, LEAVING, TAIL_LINES, job_notice, to_restart
 
 #: Lines of hosts that say something of their own.
 MOST_LINES = 100
-#: Characters of a path, and of a line of code.
-PATH_CHARACTERS, TEXT_CHARACTERS = 300, 200
+#: Characters of a path, of a line of code, and of why a job has ended.
+PATH_CHARACTERS, TEXT_CHARACTERS, CAUSE_CHARACTERS = 300, 200, 1000
 #: What a process does that has no frames of Python.
 _STATES = {
     "running": "computes",
@@ -27,6 +28,10 @@ _STATES = {
     "stopped": "is stopped by a signal (SIGSTOP)",
     "traced": "is stopped by a debugger",
 }
+AT_END = (
+    "Its program has ended, and waits for the other hosts in jax.distributed.shutdown, as JAX does "
+    "at exit."
+)
 #: States of a process that are said also with its frames.
 _ODD_STATES = {"running", "blocked", "stopped", "traced"}
 
@@ -38,7 +43,8 @@ def on_host(host: int, answer: Mapping[str, Any]) -> JobOnHost:
         host=host,
         state=report["state"],
         exit_code=report["code"],
-        cause=printable(report["cause"]),
+        cause=_cut(report["cause"], CAUSE_CHARACTERS),
+        leaving_since=report.get("leaving_since", ""),
         silent=None if report["state"] in FINAL else answer["silent"],
         tail=[_cut(line, PATH_CHARACTERS) for line in report.get("tail", [])[:TAIL_LINES]],
         processes=[_process(process) for process in answer["processes"]],
@@ -138,13 +144,22 @@ def _places(host: JobOnHost) -> Iterable[tuple[Position | None, str]]:
         yield None, "The job has no process here now."
     for process in host.processes:
         position = position_of(to_builtins(process.frames)) if process.frames else None
-        if position is not None and position.text:
+        if _is_at_end(process):
+            yield None, LEAVING if host.leaving_since else AT_END
+        elif position is not None and position.text:
             if process.state in _ODD_STATES:  # it waits for nobody
                 text = f"{position.text} [{process.state}]"
                 position = position._replace(text=text, waits=False)
             yield position, ""
         else:
             yield None, _without_frames(process)
+
+
+def _is_at_end(process: JobProcess) -> bool:
+    """Whether nothing of its program runs any more, and it waits for JAX on the other hosts."""
+    frames = process.frames
+    where = PurePosixPath("jax/_src/distributed.py").parts
+    return len(frames) == 1 and PurePosixPath(frames[0].file).parts[-3:] == where
 
 
 def _without_frames(process: JobProcess) -> str:
@@ -160,12 +175,11 @@ def _chip_lines(hosts: list[JobOnHost]) -> list[str]:
     for host in hosts:
         for place in dict.fromkeys(host.places.values()):
             by_place.setdefault(place, []).append(host.host)
-    lines = [
-        f"Chips of {number_ranges('host', at)} are at {place}" for place, at in by_place.items()
-    ]
-    queues = [host for host in hosts if host.queue]
+    lines = [f"{_hosts(at)}: its chips are at {place}." for place, at in by_place.items()]
     lines += [
-        f"{_hosts([host.host])}: {host.queue} programs wait for its chips." for host in queues
+        f"{_hosts([host.host])}: {host.queue} programs wait for its chips."
+        for host in hosts
+        if host.queue
     ]
     silent = [host.silent for host in hosts if host.silent is not None and host.silent >= 60]
     if silent and len(silent) == sum(host.silent is not None for host in hosts):

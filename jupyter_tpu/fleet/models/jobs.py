@@ -97,6 +97,8 @@ class HostJob(Struct, kw_only=True):
     ended: str = ""
     #: The host was restarted or created again meanwhile, and the job has ended with that.
     restarted: bool = False
+    #: Since when its program has ended by an exception, while the process waits for other hosts.
+    leaving_since: str = ""
     #: Since when it has printed nothing, if that is more than 10 times its usual gap; else "".
     silent_since: str = ""
     #: The usual time between two outputs then, in seconds.
@@ -186,6 +188,8 @@ class JobOnHost(Struct, kw_only=True):
     state: str
     exit_code: int | None = None
     cause: str = ""
+    #: As in `HostJob`.
+    leaving_since: str = ""
     #: Seconds since its last output.
     silent: float | None = None
     tail: list[str] = []

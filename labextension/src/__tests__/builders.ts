@@ -414,6 +414,7 @@ export function aJob(more: Partial<IJob> = {}, hosts = 1): IJob {
     started: '',
     ended: '',
     restarted: false,
+    leaving_since: '',
     silent_since: '',
     usual_gap: 0,
     tail: [],

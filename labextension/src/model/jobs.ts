@@ -17,8 +17,10 @@ export function isOver(job: IJob): boolean {
 export function noticeOf(job: IJob): string {
   const { hosts, number } = job.attempts[job.attempts.length - 1];
   const failed = hosts.some(
-    ({ exit_code, state }) =>
-      ['failed', 'lost'].includes(state) || (state === 'ended' && exit_code)
+    ({ exit_code, leaving_since, state }) =>
+      leaving_since ||
+      ['failed', 'lost'].includes(state) ||
+      (state === 'ended' && exit_code)
   );
   return `job ${job.id} ${number} ${failed ? 'failed' : 'silent'}`;
 }

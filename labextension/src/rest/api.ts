@@ -824,6 +824,7 @@ export interface IHostJob {
   started: string;
   ended: string;
   restarted: boolean;
+  leaving_since: string;
   silent_since: string;
   usual_gap: number;
   tail: string[];
@@ -1033,6 +1034,7 @@ export interface IJobOnHost {
   state: string;
   exit_code: number | null;
   cause: string;
+  leaving_since: string;
   silent: number | null;
   tail: string[];
   processes: IJobProcess[];

@@ -19,6 +19,7 @@ from typing import Any, AsyncIterator, Dict, List, Optional
 
 from ..keeper.job_keeper import LONGEST_QUERY
 from ..keeper.job_log import FINAL, LOST, last_number, read_log, read_state, write_state
+from ..keeper.job_stacks import stack_variables
 from ..keeper.owned_process import kill_leftovers
 from ..protocol import requests, umask
 from ..protocol.messages import now
@@ -28,7 +29,7 @@ from ..protocol.processes import start_time
 from ..protocol.records import JobReport
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
-from .job_stacks import look_into, stack_variables
+from .job_looks import look_into
 from .keepers import (
     ANSWER_SECONDS,
     START_SECONDS,

@@ -22,7 +22,7 @@ import socket
 import sys
 import time
 from functools import partial
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from ..protocol.messages import ago, now
 from ..protocol.paths import boot, job_socket
@@ -45,13 +45,17 @@ LOOK_SECONDS = 1.0
 UNWRITTEN_SECONDS = 24 * 3600.0
 #: Seconds in which those who wait get the end.
 END_SECONDS = 10.0
-#: Lines of its output that are told with its end.
-TAIL_LINES = 5
+#: Lines of its output that are told with its end, and characters of each.
+TAIL_LINES, TAIL_CHARACTERS = 5, 300
+#: What Python prints of an exception, and the seconds after which a program has ended by one.
+TRACEBACK, LEAVING_SECONDS = b"Traceback (most recent call last)", 3.0
 #: Why a job does not stop.
 _REFUSED = (
     "It runs as another user, and sudo asks for a password on the host. To stop it, run there: "
     "sudo kill %d."
 )
+#: What is said of the end of a process whose program had ended before.
+_LEFT = "Its program had ended by an exception, and waited for the other hosts."
 #: Exit codes of a command that can't be started, as shells have them.
 NOT_FOUND, NOT_RUN = 127, 126
 
@@ -89,6 +93,7 @@ class JobKeeper(CommandKeeper):
         self._host = HostWatch("job")
         self._silence = JobSilence()
         self._heard = time.monotonic()  # when it printed something
+        self._failed_at = NEVER  # when to look whether its program has failed
         self._told_to_stop = False  # by a signal
         self._kill_at = NEVER
         self._watch_at = 0.0
@@ -107,6 +112,7 @@ class JobKeeper(CommandKeeper):
             "keeper_started": start_time(os.getpid()),
             "boot": boot(),
             "restarted": False,  # the host was, meanwhile
+            "leaving_since": "",  # if its program has failed, and waits for other hosts
             "silent_since": "",  # if it has printed nothing for an unusually long time
             "usual_gap": 0.0,
             "tail": [],  # its last lines, when it has ended
@@ -170,7 +176,19 @@ class JobKeeper(CommandKeeper):
             if not self._log.problem:
                 self._process.resume()
                 self._set(paused="")
-        elif not self._state["silent_since"]:
+        else:
+            self._watch_program(now)
+
+    def _watch_program(self, now: float) -> None:
+        """Notices a program that has failed, and does not end; and an unusual silence."""
+        if self._failed_at <= now:
+            from .job_stacks import is_leaving
+
+            since = ago(now - self._failed_at + LEAVING_SECONDS)
+            self._failed_at = NEVER
+            if not self._state["leaving_since"] and is_leaving(os.getpid()):
+                self._set(leaving_since=since, tail=self._tail())
+        if not self._state["silent_since"]:
             silent = self._silence.seconds(now)
             if silent:
                 usual = round(self._silence.usual_gap() or 0.0, 1)
@@ -186,11 +204,19 @@ class JobKeeper(CommandKeeper):
                     pass
                 self._log.feed(stream, b"", final=True)
             self._process.pipes.clear()
-        lines = list(self._log.tail)
-        cause = " ".join(filter(None, [self._state["cause"], explain_jax(lines)]))
+        lines = [line for _, line in self._log.tail]
+        left = _LEFT if self._state["leaving_since"] else ""
+        cause = " ".join(filter(None, [self._state["cause"], left, explain_jax(lines)]))
         self._state.update(state=ENDED, ended=now(), paused="", silent_since="", cause=cause,
-                           tail=[line for line in lines if line.strip()][-TAIL_LINES:],
+                           tail=self._tail(),
                            version=self._state["version"] + 1)  # fmt: skip
+
+    def _tail(self) -> List[str]:
+        """The last lines; if there is an exception, those of stderr: others may come later."""
+        lines = [(stream, line) for stream, line in self._log.tail if line.strip()]
+        if any(line.startswith(TRACEBACK.decode()) for _, line in lines):
+            lines = [(stream, line) for stream, line in lines if stream == "err"]
+        return [line[:TAIL_CHARACTERS] for _, line in lines[-TAIL_LINES:]]
 
     def pipes(self) -> Any:
         pipes = self._process.pipes if self._process and not self._state["paused"] else {}
@@ -215,6 +241,8 @@ class JobKeeper(CommandKeeper):
         if data:
             self._heard = time.monotonic()
             self._silence.note_output(self._heard)
+            if stream == "err" and TRACEBACK in data:
+                self._failed_at = self._heard + LEAVING_SECONDS
             if self._state["silent_since"]:
                 self._set(silent_since="")
         return data

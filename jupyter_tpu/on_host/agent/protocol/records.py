@@ -136,6 +136,7 @@ class JobReport(Record):
     keeper: NotRequired[Pid]
     last: NotRequired[Count]
     partial: NotRequired[Partial]
+    leaving_since: NotRequired[Time]
     silent_since: NotRequired[Time]
     usual_gap: NotRequired[Seconds]
     tail: NotRequired[Lines]

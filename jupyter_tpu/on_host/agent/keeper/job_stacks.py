@@ -1,7 +1,7 @@
 """Where the processes of a job are: the Python stack of each, or what the system says about it.
 
 A process is asked in up to three ways. Most Pythons of a job answer a signal themselves, in C, so
-that neither the GIL nor a loop in a library keeps them from it (`keeper.in_job`). Else py-spy looks
+that neither the GIL nor a loop in a library keeps them from it (`in_job`). Else py-spy looks
 into it, if the job's environment has that, and if it may; it stops the process meanwhile. Else
 there is what /proc says. Nothing is changed in any process. All of this takes some time; call it
 on a thread.
@@ -9,7 +9,6 @@ on a thread.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import linecache
@@ -22,32 +21,28 @@ import subprocess
 import time
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-from .. import keeper
-from ..keeper.pod_member import MOST_FRAMES, is_user_code
-from ..metrics.libtpu import read, read_places
 from ..protocol.chips import command_of, holders
 from ..protocol.process_tree import descendants
 from ..protocol.processes import signal_process, start_time
 from ..protocol.records import ProcessStack, StackFrame
-from ..protocol.timeouts import with_timeout
+from .pod_member import MOST_FRAMES, is_user_code
 
 #: A real-time signal that libraries do not use. It is sent only to a process that handles it.
 STACK_SIGNAL = signal.SIGRTMIN + 11
 #: The beginning of the former names of the files in which Pythons write their stacks.
 STACK_FILE = "/dev/shm/jupyter-tpu-stack-"
-#: The variable that has both, for `keeper.in_job`.
+#: The variable that has both, for `in_job`.
 STACKS = "JUPYTER_TPU_STACKS"
 #: So many processes are looked into, and others are counted.
 MOST_PROCESSES = 16
 #: Seconds for one process to answer, for py-spy, and for all processes of a job.
 SIGNAL_SECONDS, PY_SPY_SECONDS, ALL_SECONDS = 0.5, 3.0, 6.0
-#: Seconds for libtpu to answer.
-LIBTPU_SECONDS = 1.0
 #: Seconds between two looks at an answer, which is complete when two have found the same.
 LOOK_SECONDS = 0.01
 #: Bytes of an answer, and of a file of which a line is shown.
 ANSWER_BYTES, SOURCE_BYTES = 1 << 20, 4 << 20
 _THREAD = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+).*\(most recent call first\):$")
+_DISTRIBUTED = os.path.join("jax", "_src", "distributed.py")
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)$')
 #: The first letter of the state of a process, and what that is.
 _STATES = {"R": "running", "S": "waiting", "D": "blocked", "T": "stopped", "t": "traced",
@@ -60,31 +55,12 @@ def stack_variables(environment: Mapping[str, str]) -> Dict[str, str]:
     """
     if environment.get(STACKS) == "":
         return {}
-    folder = os.path.join(os.path.dirname(os.path.abspath(keeper.__file__)), "in_job")
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "in_job")
     path = environment.get("PYTHONPATH", "")
     return {
         "PYTHONPATH": os.pathsep.join([folder, path] if path else [folder]),
         STACKS: "%d:%s" % (STACK_SIGNAL, STACK_FILE),
     }
-
-
-async def look_into(root: int) -> Dict[str, Any]:
-    """What a request for the stacks of the job that the process *root* keeps is answered."""
-    loop = asyncio.get_running_loop()
-    found, libtpu = await asyncio.gather(
-        loop.run_in_executor(None, job_processes, root), _ask_libtpu()
-    )
-    answer: Dict[str, Any] = {"processes": found.processes, "more": found.more}
-    return {**answer, **libtpu} if found.has_all_chips else answer
-
-
-async def _ask_libtpu() -> Dict[str, Any]:
-    """Nothing is answered by an emulated chip whose program holds the GIL."""
-    with contextlib.suppress(asyncio.TimeoutError):
-        places = await with_timeout(read_places(), LIBTPU_SECONDS)
-        figures, _ = await with_timeout(read(0), LIBTPU_SECONDS)
-        return {"places": places, "queue": figures.queue if figures else None}
-    return {}
 
 
 class JobProcesses(NamedTuple):
@@ -109,6 +85,21 @@ def job_processes(root: int) -> JobProcesses:
     shown = [_process(pid, pid in held, deadline) for pid in chosen[:MOST_PROCESSES]]
     processes = [process for process in shown if process is not None]
     return JobProcesses(processes, len(chosen[MOST_PROCESSES:]), bool(held) and held == holding)
+
+
+def is_leaving(root: int) -> bool:
+    """Whether the program of the job that the process *root* keeps has ended by an exception, and
+    waits for other hosts in `jax.distributed.shutdown`, as JAX lets it at its end.
+    """
+    for pid in descendants(root):
+        if _stack_file(pid):  # the first Python: others may fail without harm
+            with contextlib.suppress(OSError):
+                links = [os.readlink(entry.path) for entry in os.scandir("/proc/%d/fd" % pid)]
+                if sum(link.startswith(STACK_FILE) for link in links) > 1:
+                    frames, _ = _ask_by_signal(pid, start_time(pid), _state(pid))
+                    return any(frame["file"].endswith(_DISTRIBUTED) for frame in frames)
+            return False
+    return False
 
 
 def _process(pid: int, has_chips: bool, deadline: float) -> Optional[ProcessStack]:
