@@ -316,9 +316,9 @@ class Observer:
             observed.unreachable, observed.gone = None, frozenset()
             return
         # The list may be from before these were seen. A poll that follows decides.
-        for name, node in self._newer.items():
-            if node is not None:
-                nodes[name] = node
+        for name, newer in self._newer.items():
+            if newer is not None:
+                nodes[name] = newer
             elif nodes.pop(name, None) is not None:
                 self.request_refresh()
         if _states(nodes) != _states(observed.nodes):
