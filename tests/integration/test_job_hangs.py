@@ -106,7 +106,7 @@ step()
     assert 'Host 3 is at train.py, line 18: __import__("re").match(' in text
     assert "[running]" in text
     assert "Hosts 0-2 wait at train.py, line 11: return multihost_utils.process_allgather" in text
-    assert "look at host 3 first" in text
+    assert "Look at this first: host 3." in text
     assert {process.source for host in where.hosts for process in host.processes} == {
         "faulthandler"
     }

@@ -15,7 +15,7 @@ from local_host import LocalHost
 from test_agent_jobs import ended, first_line, read, start, texts
 from waiting import eventually
 
-from jupyter_tpu.on_host.agent.daemon import job_stacks
+from jupyter_tpu.on_host.agent.keeper import job_stacks
 from jupyter_tpu.on_host.agent.protocol import requests
 
 #: A regular expression that takes longer than the universe: in C, with the GIL.
