@@ -249,7 +249,7 @@ async def test_a_job_that_falls_silent_says_since_when_until_it_prints_again(hos
 async def changed(host: LocalHost, job: str, version: str, is_so: Any) -> Any:
     """The report of a job to those who poll, once it is so."""
     while True:
-        answer = await poll(host, [job], version, 60)
+        answer = await poll(host, [job], version, 20)
         version = answer["version"]
         if "jobs" in answer and is_so(answer["jobs"][job]):
             return answer["jobs"][job]
