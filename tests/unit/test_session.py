@@ -241,8 +241,8 @@ def test_a_session_is_one_that_existed_whenever_a_save_ends(tmp_path_factory, st
     kernel.storage._store = SimpleNamespace(
         **{name: counted(getattr(store, name)) for name in ("read", "write", "list")}
     )
-    write = kernel.session._arrays.write
-    kernel.session._arrays.write = counted(write)
+    write = kernel.session.arrays.write
+    kernel.session.arrays.write = counted(write)
     try:
         kernel.save()
     except Killed:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from typing import Any
 
 from .times import local_time
@@ -54,10 +53,9 @@ class SessionCommand:
             )
 
     def save(self, name, place, overwrite):
-        began = time.monotonic()
         storage = self._storage(place)
         report = self._kernel_session().save(storage, name or own_name(), overwrite=overwrite)
-        return saved_text(report, name or own_name(), storage.url, time.monotonic() - began)
+        return saved_text(report, name or own_name(), storage.url)
 
     def restore(self, name, place, overwrite):
         storage = self._storage(place)
@@ -66,26 +64,11 @@ class SessionCommand:
 
     def list(self, place):
         storage = self._storage(place)
-        lines = [("NAME", "SAVED", "VARIABLES", "SIZE", "FROM")]
-        for name in storage.list():
-            try:
-                manifest, _ = storage.manifest(name)
-            except Exception as error:  # of one session: the others are shown
-                lines.append((name, "-", "-", "-", str(error)))
-                continue
-            if manifest is not None:
-                count = sum(len(group["names"]) for group in manifest["groups"])
-                size = sum(record["bytes"] for record in manifest["arrays"].values())
-                size += sum(group["bytes"] for group in manifest["groups"])
-                source = _source(manifest["about"])
-                lines.append((name, local_time(manifest["saved"]), str(count), _size(size), source))
-        if len(lines) == 1:
-            return "There is no session in %s." % storage.url
-        return _table(lines)
+        return self._kernel_session().by_first_host("list", lambda: _listed(storage))
 
     def forget(self, name, place):
         storage = self._storage(place)
-        if storage.forget(name):
+        if self._kernel_session().forget(storage, name):
             return "Deleted the session %s from %s." % (name, storage.url)
         return "There is no session %s in %s." % (name, storage.url)
 
@@ -98,7 +81,7 @@ class SessionCommand:
         if seconds is None:
             return "The variables are saved only by %tpu session save."
         storage = self._storage(place)
-        self._kernel_session().check(storage, own_name())
+        self._kernel_session().check_before_auto(storage, own_name())
         self._auto = AutoSave(self._shell, self._kernel_session(), storage, own_name(), seconds)
         return "The variables are saved as %s in %s when no cell has run for %g s." % (
             own_name(), storage.url, seconds,
@@ -115,6 +98,7 @@ class SessionCommand:
 
     def _kernel_session(self):
         if self._session is None:
+            from .hosts import pod_hosts
             from .session import KernelSession
 
             names = {
@@ -124,19 +108,35 @@ class SessionCommand:
             }
             about = {field: os.environ.get(name, "") for field, name in names.items()}
             emulated = os.environ.get("JUPYTER_TPU_EMULATED") == "1"
-            self._session = KernelSession(self._shell, {**about, "emulated": emulated})
+            hosts = pod_hosts() if os.environ.get("JUPYTER_TPU_POD") else None
+            self._session = KernelSession(self._shell, {**about, "emulated": emulated}, hosts)
         return self._session
 
     def _storage(self, place):
         from .storage import SessionError, Storage, own_key
 
-        if os.environ.get("JUPYTER_TPU_POD"):
-            raise SessionError("The session of a kernel on all hosts can't be saved yet.")
         if "://" in place and not place.startswith("gs://"):
             raise SessionError("%s is neither a folder nor gs://BUCKET/FOLDER." % place)
         key = bytes.fromhex(self._key) or own_key(os.path.expanduser(KEY_FILE))
         url = place if place.startswith("gs://") else os.path.expanduser(place or FOLDER)
         return Storage(url, key)
+
+
+def _listed(storage):
+    lines = [("NAME", "SAVED", "VARIABLES", "SIZE", "FROM")]
+    for name in storage.list():
+        try:
+            manifest, _ = storage.manifest(name)
+        except Exception as error:  # of one session: the others are shown
+            lines.append((name, "-", "-", "-", str(error)))
+            continue
+        if manifest is not None:
+            count = sum(len(group["names"]) for group in manifest["groups"])
+            saved, source = local_time(manifest["saved"]), _source(manifest["about"])
+            lines.append((name, saved, str(count), _size(manifest["bytes"]), source))
+    if len(lines) == 1:
+        return "There is no session in %s." % storage.url
+    return _table(lines)
 
 
 def own_name():
@@ -208,10 +208,11 @@ def _arguments(words):
     return None
 
 
-def saved_text(report, name, url, seconds):
-    sizes = _size(report.size), _size(report.new)
-    line = "Saved %s as %s in %s: %s, of which %s are new, in %.1f s."
-    line %= (_count(report.names), name, url, *sizes, seconds)
+def saved_text(report, name, url):
+    of = " of %d hosts" % report.hosts if report.hosts > 1 else ""
+    line = "Saved %s%s as %s in %s: %s, of which %s are new, in %.1f s." % (
+        _count(report.names), of, name, url, _size(report.size), _size(report.new), report.seconds,
+    )  # fmt: skip
     return "\n".join([line, *_missing("Not saved", report.reasons)])
 
 

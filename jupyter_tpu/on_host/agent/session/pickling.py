@@ -52,6 +52,7 @@ def dump(variables, namespace, array_set):
     owners: "dict[int, str]" = {}  # id of an object: the variable that had it first
     alive = []  # an id is of one object only while that exists
     for name, value in variables.items():
+        array_set.begin_variable(name)
         try:
             singles[name] = pickler = _dump({name: value}, namespace, array_set)
         except Exception as error:  # whatever the object's own class raises

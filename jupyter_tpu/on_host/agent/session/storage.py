@@ -1,7 +1,8 @@
 """Where sessions are: a folder or a bucket, with one manifest for each session.
 
     manifests/NAME.json           the session; it exists when this is written, and not before
-    data/NAME/values/DIGEST       a group of variables, see `pickling`
+    data/NAME/values/DIGEST       a group of variables, see `pickling`; or what the manifest
+                                  says of a host other than 0 of a pod
     data/NAME/arrays/KEY/         an array, see `arrays`
 
 A manifest is signed: what it names is unpickled, which runs code of whoever wrote it.
@@ -45,7 +46,8 @@ class Storage:
         import tensorstore
 
         self.url, self._key = url, key
-        if url.startswith("gs://"):
+        self.is_bucket = url.startswith("gs://")
+        if self.is_bucket:
             bucket, _, path = url[len("gs://") :].partition("/")
             self._spec = {"driver": "gcs", "bucket": bucket, "path": _folder(path)}
         else:
@@ -102,10 +104,11 @@ class Storage:
     def _signature(self, name, body):
         return hmac.new(self._key, ("%s\0%s" % (name, body)).encode(), hashlib.sha256).hexdigest()
 
-    def write_values(self, name, groups):
+    def write_values(self, name, values):
+        """values: {digest: bytes}."""
         for future in [
-            self._store.write("%svalues/%s" % (_data(name), group.digest), group.data)
-            for group in groups
+            self._store.write("%svalues/%s" % (_data(name), digest), data)
+            for digest, data in values.items()
         ]:
             self._done(future)
 
@@ -116,13 +119,9 @@ class Storage:
             raise SessionError("A part of the session %s is missing or damaged." % name)
         return data
 
-    def remove_unused(self, name, manifest):
-        """Removes what the manifest does not name; everything if it is None."""
+    def remove_unused(self, name, used):
+        """Removes what is not among *used*: keys of arrays and digests."""
         own = _data(name)
-        used = set()
-        if manifest is not None:
-            used |= {"%svalues/%s" % (own, group["digest"]) for group in manifest["groups"]}
-            used |= {"%sarrays/%s" % (own, key) for key in manifest["arrays"]}
         keys = self._done(self._store.list(_range(own)))
         unused = [key.decode() for key in keys if _owner(key.decode(), own) not in used]
         for future in [self._store.write(key, None) for key in unused]:
@@ -136,8 +135,20 @@ class Storage:
         """Removes a session; False if there is none of this name."""
         stamp = self._done(self._store.read(manifest_path(name)))
         self._done(self._store.write(manifest_path(name), None))
-        self.remove_unused(name, None)
+        self.remove_unused(name, set())
         return bool(stamp.state == "value")
+
+    def leave_mark(self):
+        """Writes a file by which other hosts see that this is the same folder; returns its name."""
+        mark = "marks/" + secrets.token_hex(8)
+        self._done(self._store.write(mark, b""))
+        return mark
+
+    def has_mark(self, mark):
+        return bool(self._done(self._store.read(mark)).state == "value")
+
+    def remove_mark(self, mark):
+        self._done(self._store.write(mark, None))
 
     def list(self):
         """The names of the sessions."""
@@ -172,9 +183,21 @@ def _range(prefix):
     return tensorstore.KvStore.KeyRange(prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1))
 
 
+def contents_of(manifest):
+    """The keys of arrays and the digests that a manifest, or a host's part of one, names."""
+    if manifest is None:
+        return set()
+    return {
+        *manifest["arrays"],
+        *(group["digest"] for group in manifest["groups"]),
+        *filter(None, manifest.get("parts", ())),
+        *manifest.get("others", ()),
+    }
+
+
 def _owner(key, own):
-    """The array or group that a key of the storage belongs to."""
-    return own + "/".join(key[len(own) :].split("/")[:2])
+    """The key or digest of the array or group that a file of the storage belongs to."""
+    return "".join(key[len(own) :].split("/")[1:2])
 
 
 def _folder(path):
