@@ -201,7 +201,7 @@ def _owner(key, own):
 
 
 def _folder(path):
-    return path.strip("/") + "/" if not path.startswith("/") else path.rstrip("/") + "/"
+    return path.rstrip("/") + "/" if path.strip("/") else ""
 
 
 def manifest_path(name):
