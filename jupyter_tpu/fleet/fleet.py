@@ -48,7 +48,7 @@ class Fleet(FleetAPI):
         kernels = Kernels(core, warm=warm_kernels)
         files = Files(core)
         environments = Environments(core, kernels)
-        jobs = Jobs(core, money, forwarding, kernels)
+        jobs = Jobs(core, money, files, forwarding, kernels)
         chips = TPUChips(core, kernels, jobs)
         lifecycle = self._lifecycle = Lifecycle(
             core, money, files, forwarding, kernels, jobs, defaults

@@ -23,8 +23,9 @@ from .environments.environment import HostPythons
 from .environments.packages import EnvironmentService
 from .files.contents import FileAccess
 from .files.copies import CopyService
+from .files.mirrored_projects import MirroredProjects
 from .files.shares import ShareService
-from .files.sync import MirroredProjects, SyncService
+from .files.sync import SyncService
 from .forwarding.apps import Apps, TensorBoardService
 from .forwarding.tunnels import Tunnels
 from .hunts.replacing import PreemptedTPUs, ReplacedTPUs
@@ -169,9 +170,11 @@ class Jobs:
     What can stop and delete TPUs adds that to `guards` as its ``act``.
     """
 
-    def __init__(self, core: Core, money: Money, forwarding: Forwarding, kernels: Kernels) -> None:
+    def __init__(
+        self, core: Core, money: Money, files: Files, forwarding: Forwarding, kernels: Kernels
+    ) -> None:
         self.runs = RunService(core)
-        self.service = JobService(core)
+        self.service = JobService(core, files.sync)
         self.profiles = ProfileService(core, kernels.service, forwarding.tensorboard)
         self.guard_stops = GuardStops(core)
         ends = GoogleEnds(core.cloud, core.observer)
@@ -242,7 +245,7 @@ class Hunts:
             core,
             lifecycle.create,
             money.grants,
-            PreemptedTPUs(core, power, jobs.service),
+            PreemptedTPUs(core, power, jobs.service, lifecycle.belongings),
             ReplacedTPUs(core, power, lifecycle.work, jobs.guards, lifecycle.belongings),
         )
         core.runner.changed.add(lambda changed: core.changes.mark_changed("hunt", changed.id))

@@ -181,7 +181,7 @@ class Server:
             with_parts(idle, shared=SimpleNamespace(reload=self._reload)),
             self.create,
             grants,
-            PreemptedTPUs(idle, self.power, jobs),
+            PreemptedTPUs(idle, self.power, jobs, SimpleNamespace(projects=lambda _: None)),
             SimpleNamespace(restore=nothing),  # no TPU is replaced here
         )
         self.queued = QueuedService(core, self.create, owners)

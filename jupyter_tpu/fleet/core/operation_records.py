@@ -224,7 +224,7 @@ class Belongings(Struct, kw_only=True):
     #: The first is also in the request for the TPU.
     environments: list[RestoredEnvironment] = []
     tunnels: list[OpenTunnel] = []
-    #: The folders that are watched.
+    #: The folders that were copied to it, or are watched.
     syncs: list[SyncProject] = []
     shares: list[FolderShare] = []
 

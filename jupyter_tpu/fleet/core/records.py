@@ -18,6 +18,7 @@ from ..models import (
     Plan,
     PriceList,
     StartJob,
+    SyncProject,
 )
 from .operation_records import OperationRecord, OperationRequest
 
@@ -116,6 +117,8 @@ class JobRecord(RecordOfTPU, kw_only=True):
     request: StartJob
     #: The last is the current one.
     attempts: list[JobAttempt] = []
+    #: The folders of this computer that its TPU had: another TPU gets them before it starts.
+    projects: list[SyncProject] = []
     #: Whether someone wants it to end, and how many seconds from SIGTERM to SIGKILL.
     stopped: bool = False
     patience: float = 10.0

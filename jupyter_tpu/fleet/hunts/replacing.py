@@ -47,7 +47,10 @@ LOOK_SECONDS = 5.0
 class PreemptedTPUs:
     """The TPUs that hunts wait for."""
 
-    def __init__(self, core: Core, power: PowerService, jobs: JobService) -> None:
+    def __init__(
+        self, core: Core, power: PowerService, jobs: JobService, belongings: TPUBelongings
+    ) -> None:
+        self._belongings = belongings
         self.take_over_jobs = jobs.take_over
         self._jobs = jobs
         self._cloud = core.cloud
@@ -146,6 +149,7 @@ class PreemptedTPUs:
             if not awaited.replace:
                 progress.log(f"Google ended {name.node} ({node.state})")
                 self._jobs.await_successor(name)
+                hunt.belongings = self._belongings.projects(node)
             if hunt.request.tpu.connect is None and name in self._desired.connected:
                 tpu = structs.replace(hunt.request.tpu, connect=self._connection(name))
                 hunt.request = structs.replace(hunt.request, tpu=tpu)
