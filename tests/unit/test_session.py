@@ -298,9 +298,43 @@ def test_variables_are_not_replaced_unasked_and_one_failure_is_one_variable(tmp_
     assert other.namespace == {"x": "mine"}
     report = other.restore(overwrite=True)
     assert other.namespace == {"x": 1, "y": [2]}
-    assert report.reasons == {"z": "it needs the package some_package: %pip install some_package"}
+    assert report.reasons == {"z": "it needs the package some_package"}
+    assert "restore again: %pip install some_package" in report.notes[0]
     with pytest.raises(SessionError, match="choose another NAME"):
         other.save()  # z is still in the session
+
+
+def test_a_package_that_is_missing_is_named_as_it_was_installed(tmp_path):
+    from packaging.version import Version
+
+    kernel = Kernel(tmp_path, version=Version("1.2"), array=jnp.ones(2))
+    kernel.save()
+    manifest, generation = kernel.storage.manifest("s")
+    package = manifest["packages"]["packaging"]
+    assert package.startswith("packaging==")
+    kernel.storage.write_manifest("s", {**manifest, "jax": "0.0.1"}, generation)
+    other = Kernel(tmp_path)
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if "packaging" in name}
+    sys.meta_path.insert(0, Missing("packaging"))
+    try:
+        report = other.restore()
+    finally:
+        del sys.meta_path[0]
+        sys.modules.update(hidden)
+    assert report.reasons == {"version": f"it needs the package {package}"}
+    assert f"Install them, and restore again: %pip install {package}" in report.notes[1]
+    assert report.notes[0].startswith("The session is of JAX 0.0.1, and this is JAX ")
+
+
+class Missing:
+    """A package that is not installed."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name.partition(".")[0] == self._package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def test_code_of_another_python_is_named_and_the_rest_comes_back(tmp_path):

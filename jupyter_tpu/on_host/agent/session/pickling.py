@@ -34,12 +34,13 @@ class PickledGroup:
     """Variables that share objects.
 
     names: in the order of the notebook. data: their pickle. arrays: the keys of those in it.
-    has_code: whether functions or classes of the notebook are in it, which only this version of
-    Python can run.
+    modules: whose classes and functions are in it, without what is behind a dot. has_code: whether
+    functions or classes of the notebook are in it, which only this version of Python can run.
     """
 
-    def __init__(self, names, data, arrays, has_code):
-        self.names, self.data, self.arrays, self.has_code = names, data, arrays, has_code
+    def __init__(self, names, data, arrays, modules, has_code):
+        self.names, self.data, self.arrays = names, data, arrays
+        self.modules, self.has_code = modules, has_code
         self.digest = hashlib.sha256(data).hexdigest()
 
 
@@ -71,7 +72,13 @@ def dump(variables, namespace, array_set):
         if len(names) > 1:
             pickler = _dump({name: variables[name] for name in names}, namespace, array_set)
         groups.append(
-            PickledGroup(names, pickler.file.getvalue(), sorted(pickler.arrays), pickler.has_code)
+            PickledGroup(
+                names,
+                pickler.file.getvalue(),
+                sorted(pickler.arrays),
+                pickler.modules,
+                pickler.has_code,
+            )
         )
     return groups, reasons
 
@@ -108,7 +115,7 @@ class _Rules(pickle.Pickler):
     def __init__(self, namespace, array_set):
         self.file = io.BytesIO()
         super().__init__(self.file, 5)
-        self.arrays = set()
+        self.arrays, self.modules = set(), set()
         self.has_code = False
         self.objects = {}  # by id: what another variable may share
         self._numbers = {}  # of NumPy arrays by id: two with the same content stay two
@@ -119,6 +126,9 @@ class _Rules(pickle.Pickler):
     def persistent_id(self, value):
         if isinstance(value, _PLAIN):
             self.has_code = self.has_code or isinstance(value, types.CodeType)
+            if isinstance(value, (type, types.FunctionType, types.ModuleType)):
+                module = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+                self.modules.add(str(module).partition(".")[0])
             return None
         if value is self._namespace:
             return _NAMESPACE

@@ -4,6 +4,8 @@ In a pod kernel each host takes part: host 0 plans who writes what, each host wr
 have written, host 0 writes the manifest. Until then the session is the one before.
 """
 
+import contextlib
+import functools
 import hashlib
 import json
 import re
@@ -34,6 +36,26 @@ class SessionReport:
         self.names, self.reasons, self.notes = names, reasons, list(notes)
         self.size, self.new, self.saved, self.source = size, new, saved, source or {}
         self.hosts, self.seconds = hosts, seconds
+
+
+@functools.lru_cache(maxsize=1)
+def _distributions():
+    from importlib import metadata
+
+    find = getattr(metadata, "packages_distributions", dict)  # Python 3.10
+    return find()
+
+
+def packages_of(modules):
+    """What pip calls them: {"sklearn": "scikit-learn==1.7.0"}."""
+    from importlib import metadata
+
+    packages = {}
+    for module in sorted(modules.difference(getattr(sys, "stdlib_module_names", ()))):
+        for name in _distributions().get(module, ())[:1]:
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                packages[module] = "%s==%s" % (name, metadata.version(name))
+    return packages
 
 
 class Save:
@@ -311,6 +333,7 @@ class Save:
             "save": secrets.token_hex(8),
             "saved": time.time(),
             "about": self._session.about,
+            "packages": packages_of({name for group in self._groups for name in group.modules}),
             "python": list(sys.version_info[:2]),
             "jax": None if jax is None else jax.__version__,
             "devices": len(jax.devices()) if jax and started else None,

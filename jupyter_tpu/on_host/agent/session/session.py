@@ -148,11 +148,18 @@ class KernelSession:
         found, failed = arrays.read(sorted(needed), manifest["arrays"], target, devices, needed)
         values: "dict[str, object]" = {}
         taken: "set[str]" = set()
+        missing: "set[str]" = set()
         for group in groups:
             try:
                 values.update(self._load(storage, name, group, found, failed, taken, devices))
             except Exception as error:  # whatever the objects' own classes raise
-                reasons.update(dict.fromkeys(group["names"], _why_not(error)))
+                reason = _why_not(error, manifest.get("packages", {}), missing)
+                reasons.update(dict.fromkeys(group["names"], reason))
+        if missing:
+            notes.append(
+                "Packages are missing. Install them, and restore again: %%pip install %s"
+                % " ".join(sorted(missing))
+            )
         notes += devices.notes if devices is not None else ()
         if reasons:  # a save would delete them from the session
             notes.append(
@@ -274,7 +281,8 @@ def _configure(manifest):
     notes = []
     if manifest["jax"] != jax.__version__:
         notes.append(
-            "The session is of JAX %s, and this is JAX %s." % (manifest["jax"], jax.__version__)
+            "The session is of JAX %s, and this is JAX %s: random numbers and rounding may differ."
+            % (manifest["jax"], jax.__version__)
         )
     for option, field in (("jax_enable_x64", "x64"), ("jax_default_prng_impl", "prng")):
         if getattr(jax.config, option) != manifest[field]:
@@ -299,8 +307,10 @@ def _result_number(variable):
     return int(match[1]) if match else 0
 
 
-def _why_not(error):
+def _why_not(error, packages, missing):
+    """Why a variable is not restored. Adds the package that it needs to *missing*."""
     if isinstance(error, ModuleNotFoundError) and error.name:
-        package = error.name.partition(".")[0]
-        return "it needs the package %s: %%pip install %s" % (package, package)
+        module = error.name.partition(".")[0]
+        missing.add(packages.get(module, module))
+        return "it needs the package %s" % packages.get(module, module)
     return " ".join(("%s: %s" % (type(error).__name__, error)).split())[:200]
