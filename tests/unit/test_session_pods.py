@@ -46,8 +46,8 @@ def kill(line):
     for name in "write_values", "write_manifest", "remove_unused", "manifest":
         counted(storage.Storage, name)
     counted(arrays.ArraySet, "write")
-    counted(hosts.PodHosts, "_send")
-    counted(hosts.PodHosts, "_receive")
+    counted(hosts.AllHosts, "_send")
+    counted(hosts.AllHosts, "_receive")
     shell.steps = left
 
 shell.register_magic_function(kill, "line", "kill")

@@ -33,7 +33,7 @@ class OneHost:
         return decide([value()])
 
 
-class PodHosts:
+class AllHosts:
     """All hosts of a pod kernel.
 
     client: of JAX's coordinator. index, count: of JAX's processes.
@@ -118,7 +118,7 @@ def pod_hosts():
             "The session of a kernel on all hosts needs JAX on all of them: the hosts use it to "
             "save together."
         )
-    return PodHosts(client, index, count)
+    return AllHosts(client, index, count)
 
 
 def merged_reasons(reasons):

@@ -112,6 +112,13 @@ class Save:
         Raises `SessionError`, `Cancelled`, or what the storage raises. Then the session before
         this one is still there.
         """
+        try:
+            return self._finish()
+        except BaseException:
+            self._session.tidy.discard((self._storage.url, self._name))
+            raise
+
+    def _finish(self):
         hosts, own = self._session.hosts, self._session.arrays
         for attempt in range(ATTEMPTS):
             name = "%s.%d" % (self._moment, attempt)
@@ -163,7 +170,8 @@ class Save:
         before, self._generation = self._session.check(self._storage, self._name)
         save = before and before["save"]
         have = {key for need in needs if need["known"] == save for key in need["there"]}
-        have &= contents_of(before)
+        self._before = contents_of(before)
+        have &= self._before
         shared, seen = self._session.is_shared(self._storage), set(have)
         lists, self._size = [], 0
         for need in needs:
@@ -235,8 +243,12 @@ class Save:
         self._there.clear()
         self._there.update(needed, (group.digest for group in self._groups))
         session.arrays.keep_only(needed)
-        if hosts.index == 0:
+        place = storage.url, name
+        if hosts.index == 0 and place in session.tidy:
+            storage.remove(name, self._before - contents_of(self._manifest))
+        elif hosts.index == 0:
             storage.remove_unused(name, contents_of(self._manifest))
+            session.tidy.add(place)
         elif plan["lists"] is None:
             digest, data = self._part()
             storage.remove_unused(name, contents_of(json.loads(data)) | {digest})

@@ -19,7 +19,7 @@ class KernelSession:
 
     Attributes: *arrays*: an `ArraySet`. *written*: by place and name of a session, the keys and
     digests that are there. *known*: the same way, the last save of this kernel, or what it
-    restored.
+    restored. *tidy*: those that have nothing that their manifest does not name.
     """
 
     def __init__(self, shell, about, hosts=None):
@@ -27,6 +27,7 @@ class KernelSession:
         self.arrays = arrays.ArraySet(self.hosts)
         self.written: "dict[tuple[str, str], set[str]]" = {}
         self.known: "dict[tuple[str, str], str]" = {}
+        self.tidy: "set[tuple[str, str]]" = set()
         self._shared: "dict[str, bool]" = {}  # by place
         self._cells = 0
         self._moments: "dict[str, int]" = {}
@@ -116,6 +117,7 @@ class KernelSession:
             storage.remove_unused(name, set())
         for place in self.written, self.known:
             place.pop((storage.url, name), None)
+        self.tidy.discard((storage.url, name))
         return found
 
     def restore(self, storage, name, *, overwrite=False):

@@ -18,6 +18,8 @@ import urllib.parse
 
 #: The version of the format. A newer one is not read.
 FORMAT = 1
+#: Characters of a group's digest. The keys of arrays are shorter.
+DIGEST_LENGTH = 64
 #: A larger manifest is not parsed: whoever may write the bucket could have made it.
 LARGEST_MANIFEST_BYTES = 256 << 20
 
@@ -126,10 +128,28 @@ class Storage:
         unused = [key.decode() for key in keys if _owner(key.decode(), own) not in used]
         for future in [self._store.write(key, None) for key in unused]:
             self._done(future)
-        if self._spec["driver"] == "file":
-            for folder, _, _ in os.walk(self._spec["path"] + own, topdown=False):
-                with contextlib.suppress(OSError):  # it is not empty
-                    os.rmdir(folder)
+        self._remove_folders(own)
+
+    def remove(self, name, contents):
+        """Removes these keys of arrays and digests. Quicker than to look at all that is there."""
+        own = _data(name)
+        values = ["%svalues/%s" % (own, each) for each in contents if len(each) == DIGEST_LENGTH]
+        folders = ["%sarrays/%s/" % (own, each) for each in contents if len(each) < DIGEST_LENGTH]
+        for future in [
+            *(self._store.write(key, None) for key in values),
+            *(self._store.delete_range(_range(folder)) for folder in folders),
+        ]:
+            self._done(future)
+        for folder in folders:
+            self._remove_folders(folder)
+
+    def _remove_folders(self, path):
+        """On a disk: those below, and this, which are empty."""
+        if self.is_bucket:
+            return
+        for folder, _, _ in os.walk(self._spec["path"] + path, topdown=False):
+            with contextlib.suppress(OSError):  # it is not empty
+                os.rmdir(folder)
 
     def forget(self, name):
         """Removes a session; False if there is none of this name."""
