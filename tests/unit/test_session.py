@@ -112,6 +112,24 @@ class Layer:
     activation: object = jax.nn.relu
 
 layer = Layer(weights)
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Point:
+    x: jax.Array
+    name: str = dataclasses.field(metadata={"static": True}, default="p")
+
+@jax.tree_util.register_pytree_node_class
+class Pair:
+    def __init__(self, *parts):
+        self.parts = parts
+    def tree_flatten(self):
+        return self.parts, None
+    @classmethod
+    def tree_unflatten(cls, _, parts):
+        return cls(*parts)
+
+point, pair = Point(jnp.ones(2)), Pair(1, 2)
 before = net(jnp.ones((1, 4)))
 lock, rows = threading.Lock(), (row for row in range(3))
 text = open("/dev/null")
@@ -131,6 +149,8 @@ assert count(1) == 12 and counter == 11 and step(2.0) == 22
 assert up() == 2 == look()
 assert type(net) is Net and np.array_equal(net(jnp.ones((1, 4))), before)
 assert layer.scale is weights and layer.activation is jax.nn.relu and type(layer) is Layer
+assert len(jax.tree.leaves((point, pair))) == 3 and type(jax.tree.map(lambda x: x, pair)) is Pair
+assert jax.jit(lambda p: p)(point).name == "p"
 assert optax.tree.get(state, "count") == 0 and Out[1] == 42
 assert (weights + jax.device_put(np.ones((8, 8)), weights.sharding)).sharding == weights.sharding
 print(dict(weights.sharding.mesh.shape), tuple(odd.sharding.spec), mesh is weights.sharding.mesh)
@@ -140,13 +160,13 @@ print(dict(weights.sharding.mesh.shape), tuple(odd.sharding.spec), mesh is weigh
 def test_variables_are_the_same_on_another_number_of_devices(tmp_path):
     """As they were: shared objects, closures, dtypes, placement, and what can't be kept by name."""
     saved = notebook(tmp_path, 8, TRAINING, "%tpu session save")
-    assert "Saved 38 variables as my notebook in" in saved
+    assert "Saved 42 variables as my notebook in" in saved
     missing = ("rows (a generator: run its cell again)", "text (an open file)")
     assert all(f"Not saved: {line}" in saved for line in missing)
     assert "Not saved: lock (of the class lock, which can't be kept:" in saved
     for devices, data, odd in ((8, 4, "'data'"), (4, 2, "'data'"), (16, 8, "None")):
         restored = notebook(tmp_path, devices, "%tpu session restore", CHECK)
-        assert "Restored 38 of 41 variables" in restored
+        assert "Restored 42 of 45 variables" in restored
         assert f"{{'data': {data}, 'model': 2}} ({odd}, 'model') True" in restored
         note = "odd: its dimension of 4 is not split over data any more"
         assert (note in restored) == (devices > 8)

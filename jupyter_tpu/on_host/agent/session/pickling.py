@@ -15,7 +15,7 @@ import sys
 import types
 import zlib
 
-from . import placement, rebuild
+from . import classes, placement, rebuild
 from .arrays import CannotKeep
 from .time_limit import TookTooLong, time_limit
 
@@ -206,6 +206,8 @@ class _Rules(pickle.Pickler):
             return rebuild.cell, (), contents, None, None, rebuild.set_cell
         if kind is types.FunctionType and value.__globals__ is self._namespace:
             return self._function(value)
+        if isinstance(value, type):
+            return classes.reduced(value, super().reducer_override(value))
         if callable(value) and not isinstance(value, (type, types.FunctionType)):
             name = _public_name(value)
             if name is not None:
