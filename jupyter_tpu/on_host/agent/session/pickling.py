@@ -30,6 +30,10 @@ _MUTABLE = (list, dict, set, bytearray, collections.deque, collections.OrderedDi
 #: Where JAX's functions have their public names, the better ones first.
 _PUBLIC = ("jax.nn", "jax.numpy", "jax.lax", "jax.random", "jax.scipy.special", "jax")
 _NAMESPACE = ("namespace",)
+#: It does not know its dataset.
+GRAIN_ITERATOR = (
+    "an iterator of Grain: keep its get_state() in a variable, make it again, and use set_state"
+)
 #: What is small, and how many packs there are of it: at least so many, of about so many bytes each.
 _SMALL_BYTES, _FEWEST_PACKS, _PACK_BYTES = 4 << 10, 8, 256 << 10
 #: Types whose objects are rebuilt without running anything.
@@ -206,6 +210,10 @@ class _Rules(pickle.Pickler):
             return rebuild.cell, (), contents, None, None, rebuild.set_cell
         if kind is types.FunctionType and value.__globals__ is self._namespace:
             return self._function(value)
+        if _is_of_grain(value):
+            if kind.__name__ != "DataLoaderIterator":
+                raise CannotKeep(GRAIN_ITERATOR)
+            return rebuild.loader_iterator, (value._data_loader, value.get_state())
         if isinstance(value, type):
             return classes.reduced(value, super().reducer_override(value))
         if callable(value) and not isinstance(value, (type, types.FunctionType)):
@@ -269,6 +277,11 @@ def _holds_class(cell):
         return isinstance(cell.cell_contents, type)
     except ValueError:  # empty
         return False
+
+
+def _is_of_grain(value):
+    """An iterator of Grain, which knows where it is."""
+    return type(value).__module__.startswith("grain.") and hasattr(value, "set_state")
 
 
 def _is_widget(value):

@@ -61,3 +61,11 @@ def set_pytree(kind, state):
     set_state(kind, contents)
     with contextlib.suppress(ValueError):  # this kernel has had the class before
         jax.tree_util.register_pytree_node(kind, to_iter, from_iter)
+
+
+def loader_iterator(loader, state):
+    """An iterator over a `DataLoader` of Grain, where it was."""
+    iterator = iter(loader)
+    iterator._validate_state = False  # by what repr() says of the source, which may be an address
+    iterator.set_state(state)
+    return iterator
