@@ -73,7 +73,7 @@ def startup_script(start: UnattendedStart) -> str:
         "command": start.command,
         "python_path": start.python_path,
         "environment": _environment(start.environment, emulated=start.emulated),
-        "agent": _packed(agent_bundle(for_kernels=False)),
+        "agent": _packed(agent_bundle()),
         "guard": None if start.guard is None else structs.asdict(start.guard),
     }
     data = program("unattended.main", level=0) + json.dumps(request).encode()

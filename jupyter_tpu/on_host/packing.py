@@ -17,7 +17,6 @@ import base64
 import hashlib
 import json
 import os
-import re
 import zlib
 from functools import cached_property, lru_cache
 from typing import Callable, Dict, Iterator, List, Set, Tuple
@@ -130,25 +129,15 @@ class Bundle:
         return zipped(self.contents)
 
 
-#: What only kernels load; the daemon finds pod kernels by `pod/present.py`.
-_FOR_KERNELS = re.compile(r"agent/(session/.*|pod/(?!__init__|present).*)")
-
-
 @lru_cache(maxsize=None)
-def agent_bundle(*, for_kernels: bool = True) -> Bundle:
-    """All of the agent, which keeps running on hosts.
-
-    Without what is *for_kernels* it fits into metadata, for jobs that begin before anyone connects;
-    who does so sends the whole one, as after an update.
-    """
+def agent_bundle() -> Bundle:
+    """All of the agent, which keeps running on hosts."""
     files = {"__main__.py": _AGENT_MAIN.encode(), "%s/__init__.py" % PACKAGE: b""}
     for folder, _, names in os.walk(os.path.join(_TOP, "agent")):
         for name in names:
             if name.endswith(".py"):
                 path = os.path.join(folder, name)
                 relative = os.path.relpath(path, _TOP).replace(os.sep, "/")
-                if not for_kernels and _FOR_KERNELS.fullmatch(relative):
-                    continue
                 with open(path, "rb") as file:
                     files["%s/%s" % (PACKAGE, relative)] = file.read()
     return Bundle(files, lambda content: without_comments(content.decode()).encode())

@@ -68,19 +68,6 @@ def test_the_bundle_is_the_same_for_the_same_sources():
     assert (agent_bundle().hash, agent_bundle().data) == (first.hash, first.data)
 
 
-def test_what_only_kernels_need_is_not_in_the_metadata_of_a_tpu_and_nothing_else_imports_it():
-    small = agent_bundle(for_kernels=False)
-    left_out = {name.partition("/")[2] for name in agent_bundle().contents.keys() - small.contents}
-    assert {"agent/session/session.py", "agent/pod/conductor.py"} <= left_out
-    assert all(name.split("/")[1] in ("session", "pod") for name in left_out)
-    folders = {name.split("/")[1] for name in left_out}
-    for name, content in small.contents.items():
-        for node in ast.parse(content).body:  # what is imported later is imported for a kernel
-            if isinstance(node, ast.ImportFrom) and node.level and node.module:
-                package = node.module.split(".")[0]
-                assert package not in folders or node.module == "pod.present", name
-
-
 def test_the_bundle_has_all_the_agent_under_a_name_of_its_own():
     packed = io.BytesIO(zlib.decompress(agent_bundle().data))
     names = set(zipfile.ZipFile(packed).namelist())
