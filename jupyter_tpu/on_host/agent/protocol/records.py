@@ -137,7 +137,7 @@ class KernelReport(Record):
     checkpoint: NotRequired[CheckpointReport | None]
     session: NotRequired[SessionOutcomeReport | None]
     saved: NotRequired[SavedReport | None]
-    cell: NotRequired[Line]
+    cell: NotRequired[Line | None]
 
 
 class Owner(Record):
