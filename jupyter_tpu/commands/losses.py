@@ -51,3 +51,11 @@ def running_kernels(session: Session, tpu: TPU) -> Sequence[Kernel]:
     except TPUError as error:
         note(f"Can't list the kernels on {tpu.name}: {error.message}")
         return []
+
+
+def session_hint(name: str) -> str:
+    """How the variables of kernels outlive a TPU that may end at any time."""
+    return (
+        f"To keep the variables of kernels when {name} ends: "
+        f"jupyter tpu session auto {name} --in gs://BUCKET/FOLDER"
+    )
