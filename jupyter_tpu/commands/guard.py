@@ -14,7 +14,7 @@ from ..terminal.grammar import Group, examples
 from ..terminal.parameters import tpu_argument
 from ..terminal.printing import json_option, note, print_result
 from ..terminal.questions import confirm_name_option, confirmed_names
-from ..terminal.session import Session, fleet_call, open_session, tpu_ref
+from ..terminal.session import FleetSession, fleet_call, open_session, tpu_ref
 from ..terminal.times import local_time
 from ..wording import phrase
 from .losses import session_hint
@@ -189,7 +189,7 @@ def remove(name: str, confirmed: tuple[str, ...]) -> None:
     print(f"{name} has no guard now. It runs until you stop or delete it.")
 
 
-def _confirmed(session: Session, name: str, confirmed: tuple[str, ...]) -> tuple[str, str]:
+def _confirmed(session: FleetSession, name: str, confirmed: tuple[str, ...]) -> tuple[str, str]:
     """What names exactly this TPU, and its name if that was confirmed, else ""."""
     tpu = session.call(session.fleet.tpu(name))
     names = confirmed_names([tpu], confirmed)
