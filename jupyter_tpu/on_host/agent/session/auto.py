@@ -18,9 +18,9 @@ FINAL_SECONDS = 25.0
 class AutoSave:
     """From now on until `stop`."""
 
-    def __init__(self, shell, session, storage, name, seconds):
+    def __init__(self, shell, session, storage, name, seconds, note_saved):
         self._shell, self._session, self._storage = shell, session, storage
-        self._name, self._seconds = name, seconds
+        self._name, self._seconds, self._note_saved = name, seconds, note_saved
         self._running = False  # a cell
         self._timer = None
         self._save = None
@@ -34,6 +34,10 @@ class AutoSave:
         self._shell.events.unregister("pre_run_cell", self._before_cell)
         self._shell.events.unregister("post_run_cell", self._after_cell)
 
+    def begin(self):
+        """Saves now, in a thread."""
+        self._begin()
+
     def save_now(self):
         """Saves in this thread, also while a cell runs; raises what it raises.
 
@@ -44,7 +48,8 @@ class AutoSave:
             self._thread.join(FINAL_SECONDS)
         if self._running and self._session.hosts.count > 1:
             raise SessionError("a cell runs on the hosts, so the session before it stays")
-        self._session.save(self._storage, self._name, kind="final")
+        report = self._session.save(self._storage, self._name, kind="final")
+        self._note_saved(self._storage, self._name, report)
 
     def _before_cell(self, info):
         self._running = True
@@ -82,7 +87,7 @@ class AutoSave:
 
     def _finish(self, save):
         try:
-            save.finish()
+            self._note_saved(self._storage, self._name, save.finish())
             self._problem = ""
         except Cancelled:
             pass

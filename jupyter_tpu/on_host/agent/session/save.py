@@ -73,6 +73,11 @@ class Save:
         self._groups, self._reasons = [], {}
         self._snapshot()
 
+    @property
+    def names(self):
+        """The variables that are saved."""
+        return [name for name in self._order if name not in self._reasons]
+
     def cancel(self):
         """`finish` raises `Cancelled` as soon as it can."""
         self._cancelled = True
@@ -327,7 +332,7 @@ class Save:
             raise Cancelled
         self._storage.write_manifest(self._name, manifest, self._generation)
         report = {
-            "names": [name for name in self._order if name not in self._reasons],
+            "names": self.names,
             "reasons": merged_reasons([of["reasons"] for of in written]),
             "size": self._size,
             "new": sum(of["new"] for of in written),

@@ -77,8 +77,7 @@ class KernelSession:
         """
         self.prepare(storage)
         if overwrite and self.hosts.index == 0:
-            manifest, _ = storage.manifest(name)
-            self.known[storage.url, name] = manifest and manifest["save"]
+            self.allow_replacing(storage, name)
         return self.begin(storage, name, kind).finish()
 
     def check(self, storage, name):
@@ -95,6 +94,16 @@ class KernelSession:
                 % (name, storage.url, count, local_time(manifest["saved"]))
             )
         return manifest, generation
+
+    def is_of_another_kernel(self, storage, name):
+        """Whether another kernel has saved the session of this name."""
+        manifest, _ = storage.manifest(name)
+        return bool(manifest) and manifest["save"] != self.known.get((storage.url, name))
+
+    def allow_replacing(self, storage, name):
+        """The next save may replace the session that there is."""
+        manifest, _ = storage.manifest(name)
+        self.known[storage.url, name] = manifest and manifest["save"]
 
     def check_before_auto(self, storage, name):
         """As `check`, on all hosts."""
