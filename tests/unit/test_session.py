@@ -22,7 +22,9 @@ from waiting import until
 
 from jupyter_tpu.on_host.agent.session import command, pickling, placement
 from jupyter_tpu.on_host.agent.session.arrays import ArraySet, chunk_shape
-from jupyter_tpu.on_host.agent.session.session import KernelSession, SessionReport
+from jupyter_tpu.on_host.agent.session.hosts import OneHost
+from jupyter_tpu.on_host.agent.session.save import SessionReport
+from jupyter_tpu.on_host.agent.session.session import KernelSession
 from jupyter_tpu.on_host.agent.session.storage import SessionError, Storage
 
 KEY = b"k" * 32
@@ -262,7 +264,10 @@ def test_a_session_is_one_that_existed_whenever_a_save_ends(tmp_path_factory, st
 
     store = kernel.storage._store
     kernel.storage._store = SimpleNamespace(
-        **{name: counted(getattr(store, name)) for name in ("read", "write", "list")}
+        **{
+            name: counted(getattr(store, name))
+            for name in ("read", "write", "list", "delete_range")
+        }
     )
     write = kernel.session.arrays.write
     kernel.session.arrays.write = counted(write)
@@ -349,7 +354,9 @@ def test_what_takes_too_long_is_given_up_and_a_timer_of_the_users_own_goes_on():
     before = signal.signal(signal.SIGALRM, lambda *_: rings.append(1))
     signal.setitimer(signal.ITIMER_REAL, 1.0)
     try:
-        groups, reasons = pickling.dump({"slow": Slow(), "x": 1}, {}, ArraySet(), seconds=0.1)
+        groups, reasons = pickling.dump(
+            {"slow": Slow(), "x": 1}, {}, ArraySet(OneHost()), seconds=0.1
+        )
         assert [group.names for group in groups] == [["x"]]
         assert list(reasons) == ["slow"]
         assert "takes longer" in reasons["slow"]

@@ -19,6 +19,8 @@ from .storage import SessionError, contents_of, done
 
 #: IPython's own variables. Results are saved as those of Out.
 _OWN = re.compile(r"_{1,3}|_\d+|_i{1,3}|_i\d+|_[io]h|_dh|_exit_code|In|Out|__.*__")
+#: What one variable may take in a save that nobody has asked for in a cell.
+VARIABLE_SECONDS = 10
 #: How often a save begins anew because arrays were donated meanwhile.
 ATTEMPTS = 3
 
@@ -100,7 +102,8 @@ class Save:
         own = self._session.arrays
         own.stored = self._there
         own.moment = self._moment
-        self._groups, self._reasons = pickling.dump(variables, shell.user_ns, own)
+        seconds = 0 if self._kind == "cell" else VARIABLE_SECONDS
+        self._groups, self._reasons = pickling.dump(variables, shell.user_ns, own, seconds)
 
     @property
     def _there(self):
