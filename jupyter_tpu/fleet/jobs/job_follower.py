@@ -31,6 +31,7 @@ from ..core.connections import ANSWER_SECONDS, HostConnections
 from ..core.desired import DesiredState
 from ..core.observer import ObservedState
 from ..core.records import JobRecord
+from ..files.sync import SyncService
 from ..models import AGENT, HostJob, Problem
 from .job_records import FINAL, JobRecords, host_job, is_final, lost_partner, to_restart
 
@@ -57,8 +58,10 @@ class JobFollower:
         connections: HostConnections,
         desired: DesiredState,
         observed: ObservedState,
+        sync: SyncService,
     ) -> None:
         self.supervised = False
+        self._sync = sync
         self._records = records
         self._connections = connections
         self._desired = desired
@@ -264,6 +267,8 @@ class JobFollower:
         alone = len(record.hosts) == 1
         own = single_host_variables(len(node.endpoints)) if alone and node is not None else {}
         python = self._python(record, node)
+        if record.attempts[-1].number > 1 and node is not None:
+            await self._sync.require(node, record.projects)
         tokens = await asyncio.to_thread(passed_variables, agents=request.who == AGENT)
         where = {"JUPYTER_TPU_HOST": str(host)}
         if node is not None:
