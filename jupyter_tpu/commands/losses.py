@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import TPUError
 from ..terminal.printing import note
@@ -27,7 +27,7 @@ def lost(ends: dict[str, Consequences]) -> str:
     return " ".join(line for consequences in ends.values() for line in consequences.sentences())
 
 
-def may_end(consequences: Consequences, yes: bool) -> dict[str, bool]:
+def may_end(consequences: Consequences, yes: bool) -> dict[str, Any]:
     """The fields of a request that say what may end: all with --yes, else what was shown."""
     return {
         "end_kernels": yes or bool(consequences.kernels),

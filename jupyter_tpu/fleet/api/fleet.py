@@ -33,6 +33,7 @@ from .hosts import (
     PythonsAPI,
     RayAPI,
     RunsAPI,
+    SessionsAPI,
     SharesAPI,
     SliceKernelsAPI,
     SyncAPI,
@@ -136,6 +137,7 @@ class FleetAPI(Protocol):
     guards: GuardAPI
     pythons: PythonsAPI
     runs: RunsAPI
+    sessions: SessionsAPI
     sync: SyncAPI
     tokens: TokensAPI
     hunts: HuntsAPI

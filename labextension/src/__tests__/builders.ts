@@ -41,7 +41,15 @@ export function aProblem(
 export function aLoss(
   ends: Partial<IConsequences> = {}
 ): [number, IConsequences] {
-  const none = { kernels: [], jobs: [], kernels_text: '', jobs_text: '' };
+  const none = {
+    kernels: [],
+    jobs: [],
+    kernels_text: '',
+    jobs_text: '',
+    saves: false,
+    sessions_text: '',
+    lost_sessions: []
+  };
   return [200, { ...none, lost: [], ...ends }];
 }
 
@@ -125,6 +133,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     kernels: 0,
     projects: [],
     shares: null,
+    sessions: null,
     guard: null,
     guard_stop: null,
     maintenance: null,
@@ -226,6 +235,7 @@ export function aKernel(more: Partial<IKernel> = {}): IKernel {
     holder: '',
     chips: false,
     booked: [],
+    cell: '',
     hosts: [],
     notebook: 'work/Untitled.ipynb',
     problem: null,

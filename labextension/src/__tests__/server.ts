@@ -162,7 +162,8 @@ export class TestChangeFeed implements IChangeFeed {
       grant: null,
       queued: null,
       prices: null,
-      budgets: null
+      budgets: null,
+      session: null
     };
     this.changed.emit({ what, id, ...none, ...more });
   }

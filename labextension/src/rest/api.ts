@@ -182,6 +182,7 @@ export interface IChange {
     | 'prices'
     | 'queued'
     | 'run'
+    | 'session'
     | 'tpu'
     | 'tunnel';
   id: string;
@@ -198,6 +199,7 @@ export interface IChange {
   queued: IQueuedResource | null;
   prices: IPriceList | null;
   budgets: IBudgetOverview | null;
+  session: ISession | null;
 }
 
 /** Packages to add to an environment, and to remove from it, on all hosts. */
@@ -350,6 +352,9 @@ export interface IConsequences {
   jobs: IJob[];
   kernels_text: string;
   jobs_text: string;
+  saves: boolean;
+  sessions_text: string;
+  lost_sessions: ISession[];
   lost: string[];
 }
 
@@ -489,6 +494,11 @@ export interface IDeleteQueued {
 export interface IDeleteTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
+  /**
+   * save: save the variables of kernels before, and do it all the same if that
+   * fails. require: only do it if all are saved. skip: do not save them.
+   */
+  sessions?: 'require' | 'save' | 'skip';
   confirm_name?: string;
 }
 
@@ -947,6 +957,16 @@ export interface IInstalledPackage {
 }
 
 /**
+ * The cell that was running when its kernel ended without having been asked to.
+ */
+export interface IInterruptedCell {
+  cell: string;
+  kernel: string;
+  ended: string;
+  why: string;
+}
+
+/**
  * Google is about to stop hosts of a TPU, within seconds or minutes, and has
  * notified them.
  */
@@ -1051,6 +1071,7 @@ export interface IKernel {
   booked: number[];
   hosts: string[];
   notebook: string;
+  cell: string;
   problem: IProblem | null;
 }
 
@@ -1171,6 +1192,12 @@ export interface IMirroredProject {
   state: 'copying' | 'current' | 'failed';
   problem: IProblem | null;
   result: ISyncResult | null;
+}
+
+/** A variable that is not in a session, and why. */
+export interface IMissingVariable {
+  name: string;
+  why: string;
 }
 
 /** A network compared with what it should have. */
@@ -1313,6 +1340,9 @@ export interface IOperation {
     | 'queue'
     | 'ray'
     | 'report'
+    | 'restart'
+    | 'restore'
+    | 'save'
     | 'share'
     | 'start'
     | 'stop'
@@ -1617,6 +1647,11 @@ export interface IRemoveSSHKey {
 export interface IReplaceTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
+  /**
+   * save: save the variables of kernels before, and do it all the same if that
+   * fails. require: only do it if all are saved. skip: do not save them.
+   */
+  sessions?: 'require' | 'save' | 'skip';
   confirm_price?: boolean;
   max_price?: number | null;
 }
@@ -1627,6 +1662,9 @@ export interface IReplacement {
   jobs: IJob[];
   kernels_text: string;
   jobs_text: string;
+  saves: boolean;
+  sessions_text: string;
+  lost_sessions: ISession[];
   lost: string[];
   request: ICreateTPU;
   cost: ICost;
@@ -1682,6 +1720,23 @@ export interface IResetQueued {
   confirm_name?: string;
 }
 
+/**
+ * How a kernel is restarted with its variables. If they can't be saved, it is
+ * not restarted.
+ */
+export interface IRestartKernel {
+  seconds?: number;
+}
+
+/** Into which kernel a session is put. */
+export interface IRestoreSession {
+  kernel: string;
+  /** Replace variables of the same names. */
+  overwrite?: boolean;
+  /** Wait this long for a running cell. In seconds. */
+  seconds?: number;
+}
+
 /** A command on hosts of a TPU. */
 export interface IRun {
   id: string;
@@ -1730,6 +1785,86 @@ export interface ISSHKeyStatus {
   warnings: string[];
 }
 
+/** Which kernels of a TPU are saved now, and how. */
+export interface ISaveSessions {
+  kernels?: string[];
+  /** The name of the session. By default that of the notebook. */
+  name?: string;
+  /**
+   * Save in this bucket: gs://BUCKET/FOLDER. By default what was chosen for the
+   * TPU, else the disk of the host.
+   */
+  place?: string | null;
+  /** Replace a session that another kernel has saved. */
+  overwrite?: boolean;
+  /** Wait this long for a running cell, and for the save. In seconds. */
+  seconds?: number;
+}
+
+/** The saved variables of a notebook's kernel. */
+export interface ISession {
+  id: string;
+  name: string;
+  tpu: string;
+  zone: string;
+  type: string;
+  emulated: boolean;
+  place: string;
+  host: number;
+  kernel: string;
+  notebook: string;
+  saved: string;
+  expires: string;
+  size: number;
+  variables: number;
+  missing: IMissingVariable[];
+  missing_count: number;
+  python: string;
+  jax: string;
+  billed: boolean;
+  checked: string;
+  interrupted: IInterruptedCell | null;
+  problem: IProblem | null;
+}
+
+/** The sessions that kernels of a TPU can restore. */
+export interface ISessionList {
+  setting: ISessionSetting | null;
+  sessions: ISession[];
+  problems: IProblem[];
+}
+
+/** What became of one kernel. */
+export interface ISessionOutcome {
+  kernel: string;
+  notebook: string;
+  host: number;
+  state: 'busy' | 'empty' | 'failed' | 'restored' | 'saved' | 'waiting';
+  session: string;
+  name: string;
+  place: string;
+  variables: number;
+  size: number;
+  new: number;
+  missing: IMissingVariable[];
+  missing_count: number;
+  notes: string[];
+  problem: IProblem | null;
+}
+
+/** What an operation did with the variables of kernels. */
+export interface ISessionResult {
+  kernels: ISessionOutcome[];
+}
+
+/** What was chosen for the kernels of a TPU. New kernels have it. */
+export interface ISessionSetting {
+  automatic: boolean;
+  place: string;
+  seconds: number;
+  keep_days: number;
+}
+
 /**
  * When a TPU stops or deletes itself: at the first of these limits, of which
  * one is needed.
@@ -1753,6 +1888,25 @@ export interface ISetGuard {
 
 export interface ISetLogging {
   enabled: boolean;
+}
+
+/** Where the variables of a TPU's kernels are saved, and when. */
+export interface ISetSessions {
+  /**
+   * "false": save only when you ask for it, and before the TPU is stopped or
+   * deleted.
+   */
+  automatic?: boolean;
+  /**
+   * Save in this bucket: gs://BUCKET/FOLDER. It outlives the TPU. By default
+   * the disk of the host, which outlives a stop.
+   */
+  place?: string;
+  /** Save when no cell has run for this time. In seconds. */
+  seconds?: number;
+  /** Delete a session when it was not saved for this time. In days. */
+  keep_days?: number;
+  confirm_name?: string;
 }
 
 /** What a network should have. */
@@ -1988,6 +2142,11 @@ export interface IStopJob {
 export interface IStopTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
+  /**
+   * save: save the variables of kernels before, and do it all the same if that
+   * fails. require: only do it if all are saved. skip: do not save them.
+   */
+  sessions?: 'require' | 'save' | 'skip';
   confirm_name?: string;
 }
 
@@ -2105,6 +2264,7 @@ export interface ITPU {
   guard_stop: IGuardStop | null;
   maintenance: IMaintenance | null;
   interruption: IInterruption | null;
+  sessions: ISessionSetting | null;
   problem: IProblem | null;
   advice: string;
   owner: string;
