@@ -17,6 +17,7 @@ from .kernels.kernels import KernelService
 from .kernelspecs import KernelSpecRegistry
 from .lifecycle.defaults import EnvironmentDefaults
 from .ray.service import RayService
+from .sessions.service import SessionService
 from .subjects import (
     Agents,
     Environments,
@@ -28,6 +29,7 @@ from .subjects import (
     Lifecycle,
     Money,
     Reconcile,
+    Sessions,
     Setup,
     TPUChips,
 )
@@ -49,9 +51,10 @@ class Fleet(FleetAPI):
         files = Files(core)
         environments = Environments(core, kernels)
         jobs = Jobs(core, money, forwarding, kernels)
+        sessions = Sessions(core, money, kernels)
         chips = TPUChips(core, kernels, jobs)
         lifecycle = self._lifecycle = Lifecycle(
-            core, money, files, forwarding, kernels, jobs, defaults
+            core, money, files, forwarding, kernels, jobs, sessions, defaults
         )
         hunts = Hunts(core, money, jobs, lifecycle)
         setup = self._setup = Setup(core, lifecycle)
@@ -76,6 +79,7 @@ class Fleet(FleetAPI):
         self.metrics = chips.metrics
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles
         self.guards = jobs.guards
+        self.sessions: SessionService = sessions.service  # the server adds to it
         self.ray = RayService(core, forwarding.apps, environments.service, jobs.service)
         self.tunnels, self.apps = forwarding.tunnels, forwarding.apps
         self.tensorboard = forwarding.tensorboard

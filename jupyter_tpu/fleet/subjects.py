@@ -54,6 +54,12 @@ from .reconcile.controller import Controller
 from .reconcile.operations import OperationService, Takeover
 from .reconcile.poller import HostPoller
 from .reconcile.usage import ForgottenQueued, ForgottenTPUs, Leftovers, UsageService
+from .sessions.before_end import SessionsBeforeEnd
+from .sessions.hosts import SessionHosts
+from .sessions.index import SessionIndex
+from .sessions.kernels import KernelSessions
+from .sessions.retention import SessionRetention
+from .sessions.service import SessionService
 from .setup.doctor import Doctor, MaintenanceWatch
 from .setup.networks import LogService, NetworkService
 from .setup.preflight import Preflight
@@ -155,6 +161,21 @@ class Files:
         facts.projects = self._mirrored.on(facts.name)
 
 
+class Sessions:
+    """The saved variables of kernels."""
+
+    def __init__(self, core: Core, money: Money, kernels: Kernels) -> None:
+        index, service = SessionIndex(core), kernels.service
+        hosts, saver = SessionHosts(core, index), KernelSessions(core, index)
+        self.service = SessionService(core, service, money.owners, index, hosts, saver)
+        self.before_end = SessionsBeforeEnd(core, service, index, saver)
+        kernels.monitor.reported.add(
+            lambda reported: index.note_reported(reported.tpu, reported.kernel, reported.report)
+        )
+        kernels.monitor.interrupted.add(lambda ended: index.note_interrupted(*ended))
+        core.loops.register("sessions", SessionRetention(core, index, hosts).run)
+
+
 class Environments:
     """Python environments on hosts."""
 
@@ -211,14 +232,18 @@ class Lifecycle:
         forwarding: Forwarding,
         kernels: Kernels,
         jobs: Jobs,
+        sessions: Sessions,
         defaults: EnvironmentDefaults,
     ) -> None:
-        work = self.work = RunningWork(core, kernels.service, jobs.service)
+        before_end = sessions.before_end
+        work = self.work = RunningWork(core, kernels.service, jobs.service, before_end)
         self.availability = Availability(core.cloud, lambda: money.prices.table)
         self.belongings = TPUBelongings(core, forwarding.tunnels, files.sync, files.shares)
         self.connect = ConnectService(core, work, forwarding.tensorboard, defaults, self.belongings)
         self.attached = AttachedService(core, work, forwarding.tensorboard)
-        self.power = PowerService(core, work, money.grants, money.owners, jobs.guard_stops)
+        self.power = PowerService(
+            core, work, money.grants, money.owners, jobs.guard_stops, before_end
+        )
         jobs.guards.act = self.power.act_for_guard
         self.create = CreateService(
             core,
@@ -226,6 +251,7 @@ class Lifecycle:
             money.grants,
             self.connect.follow,
             jobs.guard_setting.follow,
+            sessions.service.choose,
             defaults,
         )
         self.faults = FaultService(core, work, money.owners)

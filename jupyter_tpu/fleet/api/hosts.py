@@ -266,7 +266,8 @@ class SessionsAPI(Protocol):
         """Deletes a session and all that is stored of it.
 
         What is in a bucket is deleted by host 0 of the TPU, which need not be the one that has
-        saved it. Raises CONFLICT while it is saved, and if the TPU is not READY.
+        saved it. A kernel that is saved automatically saves it again. Raises CONFLICT if the TPU
+        is not READY, UNAVAILABLE if it is saved in that moment.
         """
 
     async def restart(

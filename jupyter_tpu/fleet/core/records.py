@@ -17,6 +17,8 @@ from ..models import (
     KeepWarm,
     Plan,
     PriceList,
+    Session,
+    SessionSetting,
     StartJob,
 )
 from .operation_records import OperationRecord, OperationRequest
@@ -150,6 +152,18 @@ class GuardRecord(Struct, kw_only=True, frozen=True):
     down: bool = False
 
 
+class SessionRecord(RecordOfTPU, kw_only=True):
+    """A session that a kernel has saved, as it or a host last said it."""
+
+    session: Session
+    #: Google's id of the node whose kernel has saved it: its disk goes with that node.
+    node_id: str
+    #: For so many days it is kept since it was saved; None: nobody has chosen that, so it stays.
+    keep_days: int | None = None
+    #: Seconds since the epoch.
+    saved: float = 0.0
+
+
 class Snapshot(Struct, kw_only=True):
     """All that is stored, at one moment."""
 
@@ -178,3 +192,6 @@ class Snapshot(Struct, kw_only=True):
     plans: list[Plan]
     #: The TPUs of people on which coding agents may run commands.
     agent_tpus: list[CodingAgentTPURecord]
+    sessions: list[SessionRecord]
+    #: Where the kernels of TPUs are saved, and when.
+    session_settings: dict[NodeName, SessionSetting]

@@ -19,6 +19,7 @@ from ..forwarding.tunnels import Tunnels
 from ..jobs.jobs import JobService
 from ..kernels.kernels import KernelService
 from ..models import Consequences, ConsequencesQuery, OpenTunnel, SharedFolders, ShareFolder
+from ..sessions.before_end import SessionsBeforeEnd
 from .consequences import consequences
 
 #: How long its hosts may take to say which kernels they have, while a user waits for a question,
@@ -29,8 +30,15 @@ _LOOK_SECONDS, _ANSWER_SECONDS = 4.0, 20.0
 class RunningWork:
     """Asks before it ends, and ends what may end."""
 
-    def __init__(self, core: Core, kernels: KernelService, jobs: JobService) -> None:
+    def __init__(
+        self,
+        core: Core,
+        kernels: KernelService,
+        jobs: JobService,
+        sessions: SessionsBeforeEnd,
+    ) -> None:
         self._tpus = core.tpus
+        self._sessions = sessions
         self.kernels = kernels
         self.jobs = jobs
 
@@ -41,7 +49,8 @@ class RunningWork:
             kernels = await self.kernels.fetch_running(name, _LOOK_SECONDS)
         except TPUError:
             kernels, answered = self.kernels.last_known_running(name), False
-        return consequences(query, self._tpus.tpu(name), kernels, jobs, answered=answered)
+        kept = self._sessions.consequences(name, query.act, kernels)
+        return consequences(query, self._tpus.tpu(name), kernels, jobs, kept, answered=answered)
 
     async def require_confirmation(
         self, name: NodeName, act: str, *, end_kernels: bool, end_jobs: bool

@@ -16,7 +16,7 @@ from .environments import ConnectTPU, Environment, Interruption
 from .files import MirroredProject, SharedFolders
 from .guard import Guard, GuardStop, SetGuard
 from .money import Cost
-from .sessions import BeforeEnd, SessionSetting
+from .sessions import BeforeEnd, SessionSetting, SetSessions
 
 #: What Google accepts as a node's id. "(?!\n)" as in
 #: EnvironmentName.
@@ -104,6 +104,8 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     connect: ConnectTPU | None = None
     #: Let it stop or delete itself.
     guard: SetGuard | None = None
+    #: Save the variables of its kernels.
+    sessions: SetSessions | None = None
 
 
 class Quote(Struct, kw_only=True):

@@ -473,6 +473,7 @@ export interface ICreateTPU {
   options?: INodeOptions;
   connect?: IConnectTPU | null;
   guard?: ISetGuard | null;
+  sessions?: ISetSessions | null;
 }
 
 /** A persistent disk that each host gets in addition to its boot disk. */

@@ -17,9 +17,9 @@ FINAL_SECONDS = 25.0
 class AutoSave:
     """From now on until `stop`."""
 
-    def __init__(self, shell, session, storage, name, seconds):
+    def __init__(self, shell, session, storage, name, seconds, note_saved):
         self._shell, self._session, self._storage = shell, session, storage
-        self._name, self._seconds = name, seconds
+        self._name, self._seconds, self._note_saved = name, seconds, note_saved
         self._timer = None
         self._save = None
         self._thread = None
@@ -32,12 +32,16 @@ class AutoSave:
         self._shell.events.unregister("pre_run_cell", self._before_cell)
         self._shell.events.unregister("post_run_cell", self._after_cell)
 
+    def begin(self):
+        """Saves now, in a thread."""
+        self._begin()
+
     def save_now(self):
         """Saves in this thread, also while a cell runs; raises what it raises."""
         self._cancel()
         if self._thread is not None:
             self._thread.join(FINAL_SECONDS)
-        self._session.save(self._storage, self._name)
+        self._note_saved(self._storage, self._name, self._session.save(self._storage, self._name))
 
     def _before_cell(self, info):
         self._cancel()
@@ -73,7 +77,7 @@ class AutoSave:
 
     def _finish(self, save):
         try:
-            save.finish()
+            self._note_saved(self._storage, self._name, save.finish())
             self._problem = ""
         except Cancelled:
             pass

@@ -49,8 +49,7 @@ class KernelSession:
         overwrite: also in place of a session that this kernel has neither saved nor restored.
         """
         if overwrite:
-            manifest, _ = storage.manifest(name)
-            self._known[storage.url, name] = manifest and manifest["save"]
+            self.allow_replacing(storage, name)
         return self.begin(storage, name).finish()
 
     def check(self, storage, name):
@@ -67,6 +66,16 @@ class KernelSession:
                 % (name, storage.url, count, local_time(manifest["saved"]))
             )
         return manifest, generation
+
+    def is_of_another_kernel(self, storage, name):
+        """Whether another kernel has saved the session of this name."""
+        manifest, _ = storage.manifest(name)
+        return bool(manifest) and manifest["save"] != self._known.get((storage.url, name))
+
+    def allow_replacing(self, storage, name):
+        """The next save may replace the session that there is."""
+        manifest, _ = storage.manifest(name)
+        self._known[storage.url, name] = manifest and manifest["save"]
 
     def begin(self, storage, name):
         """Takes a snapshot; returns a `Save`, whose `finish` may run in another thread."""
@@ -182,6 +191,11 @@ class Save:
         self._groups, self._reasons = [], {}
         self._snapshot()
 
+    @property
+    def names(self):
+        """The variables that are saved."""
+        return [name for name in self._order if name not in self._reasons]
+
     def cancel(self):
         """`finish` raises `Cancelled` as soon as it can."""
         self._cancelled = True
@@ -241,8 +255,7 @@ class Save:
         storage.remove_unused(name, manifest)
         size = sum(record["bytes"] for record in manifest["arrays"].values())
         size += sum(len(group.data) for group in self._groups)
-        names = [name for name in self._order if name not in self._reasons]
-        return SessionReport(names, self._reasons, size=size, new=new, saved=manifest["saved"])
+        return SessionReport(self.names, self._reasons, size=size, new=new, saved=manifest["saved"])
 
     def _write_arrays(self, keys, there):
         """Writes arrays, of which only so many bytes are on their way; returns the bytes."""

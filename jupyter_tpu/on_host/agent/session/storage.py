@@ -72,8 +72,13 @@ class Storage:
             if len(data) > LARGEST_MANIFEST_BYTES:
                 raise ValueError
             envelope = json.loads(data)
+            if envelope.get("forgotten"):
+                raise SessionError(
+                    "The session %s in %s is being deleted. If that was interrupted, delete it "
+                    "again." % (name, self.url)
+                )
             body, signature = envelope["manifest"], envelope["signature"]
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise SessionError("The session %s in %s is damaged." % (name, self.url)) from None
         if not hmac.compare_digest(str(signature), self._signature(name, body)):
             raise SessionError(
@@ -133,11 +138,19 @@ class Storage:
                     os.rmdir(folder)
 
     def forget(self, name):
-        """Removes a session; False if there is none of this name."""
-        stamp = self._done(self._store.read(manifest_path(name)))
-        self._done(self._store.write(manifest_path(name), None))
+        """Removes a session; False if there is none of this name.
+
+        A mark is in the manifest's place meanwhile: a save that has begun before can't end then.
+        """
+        path = manifest_path(name)
+        before = self._done(self._store.read(path))
+        write = self._store.write(path, b'{"forgotten": true}', if_equal=before.stamp.generation)
+        mark = self._done(write).generation
+        if not mark:
+            raise SessionError("The session %s was saved in this moment. Try again." % name)
         self.remove_unused(name, None)
-        return bool(stamp.state == "value")
+        self._done(self._store.write(path, None, if_equal=mark))
+        return bool(before.state == "value")
 
     def list(self):
         """The names of the sessions."""
