@@ -41,15 +41,8 @@ BeforeEnd = Annotated[
 class SetSessions(Struct, kw_only=True, forbid_unknown_fields=True):
     """Where the variables of a TPU's kernels are saved, and when."""
 
-    #: Otherwise they are saved only when somebody asks for it.
-    automatic: Annotated[
-        bool,
-        option(
-            "Save only when you ask for it, and before the TPU is stopped or deleted.",
-            "--manual",
-            value="false",
-        ),
-    ] = True
+    #: Otherwise they are saved only when somebody asks for it, and before the TPU ends.
+    automatic: bool = True
     place: Annotated[
         SessionPlace,
         option(
@@ -62,7 +55,7 @@ class SetSessions(Struct, kw_only=True, forbid_unknown_fields=True):
     seconds: Annotated[
         float,
         Meta(ge=1, le=3600),
-        option("Save when no cell has run for this time.", "--idle", typed="duration"),
+        option("Save when no cell has run for this time.", "--idle", typed="limit"),
     ] = IDLE_SECONDS
     keep_days: Annotated[
         int,

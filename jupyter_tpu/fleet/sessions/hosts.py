@@ -9,7 +9,7 @@ from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
-from ...on_host.agent.protocol.records import SessionReport
+from ...on_host.agent.protocol.records import StoredSessionReport
 from ...session_key import VARIABLE, session_variables
 from ..core.core import Core
 from ..models import Session
@@ -46,7 +46,7 @@ class SessionHosts:
         self._asked[name, node.id] = time.monotonic()
         return errors
 
-    async def listed(self, name: NodeName, place: str) -> list[SessionReport]:
+    async def listed(self, name: NodeName, place: str) -> list[StoredSessionReport]:
         """The sessions in a place, as host 0 reads them. Raises TPUError."""
         request = requests.ListSessionsRequest(
             python=self._python(name), place=place, key=await self._key(name)

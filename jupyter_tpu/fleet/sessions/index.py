@@ -15,7 +15,7 @@ from msgspec import structs
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ...on_host.agent.protocol.records import KernelReport, SavedReport, SessionReport
+from ...on_host.agent.protocol.records import KernelReport, SavedReport, StoredSessionReport
 from ..core.core import Core
 from ..core.records import SessionRecord, Snapshot
 from ..core.view import TPUFacts
@@ -183,7 +183,7 @@ class SessionIndex:
         node_id: str,
         host: int,
         place: str,
-        reports: Sequence[SessionReport],
+        reports: Sequence[StoredSessionReport],
     ) -> None:
         """A host says which sessions there are in a place."""
         seen = set()
@@ -293,7 +293,7 @@ def _described(report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _problem(report: SessionReport) -> Problem | None:
+def _problem(report: StoredSessionReport) -> Problem | None:
     why = report.get("problem", "")
     if not why:
         return None

@@ -1893,10 +1893,6 @@ export interface ISetLogging {
 
 /** Where the variables of a TPU's kernels are saved, and when. */
 export interface ISetSessions {
-  /**
-   * "false": save only when you ask for it, and before the TPU is stopped or
-   * deleted.
-   */
   automatic?: boolean;
   /**
    * Save in this bucket: gs://BUCKET/FOLDER. It outlives the TPU. By default

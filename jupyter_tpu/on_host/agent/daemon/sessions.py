@@ -28,17 +28,20 @@ class StoredSessions:
 
     @handles(requests.ListSessionsRequest)
     async def list(self, request: requests.ListSessionsRequest) -> requests.SessionsThere:
-        answer = await self._run(request.python, {"do": "list", **request.params}, LIST_SECONDS)
+        query = {"do": "list", "place": request.place, "key": request.key}
+        answer = await self._run(request.python, query, LIST_SECONDS)
         return {"sessions": answer.get("sessions", []), "problem": answer.get("problem", "")}
 
     @handles(requests.ForgetSessionRequest)
     async def forget(self, request: requests.ForgetSessionRequest) -> requests.ForgottenSession:
-        query = {"do": "forget", **request.params}
+        query = {"do": "forget", "place": request.place, "key": request.key}
+        query["name"] = request.name
         answer = await self._run(request.python, query, FORGET_SECONDS)
         forgotten = bool(answer.get("forgotten"))
         return {"forgotten": forgotten, "problem": answer.get("problem", "")}
 
-    async def _run(self, python: str, query: Dict[str, Any], seconds: float) -> Dict[str, Any]:
+    async def _run(self, python: str, query: Dict[str, str], seconds: float) -> Dict[str, Any]:
+        given = json.dumps(query).encode()
         try:
             process = await asyncio.create_subprocess_exec(
                 python,
@@ -46,7 +49,6 @@ class StoredSessions:
                 "sessions",
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
                 env=process_environment(python),
                 **umask.of_login(),
             )
@@ -58,7 +60,7 @@ class StoredSessions:
             ) from None
         try:
             # By stdin, because the list of processes must not show the key.
-            out, _ = await with_timeout(process.communicate(json.dumps(query).encode()), seconds)
+            out, _ = await with_timeout(process.communicate(given), seconds)
             return dict(json.loads(out.splitlines()[-1]))
         except asyncio.TimeoutError:
             raise OperationError("TIMEOUT", _NO_ANSWER, "Try again later.") from None

@@ -93,7 +93,7 @@ class SessionOutcomeReport(Record):
     notes: NotRequired[Annotated[List[Line], Bounds(max_length=20)]]
 
 
-class SessionReport(Record):
+class StoredSessionReport(Record):
     """A session as its manifest says it, if that is of this user; otherwise *problem* says why."""
 
     name: Line
@@ -137,7 +137,7 @@ class KernelReport(Record):
     checkpoint: NotRequired[CheckpointReport | None]
     session: NotRequired[SessionOutcomeReport | None]
     saved: NotRequired[SavedReport | None]
-    cell: NotRequired[Line]
+    cell: NotRequired[Line | None]
 
 
 class Owner(Record):

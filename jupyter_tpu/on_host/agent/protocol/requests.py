@@ -26,7 +26,7 @@ from .records import (
     Pid,
     RunEnd,
     Seconds,
-    SessionReport,
+    StoredSessionReport,
     Text,
     Token,
     WarmKernelReport,
@@ -161,7 +161,7 @@ class AskKernelSessionRequest(ProtocolRequest[AskedKernel], op="kernel_session")
 class SessionsThere(Record):
     """problem: why they can't be listed."""
 
-    sessions: Annotated[List[SessionReport], Bounds(max_length=4096)]
+    sessions: Annotated[List[StoredSessionReport], Bounds(max_length=4096)]
     problem: NotRequired[Text]
 
 

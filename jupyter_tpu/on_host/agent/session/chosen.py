@@ -102,11 +102,16 @@ class SessionOffer:
         except Exception:  # of the storage: the commands say it
             self._saved = None
 
+    def withdraw(self):
+        """It is not said any more."""
+        if self._before_cell in self._shell.events.callbacks["pre_run_cell"]:
+            self._shell.events.unregister("pre_run_cell", self._before_cell)
+
     def _before_cell(self, info):
         if "%tpu session" in info.raw_cell:
-            self._shell.events.unregister("pre_run_cell", self._before_cell)
+            self.withdraw()
         elif self._saved is not None:
-            self._shell.events.unregister("pre_run_cell", self._before_cell)
+            self.withdraw()
             print(
                 "The variables of this notebook were saved at %s. To put them into this kernel: "
                 "%%tpu session restore" % local_time(self._saved),

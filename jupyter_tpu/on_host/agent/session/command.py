@@ -39,7 +39,7 @@ class SessionCommand:
         #: Called with what is said of each save; see `requested.saved_fields`.
         self.report = lambda fields: None
         self._choose(setting)
-        self._offer()
+        self._offered = self._offer()
 
     def __call__(self, words):
         """What the command prints; None for a misuse."""
@@ -69,9 +69,7 @@ class SessionCommand:
 
     def restore(self, name, place, overwrite):
         storage = self._storage(place)
-        report = self.kernel_session().restore(storage, name or own_name(), overwrite=overwrite)
-        self._start_automatic()
-        return restored_text(report)
+        return restored_text(self.restore_from(storage, name or own_name(), overwrite=overwrite))
 
     def list(self, place):
         storage = self._storage(place)
@@ -130,6 +128,13 @@ class SessionCommand:
         """Whether it is saved before the host is stopped."""
         return self._auto is not None or self._setting is not None
 
+    def restore_from(self, storage, name, *, overwrite):
+        """Restores a session; returns the report. From then on it is saved, if that was chosen."""
+        report = self.kernel_session().restore(storage, name, overwrite=overwrite)
+        self._offered.withdraw()
+        self._start_automatic()
+        return report
+
     # ---- what was chosen for the TPU, and what the fleet asks for ----
 
     def requested(self, content, cancellable):
@@ -185,7 +190,7 @@ class SessionCommand:
             manifest, _ = self._storage("").manifest(own_name())
             return None if manifest is None else manifest["saved"]
 
-        SessionOffer(self._shell, find, slow=bool(place))
+        return SessionOffer(self._shell, find, slow=bool(place))
 
     def _about(self):
         names = {

@@ -18,7 +18,7 @@ def carry_out(command, content, cancellable):
     storage = command.storage_in(content.get("place"))
     session = command.kernel_session()
     if do == "restore":
-        report = session.restore(storage, name, overwrite=bool(content.get("overwrite")))
+        report = command.restore_from(storage, name, overwrite=bool(content.get("overwrite")))
         return {"state": "restored", **_counted(report), "name": name, "notes": report.notes[:20]}
     notes = []
     if content.get("overwrite"):
