@@ -120,11 +120,11 @@ export function Operation({ operation }: IProps) {
               ? trans.__('Overwrite')
               : ['restart', 'restore', 'save'].includes(operation.kind)
                 ? trans.__('Sessions…')
-              : operation.kind !== 'environment'
-                ? trans.__('Try Again')
-                : actions.isPackageChange(operation)
-                  ? trans.__('Packages…')
-                  : trans.__('Show Environments')}
+                : operation.kind !== 'environment'
+                  ? trans.__('Try Again')
+                  : actions.isPackageChange(operation)
+                    ? trans.__('Packages…')
+                    : trans.__('Show Environments')}
           </TextButton>
           {operation.kind === 'create' &&
             operation.problem?.reason === 'NO_CAPACITY' && (

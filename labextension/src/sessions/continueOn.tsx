@@ -76,8 +76,7 @@ export async function continueOn(
     await offerTPU(title, actions);
     return null;
   }
-  const targetOf = (name: string) =>
-    possible.find(one => one.kernel === name)!;
+  const targetOf = (name: string) => possible.find(one => one.kernel === name)!;
   // One TPU's kernels have the same disk; those of several hosts may not.
   const isSame = (to: ITPU) =>
     keyOf(to) === keyOf(here) && here.hosts.length === 1;
@@ -203,11 +202,17 @@ async function agreedToLose(
     return true;
   }
   return confirm(
-    trans.__('Continue on %1 without %2 variables?', name, count),
+    trans._n(
+      'Continue on %2 without %1 variable?',
+      'Continue on %2 without %1 variables?',
+      count,
+      name
+    ),
     <>
       <p>
-        {trans.__(
-          '%1 variables are saved. These can’t be kept, and are lost with the kernel:',
+        {trans._n(
+          '%1 variable is saved. What can’t be kept is lost with the kernel:',
+          '%1 variables are saved. What can’t be kept is lost with the kernel:',
           variables
         )}
       </p>

@@ -1,6 +1,8 @@
 // The plugin for the saved variables of notebooks: what their kernel menu offers, and the lines that
 // offer to restore them. Loaded when there is a TPU.
 
+/* eslint-disable jupyter/prefer-lazy-imports -- The first plugins have loaded it already. */
+
 import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin

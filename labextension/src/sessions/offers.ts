@@ -64,6 +64,10 @@ export class SessionOffers {
   /** Shows in a document what was restored, until the user has read it. */
   say(document: KernelDocument, text: string | null): void {
     if (text) {
+      const restored = this._offerFor(document);
+      if (restored) {
+        this._decline(restored);
+      }
       this._said.set(document, text);
       document.disposed.connect(() => this._said.delete(document));
       this.update();
@@ -141,7 +145,6 @@ export class SessionOffers {
       attempt(
         begin().then(text => {
           if (text) {
-            this._decline(session);
             this.say(document, text);
             if (again) {
               this._run(document, cell);
@@ -169,11 +172,7 @@ export class SessionOffers {
       }
     };
     const other = !here || (way.into === 'new' && session.place);
-    return [
-      ...(here ? [here] : []),
-      ...(other ? [elsewhere] : []),
-      decline
-    ];
+    return [...(here ? [here] : []), ...(other ? [elsewhere] : []), decline];
   }
 
   private async _restore(

@@ -77,7 +77,7 @@ export async function changeSetting(tpu: ITPU, model: TPUModel): Promise<void> {
             },
             {
               name: 'keep_days' as const,
-              label: trans.__('Delete after days without a save'),
+              label: trans.__('Days to keep what is not saved again'),
               kind: 'number' as const,
               typed: NUMBER,
               min: 1,

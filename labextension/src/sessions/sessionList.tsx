@@ -1,10 +1,6 @@
 // The saved variables of a TPU's kernels, a part of its page.
 
-import {
-  saveIcon,
-  settingsIcon,
-  undoIcon
-} from '@jupyterlab/ui-components';
+import { saveIcon, settingsIcon, undoIcon } from '@jupyterlab/ui-components';
 import React, { useEffect, useRef } from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
@@ -40,8 +36,7 @@ export function Sessions({ tpu }: ITPUProps) {
   useEffect(() => {
     if (wanted && node.current) {
       view.fold(WANTED, true);
-      node.current.scrollIntoView({ block: 'nearest' });
-      node.current.querySelector('button')?.focus();
+      node.current.querySelector<HTMLElement>('button:enabled')?.focus();
     }
   }, [wanted]);
   if (!possible) {
@@ -80,8 +75,8 @@ export function Sessions({ tpu }: ITPUProps) {
         above={
           <>
             <p>{settingText(tpu.sessions)}</p>
-            {problems.map(problem => (
-              <Alert key={problem.message} kind="warning" {...problem} />
+            {problems.map((problem, index) => (
+              <Alert key={index} kind="warning" {...problem} />
             ))}
           </>
         }
@@ -132,7 +127,10 @@ function SessionRow({ session, tpu }: ITPUProps & { session: ISession }) {
       {(interrupted || count > 0) && (
         <span className="jp-tpu-Row-more">
           {interrupted &&
-            trans.__('A cell was interrupted %1.', clock(interrupted.ended))}{' '}
+            trans.__(
+              'A cell was interrupted %1.',
+              clock(interrupted.ended)
+            )}{' '}
           {count > 0 && (
             <Link
               label={trans.__('Variables of %1 that were not kept', name)}
@@ -149,7 +147,7 @@ function SessionRow({ session, tpu }: ITPUProps & { session: ISession }) {
       )}
       {view.isOpen(shown) && (
         <div className="jp-tpu-Row-more">
-          <MissingVariables {...session} />
+          <MissingVariables missing={session.missing} missing_count={count} />
         </div>
       )}
     </Row>

@@ -40,7 +40,11 @@ export function SessionOutcomes({ operation }: { operation: IOperation }) {
               outcomeText(outcome)
             )}
           </p>
-          <MissingVariables {...outcome} />
+          <MissingVariables
+            missing={outcome.missing}
+            missing_count={outcome.missing_count}
+            title={trans.__('Not kept')}
+          />
         </div>
       ))}
     </>
@@ -51,11 +55,12 @@ export function SessionOutcomes({ operation }: { operation: IOperation }) {
 export function MissingVariables(props: {
   missing: readonly IMissingVariable[];
   missing_count: number;
+  title?: string;
 }) {
-  const { missing, missing_count: count } = props;
+  const { missing, missing_count: count, title } = props;
   return (
     <Paths
-      title={trans.__('Not kept')}
+      title={title}
       paths={missing.map(({ name, why }) => ({ path: name, note: why }))}
       more={count - missing.length}
     />
