@@ -126,7 +126,8 @@ class SessionCommand:
     @property
     def is_automatic(self):
         """Whether it is saved before the host is stopped."""
-        return self._auto is not None or self._setting is not None
+        chosen = self._setting is not None and not _is_pod()
+        return self._auto is not None or chosen
 
     def restore_from(self, storage, name, *, overwrite):
         """Restores a session; returns the report. From then on it is saved, if that was chosen."""
@@ -151,7 +152,7 @@ class SessionCommand:
     def _choose(self, setting):
         self._setting = setting
         self._stop_automatic()
-        if setting is not None and setting["automatic"]:
+        if setting is not None and setting["automatic"] and not _is_pod():
             self._start = AutoStart(self._shell, setting["seconds"], self._start_automatic)
 
     def _stop_automatic(self):
@@ -161,7 +162,8 @@ class SessionCommand:
 
     def _start_automatic(self):
         """If that was chosen. Returns why it can't begin now, "" if it does, or need not."""
-        if self._setting is None or not self._setting["automatic"] or self._auto is not None:
+        off = self._setting is None or not self._setting["automatic"] or _is_pod()
+        if off or self._auto is not None:
             return ""
         try:
             self.auto(self._setting["seconds"], "")
@@ -190,6 +192,8 @@ class SessionCommand:
             manifest, _ = self._storage("").manifest(own_name())
             return None if manifest is None else manifest["saved"]
 
+        if place and _is_pod():  # its hosts would say it in different cells
+            return SessionOffer(self._shell, lambda: None, slow=False)
         return SessionOffer(self._shell, find, slow=bool(place))
 
     def _about(self):
@@ -224,6 +228,11 @@ class SessionCommand:
     def storage_in(self, place):
         """Where the fleet asks for. place: "": the host's disk; None: what was chosen."""
         return self._storage("" if place is None else place or FOLDER)
+
+
+def _is_pod():
+    """Whether it is one of the kernels of a pod kernel: they do the same only in cells."""
+    return bool(os.environ.get("JUPYTER_TPU_POD"))
 
 
 def own_name():
