@@ -20,6 +20,7 @@ const FLOORS = [
   ['files', 'forwarding', 'hunts', 'money', 'pod'], // from here on: subjects
   ['jobs', 'ray'],
   ['kernels'],
+  ['sessions'],
   ['chips', 'guard'],
   ['setup'],
   ['lifecycle'],

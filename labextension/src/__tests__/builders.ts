@@ -13,6 +13,7 @@ import {
   IOperation,
   IProblem,
   IQueuedResource,
+  ISession,
   IQuote,
   ITPU,
   ITunnel,
@@ -267,6 +268,34 @@ export function aQueuedResource(
     owner: '',
     not_yours: false,
     forgotten: false,
+    problem: null,
+    ...more
+  };
+}
+
+export function aSession(more: Partial<ISession> = {}): ISession {
+  return {
+    id: 's1',
+    name: 'train',
+    tpu: 'my-tpu',
+    zone: 'us-central1-a',
+    type: 'v5litepod-8',
+    emulated: false,
+    place: 'gs://my-bucket/sessions',
+    host: 0,
+    kernel: '1',
+    notebook: '/home/me/train.ipynb',
+    saved: '2026-11-29T14:02:00Z',
+    expires: '',
+    size: 1_200_000_000,
+    variables: 41,
+    missing: [],
+    missing_count: 0,
+    python: '3.12.4',
+    jax: '0.7.2',
+    billed: true,
+    checked: '',
+    interrupted: null,
     problem: null,
     ...more
   };
