@@ -17,6 +17,7 @@ from .kernels.kernels import KernelService
 from .kernelspecs import KernelSpecRegistry
 from .lifecycle.defaults import EnvironmentDefaults
 from .ray.service import RayService
+from .serving.service import ServingService
 from .subjects import (
     Agents,
     Environments,
@@ -77,6 +78,9 @@ class Fleet(FleetAPI):
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles
         self.guards = jobs.guards
         self.ray = RayService(core, forwarding.apps, environments.service, jobs.service)
+        self.serving = ServingService(
+            core, forwarding.tunnels, jobs.service, self.ray, lifecycle.power
+        )
         self.tunnels, self.apps = forwarding.tunnels, forwarding.apps
         self.tensorboard = forwarding.tensorboard
         self.files, self.copies = files.access, files.copies

@@ -33,6 +33,7 @@ from .hosts import (
     PythonsAPI,
     RayAPI,
     RunsAPI,
+    ServingAPI,
     SharesAPI,
     SliceKernelsAPI,
     SyncAPI,
@@ -127,6 +128,7 @@ class FleetAPI(Protocol):
     jobs: JobsAPI
     tensorboard: TensorBoardAPI
     ray: RayAPI
+    serving: ServingAPI
     profiles: ProfilesAPI
     doctor: DoctorAPI
     chips: ChipsAPI

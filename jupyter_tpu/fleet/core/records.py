@@ -17,6 +17,7 @@ from ..models import (
     KeepWarm,
     Plan,
     PriceList,
+    ServingSettings,
     StartJob,
 )
 from .operation_records import OperationRecord, OperationRequest
@@ -114,6 +115,8 @@ class JobRecord(RecordOfTPU, kw_only=True):
     #: With its environment filled in. The values of its variables are kept only while they are
     #: needed to start it.
     request: StartJob
+    #: Of a server of a model.
+    serving: ServingSettings | None = None
     #: The last is the current one.
     attempts: list[JobAttempt] = []
     #: Whether someone wants it to end, and how many seconds from SIGTERM to SIGKILL.

@@ -26,6 +26,7 @@ from ..models import (
     JobLogQuery,
     JobOnHost,
     JobWhere,
+    ServingSettings,
     StartJob,
     StopJob,
 )
@@ -74,6 +75,10 @@ class JobService:
     def find(self, id: str) -> Job | None:
         record = self._records.get(id)
         return view(record) if record is not None else None
+
+    def known_on(self, name: NodeName) -> Sequence[Job]:
+        """The jobs of a TPU, the oldest first, as last reported. Asks nobody."""
+        return [view(record) for record in self._records.all() if record.name == name]
 
     def unfinished(self) -> bool:
         """Whether there is a job that may run, or is to be started again."""
@@ -136,7 +141,19 @@ class JobService:
         if self._records.get(id) is None:
             await self._start(f"{name.zone}~{name.node}", request, id)
 
-    async def _start(self, ref: str, request: StartJob, id: str) -> Job:
+    async def start_server(
+        self, name: NodeName, request: StartJob, id: str, serving: ServingSettings
+    ) -> Job:
+        """As :meth:`start`, of a job that is looked after as a server, unless there is one of this
+        *id*.
+        """
+        if (record := self._records.get(id)) is not None:
+            return view(record)
+        return await self._start(f"{name.zone}~{name.node}", request, id, serving)
+
+    async def _start(
+        self, ref: str, request: StartJob, id: str, serving: ServingSettings | None = None
+    ) -> Job:
         request = validated(request)
         if not request.command[0]:
             raise InvalidInput("The command must begin with a program.")
@@ -152,6 +169,7 @@ class JobService:
             tpu=node.name.node,
             created=timestamp("seconds"),
             hosts=hosts,
+            serving=serving,
             request=structs.replace(
                 request,
                 environment=self._environment(node.name, request),

@@ -29,5 +29,6 @@ from .guard import *
 from .hunts import *
 from .jobs import *
 from .money import *
+from .serving import *
 from .setup import *
 from .tpus import *
