@@ -27,8 +27,8 @@ _FREE = """
     grants.list prices.list budgets.show plans.make plans.get plans.carry_out operations.list
     operations.get environments.list environments.list_packages kernels.list chips.list
     metrics.get metrics.list guards.get jobs.list jobs.all jobs.get runs.list runs.get
-    serving.list serving.all serving.get doctor.preflight queued.list queued.get tunnels.list tunnels.all shares.list tokens.list
-    logs.show
+    doctor.preflight queued.list queued.get tunnels.list tunnels.all shares.list tokens.list
+    logs.show serving.list serving.all serving.get
 """
 FREE = frozenset(_FREE.split())
 #: Only on a TPU that an agent has created.

@@ -79,7 +79,7 @@ class ServingService:
         tunnels = await self._tunnels.all()
         servers = [model_server(job) for job in jobs if job.serving is not None]
         for server in servers:
-            if server.state not in ("stopped", "failed"):
+            if _is_there(server):
                 for tunnel in _leading_to(server, tunnels):
                     server.tunnel = tunnel.id
                     server.url = f"http://localhost:{tunnel.local_port}"
@@ -100,7 +100,7 @@ class ServingService:
         cluster = await self._ray.get(_ref(name)) if request.ray else None
         plan = plan_server(request, cluster)
         for server in await self.list(_ref(name)):
-            if server.port == plan.settings.port and server.state not in ("stopped", "failed"):
+            if server.port == plan.settings.port and _is_there(server):
                 raise port_in_use(name.node, server.port, server.name)
         if request.start_on_request:
             await self._power.require_start(node, _start_options(request))
@@ -120,12 +120,20 @@ class ServingService:
         return await self._runner.start(record, lambda progress: self._wait(record, progress))
 
     async def stop(self, ref: str, id: str, options: StopJob | None = None) -> ModelServer:
-        job = await self._job(ref, id)
-        server = (await self._views([job]))[0]
+        await self._job(ref, id)
         job = await self._jobs.stop(ref, id, options)
-        if server.tunnel:
-            await self._close(ref, server.tunnel)
+        await self._close_port(model_server(job))
         return (await self._views([job]))[0]
+
+    async def _close_port(self, ended: ModelServer) -> None:
+        """Closes the port here of a server that has ended, or is about to."""
+        ref = f"{ended.zone}~{ended.tpu}"
+        for server in await self.list(ref):
+            at_port = (server.host, server.port) == (ended.host, ended.port)
+            if server.id != ended.id and at_port and _is_there(server):
+                return  # which has it now
+        for tunnel in _leading_to(ended, await self._tunnels.all()):
+            await self._close(ref, tunnel.id)
 
     async def _close(self, ref: str, tunnel: str) -> None:
         with contextlib.suppress(TPUError):  # closed meanwhile, or by another command
@@ -207,6 +215,10 @@ def _ended(job: Job, server: ModelServer) -> TPUError:
         Reason(server.problem.reason) if server.problem is not None else Reason.ENVIRONMENT,
         f"Its whole output: jupyter tpu serve logs {job.tpu} {job.id}",
     )
+
+
+def _is_there(server: ModelServer) -> bool:
+    return server.state not in ("stopped", "failed")
 
 
 def _leading_to(server: ModelServer, tunnels: Sequence[Tunnel]) -> list[Tunnel]:
