@@ -126,6 +126,7 @@ MAGICS: Mapping[str, Access] = {
     "job start": COMMANDS["job start"],
     "job list": _access(),
     "job logs": COMMANDS["job logs"],
+    "job why": COMMANDS["job why"],
     "job stop": COMMANDS["job stop"],
     "job delete": COMMANDS["job delete"],
     "usage": COMMANDS["usage"],

@@ -106,7 +106,7 @@ step()
     assert 'Host 3 is at train.py, line 18: __import__("re").match(' in text
     assert "[running]" in text
     assert "Hosts 0-2 wait at train.py, line 11: return multihost_utils.process_allgather" in text
-    assert "look at host 3 first" in text
+    assert "Look at this first: host 3." in text
     assert {process.source for host in where.hosts for process in host.processes} == {
         "faulthandler"
     }
@@ -131,7 +131,7 @@ time.sleep(600)
     assert where.hosts[2].exit_code == 5
 
 
-@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("together", [True, pytest.param(False, marks=pytest.mark.long)])
 async def test_an_exception_on_one_host_is_a_failure_though_jax_waits_at_exit(pod, together):
     """Its process would wait for the others for minutes, and they for it."""
     code = """
@@ -153,6 +153,7 @@ gather()
     assert "Hosts 0, 2, 3 wait at train.py" in "\n".join(where.explanation)
 
 
+@pytest.mark.long
 async def test_a_rank_that_leaves_without_an_error_is_named(pod):
     job = await begin(
         pod,
@@ -165,6 +166,7 @@ gather()
     await explained(pod, job, "Host 1: Its program has ended, and waits for the other hosts")
 
 
+@pytest.mark.long
 async def test_what_jax_says_of_a_rank_that_was_suspended_is_explained(pod):
     """With heartbeats of 10 s instead of 100 s."""
     code = (
@@ -187,6 +189,7 @@ gather()
     assert where.hosts[3].processes[0].state == "stopped"
 
 
+@pytest.mark.long
 async def test_without_that_the_others_go_on_and_the_notice_says_so(pod):
     code = """
 if rank == 1:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from local_host import LocalHost
-from test_agent_jobs import ended, first_line, read, start, texts
+from test_agent_jobs import ended, first_line, poll, read, start, texts
 from waiting import eventually
 
-from jupyter_tpu.on_host.agent.daemon import job_stacks
+from jupyter_tpu.on_host.agent.keeper import job_stacks
+from jupyter_tpu.on_host.agent.keeper.job_silence import LEAST_SECONDS
 from jupyter_tpu.on_host.agent.protocol import requests
 
 #: A regular expression that takes longer than the universe: in C, with the GIL.
@@ -226,6 +227,32 @@ async def test_jax_that_ends_a_process_is_explained(host):
     end = await ended(host, "jax")
     assert "process 3 of jax.distributed sent no heartbeat" in end["cause"]
     assert end["cause"].startswith("The job was ended by signal 6 (SIGABRT).")
+
+
+@pytest.mark.long
+async def test_a_job_that_falls_silent_says_since_when_until_it_prints_again(host):
+    """Over a real minute: one line a second, and then none."""
+    code = (
+        "import pathlib, time\n"
+        "for number in range(8): print(number, flush=True); time.sleep(1.1)\n"
+        "while not pathlib.Path('again').exists(): time.sleep(0.1)\n"
+        "print('again', flush=True); time.sleep(600)\n"
+    )
+    await start(host, "silent", code)
+    silent = await changed(host, "silent", "", lambda job: job["silent_since"])
+    assert 1.0 <= silent["usual_gap"] <= 30.0
+    assert (await stacks(host, "silent"))["silent"] >= LEAST_SECONDS
+    (host.home / "again").touch()
+    await changed(host, "silent", "", lambda job: not job["silent_since"])
+
+
+async def changed(host: LocalHost, job: str, version: str, is_so: Any) -> Any:
+    """The report of a job to those who poll, once it is so."""
+    while True:
+        answer = await poll(host, [job], version, 20)
+        version = answer["version"]
+        if "jobs" in answer and is_so(answer["jobs"][job]):
+            return answer["jobs"][job]
 
 
 def test_threads_are_told_apart_and_garbage_is_no_stack():

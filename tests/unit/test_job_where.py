@@ -71,7 +71,7 @@ def test_hosts_at_one_line_are_one_and_the_odd_one_comes_first():
         "Host 7 is at data.py, line 31: file.read()",
         "Hosts 0-6 wait at train.py, line 88: loss.block_until_ready() (in block_until_ready)",
     ]
-    assert "look at host 7 first" in lines[2]
+    assert lines[-1] == "Look at this first: host 7."
 
 
 def test_several_processes_of_a_host_are_told_apart():

@@ -13,7 +13,7 @@ from ...on_host.agent.pod.host_names import number_ranges, sentence
 from ...on_host.agent.pod.positions import Position, position_lines, position_of
 from ...wording import age_text, printable
 from ..core.records import JobRecord
-from ..models import HostJob, JobFrame, JobOnHost, JobProcess, JobWhere, Problem
+from ..models import HostJob, JobFrame, JobOnHost, JobWhere, Problem, ProcessPlace
 from .job_records import FINAL, LEAVING, TAIL_LINES, job_notice, to_restart
 
 #: Lines of hosts that say something of their own.
@@ -78,7 +78,7 @@ def job_where(record: JobRecord, hosts: list[JobOnHost]) -> JobWhere:
     )
 
 
-def _process(process: Mapping[str, Any]) -> JobProcess:
+def _process(process: Mapping[str, Any]) -> ProcessPlace:
     frames = [
         JobFrame(
             file=_cut(frame["file"], PATH_CHARACTERS),
@@ -89,7 +89,7 @@ def _process(process: Mapping[str, Any]) -> JobProcess:
         for frame in process["frames"]
     ]
     texts = {name: _cut(process[name], TEXT_CHARACTERS) for name in ("command", "call", "problem")}
-    return JobProcess(
+    return ProcessPlace(
         pid=process["pid"],
         chips=process["chips"],
         state=process["state"],
@@ -124,10 +124,8 @@ def _explanation(record: JobRecord, hosts: list[JobOnHost]) -> list[str]:
     lines += [f"{_hosts(at)}: {text}" for text, at in others.items()][:MOST_LINES]
     lines += position_lines(positions)[:MOST_LINES]
     if waiting and elsewhere:
-        lines.append(
-            f"Who waits is in an operation of JAX, which may need all hosts: look at "
-            f"{number_ranges('host', elsewhere)} first."
-        )
+        lines.append("An operation of JAX may wait until all hosts have begun it.")
+        lines.append(f"Look at this first: {number_ranges('host', elsewhere)}.")
     return lines + _chip_lines(hosts)
 
 
@@ -155,14 +153,14 @@ def _places(host: JobOnHost) -> Iterable[tuple[Position | None, str]]:
             yield None, _without_frames(process)
 
 
-def _is_at_end(process: JobProcess) -> bool:
+def _is_at_end(process: ProcessPlace) -> bool:
     """Whether nothing of its program runs any more, and it waits for JAX on the other hosts."""
     frames = process.frames
     where = PurePosixPath("jax/_src/distributed.py").parts
     return len(frames) == 1 and PurePosixPath(frames[0].file).parts[-3:] == where
 
 
-def _without_frames(process: JobProcess) -> str:
+def _without_frames(process: ProcessPlace) -> str:
     does = _STATES.get(process.state, "does not say where it is")
     call = f" in {process.call}" if process.call and process.state in ("waiting", "blocked") else ""
     why = f" Its Python stack is not known: {process.problem}." if process.problem else ""

@@ -196,7 +196,7 @@ class JobFrame(Struct, kw_only=True):
     text: str = ""  # the line itself; only that of the user's code
 
 
-class JobProcess(Struct, kw_only=True):
+class ProcessPlace(Struct, kw_only=True):
     """A process of a job, and where it is."""
 
     pid: int
@@ -227,7 +227,7 @@ class JobOnHost(Struct, kw_only=True):
     #: Seconds since its last output.
     silent: float | None = None
     tail: list[str] = []
-    processes: list[JobProcess] = []
+    processes: list[ProcessPlace] = []
     more: int = 0  # processes that were left out
     #: The HLO operations at which chips are, by their numbers, if libtpu names them.
     places: dict[int, str] = {}

@@ -1054,23 +1054,11 @@ export interface IJobOnHost {
   leaving_since: string;
   silent: number | null;
   tail: string[];
-  processes: IJobProcess[];
+  processes: IProcessPlace[];
   more: number;
   places: { [key: string]: string };
   queue: number | null;
   problem: IProblem | null;
-}
-
-/** A process of a job, and where it is. */
-export interface IJobProcess {
-  pid: number;
-  command: string;
-  chips: boolean;
-  state: string;
-  call: string;
-  source: 'faulthandler' | 'proc' | 'py-spy';
-  problem: string;
-  frames: IJobFrame[];
 }
 
 /** Where a job stands on its hosts. */
@@ -1526,6 +1514,18 @@ export interface IProblem {
   retry_after: number | null;
   scope: string;
   field: string;
+}
+
+/** A process of a job, and where it is. */
+export interface IProcessPlace {
+  pid: number;
+  command: string;
+  chips: boolean;
+  state: string;
+  call: string;
+  source: 'faulthandler' | 'proc' | 'py-spy';
+  problem: string;
+  frames: IJobFrame[];
 }
 
 /**

@@ -93,11 +93,9 @@ class Positions:
 
 def position_lines(groups: Mapping[Position, Sequence[int]]) -> List[str]:
     """A line for each position, with the hosts at it: "Hosts 0-2 wait at line 3: f(x)"."""
-    # Who waits comes last: it is what the others do that explains it.
-    return [
-        _line(at, *_verbs(position), position.text)
-        for position, at in sorted(groups.items(), key=lambda item: item[0].waits)
-    ]
+    # Who waits comes last, and the many after the few: what the others do explains it.
+    ordered = sorted(groups.items(), key=lambda item: (item[0].waits, len(item[1])))
+    return [_line(at, *_verbs(position), position.text) for position, at in ordered]
 
 
 def _verbs(position: Position) -> Tuple[str, str]:
