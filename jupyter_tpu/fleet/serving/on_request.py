@@ -147,7 +147,7 @@ class RequestStarts:
                 raise TPUError(f"The server on {name.node} has ended. {why}".strip())
             node = self._observed.node(name)
             if node is None or node.state.gone or node.state is NodeState.STOPPED:
-                # Of what was started a moment ago, an older list may still say that.
+                # An older list may still say that of what was started a moment ago.
                 self._observer.request_refresh()
             elif self._is_up(name, job):
                 return

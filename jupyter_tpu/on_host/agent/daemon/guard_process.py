@@ -262,7 +262,7 @@ class GuardProcess:
             if serving is None:
                 reasons.append("a job")
                 continue
-            # Of a server its requests are the work, not its connections, processes and chips.
+            # The work of a server is its requests, not its connections, processes and chips.
             ours |= {job["keeper"], *descendants(job["keeper"])}
             if time.monotonic() - serving["worked"] < LOOK_SECONDS + SERVER_LOOK_SECONDS:
                 reasons.append("requests to %s" % job["id"].rpartition("-")[0])
