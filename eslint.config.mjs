@@ -18,7 +18,7 @@ const FLOORS = [
   ['actions'], // ids of commands, the table of actions, and the interface IPanelActions
   ['tokens.ts'], // what the plugins share
   ['files', 'forwarding', 'hunts', 'money', 'pod'], // from here on: subjects
-  ['jobs', 'ray'],
+  ['jobs', 'ray', 'serving'],
   ['kernels'],
   ['sessions'],
   ['chips', 'guard'],

@@ -263,6 +263,14 @@ async def tpu_job_stop(name: str, job: str) -> dict[str, Any]:
     return plain(stopped, "id", "name", "state")
 
 
+@tool("read-only")
+async def tpu_servers() -> dict[str, Any]:
+    """List the servers of models on TPUs: states, local URLs, requests and tokens a second."""
+    servers = await connection.call("serving.all")
+    names = ("id", "tpu", "zone", "name", "state", "url", "requests", "tokens", "waiting")
+    return {"servers": [plain(server, *names) for server in servers]}
+
+
 @tool("changes")
 async def tpu_copy(
     name: str, sources: list[str], destination: str = "", download: bool = False

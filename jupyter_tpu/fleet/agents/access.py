@@ -28,7 +28,7 @@ _FREE = """
     operations.get environments.list environments.list_packages kernels.list chips.list
     metrics.get metrics.list guards.get jobs.list jobs.all jobs.get runs.list runs.get
     doctor.preflight queued.list queued.get tunnels.list tunnels.all shares.list tokens.list
-    logs.show
+    logs.show serving.list serving.all serving.get
 """
 FREE = frozenset(_FREE.split())
 #: Only on a TPU that an agent has created.

@@ -17,6 +17,7 @@ from ..models import (
     KeepWarm,
     Plan,
     PriceList,
+    ServingSettings,
     Session,
     SessionSetting,
     StartJob,
@@ -117,6 +118,8 @@ class JobRecord(RecordOfTPU, kw_only=True):
     #: With its environment filled in. The values of its variables are kept only while they are
     #: needed to start it.
     request: StartJob
+    #: Of a server of a model.
+    serving: ServingSettings | None = None
     #: The last is the current one.
     attempts: list[JobAttempt] = []
     #: The folders of this computer that its TPU had: another TPU gets them before it starts.

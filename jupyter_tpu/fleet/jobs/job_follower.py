@@ -281,6 +281,7 @@ class JobFollower:
             cwd=request.cwd,
             env={**tokens, **own, **where, **request.variables},
             python=python,
+            serving=_server_check(record, host),
         )
         return await self.request(record.name, host, order)
 
@@ -331,6 +332,21 @@ class JobFollower:
             update(state="unknown", cause=str(error))
         else:
             update(cause=str(error))
+
+
+def _server_check(record: JobRecord, host: int) -> requests.ServerCheck | None:
+    """How the keeper looks after a server. Those of the hosts but the first have no port."""
+    settings = record.serving
+    if settings is None:
+        return None
+    return {
+        "port": settings.port,
+        "health": settings.health,
+        "metrics": settings.metrics,
+        "patience": settings.unhealthy_limit,
+        "shared": settings.shared,
+        "checked": host == record.hosts[0],
+    }
 
 
 def _on_host(record: JobRecord) -> str:

@@ -17,13 +17,15 @@ from ...wording import printable
 from ..core.host_numbers import host_ranges
 from ..core.records import JobRecord
 from ..core.store import Store
-from ..models import HostJob, Job, JobAttempt, JobLine, JobLog
+from ..models import HostJob, HostServing, Job, JobAttempt, JobLine, JobLog
 from ..models.core import timestamp
 
 #: So many attempts of a job are kept.
 KEPT_ATTEMPTS = 20
 #: Lines that are told with the end of a job, and characters of each.
 TAIL_LINES, TAIL_CHARACTERS = 5, 300
+#: Characters of what is said of a server.
+SERVING_CHARACTERS = 1000
 #: States that a host has reported for good: an older report changes nothing any more.
 _REPORTED_ENDS = ("ended", "lost")
 
@@ -183,6 +185,7 @@ def view(record: JobRecord) -> Job:
         environment=request.environment or "",
         variables=sorted(request.variables),
         restart_with_tpu=request.restart_with_tpu,
+        serving=record.serving,
         end_together=request.end_together,
         created=record.created,
         state=_state(record),
@@ -274,11 +277,23 @@ def host_job(host: int, report: Mapping[str, Any]) -> HostJob:
         started=report["started"],
         ended=report["ended"],
         restarted=report["restarted"],
+        serving=_host_serving(report.get("serving")),
         leaving_since=report.get("leaving_since", ""),
         silent_since=report.get("silent_since", ""),
         usual_gap=report.get("usual_gap", 0.0),
         tail=[printable(line)[:TAIL_CHARACTERS] for line in report.get("tail", [])[:TAIL_LINES]],
     )
+
+
+def _host_serving(report: Mapping[str, Any] | None) -> HostServing | None:
+    if report is None:
+        return None
+    texts: dict[str, Any] = {
+        name: printable(report[name])[:SERVING_CHARACTERS] for name in ("problem", "exposed")
+    }
+    names = ("state", "since", "restarts", "requests", "tokens", "waiting")
+    fields: dict[str, Any] = {name: report[name] for name in names}
+    return HostServing(**fields, **texts)
 
 
 def job_log(host: int, attempt: int, answer: Mapping[str, Any]) -> JobLog:

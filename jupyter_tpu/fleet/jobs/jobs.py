@@ -27,6 +27,7 @@ from ..models import (
     JobLogQuery,
     JobOnHost,
     JobWhere,
+    ServingSettings,
     StartJob,
     StopJob,
 )
@@ -78,6 +79,10 @@ class JobService:
     def find(self, id: str) -> Job | None:
         record = self._records.get(id)
         return view(record) if record is not None else None
+
+    def known_on(self, name: NodeName) -> Sequence[Job]:
+        """The jobs of a TPU, the oldest first, as last reported. Asks nobody."""
+        return [view(record) for record in self._records.all() if record.name == name]
 
     def unfinished(self) -> bool:
         """Whether there is a job that may run, or is to be started again."""
@@ -140,7 +145,19 @@ class JobService:
         if self._records.get(id) is None:
             await self._start(f"{name.zone}~{name.node}", request, id)
 
-    async def _start(self, ref: str, request: StartJob, id: str) -> Job:
+    async def start_server(
+        self, name: NodeName, request: StartJob, id: str, serving: ServingSettings
+    ) -> Job:
+        """As :meth:`start`, of a job that is looked after as a server, unless there is one of this
+        *id*.
+        """
+        if (record := self._records.get(id)) is not None:
+            return view(record)
+        return await self._start(f"{name.zone}~{name.node}", request, id, serving)
+
+    async def _start(
+        self, ref: str, request: StartJob, id: str, serving: ServingSettings | None = None
+    ) -> Job:
         request = validated(request)
         if not request.command[0]:
             raise InvalidInput("The command must begin with a program.")
@@ -157,6 +174,7 @@ class JobService:
             created=timestamp("seconds"),
             hosts=hosts,
             projects=self._sync.projects(node.name, node.id) if request.restart_with_tpu else [],
+            serving=serving,
             request=structs.replace(
                 request,
                 environment=self._environment(node.name, request),

@@ -29,6 +29,7 @@ from .guard import *
 from .hunts import *
 from .jobs import *
 from .money import *
+from .serving import *
 from .sessions import *
 from .setup import *
 from .tpus import *

@@ -76,6 +76,36 @@ class StopJob(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = 10.0
 
 
+class ServingSettings(Struct, kw_only=True):
+    """How a job that is a server is looked after; see `StartModelServer`."""
+
+    port: int
+    health: str = ""
+    metrics: str = ""
+    unhealthy_limit: float = 0.0
+    #: Another job may hold its port: the Ray of its TPU.
+    shared: bool = False
+    #: A request to the local port starts the TPU, under these conditions.
+    start_on_request: bool = False
+    hold_limit: float = 0.0
+    max_price: float | None = None
+    confirm_price: bool = False
+
+
+class HostServing(Struct, kw_only=True):
+    """What is known of a server on one host. Rates: a second; None if it does not say them."""
+
+    state: Literal["starting", "healthy", "unhealthy", "restarting"]
+    since: str
+    problem: str = ""
+    restarts: int = 0
+    #: An address other than loopback that it listens on.
+    exposed: str = ""
+    requests: float | None = None
+    tokens: float | None = None
+    waiting: int | None = None
+
+
 class HostJob(Struct, kw_only=True):
     """What is known of a job on one host."""
 
@@ -107,6 +137,8 @@ class HostJob(Struct, kw_only=True):
     tail: list[str] = []
     #: Why it could not be started there.
     problem: Problem | None = None
+    #: Of a server.
+    serving: HostServing | None = None
 
 
 class JobAttempt(Struct, kw_only=True):
@@ -130,6 +162,8 @@ class Job(Struct, kw_only=True):
     variables: list[str] = []  # their names
     restart_with_tpu: bool = False
     end_together: bool = True
+    #: Of a server of a model.
+    serving: ServingSettings | None = None
     created: str = ""
     #: The last attempt on all its hosts. "ended": with exit code 0 on each; "failed": with
     #: another one, or not started; "waiting": until the TPU is ready, to be started again.

@@ -457,7 +457,8 @@ export function aJob(more: Partial<IJob> = {}, hosts = 1): IJob {
     silent_since: '',
     usual_gap: 0,
     tail: [],
-    problem: null
+    problem: null,
+    serving: null
   };
   const numbers = [...Array(hosts).keys()];
   return {
@@ -471,6 +472,7 @@ export function aJob(more: Partial<IJob> = {}, hosts = 1): IJob {
     variables: [],
     restart_with_tpu: false,
     end_together: true,
+    serving: null,
     created: '',
     state: 'running',
     exit_code: null,

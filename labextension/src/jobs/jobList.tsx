@@ -21,7 +21,8 @@ import { JOB_TONES, jobDetails, jobState, stopQuestion } from './jobLabels';
 
 export function Jobs({ tpu }: ITPUProps) {
   const actions = useActions();
-  const jobs = actions.model.jobs.of(tpu);
+  // Servers of models have a list of their own.
+  const jobs = actions.model.jobs.of(tpu).filter(one => !one.serving);
   const usable = tpu.state === 'READY';
   if (!usable && jobs.length === 0) {
     return null;

@@ -64,7 +64,8 @@ export async function retry(
       case 'guard':
       case 'profile':
       case 'report':
-        break; // the user can set it, trace a kernel, or report a host again
+      case 'serve':
+        break; // the user can set it, trace a kernel, report a host or start a server again
       default:
         await actions.act(operation.kind, tpu);
     }

@@ -840,6 +840,7 @@ export interface IHostJob {
   usual_gap: number;
   tail: string[];
   problem: IProblem | null;
+  serving: IHostServing | null;
 }
 
 /** What is known of the chips of a host. */
@@ -862,6 +863,21 @@ export interface IHostRun {
   cause: '' | 'abandoned' | 'stopped' | 'timeout';
   seconds: number | null;
   problem: IProblem | null;
+}
+
+/**
+ * What is known of a server on one host. Rates: a second; None if it does not
+ * say them.
+ */
+export interface IHostServing {
+  state: 'healthy' | 'restarting' | 'starting' | 'unhealthy';
+  since: string;
+  problem: string;
+  restarts: number;
+  exposed: string;
+  requests: number | null;
+  tokens: number | null;
+  waiting: number | null;
 }
 
 /** What every host gets in addition to Python and its packages. */
@@ -994,6 +1010,7 @@ export interface IJob {
   variables: string[];
   restart_with_tpu: boolean;
   end_together: boolean;
+  serving: IServingSettings | null;
   created: string;
   state:
     | 'ended'
@@ -1241,6 +1258,40 @@ export interface IMissingVariable {
   why: string;
 }
 
+/** A server of a model on a TPU. */
+export interface IModelServer {
+  id: string;
+  tpu: string;
+  zone: string;
+  name: string;
+  command: string[];
+  environment: string;
+  host: number;
+  hosts: number[];
+  port: number;
+  state:
+    | 'failed'
+    | 'healthy'
+    | 'restarting'
+    | 'starting'
+    | 'stopped'
+    | 'stopping'
+    | 'unhealthy'
+    | 'unknown'
+    | 'waiting';
+  since: string;
+  url: string;
+  tunnel: string;
+  requests: number | null;
+  tokens: number | null;
+  waiting: number | null;
+  restarts: number;
+  cause: string;
+  problem: IProblem | null;
+  start_on_request: boolean;
+  restart_with_tpu: boolean;
+}
+
 /** A network compared with what it should have. */
 export interface INetworkSetup {
   project: string;
@@ -1384,6 +1435,7 @@ export interface IOperation {
     | 'restart'
     | 'restore'
     | 'save'
+    | 'serve'
     | 'share'
     | 'start'
     | 'stop'
@@ -1854,6 +1906,19 @@ export interface ISaveSessions {
   seconds?: number;
 }
 
+/** How a job that is a server is looked after; see `StartModelServer`. */
+export interface IServingSettings {
+  port: number;
+  health: string;
+  metrics: string;
+  unhealthy_limit: number;
+  shared: boolean;
+  start_on_request: boolean;
+  hold_limit: number;
+  max_price: number | null;
+  confirm_price: boolean;
+}
+
 /** The saved variables of a notebook's kernel. */
 export interface ISession {
   id: string;
@@ -2138,6 +2203,78 @@ export interface IStartJob {
    * one.
    */
   end_together?: boolean;
+  who?: string;
+}
+
+/**
+ * A server of a model to start on a TPU: a command, vLLM, or a Ray Serve
+ * application.
+ */
+export interface IStartModelServer {
+  command?: string[];
+  /** Serve this model with vLLM. Further arguments are vLLM's. */
+  vllm?: string;
+  /** Run this application with Ray Serve, such as module:app. */
+  ray?: string;
+  /**
+   * The port it listens on, on the host's loopback address. The command gets it
+   * as the variable PORT. By default 8000 with --vllm and --ray.
+   */
+  port?: number | null;
+  /**
+   * It is healthy when this path answers with status 2xx or 3xx. By default
+   * /health of vLLM, /-/healthz of Ray; else any answer to / below 500.
+   */
+  health?: string;
+  /**
+   * Read its requests, tokens and queue here, as Prometheus's text; '' reads
+   * none. By default /metrics, if it is there.
+   */
+  metrics?: string | null;
+  /** What to call it. By default the program's name, or the model's. */
+  name?: string;
+  /**
+   * Hosts: all, 0, or 0,2-5. The port leads to the first of them. By default
+   * all; 0 with --vllm and --ray.
+   */
+  hosts?: string;
+  /**
+   * Folder on the hosts, absolute or relative to the home folder. By default
+   * the home folder.
+   */
+  cwd?: string;
+  /**
+   * Find Python and programs of this environment first. By default "default",
+   * if the TPU has it.
+   */
+  environment?: string | null;
+  variables?: { [key: string]: string };
+  /**
+   * The port here that leads to it. By default the same number if it is free,
+   * else any.
+   */
+  local_port?: number | null;
+  tunnel?: boolean;
+  /** Restart it after it has not answered for so long; 0: never. In seconds. */
+  unhealthy_limit?: number;
+  /**
+   * Start it again after the TPU is restarted, or created again after a
+   * preemption.
+   */
+  restart_with_tpu?: boolean;
+  /**
+   * While the TPU is stopped, a request to the local port starts it. Needs a
+   * running Jupyter server, and --max-price or your consent outside of grants.
+   */
+  start_on_request?: boolean;
+  /**
+   * How long a request waits for the TPU's start before it is answered with
+   * 503. In seconds.
+   */
+  hold_limit?: number;
+  /** Requests start the TPU only if it costs at most so many USD an hour. */
+  max_price?: number | null;
+  confirm_price?: boolean;
   who?: string;
 }
 

@@ -48,6 +48,7 @@ import {
   IKernel,
   IMachineCheck,
   IMemoryProfiles,
+  IModelServer,
   INetworkSetup,
   IOpenApp,
   IOpenTensorBoard,
@@ -93,6 +94,7 @@ import {
   ISplitChips,
   IStartHunt,
   IStartJob,
+  IStartModelServer,
   IStartRay,
   IStartRun,
   IStartTPU,
@@ -526,6 +528,24 @@ export abstract class FleetRequests {
     /** Stop it on all hosts. */
     stop: (tpu: IReference, run: string, signal?: AbortSignal) =>
       this.send<IRun>('DELETE', ['tpus', tpu, 'runs', run], { signal })
+  };
+
+  readonly serving = {
+    /** Its servers of models. */
+    list: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IModelServer[]>('GET', ['tpus', tpu, 'model-servers'], { signal }),
+    /** Start a server of a model. */
+    start: (tpu: IReference, body: IStartModelServer = {}, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'model-servers'], { body, signal }),
+    /** All servers of models. */
+    all: (signal?: AbortSignal) =>
+      this.send<IModelServer[]>('GET', ['model-servers'], { signal }),
+    /** One server. */
+    get: (tpu: IReference, server: string, signal?: AbortSignal) =>
+      this.send<IModelServer>('GET', ['tpus', tpu, 'model-servers', server], { signal }),
+    /** Stop a server, and close its port here. */
+    stop: (tpu: IReference, server: string, body: IStopJob = {}, signal?: AbortSignal) =>
+      this.send<IModelServer>('POST', ['tpus', tpu, 'model-servers', server, 'stop'], { body, signal })
   };
 
   readonly sessions = {

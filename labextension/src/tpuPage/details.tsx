@@ -32,6 +32,7 @@ import { Price } from '../money/price';
 import { IHost, IKernel } from '../rest/api';
 import { failureText } from '../rest/failureText';
 import { Sessions } from '../sessions/sessionList';
+import { ModelServers } from '../serving/serverList';
 import { chooseLogging } from '../setup/logging';
 import { Alert, IconButton, Link } from '../ui/elements';
 import { filesIcon, traceIcon } from '../ui/icons';
@@ -60,6 +61,7 @@ export function Details({ tpu, load }: ITPUProps & { load: IKnownLoad }) {
       <Sessions tpu={tpu} />
       <Environments tpu={tpu} />
       <Jobs tpu={tpu} />
+      <ModelServers tpu={tpu} />
       {tpu.state === 'READY' && <Files tpu={tpu} />}
       <Ports tpu={tpu} />
       {hasLoad(tpu) && <Load tpu={tpu} known={load} />}

@@ -58,7 +58,13 @@ class HostJobs:
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a job at a time
 
     async def start(
-        self, job: str, argv: List[str], cwd: str, env: Dict[str, str], limit: Optional[int]
+        self,
+        job: str,
+        argv: List[str],
+        cwd: str,
+        env: Dict[str, str],
+        limit: Optional[int],
+        serving: Optional[requests.ServerCheck] = None,
     ) -> JobReport:
         """Starts a job, unless it was started before; returns its status.
 
@@ -79,6 +85,7 @@ class HostJobs:
                 "cwd": cwd,
                 "env": {**_UNBUFFERED, **env},
                 "limit": limit,
+                "serving": serving,
             }
             await self._launch(folder, spec)
             started = await self._status(folder)
@@ -221,7 +228,9 @@ class HostJobs:
         env = process_environment(request.python, request.env)
         env = {**env, **stack_variables(env)}
         try:
-            return await self.start(request.id, request.argv, folder, env, request.limit)
+            return await self.start(
+                request.id, request.argv, folder, env, request.limit, request.serving
+            )
         except StartError as error:
             message = "The job could not be started on the host: %s." % str(error).rstrip(".")
             raise OperationError("INTERNAL", message) from error

@@ -22,7 +22,7 @@ import socket
 import sys
 import time
 from functools import partial
-from typing import Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from ..protocol.messages import ago, now
 from ..protocol.paths import boot, job_socket
@@ -34,6 +34,9 @@ from .job_log import ENDED, FINAL, LOG_BYTES, RUNNING, STOPPING, JobLogWriter, w
 from .job_silence import JobSilence
 from .owned_process import JobProcess, become_subreaper
 from .start_report import report_start
+
+if TYPE_CHECKING:
+    from ..serving.watch import ServerWatch
 
 #: Bytes of output that wait in memory on a full disk before the command is paused.
 WAITING_BYTES = 1 << 20
@@ -81,7 +84,7 @@ class JobKeeper(CommandKeeper):
     Parameters
     ----------
     spec: ``id``, ``folder``, ``argv``, ``cwd``, ``env`` (all variables), ``limit`` (bytes of
-        output that are kept).
+        output that are kept); ``serving`` (see `ServerWatch`; None: it is no server).
     """
 
     def __init__(self, spec: Dict[str, Any], listener: Any) -> None:
@@ -117,11 +120,29 @@ class JobKeeper(CommandKeeper):
             "usual_gap": 0.0,
             "tail": [],  # its last lines, when it has ended
         }
+        self._server: "Optional[ServerWatch]" = None
+        if spec.get("serving"):
+            from ..serving.watch import ServerWatch  # other jobs need no memory for it
+
+            self._server = ServerWatch(spec["serving"], lambda status: self._set(serving=status))
+            self._state["serving"] = self._server.status
+            spec["env"]["PORT"] = str(spec["serving"]["port"])
 
     def run(self) -> None:
         """Runs until the command and all that it started have ended."""
         signal.signal(signal.SIGTERM, self._note_signal)
         write_state(self._folder, self._state)  # on a full disk it ends here
+        self._launch()
+        self._save()
+        report_start({"pid": self._state["pid"], "keeper": os.getpid()})
+        self.serve()
+
+    def _launch(self) -> None:
+        """Starts the command; if that can't be, the job has an exit code."""
+        problem = self._server.port_problem() if self._server is not None else ""
+        if problem:
+            self._state.update(code=NOT_RUN, cause=problem)
+            return
         try:
             self._process = JobProcess(self._spec)
             self._state["pid"] = self._process.pid
@@ -130,11 +151,9 @@ class JobKeeper(CommandKeeper):
             self._state["code"] = NOT_FOUND if missing else NOT_RUN
             what = "was not found" if missing else "could not be started: %s" % error
             self._state["cause"] = "The command %s %s." % (self._spec["argv"][0], what)
-        self._save()
-        report_start({"pid": self._state["pid"], "keeper": os.getpid()})
-        self.serve()
 
     def advance(self, now: float) -> Optional[float]:
+        server_due = self._advance_server(now) if self._server is not None else NEVER
         process = self._process
         if self._told_to_stop:
             self._told_to_stop = False
@@ -142,8 +161,10 @@ class JobKeeper(CommandKeeper):
         if self._state["state"] not in FINAL:
             if process is not None and process.reap():
                 assert process.code is not None
-                self._state["code"] = process.code
-                self._state["cause"] = self._host.describe(process.code)
+                cause = self._host.describe(process.code)
+                if self._restarts(cause, now):
+                    return now
+                self._state.update(code=process.code, cause=cause)
             if self._state["code"] is not None:
                 self._end()
                 now = time.monotonic()
@@ -159,7 +180,34 @@ class JobKeeper(CommandKeeper):
         waiting = any(peer.unsent or peer.query is not None for peer in self.peers)
         if self._save_until <= now + END_SECONDS and not waiting:
             return None
-        return min(self._kill_at, self._watch_at, self._save_until)
+        return min(self._kill_at, self._watch_at, self._save_until, server_due)
+
+    def _advance_server(self, now: float) -> float:
+        """Checks the server, ends one that is unhealthy for too long, and starts it again."""
+        server, process = self._server, self._process
+        if server is None or self._state["state"] != RUNNING:
+            return NEVER
+        if process is None and now >= (server.policy.start_at or now):
+            server.started(now)
+            self._launch()
+        due = server.advance(now)
+        if process is not None and server.is_to_end(now):
+            process.signal(signal.SIGTERM)
+            self._kill_at = now + server.END_SECONDS
+        return due
+
+    def _restarts(self, cause: str, now: float) -> bool:
+        """Whether the command, a server that has exited, will be started again."""
+        if self._server is None or self._state["state"] != RUNNING:
+            return False
+        self._collect()
+        line = self._server.exited(cause, self._tail(), now)
+        if not line:
+            return False
+        self._process = None
+        self._log.feed("err", ("[jupyter-tpu] %s\n" % line).encode())
+        self._set(pid=0, paused="", leaving_since="")
+        return True
 
     def _watch(self, now: float) -> None:
         """Notices what happens to the host, and resumes a paused command when the disk has
@@ -188,7 +236,7 @@ class JobKeeper(CommandKeeper):
             self._failed_at = NEVER
             if not self._state["leaving_since"] and is_leaving(os.getpid()):
                 self._set(leaving_since=since, tail=self._tail())
-        if not self._state["silent_since"]:
+        if not self._state["silent_since"] and self._server is None:  # a server waits for requests
             silent = self._silence.seconds(now)
             if silent:
                 usual = round(self._silence.usual_gap() or 0.0, 1)
@@ -196,6 +244,16 @@ class JobKeeper(CommandKeeper):
 
     def _end(self) -> None:
         """Ends what the command left running, and takes the last lines."""
+        self._collect()
+        lines = [line for _, line in self._log.tail]
+        left = _LEFT if self._state["leaving_since"] else ""
+        cause = " ".join(filter(None, [self._state["cause"], left, explain_jax(lines)]))
+        self._state.update(state=ENDED, ended=now(), paused="", silent_since="", cause=cause,
+                           tail=self._tail(),
+                           version=self._state["version"] + 1)  # fmt: skip
+
+    def _collect(self) -> None:
+        """Ends what the command left running, and reads what it has printed."""
         self._kill_at = NEVER
         if self._process is not None:
             self._process.terminate_descendants()
@@ -203,13 +261,8 @@ class JobKeeper(CommandKeeper):
                 while self._read(stream, pipe):
                     pass
                 self._log.feed(stream, b"", final=True)
+                os.close(pipe)
             self._process.pipes.clear()
-        lines = [line for _, line in self._log.tail]
-        left = _LEFT if self._state["leaving_since"] else ""
-        cause = " ".join(filter(None, [self._state["cause"], left, explain_jax(lines)]))
-        self._state.update(state=ENDED, ended=now(), paused="", silent_since="", cause=cause,
-                           tail=self._tail(),
-                           version=self._state["version"] + 1)  # fmt: skip
 
     def _tail(self) -> List[str]:
         """The last lines; if there is an exception, those of stderr: others may come later."""
@@ -220,7 +273,10 @@ class JobKeeper(CommandKeeper):
 
     def pipes(self) -> Any:
         pipes = self._process.pipes if self._process and not self._state["paused"] else {}
-        return {pipe: partial(self._read_some, stream) for stream, pipe in pipes.items()}, {}
+        readers = {pipe: partial(self._read_some, stream) for stream, pipe in pipes.items()}
+        if self._server is None:
+            return readers, {}
+        return {**readers, **self._server.readers()}, self._server.writers()
 
     def _read_some(self, stream: str) -> None:
         assert self._process is not None
@@ -252,6 +308,8 @@ class JobKeeper(CommandKeeper):
 
     def _stop(self, patience: float) -> None:
         process = self._process
+        if process is None and self._server is not None and self._state["state"] == RUNNING:
+            self._set(state=STOPPING, code=0, cause="It was stopped before it was started again.")
         if process is None or process.code is not None or self._state["state"] in FINAL:
             return
         if self._state["state"] != STOPPING:

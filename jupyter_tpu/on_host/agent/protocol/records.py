@@ -175,6 +175,20 @@ class Partial(Record):
     err: Text
 
 
+class ServingReport(Record):
+    """A job that is a server. Rates: a second."""
+
+    state: Literal["starting", "healthy", "unhealthy", "restarting"]
+    since: Time
+    problem: Text
+    restarts: Count
+    exposed: Line  # an address other than loopback that it listens on
+    requests: Seconds | None
+    tokens: Seconds | None
+    waiting: Count | None  # requests
+    worked: Seconds
+
+
 class JobReport(Record):
     id: Id
     state: Literal["running", "stopping", "ended", "lost"]
@@ -188,6 +202,7 @@ class JobReport(Record):
     restarted: bool
     keeper: NotRequired[Pid]
     last: NotRequired[Count]
+    serving: NotRequired[ServingReport | None]
     partial: NotRequired[Partial]
     leaving_since: NotRequired[Time]
     silent_since: NotRequired[Time]

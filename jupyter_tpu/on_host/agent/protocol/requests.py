@@ -281,6 +281,17 @@ class StopRunRequest(ProtocolRequest[Ended], op="stop_run"):
 # ---- jobs
 
 
+class ServerCheck(Record, total=False):
+    """How a job's server is checked; see `serving.watch.ServerWatch`."""
+
+    port: int
+    health: str  # path
+    metrics: str
+    patience: float  # seconds
+    shared: bool
+    checked: bool
+
+
 class StartJobRequest(ProtocolRequest[JobReport], op="start_job", changes=True):
     """Starts a job; one with the same *id* that was started before is left as it is."""
 
@@ -290,6 +301,7 @@ class StartJobRequest(ProtocolRequest[JobReport], op="start_job", changes=True):
     env: Optional[Dict[str, str]] = None
     python: str = ""  # of the environment whose commands come first
     limit: Optional[int] = None  # bytes of output that are kept
+    serving: Optional[ServerCheck] = None  # it is a server
 
 
 class JobList(Record):
