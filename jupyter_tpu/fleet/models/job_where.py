@@ -24,7 +24,7 @@ class ProcessPlace(Struct, kw_only=True):
     pid: int
     command: str
     chips: bool  # whether it holds chips
-    #: Of its main thread: "running", "waiting", "blocked" (by a device or a disk), "stopped" (by a
+    #: What its main thread does: "running", "waiting", "blocked" (by a device or a disk), "stopped" (by a
     #: signal), "traced"; "" if not known.
     state: str
     #: The function of the Linux kernel in which that waits, if it is known.
@@ -32,7 +32,7 @@ class ProcessPlace(Struct, kw_only=True):
     #: By what the frames were found. "proc": by nothing, `problem` says why.
     source: Literal["faulthandler", "py-spy", "proc"]
     problem: str = ""
-    #: Of the user's code, the innermost first, and then the innermost of all.
+    #: The user's frames, the innermost first, and then the innermost of all.
     frames: list[JobFrame] = []
 
 
