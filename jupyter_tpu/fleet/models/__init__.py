@@ -27,6 +27,7 @@ from .files import *
 from .forwarding import *
 from .guard import *
 from .hunts import *
+from .job_where import *
 from .jobs import *
 from .money import *
 from .serving import *
