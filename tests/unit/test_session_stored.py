@@ -1,4 +1,4 @@
-"""Stored sessions without a kernel: listed and deleted, also while a kernel saves, and of others."""
+"""Stored sessions without a kernel: listed and deleted, also while one saves, and of others."""
 
 import io
 import json
