@@ -13,6 +13,7 @@ from adoption_server import Server
 from lab_server import LabPage
 from notebook_tabs import OUT, lab_beside
 from playwright.sync_api import Locator, Page, expect
+from waiting import until
 
 VARIABLES = """
 import jax
@@ -67,6 +68,11 @@ def notice(page: Page) -> Locator:
 def choose_in_kernel_menu(page: Page, entry: str) -> None:
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_role("menuitem", name=entry).click()
+
+
+def kernels(server: Server) -> set[str]:
+    """The ids of those that run on *small*."""
+    return {one["id"] for one in server.tpu("GET", "tpus/small/kernels") if one["state"] != "dead"}
 
 
 def picture(page: Page, name: str) -> None:
@@ -127,12 +133,16 @@ def test_variables_outlive_their_kernel_their_host_and_their_tpu(page, server, b
     dialog.get_by_role("button", name="Save and Continue").click()
     expect(line).to_contain_text("Restored", timeout=LONG)
     line.get_by_role("button", name="Dismiss").click()
+    lab.run_cell("step = 1")
+    # Its host knows which kernel has saved it, and which cell runs, when it is rebooted.
+    until(lambda: kernels(server) & {one["kernel"] for one in server.tpu("GET", "sessions")})
     notebook = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
     cell = notebook.locator(".jp-CodeCell").last
     cell.locator(".cm-content").click()
     page.keyboard.insert_text(CELL)
     page.keyboard.press("Shift+Enter")
     expect(notebook).to_contain_text("begun 2016.0")
+    until(lambda: any(one["cell"] for one in server.tpu("GET", "tpus/small/kernels")))
     node = f"projects/{emulator.state.project}/locations/us-west4-a/nodes/small"
     emulator.request("POST", "/emulator/v1/faults", {"kind": "reboot", "node": node})
     expect(line).to_contain_text("A cell was interrupted at", timeout=LONG)

@@ -64,10 +64,9 @@ export class SessionOffers {
   /** Shows in a document what was restored, until the user has read it. */
   say(document: KernelDocument, text: string | null): void {
     if (text) {
-      const restored = this._offerFor(document);
-      if (restored) {
-        this._decline(restored);
-      }
+      const kernel = aliveKernel(document)?.id ?? '';
+      const [session] = this._sessionsOf(document);
+      this._restored.set(document, `${kernel} ${session?.id}`);
       this._said.set(document, text);
       document.disposed.connect(() => this._said.delete(document));
       this.update();
@@ -104,17 +103,26 @@ export class SessionOffers {
 
   /** The newest session of a document that its kernel does not have. */
   private _offerFor(document: KernelDocument): ISession | undefined {
+    const kernel = aliveKernel(document)?.id;
+    const [newest] = this._sessionsOf(document);
+    if (!newest || this._declined.has(keyOfSave(newest))) {
+      return undefined;
+    }
+    const has =
+      this._restored.get(document) === `${kernel} ${newest.id}` ||
+      (kernel === newest.kernel && !newest.interrupted);
+    return has ? undefined : newest;
+  }
+
+  /** Those that can be restored, the newest first. */
+  private _sessionsOf(document: KernelDocument): ISession[] {
     const { shell } = this._app;
-    const kernel = aliveKernel(document);
-    const [newest] = [...this._sessions.values()]
+    return [...this._sessions.values()]
       .filter(
         ({ notebook, problem }) =>
           !problem && notebook && findDocument(shell, notebook) === document
       )
       .sort((a, b) => b.saved.localeCompare(a.saved));
-    const has = kernel?.id === newest?.kernel && !newest?.interrupted;
-    const declined = newest && this._declined.has(keyOfSave(newest));
-    return has || declined ? undefined : newest;
   }
 
   private _wayFor(document: KernelDocument, session: ISession): Way | null {
@@ -201,13 +209,15 @@ export class SessionOffers {
   }
 
   private _lines = new HeadLines();
+  /** The kernel and the session that were last brought together in a document. */
+  private _restored = new WeakMap<KernelDocument, string>();
   private _said = new Map<KernelDocument, string>();
   private _sessions = new Map<string, ISession>();
 }
 
-/** One save of a session. */
-function keyOfSave({ id, saved }: ISession): string {
-  return `${id} ${saved}`;
+/** One save of a session, and one end of its kernel. */
+function keyOfSave({ id, interrupted, saved }: ISession): string {
+  return `${id} ${saved} ${interrupted?.ended ?? ''}`;
 }
 
 function aliveKernel({ sessionContext }: KernelDocument) {
