@@ -11,14 +11,14 @@ from ..models.serving import USUAL_PORT
 #: Runs a Ray Serve application on a port of the loopback address, until it is ended. Its HTTP
 #: options count for the first server of a cluster only. Source: docs.ray.io, "serve.start".
 _RAY_PROGRAM = """
-import os, sys
+import importlib, os, sys
 sys.path.insert(0, os.getcwd())
 import ray
 from ray import serve
 ray.init(namespace="serve")
 serve.start(http_options={"host": "127.0.0.1", "port": int(os.environ["PORT"])})
-from ray._common.utils import import_attr
-serve.run(import_attr(sys.argv[1]), blocking=True)
+module, _, name = sys.argv[1].partition(":")
+serve.run(getattr(importlib.import_module(module), name), blocking=True)
 """
 
 
