@@ -12,9 +12,11 @@ import { CellRun } from './cellRun';
 import { GoneCells, GoneRun } from './goneCells';
 import { InputBoxes } from './inputBoxes';
 import { IOfferedRequest, JournalSocket } from './journalSocket';
+import { KernelWidgets } from './kernelWidgets';
 import { setMetadata } from './notebookMetadata';
 import { cellId, cellOf, hashOf, RunStore } from './runStore';
 import { runningKernel, startKernel } from './sessions';
+import { WidgetPages } from './widgetPages';
 import { createMessage, IHeader, IMessage } from './wire';
 
 /** What all notebooks of a window share. */
@@ -22,6 +24,7 @@ export interface INotebookServices {
   session: Session;
   store: RunStore;
   gone: GoneCells;
+  pages: WidgetPages;
   /** Takes what happens, a line each. */
   log: (line: string) => void;
   /** A cell shows output of an earlier text, or not any more. */
@@ -45,6 +48,20 @@ export class NotebookKernel implements vscode.Disposable {
     this._inputs = new InputBoxes(this._name, (...answer) =>
       this._answer(...answer)
     );
+    this.widgets = new KernelWidgets({
+      notebook,
+      pages: _services.pages,
+      client: this._client,
+      send: message => this._socket?.deliver(message),
+      request: message =>
+        new Promise(resolve => {
+          this._asked.set(
+            message.header.msg_id,
+            resolve as (reply: unknown) => void
+          );
+          this._socket?.deliver(message);
+        })
+    });
     const kernel = _services.store.kernel(notebook.uri);
     if (kernel) {
       this._open(kernel);
@@ -56,6 +73,7 @@ export class NotebookKernel implements vscode.Disposable {
   /** The notebook has another kernel, or is closed. The kernel goes on. */
   dispose(): void {
     this.disconnect();
+    this.widgets.reset();
     this._runs.forEach(run => run instanceof CellRun && run.abandon());
   }
 
@@ -255,6 +273,7 @@ export class NotebookKernel implements vscode.Disposable {
           this._services.log(`${this._name}: ${state}, kernel ${kernel}`);
           if (this._socket?.isConnected) {
             this._answers.forEach(answer => this._socket!.send(answer));
+            void this.widgets.load();
             void this._noteLanguage();
           }
           this._changed.fire();
@@ -456,6 +475,8 @@ export class NotebookKernel implements vscode.Disposable {
     this._isBusy = false;
     this._inputs.dispose();
     this._answers.clear();
+    this._asked.clear();
+    this.widgets.reset();
     for (const run of this._runs.values()) {
       if (run instanceof CellRun && !run.isOver) {
         run.fail();
@@ -487,7 +508,11 @@ export class NotebookKernel implements vscode.Disposable {
     }
     const asked = this._asked.get(parent);
     if (asked && channel === 'shell') {
+      this._asked.delete(parent);
       asked(content);
+      return;
+    }
+    if (this.widgets.receive(message)) {
       return;
     }
     if (header.msg_type === 'update_display_data') {
@@ -526,6 +551,9 @@ export class NotebookKernel implements vscode.Disposable {
     }
     if (state === 'starting' || state === 'busy' || state === 'idle') {
       this._kernelSession = session;
+    }
+    if (state === 'starting') {
+      void this.widgets.load();
     }
     const isBusy = state === 'busy';
     if (isBusy !== this._isBusy) {
@@ -591,6 +619,7 @@ export class NotebookKernel implements vscode.Disposable {
     }
   }
 
+  readonly widgets: KernelWidgets;
   private _answers = new Map<string, IMessage>();
   /** Its session, for Jupyter: the server offers a new one what it has missed. */
   private _client = randomUUID();
