@@ -83,6 +83,7 @@ export default defineConfig([
       'labextension/lib',
       'vscode/out',
       'vscode/node_modules',
+      'vscode/widgets/node_modules',
       'tests/browser/out',
       'jupyter_tpu',
       '**/*.d.ts'
