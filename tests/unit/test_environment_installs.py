@@ -19,7 +19,7 @@ import pytest
 
 from jupyter_tpu.environment.models import Locked
 from jupyter_tpu.on_host.calls import paths
-from jupyter_tpu.on_host.environments import commands, packages
+from jupyter_tpu.on_host.environments import commands, packages, resolution
 
 NOTE = "  # --index-url "
 
@@ -150,7 +150,7 @@ def test_a_package_of_an_index_of_its_own_comes_from_there_on_every_host(host, i
     # So does a new TPU: from what was asked for only.
     host.new(host.path)
     text = "\n".join([*answer["packages"], "plain", ""])
-    lock = packages.resolve(host.uv, "default", text)["lock"]
+    lock = resolution.resolve(host.uv, "default", text)["lock"]
     packages.change_packages(host.uv, "default", lock.splitlines(), [])
     assert (host.has("thing"), host.has("inner"), host.has("plain")) == ("1.0+cpu", "5.0", "2.0")
     assert (

@@ -60,6 +60,7 @@ async def create_environment(
         emulated=emulated,
         devices_per_host=accelerator.devices_per_host if accelerator else None,
         coordinator=node.endpoints[0].internal if node.endpoints else "",
+        generation=accelerator.generation if accelerator else "",
     )
     try:
         if request.python_path is not None:
@@ -76,6 +77,10 @@ async def create_environment(
         if error.reason is Reason.CPU_FALLBACK:
             error.hint += f" To check all hosts: jupyter tpu doctor {name.node}"
         raise
+    if request.python_path is None:
+        framework = environment.framework_of(request)
+    else:
+        framework = "torch" if created.torch and not created.jax else "jax"
     ready = Environment(
         name=request.environment,
         tpu=name.node,
@@ -83,9 +88,10 @@ async def create_environment(
         state="ready",
         python=created.python,
         jax=created.jax,
+        torch=created.torch,
         path=created.path,
         python_path=created.python_path,
-        **request.content | {"packages": created.requested.packages},
+        **request.content | {"packages": created.requested.packages, "framework": framework},
         versions=HostVersions(time=timestamp()) if created.lock and len(links) > 1 else None,
         devices=created.devices,
         platform=created.platform,
@@ -129,8 +135,12 @@ def add_request(earlier: ConnectTPU, request: ConnectTPU) -> ConnectTPU:
     if not request.replace_setup:
         setup = _merge_setup(earlier.setup, setup)
     locked = request if request.lock else earlier
+    has = environment.framework_of(earlier)
+    if (request.framework or request.lock) and environment.framework_of(request) != has:
+        raise environment.framework_conflict(request.environment, has)
     return ConnectTPU(
         environment=request.environment,
+        framework=has,
         python=request.python or earlier.python,
         packages=environment.packages.merge(earlier.packages, request.packages),
         requirements=request.requirements or earlier.requirements,
