@@ -241,7 +241,7 @@ def unfinished_record(
             state="failed" if problem else "making",
             problem=problem,
             python_path=request.python_path or "",
-            **request.content,
+            **request.content | {"framework": environment.framework_of(request)},
             asked=request if problem else None,
         )
     kept = before.request if error and before is not None else request
