@@ -136,6 +136,7 @@ def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
         "lock": without_libtpu(spec.lock or "") if emulated and jax else spec.lock or "",
         "resolve_again": spec.resolve_again,
         "packages": spec.packages,
-        "jaxkit": _packed(jaxkit_bundle()) if jax else None,
+        # Who connects brings the rest.
+        "jaxkit": _packed(jaxkit_bundle(compiles=False)) if jax else None,
         "setup": spec.setup.requested,
     }
