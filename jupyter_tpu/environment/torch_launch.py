@@ -2,8 +2,9 @@
 each device, since a process of TorchTPU uses one.
 
 They are those that TorchTPU's own ``torch.tpu.distributed.set_tpu_launch_env`` sets (torch_tpu
-0.2.0, ``_internal/distributed/distributed.py``), which keeps what is set. It takes the topology for
-that of one host where nothing names the slice's, and it can't know the order of Cloud TPU's hosts.
+0.2.0, ``_internal/distributed/distributed.py``), which keeps what is set. Where nothing names the
+slice's topology, it takes that of one host for it. Its order of hosts is that of their chips'
+positions, if it can ask for them; here it is Google's. On hardware this was not tried.
 """
 
 from __future__ import annotations

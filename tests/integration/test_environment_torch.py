@@ -19,6 +19,8 @@ ranks = torch.tensor([dist.get_rank()])
 dist.all_reduce(ranks)
 if dist.get_rank() == 0:
     print("sum", ranks.item(), "of", dist.get_world_size(), os.environ["TORCH_TPU_TOPOLOGY"])
+dist.barrier()  # without it gloo aborts a process whose neighbor has ended
+dist.destroy_process_group()
 """
 
 pytestmark = pytest.mark.long
@@ -35,7 +37,7 @@ def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture(scope="module")
 def made(server: Server) -> Any:
     """The operation that created the environment with PyTorch."""
-    # Of this Python there is one without CUDA on more machines.
+    # More machines have a PyTorch without CUDA for this Python than for newer ones.
     body = {"environment": "torch", "framework": "torch", "python": "3.11"}
     operation = server.tpu("POST", f"tpus/{NAME}/connect", body)
 
