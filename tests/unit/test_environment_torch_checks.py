@@ -15,8 +15,9 @@ from jupyter_tpu.environment.torch_verification import GENERATIONS, require_gene
 from jupyter_tpu.environment.usability import require_usable
 from jupyter_tpu.environment.verification import HostCheck
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.environments.environment import add_request
-from jupyter_tpu.fleet.models import ConnectTPU
+from jupyter_tpu.fleet.core.records import EnvironmentRecord
+from jupyter_tpu.fleet.environments.environment import add_request, merge_request
+from jupyter_tpu.fleet.models import ConnectTPU, Environment
 from jupyter_tpu.on_host.agent.protocol import process_env
 
 LOCK = "torch==2.13.0+cpu\ntorch-tpu==0.2.0\n"
@@ -60,14 +61,26 @@ def test_a_lock_with_torch_tpu_makes_one_unless_another_is_asked_for():
     assert framework_of(ConnectTPU(lock="jax==0.12.0\n")) == framework_of(ConnectTPU()) == "jax"
 
 
+def record(request: ConnectTPU) -> EnvironmentRecord:
+    ready = Environment(name="default", tpu="my-tpu", zone="z", state="ready")
+    return EnvironmentRecord(node_id="1", request=request, environment=ready)
+
+
 def test_connecting_again_keeps_the_framework_and_another_one_is_refused():
-    torch = ConnectTPU(framework="torch")
-    assert add_request(torch, ConnectTPU(packages=["einops"])).framework == "torch"
+    torch, jax = record(ConnectTPU(framework="torch")), record(ConnectTPU())
+    assert merge_request(torch, ConnectTPU(packages=["einops"])).framework == "torch"
+    assert framework_of(merge_request(record(ConnectTPU(lock=LOCK)), ConnectTPU())) == "torch"
     for request in (ConnectTPU(framework="jax"), ConnectTPU(lock="jax==0.12.0\n")):
         with raises(Reason.CONFLICT, "The environment default has PyTorch."):
-            add_request(torch, request)
+            merge_request(torch, request)
     with raises(Reason.CONFLICT, "The environment default has JAX."):
-        add_request(ConnectTPU(), ConnectTPU(lock=LOCK))
+        merge_request(jax, ConnectTPU(lock=LOCK))
+
+
+def test_the_defaults_of_new_environments_are_no_other_framework():
+    assert add_request(ConnectTPU(packages=["einops"]), ConnectTPU(framework="torch")) == (
+        ConnectTPU(framework="torch", packages=["einops"])
+    )
 
 
 def test_a_host_whose_pytorch_has_computed_on_the_tpu_is_usable():

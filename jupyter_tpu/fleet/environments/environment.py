@@ -126,6 +126,9 @@ def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> Conn
     plain = request == ConnectTPU(environment=request.environment)
     if before is None or (before.environment.state == "failed" and not plain):
         return request
+    has = environment.framework_of(before.request)
+    if (request.framework or request.lock) and environment.framework_of(request) != has:
+        raise environment.framework_conflict(request.environment, has)
     return add_request(before.request, request)
 
 
@@ -135,12 +138,9 @@ def add_request(earlier: ConnectTPU, request: ConnectTPU) -> ConnectTPU:
     if not request.replace_setup:
         setup = _merge_setup(earlier.setup, setup)
     locked = request if request.lock else earlier
-    has = environment.framework_of(earlier)
-    if (request.framework or request.lock) and environment.framework_of(request) != has:
-        raise environment.framework_conflict(request.environment, has)
     return ConnectTPU(
         environment=request.environment,
-        framework=has,
+        framework=request.framework or earlier.framework,
         python=request.python or earlier.python,
         packages=environment.packages.merge(earlier.packages, request.packages),
         requirements=request.requirements or earlier.requirements,
