@@ -115,4 +115,4 @@ def test_torchrun_starts_one_process_for_each_device_of_all_hosts(server, made):
 
     until(lambda: now()["state"] not in ("starting", "running"), 300, log)
     assert "sum 28 of 8 2,2,2" in log()
-    assert [host["code"] for host in now()["attempts"][-1]["hosts"]] == [0, 0]
+    assert [host["exit_code"] for host in now()["attempts"][-1]["hosts"]] == [0, 0]
