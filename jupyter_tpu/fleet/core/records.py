@@ -56,6 +56,11 @@ class EnvironmentRecord(Struct, kw_only=True):
         return self.request.python_path is not None
 
     @property
+    def has_pod_kernel(self) -> bool:
+        """Whether it has a kernel that runs on all hosts."""
+        return self.hosts > 1 and not self.environment.has_torch
+
+    @property
     def host_python(self) -> str:
         """The path of its Python on the hosts."""
         return self.environment.python_path or f"{self.environment.path}/bin/python"

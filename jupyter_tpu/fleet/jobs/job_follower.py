@@ -20,7 +20,7 @@ from msgspec import structs
 
 from ...cloud import Node, NodeName, NodeState
 from ...concurrency import cancel_all, gather_or_cancel
-from ...environment import single_host_variables
+from ...environment import launch_variables, single_host_variables
 from ...errors import Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
@@ -33,6 +33,7 @@ from ..core.observer import ObservedState
 from ..core.records import JobRecord
 from ..files.sync import SyncService
 from ..models import AGENT, HostJob, Problem
+from ..models.core import known_type
 from .job_records import FINAL, JobRecords, host_job, is_final, lost_partner, to_restart
 
 log = logging.getLogger(__name__)
@@ -275,6 +276,7 @@ class JobFollower:
             where["JUPYTER_TPU_ADDRESSES"] = ",".join(
                 endpoint.internal for endpoint in node.endpoints
             )
+            where |= self._torch_variables(record, node, host)
         order = requests.StartJobRequest(
             id=job,
             argv=request.command,
@@ -284,6 +286,15 @@ class JobFollower:
             serving=_server_check(record, host),
         )
         return await self.request(record.name, host, order)
+
+    def _torch_variables(self, record: JobRecord, node: Node, host: int) -> Mapping[str, str]:
+        """Those of torchrun, in an environment with PyTorch."""
+        name, accelerator = record.request.environment or "", known_type(node.type)
+        environment = self._desired.environments(record.name).get(name)
+        if environment is None or accelerator is None or not environment.environment.has_torch:
+            return {}
+        addresses = [endpoint.internal for endpoint in node.endpoints]
+        return launch_variables(accelerator, record.hosts, host, addresses)
 
     def _python(self, record: JobRecord, node: Node | None) -> str:
         """The Python of its environment; "" if it has none. Raises UNAVAILABLE while a TPU that was

@@ -201,6 +201,8 @@ export function connectedTPU(more: Partial<ITPU> = {}): ITPU {
         state: 'ready',
         python: '3.12.4',
         jax: '0.7.2',
+        torch: '',
+        framework: 'jax',
         path: '',
         python_path: '',
         packages: [],

@@ -306,7 +306,13 @@ export interface IChipUse {
  */
 export interface IConnectTPU {
   /**
-   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   * What uses the chips: JAX, or PyTorch (TorchTPU, with PyTorch for the CPU).
+   * By default jax.
+   */
+  framework?: 'jax' | 'torch' | null;
+  /**
+   * Packages to install in addition to JAX (or PyTorch), NumPy, matplotlib and
+   * tqdm.
    */
   packages?: string[];
   /** A requirements file of packages to install. */
@@ -546,7 +552,13 @@ export interface IDisconnectTPU {
  */
 export interface IEnvironment {
   /**
-   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   * What uses the chips: JAX, or PyTorch (TorchTPU, with PyTorch for the CPU).
+   * By default jax.
+   */
+  framework: 'jax' | 'torch' | null;
+  /**
+   * Packages to install in addition to JAX (or PyTorch), NumPy, matplotlib and
+   * tqdm.
    */
   packages: string[];
   /** A requirements file of packages to install. */
@@ -558,6 +570,7 @@ export interface IEnvironment {
   state: 'failed' | 'making' | 'ready';
   python: string;
   jax: string;
+  torch: string;
   path: string;
   python_path: string;
   versions: IHostVersions | null;
@@ -583,7 +596,13 @@ export interface IEnvironmentKernelspec {
 /** What an environment has exactly, so that another TPU can get the same. */
 export interface IEnvironmentLock {
   /**
-   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   * What uses the chips: JAX, or PyTorch (TorchTPU, with PyTorch for the CPU).
+   * By default jax.
+   */
+  framework: 'jax' | 'torch' | null;
+  /**
+   * Packages to install in addition to JAX (or PyTorch), NumPy, matplotlib and
+   * tqdm.
    */
   packages: string[];
   /** A requirements file of packages to install. */
@@ -644,6 +663,7 @@ export interface IFinding {
     | 'project'
     | 'quota'
     | 'storage'
+    | 'torch'
     | 'type'
     | 'variables'
     | 'versions';
