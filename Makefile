@@ -56,14 +56,15 @@ dist: .venv/bin/uv node_modules/.package-lock.json docs
 VSIX ?= $(CURDIR)/dist/jupyter-tpu.vsix
 
 vsix: node_modules/.package-lock.json vscode/node_modules/.package-lock.json \
-		jupyter_tpu/locale/compiled
+		vscode/widgets/node_modules/.package-lock.json jupyter_tpu/locale/compiled
 	mkdir -p $(dir $(VSIX))
 	cp LICENSE vscode/LICENSE
 	cd vscode && node_modules/.bin/vsce package --no-dependencies --out $(VSIX)
 	@rm vscode/LICENSE
 
-vscode/node_modules/.package-lock.json: vscode/package-lock.json
-	cd vscode && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error
+vscode/node_modules/.package-lock.json vscode/widgets/node_modules/.package-lock.json: \
+		%/node_modules/.package-lock.json: %/package-lock.json
+	cd $* && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error
 	@touch $@
 
 # Lint and the frontend's tests run beside pytest and what it has to install and compile before. The
@@ -236,4 +237,4 @@ clean:
 		jupyter_tpu/labextension labextension/lib \
 		jupyter_tpu/locale/compiled jupyter_tpu/locale/*/LC_MESSAGES/*.json \
 		vscode/l10n vscode/package.nls.*.json \
-		.lab dist site vscode/node_modules vscode/out .code-server
+		.lab dist site vscode/node_modules vscode/widgets/node_modules vscode/out .code-server

@@ -42,6 +42,7 @@ const IDS = [
   'jupyter-tpu:runs',
   'jupyter-tpu:jobs',
   'jupyter-tpu:pod-output',
+  'jupyter-tpu:sessions',
   'jupyter-tpu:notifications',
   'jupyter-tpu:running',
   'jupyter-tpu:status-bar'
