@@ -130,6 +130,7 @@ def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
         "lock": without_libtpu(spec.lock or "") if emulated else spec.lock or "",
         "resolve_again": spec.resolve_again,
         "packages": spec.packages,
-        "jaxkit": _packed(jaxkit_bundle()),
+        # Who connects brings the rest.
+        "jaxkit": _packed(jaxkit_bundle(compiles=False)),
         "setup": spec.setup.requested,
     }

@@ -82,6 +82,12 @@ def __getattr__(name: str) -> Any:
     try:
         return _load(name)
     except ModuleNotFoundError as error:
+        if (error.name or "").startswith(f"{__name__}.compile"):
+            raise ModuleNotFoundError(
+                f"jaxkit.{name} is not on this host, which started its work by itself: "
+                "`jupyter tpu connect` brings it.",
+                name=error.name,
+            ) from None
         if error.name not in ("jax", "jaxlib", "numpy"):
             raise
         raise ModuleNotFoundError(

@@ -24,7 +24,7 @@ from waiting import eventually, until
 from jupyter_tpu import catalog, jaxkit
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.jaxkit.arrays import ArrayRequest
-from jupyter_tpu.jaxkit.compile.compiler import ENVIRONMENT, compile_code
+from jupyter_tpu.jaxkit.compile.compiler import ENVIRONMENT, IDLE, compile_code
 from jupyter_tpu.jaxkit.compile.models import CompileLimits, CompileRequest
 from jupyter_tpu.jaxkit.compile.planner import row_of
 from jupyter_tpu.jaxkit.topology import topology
@@ -54,6 +54,9 @@ PARAMS = {"up": (512, 1000), "down": (1000, 512)}
 
 
 def compilers() -> list[psutil.Process]:
+    """All but the one that waits for the next program."""
+    if idle := IDLE.take():
+        idle.end()
     return children("jupyter_tpu.jaxkit.compile.child")
 
 

@@ -9,6 +9,11 @@ import { createInterface } from 'node:readline';
 import { JournalSocket } from '../../vscode/src/notebook/journalSocket';
 import { createMessage } from '../../vscode/src/notebook/wire';
 
+// Time stands still: what happens is what the test says. The sockets of the examples before would
+// connect again.
+globalThis.setTimeout = () => 0;
+globalThis.clearTimeout = () => undefined;
+
 const windows = new Map();
 /** The window whose code runs. */
 let current;

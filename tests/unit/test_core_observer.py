@@ -261,6 +261,31 @@ async def test_a_list_from_before_a_tpu_was_created_again_does_not_hide_the_new_
 
 
 @in_virtual_time
+async def test_a_list_that_was_asked_for_before_a_tpu_was_seen_does_not_take_that_back():
+    async with Setting() as setting:
+        asked = asyncio.Event()
+        older = NodeList(nodes=(node("STARTING"), node("READY", "us-east1-d")), unreachable=())
+
+        async def slow_list(zone: str = "-") -> NodeList:
+            asked.set()
+            await asyncio.sleep(1)
+            return older
+
+        setting.cloud.list_nodes = slow_list  # type: ignore[method-assign]
+        setting.observer.request_refresh()
+        question = asyncio.create_task(setting.observer.ensure_recent())
+        await asked.wait()
+        setting.observer.upsert(node("READY"))  # what an operation has just seen
+        setting.observer.remove(node("READY", "us-east1-d").name)
+        await question
+        assert {name.zone: each.state for name, each in setting.observed.nodes.items()} == {
+            "us-west4-a": "READY"
+        }
+        await asyncio.sleep(2 * QUICK_POLL_SECONDS)  # the next list decides
+        assert len(setting.observed.nodes) == 2
+
+
+@in_virtual_time
 async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_question():
     async with Setting() as setting:
         assert await setting.observer.ensure_recent()

@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 
 import jupyter_tpu
-from jupyter_tpu.environment.requirements import jaxkit_sources
+from jupyter_tpu.environment.requirements import jaxkit_bundle, jaxkit_sources
 from jupyter_tpu.on_host.environments.virtualenv import install_jaxkit
 
 VERSION = "from jupyter_tpu import jaxkit, __version__; print(__version__)"
@@ -55,6 +55,34 @@ print(json.dumps([jupyter_tpu.__file__, names, [name.partition(".")[0] for name 
         "UsageError: This kernel runs on a TPU, so its cells need no %tpu. "
         "Load jupyter_tpu in a notebook with a kernel of your own machine."
     )
+
+
+def test_a_host_that_started_by_itself_has_all_but_the_compiler_and_says_who_brings_it(tmp_path):
+    for name, content in jaxkit_bundle(compiles=False).contents.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from jupyter_tpu import jaxkit
+for name in jaxkit.__all__:
+    try:
+        getattr(jaxkit, name)
+    except ModuleNotFoundError as error:
+        print(name, error)
+print(jaxkit.__file__)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    *missing, file = done.stdout.splitlines()
+    assert file.startswith(str(tmp_path))
+    assert {line.partition(" ")[0] for line in missing} == {
+        "CompileLimits", "CompileReport", "PlanRow", "TypePlan", "cheapest_type", "compile_for",
+        "plan",
+    }  # fmt: skip
+    assert all("`jupyter tpu connect` brings it." in line for line in missing)
 
 
 def test_an_environment_has_the_version_that_connected_it_last(tmp_path: Path) -> None:

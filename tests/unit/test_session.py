@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +18,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import until
 
-from jupyter_tpu.on_host.agent.session import command, placement
-from jupyter_tpu.on_host.agent.session.arrays import chunk_shape
+from jupyter_tpu.on_host.agent.session import command, pickling, placement
+from jupyter_tpu.on_host.agent.session.arrays import ArraySet, chunk_shape
 from jupyter_tpu.on_host.agent.session.session import KernelSession, SessionReport
 from jupyter_tpu.on_host.agent.session.storage import SessionError, Storage
 
@@ -253,6 +256,86 @@ def test_a_session_is_one_that_existed_whenever_a_save_ends(tmp_path_factory, st
     assert (len(values), report.reasons) == (1, {})
     other.save()
     assert other.save().new == 0
+
+
+STRANGE = """
+class Raises:
+    def __reduce__(self):
+        raise ValueError("no")
+
+class Exits:
+    def __reduce__(self):
+        raise SystemExit(3)
+
+class OnlyOnce:
+    tries = 0
+    def __reduce__(self):
+        OnlyOnce.tries += 1
+        if OnlyOnce.tries > 1:
+            raise ValueError("a second time")
+        return int, ()
+
+raises, exits, both = Raises(), Exits(), [1]
+once, deep, deeper = [OnlyOnce(), both], [], []
+for _ in range(100):
+    deep = [deep]
+for _ in range(100_000):
+    deeper = [deeper]
+everything = globals()
+"""
+
+
+def test_objects_that_fail_in_their_own_ways_are_named_and_the_rest_is_saved(tmp_path):
+    shown = notebook(tmp_path, 1, STRANGE, "%tpu session save")
+    for reason in (
+        "raises (of the class Raises, which can't be kept: no)",
+        "exits (of the class Exits, which can't be kept: 3)",
+        "once (of the class list, which can't be kept: a second time)",
+        "both (of the class list, which can't be kept: a second time)",
+        "deeper (nested too deeply)",
+    ):
+        assert f"Not saved: {reason}" in shown
+    shown = notebook(
+        tmp_path, 1, "%tpu session restore", "assert str(deep) == '[' * 101 + ']' * 101",
+        "assert everything is globals()",
+    )  # fmt: skip
+    assert "Restored 5 of 10 variables" in shown
+
+
+def test_thousands_of_small_variables_are_a_few_files_of_which_a_change_writes_one(tmp_path):
+    many = "for i in range(3000): globals()[f'v{i}'] = i if i % 2 else [i, {'a': (None, b'x')}]"
+    notebook(tmp_path, 1, many, "%tpu session save")
+    (values,) = (tmp_path / ".jupyter-tpu" / "sessions").glob("data/*/values")
+    first = set(values.iterdir())
+    assert len(first) == 8
+    notebook(
+        tmp_path, 1, "%tpu session restore", "assert v5 == 5 and v4[0] == 4 and v2998[1]['a']",
+        "v7 = 'changed'", "%tpu session save",
+    )  # fmt: skip
+    assert len(first & set(values.iterdir())) == 7
+
+
+def test_what_takes_too_long_is_given_up_and_a_timer_of_the_users_own_goes_on():
+    rings = []
+
+    class Slow:
+        def __reduce__(self) -> Any:
+            try:
+                while True:
+                    time.sleep(0.01)
+            except Exception:
+                return int, ()
+
+    before = signal.signal(signal.SIGALRM, lambda *_: rings.append(1))
+    signal.setitimer(signal.ITIMER_REAL, 1.0)
+    try:
+        groups, reasons = pickling.dump({"slow": Slow(), "x": 1}, {}, ArraySet(), seconds=0.1)
+        assert [group.names for group in groups] == [["x"]]
+        assert list(reasons) == ["slow"]
+        assert "takes longer" in reasons["slow"]
+        until(lambda: rings)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_session_is_read_only_if_this_user_has_saved_it(tmp_path):

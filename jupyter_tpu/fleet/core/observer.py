@@ -149,6 +149,8 @@ class Observer:
         self._changed_at = float("-inf")
         self._missed_at = float("-inf")  # when a TPU was last asked for that is not in the list
         self._polling = False
+        #: What was seen of single TPUs since the last poll began; None: it is not there.
+        self._newer: dict[NodeName, Node | None] = {}
 
     def register_need(self, needed: Callable[[], object]) -> None:
         """Polls without a question while *needed* returns something true."""
@@ -225,13 +227,14 @@ class Observer:
 
     def upsert(self, node: Node) -> None:
         """Adds a node that Google just described in another answer."""
-        self.observed.nodes[node.name] = node
+        self.observed.nodes[node.name] = self._newer[node.name] = node
         for described in self.described:
             described(node)
         self.request_refresh()
 
     def remove(self, name: NodeName) -> None:
         """Removes a node that is not there, if it was listed."""
+        self._newer[name] = None
         if self.observed.nodes.pop(name, None) is not None:
             self.request_refresh()
 
@@ -287,6 +290,7 @@ class Observer:
     async def _poll(self) -> None:
         observed = self.observed
         asked = time.time()
+        self._newer.clear()
         try:
             async with asyncio.timeout(POLL_LIMIT_SECONDS):
                 listed = await self._cloud.list_nodes()
@@ -311,6 +315,12 @@ class Observer:
             observed.problem = Problem.of(error)
             observed.unreachable, observed.gone = None, frozenset()
             return
+        # The list may be from before these were seen. A poll that follows decides.
+        for name, newer in self._newer.items():
+            if newer is not None:
+                nodes[name] = newer
+            elif nodes.pop(name, None) is not None:
+                self.request_refresh()
         if _states(nodes) != _states(observed.nodes):
             self._changed_at = self._time()
         observed.nodes, observed.unreachable, observed.problem = nodes, missing, None

@@ -1,9 +1,10 @@
 """The process that compiles for a TPU: ``python -m jupyter_tpu.jaxkit.compile.child WATCHER``.
 
-One request on stdin, one answer on stdout; before the answer, frames without a head name the
-current step. The user's code prints to stderr. The caller limits time and memory and may kill the
-process at any time. libtpu's compiler ends the process where other libraries raise, another reason
-for a separate process.
+Requests on stdin, for each an answer on stdout; before the answer, frames without a head name the
+current step. It ends with its stdin. A caller who sends code asks only once, because code may
+change anything. The user's code prints to stderr. The caller limits time and memory and may kill
+the process at any time. libtpu's compiler ends the process where other libraries raise, another
+reason for a separate process.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 import glob
 import os
 import re
+import shutil
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +75,22 @@ def main() -> None:
     os.dup2(2, 1)
     requests = sys.stdin.buffer
     sys.stdin = open(os.devnull)  # noqa: SIM115 (the user's code must not read the request)
-    head, body = read_frame(requests, 1 << 31)
-    job = msgspec.json.decode(head, type=CompileJob)
+    with suppress(EOFError):
+        while True:
+            head, body = read_frame(requests, 1 << 31)
+            job = msgspec.json.decode(head, type=CompileJob)
+            answer = _answer(job, body, lambda step: write_frame(answers, b"", step.encode()))
+            write_frame(answers, msgspec.json.encode(answer), b"")
+    # libtpu's own threads make an orderly end slow, and there is nothing to put in order.
+    os._exit(0)
+
+
+def _answer(job: CompileJob, body: bytes, tell: Callable[[str], None]) -> CompileAnswer:
+    shutil.rmtree(job.dump, ignore_errors=True)  # what belongs to the program before
     try:
-        answer = CompileAnswer(
-            report=compile_job(job, body, lambda step: write_frame(answers, b"", step.encode()))
-        )
+        return CompileAnswer(report=compile_job(job, body, tell))
     except TPUError as error:
-        answer = CompileAnswer(
+        return CompileAnswer(
             message=_valid(error.message),
             reason=error.reason,
             hint=_valid(error.hint),
@@ -88,15 +99,11 @@ def main() -> None:
     except Exception as error:
         traceback.print_exc()
         cause = _valid(str(error)).splitlines() or [""]
-        answer = CompileAnswer(
+        return CompileAnswer(
             message=f"Compiling for {job.topology.type} failed: {type(error).__name__}: "
             f"{cause[0][:400]}",
             reason=Reason.INTERNAL,
         )
-    write_frame(answers, msgspec.json.encode(answer), b"")
-    answers.flush()
-    # libtpu's own threads make an orderly end slow, and there is nothing to put in order.
-    os._exit(0)
 
 
 def _valid(text: str) -> str:

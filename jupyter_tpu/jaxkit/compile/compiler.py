@@ -21,7 +21,8 @@ import msgspec
 
 from ...errors import InvalidInput, Reason, TPUError, error_for
 from ...wording import count
-from ..processes.watched import run_watched
+from ..processes.idle import IdleProcess
+from ..processes.watched import ProcessDied, WatchedProcess
 from ..sharding.axes import DoesNotDivide
 from ..topology import Topology, topology
 from .child import CompileAnswer, CompileJob
@@ -49,6 +50,9 @@ ENVIRONMENT = {
 }
 _REPORT_SECONDS = 0.2  # between two reports of progress
 _KEPT_LINES = 200  # kept between two reports
+#: The process that compiled last. It has loaded jax and libtpu, which takes longer than to compile
+#: a small program.
+IDLE = IdleProcess()
 
 
 def compile_for(
@@ -310,24 +314,48 @@ def _run(
     stop: threading.Event | None,
     progress: _StepReporter | None = None,
 ) -> CompileReport:
-    def request(folder: Path) -> tuple[bytes, bytes]:
-        job.dump = str(folder / "dump")
-        return msgspec.json.encode(job), blob
+    def ask(process: WatchedProcess) -> CompileReport:
+        return _ask(process, where, job, blob, limits, stop, progress)
 
-    head = run_watched(
-        "jupyter_tpu.jaxkit.compile.child",
-        request,
-        what=f"Compiling for {where.type}",
-        seconds=limits.seconds,
-        memory_bytes=limits.memory_bytes,
-        stop=stop,
-        on_step=progress.set_step if progress else None,
-        on_line=progress.lines.append if progress else None,
-        environment=lambda folder: {
-            **ENVIRONMENT,
-            "XLA_FLAGS": f"--xla_dump_to={folder / 'dump'}",
-        },
+    # Code may change the process that it runs in; a program may not.
+    if job.code is None and (idle := IDLE.take()):
+        with contextlib.suppress(ProcessDied):  # it was killed meanwhile, for its memory perhaps
+            return ask(idle)
+    return ask(
+        WatchedProcess(
+            "jupyter_tpu.jaxkit.compile.child",
+            lambda folder: {**ENVIRONMENT, "XLA_FLAGS": f"--xla_dump_to={folder / 'dump'}"},
+        )
     )
+
+
+def _ask(
+    process: WatchedProcess,
+    where: Topology,
+    job: CompileJob,
+    blob: bytes,
+    limits: CompileLimits,
+    stop: threading.Event | None,
+    progress: _StepReporter | None,
+) -> CompileReport:
+    """Lets *process* compile, and then keeps or ends it."""
+    kept = False
+    try:
+        job.dump = str(process.folder / "dump")
+        head = process.ask(
+            msgspec.json.encode(job),
+            blob,
+            what=f"Compiling for {where.type}",
+            seconds=limits.seconds,
+            memory_bytes=limits.memory_bytes,
+            stop=stop,
+            on_step=progress.set_step if progress else None,
+            on_line=progress.lines.append if progress else None,
+        )
+        kept = job.code is None and IDLE.keep(process)
+    finally:
+        if not kept:
+            process.end()
     answer = msgspec.json.decode(head, type=CompileAnswer)
     if answer.does_not_divide:
         raise DoesNotDivide(answer.message, answer.hint)

@@ -1,12 +1,13 @@
-"""Runs one process for one request and one answer, with limits of time and memory.
+"""A process that answers requests, with limits of time and memory.
 
 The limits are checked from outside: compilers allocate in native code and end the process where
-Python would raise. It blocks: coroutines run it in a thread and set *stop*.
+Python would raise. It blocks: coroutines ask it in a thread and set *stop*.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -14,8 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from ...errors import InvalidInput, Reason, TPUError
 from ...python_command import module_command
@@ -27,44 +29,32 @@ _ANSWER_BYTES = 64 << 20
 _CHECK_SECONDS = 0.05  # between two checks of the process
 
 
-def run_watched(
-    module: str,
-    request: Callable[[Path], tuple[bytes, bytes]],
-    *,
-    what: str,
-    seconds: float,
-    memory_bytes: int,
-    environment: Callable[[Path], Mapping[str, str]],
-    stop: threading.Event | None = None,
-    on_step: Callable[[str], None] | None = None,
-    on_line: Callable[[str], None] | None = None,
-) -> bytes:
-    """Runs ``python -m module OUR_PID`` and returns the head of its answer.
+class ProcessDied(TPUError):
+    """The process ended without an answer."""
 
-    *request*: head and body of the request, given a folder that lives as long as the process.
-    *what*: begins the messages ("Compiling for v6e-8"). *on_step* is called with each step that the
-    process reports, *on_line* with each line that it prints (cut after 500 bytes), both on threads
-    of their own. Raises `InvalidInput` beyond *memory_bytes* of resident memory, `TPUError` with
-    TIMEOUT after *seconds*, with CANCELLED when *stop* is set, with INTERNAL if the process ends
-    without an answer. The process and all that it started have ended on return.
+
+class WatchedProcess:
+    """``python -m MODULE OUR_PID``, which answers one request after the other.
+
+    *environment*: added to `clean_environment`, given `folder`, which lives as long as the process.
+    As a context manager it ends the process, and all that this started, on leaving.
     """
-    with tempfile.TemporaryDirectory(
-        prefix="jupyter-tpu-", ignore_cleanup_errors=True
-    ) as temporary:
-        folder = Path(temporary)
-        head, body = request(folder)
 
-        started: list[subprocess.Popen[bytes]] = []
-        pipes: _Pipes | None = None
+    def __init__(self, module: str, environment: Callable[[Path], Mapping[str, str]]) -> None:
+        # Not a TemporaryDirectory, which a fork of this process would remove.
+        self.folder = Path(tempfile.mkdtemp(prefix="jupyter-tpu-"))
+        self._started: list[subprocess.Popen[bytes]] = []
+        self._printed: _Printed | None = None
+        self._answer: _Answer | None = None
 
         def start() -> None:
-            started.append(
+            self._started.append(
                 subprocess.Popen(
                     module_command(module, str(os.getpid())),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    env={**clean_environment(), **environment(folder)},
+                    env={**clean_environment(), **environment(self.folder)},
                     start_new_session=True,
                 )
             )
@@ -73,16 +63,64 @@ def run_watched(
             # On a thread, where no interrupt can come between the start and the note of it.
             with ThreadPoolExecutor(1) as thread:
                 thread.submit(start).result()
-            pipes = _Pipes(started[0], head, body, on_step or _ignore, on_line or _ignore)
-            _watch(started[0], pipes, what, seconds, memory_bytes, stop)
-        finally:
-            for process in started:
-                end(process)
-            if pipes is not None:
-                pipes.join()
-    if pipes.answer is None:
-        raise _died(what, started[0].returncode, pipes.tail())
-    return pipes.answer[0]
+            self._printed = _Printed(self._process)
+        except BaseException:
+            self.end()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    @property
+    def _process(self) -> subprocess.Popen[bytes]:
+        return self._started[0]
+
+    @property
+    def resident_bytes(self) -> int:
+        """As `resident_bytes`."""
+        return resident_bytes(self._process.pid)
+
+    def ask(
+        self,
+        head: bytes,
+        body: bytes,
+        *,
+        what: str,
+        seconds: float,
+        memory_bytes: int,
+        stop: threading.Event | None = None,
+        on_step: Callable[[str], None] | None = None,
+        on_line: Callable[[str], None] | None = None,
+    ) -> bytes:
+        """The head of the answer. After an error the process is of no use: end it.
+
+        *what*: begins the messages ("Compiling for v6e-8"). *on_step* is called with each step that
+        the process reports, *on_line* with each line that it prints (cut after 500 bytes), both on
+        threads of their own. Raises `InvalidInput` beyond *memory_bytes* of resident memory,
+        `TPUError` with TIMEOUT after *seconds* and with CANCELLED when *stop* is set, and
+        `ProcessDied`.
+        """
+        assert self._printed is not None
+        self._printed.on_line = on_line or _ignore
+        answer = self._answer = _Answer(self._process, head, body, on_step or _ignore)
+        _watch(self._process, answer, what, seconds, memory_bytes, stop)
+        if answer.head is None:
+            self.end()
+            raise _died(what, self._process.returncode, self._printed.tail())
+        return answer.head
+
+    def end(self) -> None:
+        """Kills the process, waits for it and removes its folder; may be called again."""
+        for process in self._started:
+            end(process)
+        if self._printed is not None:
+            self._printed.join()
+        if self._answer is not None:
+            self._answer.join()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def clean_environment() -> dict[str, str]:
@@ -123,14 +161,14 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 def _watch(
     process: subprocess.Popen[bytes],
-    pipes: _Pipes,
+    answer: _Answer,
     what: str,
     seconds: float,
     memory_bytes: int,
     stop: threading.Event | None,
 ) -> None:
     deadline = time.monotonic() + seconds
-    while not _ended(process, pipes):
+    while not _ended(process, answer):
         if stop is not None and stop.is_set():
             raise TPUError(f"{what} was cancelled.", Reason.CANCELLED)
         if time.monotonic() > deadline:
@@ -147,11 +185,11 @@ def _watch(
             )
 
 
-def _ended(process: subprocess.Popen[bytes], pipes: _Pipes) -> bool:
+def _ended(process: subprocess.Popen[bytes], answer: _Answer) -> bool:
     """Waits a moment; whether there is an answer, or the process has ended without one."""
-    if not pipes.done.wait(_CHECK_SECONDS):
+    if not answer.done.wait(_CHECK_SECONDS):
         return False
-    if pipes.answer is None:
+    if answer.head is None:
         try:
             process.wait(_CHECK_SECONDS)  # not killed on its way: its status says why it ended
         except subprocess.TimeoutExpired:
@@ -159,8 +197,8 @@ def _ended(process: subprocess.Popen[bytes], pipes: _Pipes) -> bool:
     return True
 
 
-class _Pipes:
-    """The pipes of a process, each on a thread, so that a full pipe can't block the others."""
+class _Answer:
+    """A request and its answer, each on a thread, so that a full pipe can't block the other."""
 
     def __init__(
         self,
@@ -168,55 +206,54 @@ class _Pipes:
         head: bytes,
         body: bytes,
         on_step: Callable[[str], None],
-        on_line: Callable[[str], None],
     ) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        assert process.stderr is not None
-        self.answer: tuple[bytes, bytes] | None = None
+        self.head: bytes | None = None
         self.done = threading.Event()
         self._on_step = on_step
-        self._on_line = on_line
-        self._tail = bytearray()
-        jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
-            (self._write, (process.stdin, head, body)),
-            (self._read, (process.stdout,)),
-            (self._drain, (process.stderr,)),
-        ]
-        self._threads = [
-            threading.Thread(target=job, args=arguments, daemon=True) for job, arguments in jobs
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def tail(self) -> str:
-        """The last lines of stderr."""
-        return self._tail.decode(errors="replace")
+        self._threads = (
+            _thread(self._write, process.stdin, head, body),
+            _thread(self._read, process.stdout),
+        )
 
     def join(self) -> None:
         for thread in self._threads:
             thread.join(timeout=10)
 
     def _write(self, stream: BinaryIO, head: bytes, body: bytes) -> None:
-        try:
-            with stream:
-                write_frame(stream, head, body)
-        except OSError:
-            pass  # it ended before it read all: see its exit status
+        with suppress(OSError):  # it ended before it read all: see its exit status
+            write_frame(stream, head, body)
 
     def _read(self, stream: BinaryIO) -> None:
         try:
-            with stream:
-                while self.answer is None:
-                    head, body = read_frame(stream, _ANSWER_BYTES)
-                    if head:
-                        self.answer = head, body
-                    else:
-                        self._on_step(body.decode(errors="replace"))
+            while self.head is None:
+                head, body = read_frame(stream, _ANSWER_BYTES)
+                if head:
+                    self.head = head
+                else:
+                    self._on_step(body.decode(errors="replace"))
         except (EOFError, FrameTooLarge, OSError):
             pass  # no answer: see its exit status
         finally:
             self.done.set()
+
+
+class _Printed:
+    """What the process prints to stderr, read on a thread as long as it lives."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stderr is not None
+        self.on_line: Callable[[str], None] = _ignore
+        self._tail = bytearray()
+        self._thread = _thread(self._drain, process.stderr)
+
+    def tail(self) -> str:
+        """The last lines."""
+        return self._tail.decode(errors="replace")
+
+    def join(self) -> None:
+        self._thread.join(timeout=10)
 
     def _drain(self, stream: BinaryIO) -> None:
         line = b""
@@ -226,20 +263,26 @@ class _Pipes:
                 del self._tail[:-_TAIL_BYTES]
                 *whole, line = (line + chunk).split(b"\n")
                 for one in whole:
-                    self._on_line(one[:_LINE_BYTES].decode(errors="replace"))
+                    self.on_line(one[:_LINE_BYTES].decode(errors="replace"))
                 line = line[: 2 * _LINE_BYTES]  # of an endless line, the beginning is reported
         if line:
-            self._on_line(line[:_LINE_BYTES].decode(errors="replace"))
+            self.on_line(line[:_LINE_BYTES].decode(errors="replace"))
+
+
+def _thread(work: Callable[..., None], *arguments: Any) -> threading.Thread:
+    thread = threading.Thread(target=work, args=arguments, daemon=True)
+    thread.start()
+    return thread
 
 
 def _ignore(_: str) -> None:
     pass
 
 
-def _died(what: str, status: int, tail: str) -> TPUError:
+def _died(what: str, status: int, tail: str) -> ProcessDied:
     how = f"signal {-status}" if status < 0 else f"status {status}"
     cause = _cause([line for line in tail.splitlines() if line.strip()])
-    return TPUError(
+    return ProcessDied(
         f"{what} failed: the process ended with {how}.",
         Reason.INTERNAL,
         f"Its message: {cause[:300]}" if cause else "",

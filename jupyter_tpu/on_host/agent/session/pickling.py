@@ -13,9 +13,11 @@ import io
 import pickle
 import sys
 import types
+import zlib
 
 from . import placement, rebuild
 from .arrays import CannotKeep
+from .time_limit import TookTooLong, time_limit
 
 #: Objects of these types are never shared with another variable in a way that can be noticed.
 _PLAIN = (
@@ -28,6 +30,14 @@ _MUTABLE = (list, dict, set, bytearray, collections.deque, collections.OrderedDi
 #: Where JAX's functions have their public names, the better ones first.
 _PUBLIC = ("jax.nn", "jax.numpy", "jax.lax", "jax.random", "jax.scipy.special", "jax")
 _NAMESPACE = ("namespace",)
+#: What is small, and how many packs there are of it: at least so many, of about so many bytes each.
+_SMALL_BYTES, _FEWEST_PACKS, _PACK_BYTES = 4 << 10, 8, 256 << 10
+#: Types whose objects are rebuilt without running anything.
+_DATA = frozenset({
+    str, bytes, bytearray, int, float, complex, bool, type(None), tuple, frozenset, list, dict, set,
+})  # fmt: skip
+#: Whatever the own class of an object raises while this is pickled.
+_RAISED = (Exception, SystemExit)
 
 
 class PickledGroup:
@@ -43,19 +53,24 @@ class PickledGroup:
         self.digest = hashlib.sha256(data).hexdigest()
 
 
-def dump(variables, namespace, array_set):
+def dump(variables, namespace, array_set, seconds=0):
     """The groups of *variables*, and why others can't be kept: {name: reason}.
 
-    namespace: the notebook's own dict, to which its functions refer.
+    namespace: the notebook's own dict, to which its functions refer. seconds: that one variable may
+    take; 0: no limit.
     """
     reasons, roots, singles = {}, {}, {}
     owners: "dict[int, str]" = {}  # id of an object: the variable that had it first
     alive = []  # an id is of one object only while that exists
     for name, value in variables.items():
         try:
-            singles[name] = pickler = _dump({name: value}, namespace, array_set)
-        except Exception as error:  # whatever the object's own class raises
+            with time_limit(seconds):
+                singles[name] = pickler = _dump({name: value}, namespace, array_set)
+        except _RAISED as error:
             reasons[name] = _reason(value, error)
+            continue
+        except TookTooLong:
+            reasons[name] = "it takes longer than %d s: %%tpu session save waits for it" % seconds
             continue
         roots[name] = name
         alive.append(pickler.objects)
@@ -64,15 +79,38 @@ def dump(variables, namespace, array_set):
     members: "dict[str, list]" = {}
     for name in singles:
         members.setdefault(_root(roots, name), []).append(name)
+    members = _packed(members, singles)
     groups = []
     for names in members.values():
         pickler = singles[names[0]]
         if len(names) > 1:
-            pickler = _dump({name: variables[name] for name in names}, namespace, array_set)
+            try:
+                pickler = _dump({name: variables[name] for name in names}, namespace, array_set)
+            except _RAISED as error:  # not the first time, but now
+                reasons.update((name, _reason(variables[name], error)) for name in names)
+                continue
         groups.append(
             PickledGroup(names, pickler.file.getvalue(), sorted(pickler.arrays), pickler.has_code)
         )
     return groups, reasons
+
+
+def _packed(members, singles):
+    """The groups *members*, but those of one small and plain variable together: they can't fail,
+    and to write thousands of files takes minutes. A variable stays in its pack.
+    """
+    sizes = {
+        name: singles[name].file.tell()
+        for name, names in members.items()
+        if names == [name] and singles[name].is_plain
+    }
+    small = {name: size for name, size in sizes.items() if size <= _SMALL_BYTES}
+    packs = max(_FEWEST_PACKS, 1 << (sum(small.values()) // _PACK_BYTES).bit_length())
+    groups: "dict[object, list]" = {}
+    for root, names in members.items():
+        pack = zlib.crc32(root.encode(errors="replace")) % packs if root in small else root
+        groups.setdefault(pack, []).extend(names)
+    return groups
 
 
 def load(data, namespace, arrays, taken, devices):
@@ -109,6 +147,7 @@ class _Rules(pickle.Pickler):
         super().__init__(self.file, 5)
         self.arrays = set()
         self.has_code = False
+        self.is_plain = True
         self.objects = {}  # by id: what another variable may share
         self._numbers = {}  # of NumPy arrays by id: two with the same content stay two
         self._namespace = namespace
@@ -116,6 +155,7 @@ class _Rules(pickle.Pickler):
         self._jax = sys.modules.get("jax")
 
     def persistent_id(self, value):
+        self.is_plain = self.is_plain and type(value) in _DATA
         if isinstance(value, _PLAIN):
             self.has_code = self.has_code or isinstance(value, types.CodeType)
             return None
@@ -228,7 +268,7 @@ def _reason(value, error):
         return str(error)
     if isinstance(value, types.GeneratorType):
         return "a generator: run its cell again"
-    if isinstance(error, RecursionError):
+    if isinstance(error, RecursionError) or isinstance(error.__context__, RecursionError):
         return "nested too deeply"
     kind = type(value)
     text = " ".join(str(error).split())[:200]
