@@ -116,7 +116,9 @@ def test_a_session_is_chosen_saved_listed_restored_and_deleted_from_outside(
     assert failed["state"] == "failed"
     assert "variables of the same names" in failed["problem"]["message"]
     server.end_sessions()
-    server.tpu("DELETE", f"tpus/{TPU}/sessions/{session['id']}")
+    assert "\noutside " in server.cli("session", "list").stdout
+    forgotten = server.cli("session", "forget", "outside", "--yes").stdout
+    assert forgotten == f"Deleted the session outside from {place}.\n"
     assert server.tpu("GET", f"tpus/{TPU}/sessions?fresh=true")["sessions"] == []
     assert server.tpu("GET", "sessions") == []
 
@@ -127,7 +129,8 @@ def ended(server: Server, operation: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def test_a_busy_kernel_is_named_and_a_restart_keeps_variables(server: Server, spec: str) -> None:
-    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False})
+    chosen = server.cli("session", "auto", TPU, "--manual").stdout
+    assert f"are saved on the disk of {TPU} when you ask for it" in chosen
     busy = Notebook(server, spec, "busy.ipynb")
     idle = Notebook(server, spec, "idle.ipynb")
     idle.text("kept = [1, 2]")
@@ -142,6 +145,8 @@ def test_a_busy_kernel_is_named_and_a_restart_keeps_variables(server: Server, sp
     assert failed["problem"]["message"].startswith("1 of 2 kernels: ")
     assert "busy.ipynb was busy with a cell for 3 s." in failed["problem"]["message"]
     server.request("POST", f"/api/kernels/{busy.kernel}/interrupt")
+    shown = server.cli("session", "save", TPU, "--kernel", idle.kernel[:8]).stdout
+    assert "Saved 1 variable of" in shown
     # A restart with the variables.
     path = f"tpus/{TPU}/kernels/{idle.kernel}/restart"
     server.finish(server.tpu("POST", path, {}))
@@ -188,3 +193,56 @@ def test_a_stop_saves_first_and_goes_on_although_a_kernel_or_the_bucket_refuses(
     )
     server.finish(restoring)
     assert after.text("print(answer)") == "44\n"
+
+
+@pytest.mark.long
+def test_a_stop_goes_on_after_its_server_was_killed_while_a_kernel_in_a_loop_was_waited_for(
+    server: Server, spec: str, place: str
+) -> None:
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"place": place, "seconds": 1})
+    notebook = Notebook(server, spec, "loops.ipynb")
+    notebook.text("answer = 42")
+    until(lambda: [s for s in server.tpu("GET", "sessions") if s["name"] == "loops"])
+    notebook.begin("while True: pass", cellId="cell-7")
+    until(lambda: [k for k in server.tpu("GET", f"tpus/{TPU}/kernels") if k["cell"] == "cell-7"])
+    stopping = server.tpu("POST", f"tpus/{TPU}/stop", {"end_kernels": True})
+
+    def is_saving() -> bool:
+        steps = server.tpu("GET", f"operations/{stopping['id']}")["steps"]
+        return steps[0]["state"] == "running"
+
+    until(is_saving)
+    server.kill()
+    server.start()
+    stopped = until(lambda: ended(server, stopping), 180)
+    assert stopped["state"] == "done", stopped
+    log = "\n".join(stopped["log"])
+    assert "loops.ipynb was busy with a cell" in log, log
+    assert server.tpu("GET", f"tpus/{TPU}")["state"] == "STOPPED"
+    # The session of before is there, and which cell was running.
+    [session] = [s for s in server.tpu("GET", "sessions") if s["name"] == "loops"]
+    assert session["interrupted"]["cell"] == "cell-7"
+    server.finish(server.tpu("POST", f"tpus/{TPU}/start", {"confirm_price": True}))
+
+
+def test_delete_says_which_sessions_are_lost_and_keeps_those_in_a_bucket(
+    server: Server, spec: str, place: str
+) -> None:
+    until(lambda: server.tpu("GET", f"tpus/{TPU}")["connection"] == "connected", 120)
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False})
+    notebook = Notebook(server, spec, "deleted.ipynb")
+    notebook.text("answer = 42")
+    server.finish(server.tpu("POST", f"tpus/{TPU}/sessions", {}))
+    told = server.tpu("GET", f"tpus/{TPU}/consequences?act=delete")
+    assert not told["saves"]
+    assert "deleted" in [session["name"] for session in told["lost_sessions"]]
+    assert "To keep them, choose a bucket." in told["sessions_text"]
+    required = {"end_kernels": True, "sessions": "require"}
+    assert "can't be kept" in refused(lambda: server.tpu("DELETE", f"tpus/{TPU}", required))
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False, "place": place})
+    assert server.tpu("GET", f"tpus/{TPU}/consequences?act=delete")["saves"]
+    server.finish(server.tpu("DELETE", f"tpus/{TPU}", {"end_kernels": True}))
+    left = server.tpu("GET", "sessions")
+    assert [s["name"] for s in left if s["place"] == place] == ["deleted"]
+    assert [s for s in left if not s["place"]] == []
+    assert place in server.cli("session", "list").stdout

@@ -1,4 +1,4 @@
-"""Stored sessions without a kernel: listed and deleted, also while one saves, and of others."""
+"""Stored sessions without a kernel: listed and deleted, of others, and while a kernel saves."""
 
 import io
 import json

@@ -34,6 +34,7 @@ class SessionsBeforeEnd:
     def __init__(
         self, core: Core, kernels: KernelService, index: SessionIndex, saver: KernelSessions
     ) -> None:
+        self._observer = core.observer
         self._observed = core.observed
         self._kernels = kernels
         self._index = index
@@ -105,7 +106,8 @@ class SessionsBeforeEnd:
             progress.log(f"Not all variables are saved: {problem.message}")
 
     async def _running(self, name: NodeName, seconds: float) -> Sequence[Kernel]:
-        if not self._observed.is_ready(name):
+        await self._observer.ensure_recent()  # this process may have just started
+        if not self._observer.observed.is_ready(name):
             return []
         return await self._kernels.fetch_running(name, min(ASK_FIRST, max(1.0, seconds)))
 
@@ -122,8 +124,8 @@ class SessionsBeforeEnd:
         if not kernels or setting is None:
             text = ""
         elif saves:
-            where = place or f"the disk of {name.node}"
-            text = f"Before that, their variables are saved in {where}, for up to a minute."
+            where = f"in {place}" if place else f"on the disk of {name.node}"
+            text = f"Before that, their variables are saved {where}, for up to a minute."
         else:
             text = (
                 f"Their variables are not kept, because they are saved on the disk of {name.node} "

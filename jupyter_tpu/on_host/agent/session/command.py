@@ -145,7 +145,9 @@ class SessionCommand:
 
     def _start_automatic(self):
         """If that was chosen. Returns why it can't begin now, "" if it does, or need not."""
-        if self._setting is None or not self._setting["automatic"] or self._auto is not None:
+        if self._setting is None or not self._setting["automatic"]:
+            return ""
+        if self._auto is not None or _is_pod():
             return ""
         try:
             self.auto(self._setting["seconds"], "")
@@ -176,6 +178,8 @@ class SessionCommand:
             manifest, _ = self._storage("").manifest(own_name())
             return None if manifest is None else manifest["saved"]
 
+        if place and _is_pod():  # its hosts would say it in different cells
+            return SessionOffer(self._shell, lambda: None, slow=False)
         return SessionOffer(self._shell, find, slow=bool(place))
 
     def _about(self):
