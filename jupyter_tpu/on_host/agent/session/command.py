@@ -134,7 +134,7 @@ class SessionCommand:
     def _choose(self, setting):
         self._setting = setting
         self._stop_automatic()
-        # In a pod it starts in a cell that all hosts run: see `save` and `restore_from`.
+        # In a pod it starts by `%tpu session auto`, in a cell that all hosts run.
         if setting is not None and setting["automatic"] and not is_in_pod():
             self._start = AutoStart(self._shell, setting["seconds"], self._start_automatic)
 
@@ -147,7 +147,7 @@ class SessionCommand:
         """If that was chosen. Returns why it can't begin now, "" if it does, or need not."""
         if self._setting is None or not self._setting["automatic"]:
             return ""
-        if self._auto is not None or _is_pod():
+        if self._auto is not None or is_in_pod():
             return ""
         try:
             self.auto(self._setting["seconds"], "")
@@ -178,7 +178,7 @@ class SessionCommand:
             manifest, _ = self._storage("").manifest(own_name())
             return None if manifest is None else manifest["saved"]
 
-        if place and _is_pod():  # its hosts would say it in different cells
+        if place and is_in_pod():  # its hosts would say it in different cells
             return SessionOffer(self._shell, lambda: None, slow=False)
         return SessionOffer(self._shell, find, slow=bool(place))
 
