@@ -49,6 +49,7 @@ GROUPS = {
         "copy": "Copy files and folders to hosts, or back (scp).",
         "sync": "Copy what has changed in a folder; or watch it.",
         "job": "Run commands that continue without this computer.",
+        "serve": "Serve models: health, restarts, a local port.",
         "ray": "Run Ray on all hosts, and scripts that use it.",
         "tunnel": "Forward local ports to ports of a host.",
         "top": "Show memory and load of the chips.",

@@ -152,7 +152,7 @@ def _versions() -> str:
 def _tpu(tpu: TPU) -> str:
     links = ", ".join(f"host {host.index}: {host.link.state.value}" for host in tpu.hosts)
     environments = ", ".join(
-        f"{one.state}, Python {one.python}, JAX {one.jax}" for one in tpu.environments
+        f"{one.state}, Python {one.python}, {one.framework_version}" for one in tpu.environments
     )
     problem = f". {tpu.problem.message}" if tpu.problem is not None else ""
     return (

@@ -1,4 +1,4 @@
-"""``jupyter tpu connect``: an environment with JAX on the hosts of a TPU, and its kernel."""
+"""``jupyter tpu connect``: an environment on the hosts of a TPU, and its kernel."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def connect(
 ) -> None:
     """Prepare a TPU for notebooks.
 
-    Creates a Python environment with JAX on its hosts, and adds the environment's kernel to
-    Jupyter's kernel pickers.
+    Creates a Python environment with JAX or PyTorch on its hosts, and adds its kernel to Jupyter's
+    kernel pickers.
     """
     request = content.request(environment)
     connect_with(name, request, no_wait=no_wait, as_json=as_json, tokens=tokens)
@@ -96,9 +96,7 @@ def print_kernels(tpu: TPU, environment: str | None = None) -> None:
         if candidate.state == "ready" and environment in (None, candidate.name):
             devices = count(candidate.devices, "device") if candidate.devices else ""
             devices += f" ({candidate.platform})" if devices else ""
-            versions = ", ".join(
-                filter(None, (f"JAX {candidate.jax}" if candidate.jax else "", devices))
-            )
+            versions = ", ".join(filter(None, (candidate.framework_version, devices)))
             print(f'The kernel "{candidate.display_name}" is in every kernel picker: {versions}.')
             if candidate.pod_display_name:
                 print(f'The kernel "{candidate.pod_display_name}" runs each cell on all hosts.')

@@ -84,14 +84,14 @@ def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
                 environment.name,
                 state_text(environment.state),
                 environment.python,
-                environment.jax,
+                environment.framework_version,
                 environment.display_name,
                 _warm(environment.warm),
                 environment.path,
             )
             for environment in tpu.environments
         ]
-        heads = ("ENVIRONMENT", "STATE", "PYTHON", "JAX", "KERNEL", "WARM KERNEL", "PATH")
+        heads = ("ENVIRONMENT", "STATE", "PYTHON", "FRAMEWORK", "KERNEL", "WARM KERNEL", "PATH")
         lines = [line for environment in tpu.environments for line in _versions(environment)]
         parts.append("\n".join([table(heads, environments), *lines]))
     if tpu.shares is not None and (tpu.shares.folders or tpu.shares.problems):

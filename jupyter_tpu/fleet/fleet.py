@@ -17,6 +17,7 @@ from .kernels.kernels import KernelService
 from .kernelspecs import KernelSpecRegistry
 from .lifecycle.defaults import EnvironmentDefaults
 from .ray.service import RayService
+from .serving.service import ServingService
 from .sessions.service import SessionService
 from .subjects import (
     Agents,
@@ -81,6 +82,9 @@ class Fleet(FleetAPI):
         self.guards = jobs.guards
         self.sessions: SessionService = sessions.service  # the server adds to it
         self.ray = RayService(core, forwarding.apps, environments.service, jobs.service)
+        self.serving = ServingService(
+            core, forwarding.tunnels, jobs.service, self.ray, lifecycle.power
+        )
         self.tunnels, self.apps = forwarding.tunnels, forwarding.apps
         self.tensorboard = forwarding.tensorboard
         self.files, self.copies = files.access, files.copies

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 #: The fields of models that are sentences or labels for people, or lists of them.
 SENTENCES = {
-    *("advice", "api_reason", "blocked", "cause", "changes", "hint", "jobs_text", "kernels_text"),
+    *("advice", "api_reason", "blocked", "cause", "changes", "explanation", "hint"),
+    *("jobs_text", "kernels_text", "notice"),
     *("last_error", "local_port_reason", "log", "lost", "meaning", "message", "no_restart", "note"),
     *("notes", "outside", "paused", "problem", "problems", "question", "restored"),
     *("sessions_text", "storage_check", "text"),

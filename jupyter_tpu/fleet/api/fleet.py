@@ -33,6 +33,7 @@ from .hosts import (
     PythonsAPI,
     RayAPI,
     RunsAPI,
+    ServingAPI,
     SessionsAPI,
     SharesAPI,
     SliceKernelsAPI,
@@ -128,6 +129,7 @@ class FleetAPI(Protocol):
     jobs: JobsAPI
     tensorboard: TensorBoardAPI
     ray: RayAPI
+    serving: ServingAPI
     profiles: ProfilesAPI
     doctor: DoctorAPI
     chips: ChipsAPI

@@ -206,7 +206,7 @@ class ConnectedTPUs:
         environment.kernelspec, environment.display_name = self._write(name, record, (), stopped)
         for chips in self._kernelspecs.choices(name, environment.name):
             self._write(name, record, chips, stopped)
-        if record.hosts > 1:
+        if record.has_pod_kernel:
             environment.pod_kernelspec, environment.pod_display_name = self._write(
                 name, record, (), stopped, hosts=record.hosts
             )
@@ -261,6 +261,7 @@ class ConnectedTPUs:
         return self._kernelspecs.register(
             place,
             python_version=record.environment.python,
+            title="PyTorch" if record.environment.has_torch else "",
             emulated=is_emulated(self._cloud, name),
             variables={
                 **({} if hosts else single_host_variables(record.hosts)),

@@ -167,6 +167,12 @@ class TPUConnection(Struct, kw_only=True, tag="connect"):
     belongings: Belongings | None = None
 
 
+class ServerStart(Struct, kw_only=True, tag="serve"):
+    """A server of a model that starts: the id of its job."""
+
+    job: str
+
+
 class GuardSetting(Struct, kw_only=True, tag="guard"):
     """A guard that is set as soon as its host answers."""
 
@@ -289,6 +295,7 @@ OperationContent = (
     | HuntRecord
     | GuardSetting
     | WatchedFolder
+    | ServerStart
 )
 _Content = TypeVar("_Content", bound=OperationContent)
 #: What users ask of an operation that runs, in whichever process.

@@ -17,6 +17,7 @@ from ..models import (
     KeepWarm,
     Plan,
     PriceList,
+    ServingSettings,
     Session,
     SessionSetting,
     StartJob,
@@ -53,6 +54,11 @@ class EnvironmentRecord(Struct, kw_only=True):
     def is_existing(self) -> bool:
         """Whether it was on the hosts before: it is never changed or deleted."""
         return self.request.python_path is not None
+
+    @property
+    def has_pod_kernel(self) -> bool:
+        """Whether it has a kernel that runs on all hosts."""
+        return self.hosts > 1 and not self.environment.has_torch
 
     @property
     def host_python(self) -> str:
@@ -117,6 +123,8 @@ class JobRecord(RecordOfTPU, kw_only=True):
     #: With its environment filled in. The values of its variables are kept only while they are
     #: needed to start it.
     request: StartJob
+    #: Of a server of a model.
+    serving: ServingSettings | None = None
     #: The last is the current one.
     attempts: list[JobAttempt] = []
     #: The folders of this computer that its TPU had: another TPU gets them before it starts.

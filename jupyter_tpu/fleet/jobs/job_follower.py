@@ -20,7 +20,7 @@ from msgspec import structs
 
 from ...cloud import Node, NodeName, NodeState
 from ...concurrency import cancel_all, gather_or_cancel
-from ...environment import single_host_variables
+from ...environment import launch_variables, single_host_variables
 from ...errors import Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
@@ -33,7 +33,8 @@ from ..core.observer import ObservedState
 from ..core.records import JobRecord
 from ..files.sync import SyncService
 from ..models import AGENT, HostJob, Problem
-from .job_records import FINAL, JobRecords, host_job, is_final, to_restart
+from ..models.core import known_type
+from .job_records import FINAL, JobRecords, host_job, is_final, lost_partner, to_restart
 
 log = logging.getLogger(__name__)
 
@@ -275,14 +276,25 @@ class JobFollower:
             where["JUPYTER_TPU_ADDRESSES"] = ",".join(
                 endpoint.internal for endpoint in node.endpoints
             )
+            where |= self._torch_variables(record, node, host)
         order = requests.StartJobRequest(
             id=job,
             argv=request.command,
             cwd=request.cwd,
             env={**tokens, **own, **where, **request.variables},
             python=python,
+            serving=_server_check(record, host),
         )
         return await self.request(record.name, host, order)
+
+    def _torch_variables(self, record: JobRecord, node: Node, host: int) -> Mapping[str, str]:
+        """Those of torchrun, in an environment with PyTorch."""
+        name, accelerator = record.request.environment or "", known_type(node.type)
+        environment = self._desired.environments(record.name).get(name)
+        if environment is None or accelerator is None or not environment.environment.has_torch:
+            return {}
+        addresses = [endpoint.internal for endpoint in node.endpoints]
+        return launch_variables(accelerator, record.hosts, host, addresses)
 
     def _python(self, record: JobRecord, node: Node | None) -> str:
         """The Python of its environment; "" if it has none. Raises UNAVAILABLE while a TPU that was
@@ -333,6 +345,21 @@ class JobFollower:
             update(cause=str(error))
 
 
+def _server_check(record: JobRecord, host: int) -> requests.ServerCheck | None:
+    """How the keeper looks after a server. Those of the hosts but the first have no port."""
+    settings = record.serving
+    if settings is None:
+        return None
+    return {
+        "port": settings.port,
+        "health": settings.health,
+        "metrics": settings.metrics,
+        "patience": settings.unhealthy_limit,
+        "shared": settings.shared,
+        "checked": host == record.hosts[0],
+    }
+
+
 def _on_host(record: JobRecord) -> str:
     """What hosts call the current attempt."""
     return f"{record.id}-{record.attempts[-1].number}"
@@ -348,8 +375,9 @@ def _is_to_stop(record: JobRecord, host_record: HostJob) -> bool:
     """Whether it is to be stopped on a host. On a pod, those parts are that have lost a partner. A
     stopped job that may have been started, unheard, must not be started now.
     """
+    alone = lost_partner(record) or to_restart(record)
     return host_record.state != "stopping" and (
-        record.stopped or (_is_started(host_record) and to_restart(record))
+        record.stopped or (_is_started(host_record) and alone)
     )
 
 

@@ -79,11 +79,7 @@ class PowerService:
         node = self._observer.observed.require(
             name, (NodeState.STOPPED, NodeState.STOPPING), "Only a stopped TPU can be started."
         )
-        self._owners.require_consent(node, options.confirm_name)
-        await self._grants.refresh()
-        self._grants.decide(node.type, name.zone, node.tier, again=name).require(
-            confirm_price=options.confirm_price, max_price=options.max_price
-        )
+        await self.require_start(node, options)
         change = StateChange(node_id=node.id)
         record = self._runner.new_record("start", name, change)
 
@@ -98,6 +94,14 @@ class PowerService:
 
         return await self._runner.start_exclusive(
             record, lambda progress: self._start(record, change, progress), save=save
+        )
+
+    async def require_start(self, node: Node, options: StartTPU) -> None:
+        """Raises NOT_YOURS and PRICE unless *options* allow to start the TPU again."""
+        self._owners.require_consent(node, options.confirm_name)
+        await self._grants.refresh()
+        self._grants.decide(node.type, node.name.zone, node.tier, again=node.name).require(
+            confirm_price=options.confirm_price, max_price=options.max_price
         )
 
     async def stop(self, name: NodeName, options: StopTPU) -> Operation:

@@ -219,6 +219,18 @@ KINDS = {
             at_google=False,
         ),
         OperationKind(
+            name="serve",
+            running="Starting a server on {}",
+            done="A server on {} is healthy",
+            cancelled="Starting a server on {} was cancelled",
+            failed="A server on {} could not be started",
+            after_interruption="`jupyter tpu serve list` shows whether it runs.",
+            without_server="It may still be starting. Run `jupyter tpu serve list {0}`.",
+            needs_record=True,
+            exclusive=False,
+            at_google=False,
+        ),
+        OperationKind(
             name="profile",
             running="Tracing {}",
             done="Traced {}",

@@ -115,5 +115,6 @@ export function lossQuestion(
     text,
     ...items.map(one => `• ${one.name}: ${one.state}`)
   ]);
-  return { title, accept, text: joined('\n', ...lines, ...loss.lost) };
+  const text = joined('\n', ...lines, loss.sessions_text, ...loss.lost);
+  return { title, accept, text };
 }

@@ -306,7 +306,13 @@ export interface IChipUse {
  */
 export interface IConnectTPU {
   /**
-   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   * What uses the chips: JAX, or PyTorch (TorchTPU, with PyTorch for the CPU).
+   * By default jax.
+   */
+  framework?: 'jax' | 'torch' | null;
+  /**
+   * Packages to install in addition to JAX (or PyTorch), NumPy, matplotlib and
+   * tqdm.
    */
   packages?: string[];
   /** A requirements file of packages to install. */
@@ -546,7 +552,13 @@ export interface IDisconnectTPU {
  */
 export interface IEnvironment {
   /**
-   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   * What uses the chips: JAX, or PyTorch (TorchTPU, with PyTorch for the CPU).
+   * By default jax.
+   */
+  framework: 'jax' | 'torch' | null;
+  /**
+   * Packages to install in addition to JAX (or PyTorch), NumPy, matplotlib and
+   * tqdm.
    */
   packages: string[];
   /** A requirements file of packages to install. */
@@ -558,6 +570,7 @@ export interface IEnvironment {
   state: 'failed' | 'making' | 'ready';
   python: string;
   jax: string;
+  torch: string;
   path: string;
   python_path: string;
   versions: IHostVersions | null;
@@ -583,7 +596,13 @@ export interface IEnvironmentKernelspec {
 /** What an environment has exactly, so that another TPU can get the same. */
 export interface IEnvironmentLock {
   /**
-   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   * What uses the chips: JAX, or PyTorch (TorchTPU, with PyTorch for the CPU).
+   * By default jax.
+   */
+  framework: 'jax' | 'torch' | null;
+  /**
+   * Packages to install in addition to JAX (or PyTorch), NumPy, matplotlib and
+   * tqdm.
    */
   packages: string[];
   /** A requirements file of packages to install. */
@@ -644,6 +663,7 @@ export interface IFinding {
     | 'project'
     | 'quota'
     | 'storage'
+    | 'torch'
     | 'type'
     | 'variables'
     | 'versions';
@@ -835,7 +855,12 @@ export interface IHostJob {
   started: string;
   ended: string;
   restarted: boolean;
+  leaving_since: string;
+  silent_since: string;
+  usual_gap: number;
+  tail: string[];
   problem: IProblem | null;
+  serving: IHostServing | null;
 }
 
 /** What is known of the chips of a host. */
@@ -858,6 +883,21 @@ export interface IHostRun {
   cause: '' | 'abandoned' | 'stopped' | 'timeout';
   seconds: number | null;
   problem: IProblem | null;
+}
+
+/**
+ * What is known of a server on one host. Rates: a second; None if it does not
+ * say them.
+ */
+export interface IHostServing {
+  state: 'healthy' | 'restarting' | 'starting' | 'unhealthy';
+  since: string;
+  problem: string;
+  restarts: number;
+  exposed: string;
+  requests: number | null;
+  tokens: number | null;
+  waiting: number | null;
 }
 
 /** What every host gets in addition to Python and its packages. */
@@ -989,6 +1029,8 @@ export interface IJob {
   environment: string;
   variables: string[];
   restart_with_tpu: boolean;
+  end_together: boolean;
+  serving: IServingSettings | null;
   created: string;
   state:
     | 'ended'
@@ -1001,6 +1043,7 @@ export interface IJob {
     | 'unknown'
     | 'waiting';
   exit_code: number | null;
+  notice: string;
   stopped: boolean;
   ended: string;
   attempts: IJobAttempt[];
@@ -1011,6 +1054,14 @@ export interface IJobAttempt {
   number: number;
   created: string;
   hosts: IHostJob[];
+}
+
+/** A line of Python at which a process is, or from which it was called. */
+export interface IJobFrame {
+  file: string;
+  line: number;
+  function: string;
+  text: string;
 }
 
 /** A line of a job's output on one host. */
@@ -1033,6 +1084,32 @@ export interface IJobLog {
   partial_out: string;
   partial_err: string;
   complete: boolean;
+}
+
+/** Where a job is on one host. */
+export interface IJobOnHost {
+  host: number;
+  state: string;
+  exit_code: number | null;
+  cause: string;
+  leaving_since: string;
+  silent: number | null;
+  tail: string[];
+  processes: IProcessPlace[];
+  more: number;
+  places: { [key: string]: string };
+  queue: number | null;
+  problem: IProblem | null;
+}
+
+/** Where a job stands on its hosts. */
+export interface IJobWhere {
+  job: string;
+  tpu: string;
+  zone: string;
+  attempt: number;
+  explanation: string[];
+  hosts: IJobOnHost[];
 }
 
 /** How long a TPU is kept, even if its guard reaches a limit. */
@@ -1201,6 +1278,40 @@ export interface IMissingVariable {
   why: string;
 }
 
+/** A server of a model on a TPU. */
+export interface IModelServer {
+  id: string;
+  tpu: string;
+  zone: string;
+  name: string;
+  command: string[];
+  environment: string;
+  host: number;
+  hosts: number[];
+  port: number;
+  state:
+    | 'failed'
+    | 'healthy'
+    | 'restarting'
+    | 'starting'
+    | 'stopped'
+    | 'stopping'
+    | 'unhealthy'
+    | 'unknown'
+    | 'waiting';
+  since: string;
+  url: string;
+  tunnel: string;
+  requests: number | null;
+  tokens: number | null;
+  waiting: number | null;
+  restarts: number;
+  cause: string;
+  problem: IProblem | null;
+  start_on_request: boolean;
+  restart_with_tpu: boolean;
+}
+
 /** A network compared with what it should have. */
 export interface INetworkSetup {
   project: string;
@@ -1344,6 +1455,7 @@ export interface IOperation {
     | 'restart'
     | 'restore'
     | 'save'
+    | 'serve'
     | 'share'
     | 'start'
     | 'stop'
@@ -1453,6 +1565,18 @@ export interface IProblem {
   retry_after: number | null;
   scope: string;
   field: string;
+}
+
+/** A process of a job, and where it is. */
+export interface IProcessPlace {
+  pid: number;
+  command: string;
+  chips: boolean;
+  state: string;
+  call: string;
+  source: 'faulthandler' | 'proc' | 'py-spy';
+  problem: string;
+  frames: IJobFrame[];
 }
 
 /**
@@ -1802,6 +1926,19 @@ export interface ISaveSessions {
   seconds?: number;
 }
 
+/** How a job that is a server is looked after; see `StartModelServer`. */
+export interface IServingSettings {
+  port: number;
+  health: string;
+  metrics: string;
+  unhealthy_limit: number;
+  shared: boolean;
+  start_on_request: boolean;
+  hold_limit: number;
+  max_price: number | null;
+  confirm_price: boolean;
+}
+
 /** The saved variables of a notebook's kernel. */
 export interface ISession {
   id: string;
@@ -2081,6 +2218,83 @@ export interface IStartJob {
    * preemption.
    */
   restart_with_tpu?: boolean;
+  /**
+   * If it fails on one host, end it on the others, which would wait for that
+   * one.
+   */
+  end_together?: boolean;
+  who?: string;
+}
+
+/**
+ * A server of a model to start on a TPU: a command, vLLM, or a Ray Serve
+ * application.
+ */
+export interface IStartModelServer {
+  command?: string[];
+  /** Serve this model with vLLM. Further arguments are vLLM's. */
+  vllm?: string;
+  /** Run this application with Ray Serve, such as module:app. */
+  ray?: string;
+  /**
+   * The port it listens on, on the host's loopback address. The command gets it
+   * as the variable PORT. By default 8000 with --vllm and --ray.
+   */
+  port?: number | null;
+  /**
+   * It is healthy when this path answers with status 2xx or 3xx. By default
+   * /health of vLLM, /-/healthz of Ray; else any answer to / below 500.
+   */
+  health?: string;
+  /**
+   * Read its requests, tokens and queue here, as Prometheus's text; '' reads
+   * none. By default /metrics, if it is there.
+   */
+  metrics?: string | null;
+  /** What to call it. By default the program's name, or the model's. */
+  name?: string;
+  /**
+   * Hosts: all, 0, or 0,2-5. The port leads to the first of them. By default
+   * all; 0 with --vllm and --ray.
+   */
+  hosts?: string;
+  /**
+   * Folder on the hosts, absolute or relative to the home folder. By default
+   * the home folder.
+   */
+  cwd?: string;
+  /**
+   * Find Python and programs of this environment first. By default "default",
+   * if the TPU has it.
+   */
+  environment?: string | null;
+  variables?: { [key: string]: string };
+  /**
+   * The port here that leads to it. By default the same number if it is free,
+   * else any.
+   */
+  local_port?: number | null;
+  tunnel?: boolean;
+  /** Restart it after it has not answered for so long; 0: never. In seconds. */
+  unhealthy_limit?: number;
+  /**
+   * Start it again after the TPU is restarted, or created again after a
+   * preemption.
+   */
+  restart_with_tpu?: boolean;
+  /**
+   * While the TPU is stopped, a request to the local port starts it. Needs a
+   * running Jupyter server, and --max-price or your consent outside of grants.
+   */
+  start_on_request?: boolean;
+  /**
+   * How long a request waits for the TPU's start before it is answered with
+   * 503. In seconds.
+   */
+  hold_limit?: number;
+  /** Requests start the TPU only if it costs at most so many USD an hour. */
+  max_price?: number | null;
+  confirm_price?: boolean;
   who?: string;
 }
 

@@ -6,6 +6,7 @@ import { IOperation } from './api';
 /** Kinds during which other operations can be started. */
 export const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
   'tensorboard',
+  'serve',
   'profile',
   'sync',
   'copy',
@@ -119,6 +120,13 @@ export function kindTitles(
         done: trans.__('Started Ray on %1', name),
         cancelled: trans.__('Starting Ray on %1 was cancelled', name),
         failed: trans.__('Ray could not be started on %1', name)
+      };
+    case 'serve':
+      return {
+        running: trans.__('Starting a server on %1', name),
+        done: trans.__('A server on %1 is healthy', name),
+        cancelled: trans.__('Starting a server on %1 was cancelled', name),
+        failed: trans.__('A server on %1 could not be started', name)
       };
     case 'profile':
       return {

@@ -53,7 +53,7 @@ LOOK_SECONDS, WAIT_SECONDS = 1.0, 60.0
 _KERNEL = ("id", "environment", "notebook", "state", "pid", "started", "last_activity", "attached",
            "holder", "chips", "booked", "hosts", "saved", "cell")  # fmt: skip
 #: What changes with each line that a job prints, and is in its log.
-_JOB_LOG = ("last", "partial")
+_JOB_LOG = ("last", "partial", "silent")
 
 
 class HostStatus:

@@ -175,6 +175,20 @@ class Partial(Record):
     err: Text
 
 
+class ServingReport(Record):
+    """A job that is a server. Rates: a second."""
+
+    state: Literal["starting", "healthy", "unhealthy", "restarting"]
+    since: Time
+    problem: Text
+    restarts: Count
+    exposed: Line  # an address other than loopback that it listens on
+    requests: Seconds | None
+    tokens: Seconds | None
+    waiting: Count | None  # requests
+    worked: Seconds
+
+
 class JobReport(Record):
     id: Id
     state: Literal["running", "stopping", "ended", "lost"]
@@ -188,7 +202,32 @@ class JobReport(Record):
     restarted: bool
     keeper: NotRequired[Pid]
     last: NotRequired[Count]
+    serving: NotRequired[ServingReport | None]
     partial: NotRequired[Partial]
+    leaving_since: NotRequired[Time]
+    silent_since: NotRequired[Time]
+    usual_gap: NotRequired[Seconds]
+    tail: NotRequired[Lines]
+
+
+class StackFrame(Record):
+    file: Line
+    line: Count
+    function: Line
+    text: Line
+
+
+class ProcessStack(Record):
+    """A process of a job. frames: of its main thread, the user's and the innermost one."""
+
+    pid: Pid
+    command: Line
+    chips: bool
+    state: Word
+    call: Word
+    source: Literal["faulthandler", "py-spy", "proc"]
+    problem: Line
+    frames: Annotated[List[StackFrame], Bounds(max_length=64)]
 
 
 class RunEnd(Record):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from .declarations import ProtocolRequest, Record, find_requests
 from .records import (
+    Chip,
     Count,
     DaemonStatus,
     Ending,
@@ -20,10 +21,12 @@ from .records import (
     HostPath,
     JobReport,
     KernelReport,
+    Line,
     Load,
     Owner,
     Partial,
     Pid,
+    ProcessStack,
     RunEnd,
     Seconds,
     StoredSessionReport,
@@ -278,6 +281,17 @@ class StopRunRequest(ProtocolRequest[Ended], op="stop_run"):
 # ---- jobs
 
 
+class ServerCheck(Record, total=False):
+    """How a job's server is checked; see `serving.watch.ServerWatch`."""
+
+    port: int
+    health: str  # path
+    metrics: str
+    patience: float  # seconds
+    shared: bool
+    checked: bool
+
+
 class StartJobRequest(ProtocolRequest[JobReport], op="start_job", changes=True):
     """Starts a job; one with the same *id* that was started before is left as it is."""
 
@@ -287,6 +301,7 @@ class StartJobRequest(ProtocolRequest[JobReport], op="start_job", changes=True):
     env: Optional[Dict[str, str]] = None
     python: str = ""  # of the environment whose commands come first
     limit: Optional[int] = None  # bytes of output that are kept
+    serving: Optional[ServerCheck] = None  # it is a server
 
 
 class JobList(Record):
@@ -325,6 +340,24 @@ class ReadJobLogRequest(ProtocolRequest[JobLogPage], op="job_log"):
     search: str = ""
     seconds: float = 0.0
     partial: Optional[Partial] = None
+
+
+class JobStacks(Record):
+    """Where a job is on a host. places: the operations that chips are at, if only this job uses
+    chips; queue: the programs that wait for them; more: how many processes were left out."""
+
+    status: JobReport
+    silent: Seconds
+    processes: Annotated[List[ProcessStack], Bounds(max_length=64)]
+    more: Count
+    places: Annotated[List[Tuple[Chip, Line]], Bounds(max_length=1024)]
+    queue: Count | None
+
+
+class GetJobStacksRequest(ProtocolRequest[JobStacks], op="job_stacks"):
+    """Asks each process of a job that holds chips where it is."""
+
+    id: str
 
 
 class StopJobRequest(ProtocolRequest[JobReport], op="stop_job", changes=True):
