@@ -125,14 +125,14 @@ def auto(
 
 def setting_text(name: str, setting: SessionSetting) -> str:
     """Where and when the kernels of a TPU are saved."""
-    where = setting.place or f"the disk of {name}"
+    where = f"in {setting.place}" if setting.place else f"on the disk of {name}"
     when = (
         f"when no cell has run for {setting.seconds:g} s"
         if setting.automatic
         else "when you ask for it"
     )
     lines = [
-        f"The variables of kernels are saved in {where} {when}, and before the TPU is stopped.",
+        f"The variables of kernels are saved {where} {when}, and before the TPU is stopped.",
         f"A session that was not saved for {count(setting.keep_days, 'day')} is deleted.",
     ]
     if not setting.place:
@@ -285,7 +285,7 @@ def _lines(outcome: SessionOutcome) -> list[str]:
     if outcome.state == "empty":
         return [f"{who} has no variables."]
     verb = "Restored" if outcome.state == "restored" else "Saved"
-    where = f" in {outcome.place or 'the disk of the host'}" if verb == "Saved" else ""
+    where = f" in {outcome.place}" if outcome.place else " on the disk of the host"
     lines = [
         f"{verb} {count(outcome.variables, 'variable')} of {who} as {outcome.name}{where}."
         if verb == "Saved"

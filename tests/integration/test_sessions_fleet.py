@@ -116,7 +116,9 @@ def test_a_session_is_chosen_saved_listed_restored_and_deleted_from_outside(
     assert failed["state"] == "failed"
     assert "variables of the same names" in failed["problem"]["message"]
     server.end_sessions()
-    server.tpu("DELETE", f"tpus/{TPU}/sessions/{session['id']}")
+    assert "\noutside " in server.cli("session", "list").stdout
+    forgotten = server.cli("session", "forget", "outside", "--yes").stdout
+    assert forgotten == f"Deleted the session outside from {place}.\n"
     assert server.tpu("GET", f"tpus/{TPU}/sessions?fresh=true")["sessions"] == []
     assert server.tpu("GET", "sessions") == []
 
@@ -127,7 +129,8 @@ def ended(server: Server, operation: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def test_a_busy_kernel_is_named_and_a_restart_keeps_variables(server: Server, spec: str) -> None:
-    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False})
+    chosen = server.cli("session", "auto", TPU, "--manual").stdout
+    assert f"are saved on the disk of {TPU} when you ask for it" in chosen
     busy = Notebook(server, spec, "busy.ipynb")
     idle = Notebook(server, spec, "idle.ipynb")
     idle.text("kept = [1, 2]")
@@ -142,6 +145,8 @@ def test_a_busy_kernel_is_named_and_a_restart_keeps_variables(server: Server, sp
     assert failed["problem"]["message"].startswith("1 of 2 kernels: ")
     assert "busy.ipynb was busy with a cell for 3 s." in failed["problem"]["message"]
     server.request("POST", f"/api/kernels/{busy.kernel}/interrupt")
+    shown = server.cli("session", "save", TPU, "--kernel", idle.kernel[:8]).stdout
+    assert "Saved 1 variable of" in shown
     # A restart with the variables.
     path = f"tpus/{TPU}/kernels/{idle.kernel}/restart"
     server.finish(server.tpu("POST", path, {}))

@@ -124,8 +124,8 @@ class SessionsBeforeEnd:
         if not kernels or setting is None:
             text = ""
         elif saves:
-            where = place or f"the disk of {name.node}"
-            text = f"Before that, their variables are saved in {where}, for up to a minute."
+            where = f"in {place}" if place else f"on the disk of {name.node}"
+            text = f"Before that, their variables are saved {where}, for up to a minute."
         else:
             text = (
                 f"Their variables are not kept, because they are saved on the disk of {name.node} "

@@ -154,8 +154,8 @@ def outcome_line(outcome: SessionOutcome) -> str:
     who = outcome.notebook or f"Kernel {outcome.kernel}"
     match outcome.state:
         case "saved":
-            where = outcome.place or "the disk of the host"
-            text = f"{who}: saved {outcome.variables} variables as {outcome.name} in {where}"
+            where = f"in {outcome.place}" if outcome.place else "on the disk of the host"
+            text = f"{who}: saved {outcome.variables} variables as {outcome.name} {where}"
         case "restored":
             text = f"{who}: restored {outcome.variables} variables of {outcome.name}"
         case "empty":

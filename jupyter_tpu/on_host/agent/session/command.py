@@ -162,8 +162,9 @@ class SessionCommand:
 
     def _start_automatic(self):
         """If that was chosen. Returns why it can't begin now, "" if it does, or need not."""
-        off = self._setting is None or not self._setting["automatic"] or _is_pod()
-        if off or self._auto is not None:
+        if self._setting is None or not self._setting["automatic"]:
+            return ""
+        if self._auto is not None or _is_pod():
             return ""
         try:
             self.auto(self._setting["seconds"], "")
