@@ -62,6 +62,7 @@ GROUPS = {
     "Kernels and environments": {
         "env": "Python environments of a TPU, and their packages.",
         "kernel": "Kernels of TPUs: list, stop, take over.",
+        "session": "Keep the variables of kernels when a TPU ends.",
         "token": "Choose which tokens, such as HF_TOKEN, TPUs get.",
     },
     "Money": {

@@ -1,4 +1,4 @@
-"""``jupyter tpu connect``: an environment with JAX on the hosts of a TPU, and its kernel."""
+"""``jupyter tpu connect``: an environment on the hosts of a TPU, and its kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..terminal.environment_options import Content, content_options
 from ..terminal.grammar import command, examples
 from ..terminal.parameters import environment_option, tpu_argument
 from ..terminal.printing import json_option, note, print_json
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.tables import problem_text
 from ..terminal.waiting import (
     finish,
@@ -54,8 +54,8 @@ def connect(
 ) -> None:
     """Prepare a TPU for notebooks.
 
-    Creates a Python environment with JAX on its hosts, and adds the environment's kernel to
-    Jupyter's kernel pickers.
+    Creates a Python environment with JAX or PyTorch on its hosts, and adds its kernel to Jupyter's
+    kernel pickers.
     """
     request = content.request(environment)
     connect_with(name, request, no_wait=no_wait, as_json=as_json, tokens=tokens)
@@ -82,7 +82,7 @@ def connect_with(
             print_job(tpu.name, request)
 
 
-def _pass_on(session: Session, tokens: Sequence[str]) -> None:
+def _pass_on(session: FleetSession, tokens: Sequence[str]) -> None:
     from ..fleet.models import PassTokens
     from .token import MISSING
 
@@ -96,9 +96,7 @@ def print_kernels(tpu: TPU, environment: str | None = None) -> None:
         if candidate.state == "ready" and environment in (None, candidate.name):
             devices = count(candidate.devices, "device") if candidate.devices else ""
             devices += f" ({candidate.platform})" if devices else ""
-            versions = ", ".join(
-                filter(None, (f"JAX {candidate.jax}" if candidate.jax else "", devices))
-            )
+            versions = ", ".join(filter(None, (candidate.framework_version, devices)))
             print(f'The kernel "{candidate.display_name}" is in every kernel picker: {versions}.')
             if candidate.pod_display_name:
                 print(f'The kernel "{candidate.pod_display_name}" runs each cell on all hosts.')

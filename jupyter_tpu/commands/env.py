@@ -73,12 +73,12 @@ def _table(name: str, environments: Sequence[Environment]) -> str:
             environment.name,
             {"making": "being created"}.get(environment.state, environment.state),
             environment.python,
-            environment.jax,
+            environment.framework_version,
             ", ".join(environment.packages) or "-",
         )
         for environment in environments
     ]
-    lines = [table(("ENVIRONMENT", "STATE", "PYTHON", "JAX", "PACKAGES"), rows)]
+    lines = [table(("ENVIRONMENT", "STATE", "PYTHON", "FRAMEWORK", "PACKAGES"), rows)]
     lines += [
         f"{environment.name}: {problem_text(environment.problem)}"
         for environment in environments

@@ -17,7 +17,7 @@ from ..terminal.operations import wait_with_notes
 from ..terminal.parameters import command_argument, tpu_argument
 from ..terminal.printing import json_option, list_options, note, print_json, print_list
 from ..terminal.questions import confirm, yes_option
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.streams import explained, plain, verbatim
 from ..terminal.tables import is_terminal
 from .job_text import job_table, read_logs, remarks, variables
@@ -181,7 +181,7 @@ def logs(
         )
 
 
-def follow_job(session: Session, name: str, id: str) -> None:
+def follow_job(session: FleetSession, name: str, id: str) -> None:
     """Prints a job's output as it comes, until the job ends."""
     from ..fleet.models import JobLogQuery
 
@@ -195,7 +195,7 @@ def follow_job(session: Session, name: str, id: str) -> None:
     )
 
 
-def _newest(session: Session, name: str) -> str:
+def _newest(session: FleetSession, name: str) -> str:
     jobs = session.call(session.fleet.jobs.list(name))
     if not jobs:
         raise TPUError(

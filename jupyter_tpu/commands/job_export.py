@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ..environment import launch_variables
 from ..errors import InvalidInput, Reason, TPUError
 from ..on_host.environments.indexes import split
 from ..python_command import SAFE_PATH
@@ -163,6 +164,7 @@ class _Export:
         self.head = f"Made by jupyter-tpu from the job {job.id} ({self.name}) on {job.tpu}."
         self.python = ".".join(lock.python.split(".")[:2]) if lock else "3.12"
         self.packages = _for_tpus(lock.text) if lock else "jax[tpu]\n"
+        self.torch = lock is not None and lock.framework == "torch"
         self.hosts = [host.host for host in job.attempts[-1].hosts]
         self.notes: list[str] = []
         if lock is None:
@@ -349,6 +351,8 @@ if __name__ == "__main__":
             f'export JUPYTER_TPU_HOST="${{{rank}:-0}}"',
             f'export JUPYTER_TPU_ADDRESSES="{addresses}"',
         ]
+        if self.torch and len(self.hosts) == self.kind.hosts:
+            lines += self._torchrun_variables()
         if len(self.hosts) < self.kind.hosts:
             chosen = "|".join(map(str, self.hosts))
             lines.append(f'case "$JUPYTER_TPU_HOST" in {chosen}) ;; *) exit 0 ;; esac')
@@ -356,6 +360,16 @@ if __name__ == "__main__":
             lines.append(f"cd {where}")
         lines.append(shlex.join(self.job.command))
         return "\n".join(lines) + "\n"
+
+    def _torchrun_variables(self) -> list[str]:
+        """As jobs of an environment with PyTorch have them; the addresses are known there only."""
+        marks = [f"@{host}@" for host in range(self.kind.hosts)]
+        variables = dict(launch_variables(self.kind, range(self.kind.hosts), 0, marks))
+        variables |= dict.fromkeys(("NODE_RANK", "PET_NODE_RANK"), "$JUPYTER_TPU_HOST")
+        for host, mark in enumerate(marks):
+            address = f'$(echo "$JUPYTER_TPU_ADDRESSES" | cut -d, -f{host + 1})'
+            variables = {name: value.replace(mark, address) for name, value in variables.items()}
+        return [f'export {name}="{value}"' for name, value in variables.items()]
 
 
 def _for_tpus(lock: str) -> str:

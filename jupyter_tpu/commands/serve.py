@@ -14,7 +14,7 @@ from ..terminal.operations import left_running, wait_with_notes
 from ..terminal.parameters import tpu_argument
 from ..terminal.printing import json_option, list_options, note, print_json, print_list
 from ..terminal.questions import confirm, yes_option
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.tables import problem_text, state_text, table
 from ..terminal.waiting import no_wait_option
 from .job import log_options
@@ -95,7 +95,7 @@ def start(
         _start(session, name, request, no_wait=no_wait, as_json=as_json)
 
 
-def _start(session: Session, name: str, request: Any, *, no_wait: bool, as_json: bool) -> None:
+def _start(session: FleetSession, name: str, request: Any, *, no_wait: bool, as_json: bool) -> None:
     import msgspec
 
     from ..fleet.models import ModelServer

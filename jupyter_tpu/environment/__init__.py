@@ -6,7 +6,7 @@ from ..lazy import lazy_names
 
 if TYPE_CHECKING:
     from . import existing_pythons, locks, packages
-    from .creation import create, plan
+    from .creation import create, framework_conflict, plan
     from .diagnosis import (
         ExaminedHost,
         ExpectedTPU,
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         Requested,
         SyncedPackages,
     )
+    from .requirements import framework_of
+    from .torch_launch import launch_variables
     from .unattended import GuardRules, UnattendedStart, is_unattended, own_script, startup_script
     from .verification import single_host_variables
 
@@ -47,7 +49,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "": "existing_pythons locks packages",
-        "creation": "create plan",
+        "creation": "create framework_conflict plan",
         "diagnosis": (
             "ExaminedHost ExpectedTPU Finding HostFacts Report diagnose differences healthy"
         ),
@@ -59,6 +61,8 @@ __getattr__ = lazy_names(
             "ExpectedHardware FoundPython FoundPythons HostSetup InstalledPackage "
             "Requested SyncedPackages"
         ),
+        "requirements": "framework_of",
+        "torch_launch": "launch_variables",
         "unattended": "GuardRules UnattendedStart is_unattended own_script startup_script",
         "verification": "single_host_variables",
     },

@@ -21,17 +21,22 @@ from .host_answers import Probe
 from .host_work import HostWork
 from .imports import asked_for, failure
 from .locks import made_for
-from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware
+from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware, Framework
 from .requirements import OLDEST_JAX
 from .steps import SetupStep, steps_of
+from .torch_verification import require_generation
 from .verification import chips_in_use
 
 _LOOK = StepPlan("look", "Check the hosts", 3)
 
-#: Bytes that must be free before packages are installed. jax[tpu] brings libtpu, 0.6 GB unpacked,
-#: and everything is there twice for a moment (cache and environment).
-FREE_BYTES = 3 * 2**30
-SPACE_EMULATED = 500 * 2**20
+#: Bytes that must be free before packages are installed, on a host and on an emulated one. jax[tpu]
+#: brings libtpu, 0.6 GB unpacked; PyTorch, TorchTPU and libtpu have 1.9 GB, on emulated hosts too.
+#: Everything is there twice for a moment (cache and environment).
+FREE_BYTES: dict[Framework, tuple[int, int]] = {
+    "jax": (3 * 2**30, 500 * 2**20),
+    "torch": (5 * 2**30, 4 * 2**30),
+}
+NAMES: dict[Framework, str] = {"jax": "JAX", "torch": "PyTorch"}
 
 DISK_HINT = "Delete what is not needed there. `du -sh ~/* ~/.cache` shows what is big."
 _NO_ROOT = "This emulated host has no root of its own, and this machine's is not used"
@@ -55,7 +60,10 @@ async def create(
     hosts.
     """
     work = HostWork(hosts, spec, expected, reporter)
+    if work.framework == "torch":
+        require_generation(expected.generation)
     await _probe(work)
+    _require_framework(work)
     _check_space(work)
     work.python = pythons.choose(
         spec.python,
@@ -122,15 +130,32 @@ async def _probe(work: HostWork) -> None:
     reporter.done("look")
 
 
+def _require_framework(work: HostWork) -> None:
+    """Raises CONFLICT for an environment that is there with another framework."""
+    for probe in work.probes:
+        has: Framework = "torch" if probe.marker.get("torch") else "jax"
+        if probe.environment and probe.marker and has != work.framework:
+            raise framework_conflict(work.name, has)
+
+
+def framework_conflict(environment: str, has: Framework) -> TPUError:
+    """The error for an environment that is asked for with another framework than it *has*."""
+    return TPUError(
+        f"The environment {environment} has {NAMES[has]}.",
+        Reason.CONFLICT,
+        "Use another environment name (--env) for another framework: both can be on one TPU.",
+    )
+
+
 def _check_space(work: HostWork) -> None:
-    need = SPACE_EMULATED if work.expected.emulated else FREE_BYTES
+    need = FREE_BYTES[work.framework][work.expected.emulated]
     for index, probe in enumerate(work.probes):
         if probe.marker:
             continue  # complete but for some packages
         if probe.free < need:
             raise TPUError(
                 f"On host {index} only {probe.free / 2**20:.0f} MiB of disk are free; an "
-                f"environment with JAX needs {need / 2**20:.0f}.",
+                f"environment with {NAMES[work.framework]} needs {need / 2**20:.0f}.",
                 Reason.DISK_FULL,
                 DISK_HINT,
             )
@@ -149,6 +174,7 @@ def _unchanged(probe: Probe, reporter: ProgressReporter) -> CreatedEnvironment:
         python=probe.environment,
         requested=probe.requested,
         jax=probe.marker.get("jax", ""),
+        torch=probe.marker.get("torch", ""),
         platform=probe.marker.get("platform", ""),
         devices=probe.marker.get("devices", 0),
     )
@@ -164,6 +190,7 @@ def _created(work: HostWork, unknown: bool) -> CreatedEnvironment:
         lock=work.lock,
         python=check.python,
         jax=check.jax,
+        torch=check.torch,
         platform="tpu" if unknown or check.platform is UNSET else check.platform,
         devices=expected if unknown or check.devices is UNSET else check.devices,
         warning=_warning(work),
@@ -194,7 +221,7 @@ def _warning(work: HostWork) -> TPUError | None:
             "One of your packages, the package index or the age of the host's system allows no "
             "newer one.",
         )
-    if work.unavailable:
+    if work.unavailable and check.jax:
         return TPUError(
             f"JAX {check.jax} is old: it is the newest for Python {check.python}. Python "
             f"{work.unavailable} is not on the hosts, and uv could not download it.",
@@ -209,6 +236,7 @@ async def _write_markers(work: HostWork, created: CreatedEnvironment) -> None:
     content = {
         "made of": work.fingerprint(),
         "jax": created.jax,
+        "torch": created.torch if work.framework == "torch" else "",
         "platform": created.platform,
         "devices": created.devices,
     }

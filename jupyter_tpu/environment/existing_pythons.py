@@ -17,7 +17,8 @@ from .models import CreatedEnvironment, ExpectedHardware, FoundPython, FoundPyth
 from .packages import uv_path
 from .pod import require_pod
 from .pythons import is_older
-from .verification import HostCheck, require_usable_found, single_host_variables
+from .usability import require_usable_found
+from .verification import HostCheck, single_host_variables
 
 STEPS = (
     StepPlan("look", "Check the Python", 2),
@@ -158,7 +159,7 @@ async def use(
     )
     require_usable_found(checks, expected, reporter.log)
     first = checks[0]
-    if first.platform is not UNSET:
+    if first.jax and first.platform is not UNSET:
         await require_pod(hosts, python.path, expected, reporter.log)
     reporter.done("verify")
     return CreatedEnvironment(
@@ -167,6 +168,7 @@ async def use(
         requested=Requested(),
         python=first.python,
         jax=first.jax,
+        torch=first.torch,
         platform="" if first.platform is UNSET else first.platform,
         devices=0 if first.devices is UNSET else first.devices,
     )

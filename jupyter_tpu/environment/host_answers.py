@@ -19,7 +19,7 @@ Version = Annotated[str, Meta(pattern=r"\A([0-9]{1,3}(\.[0-9]{1,3}){1,2})?\Z")]
 #: What jupyter-tpu itself has written on the host when the environment was complete.
 Marker = TypedDict(
     "Marker",
-    {"made of": Text, "jax": Text, "platform": Text, "devices": Count},
+    {"made of": Text, "jax": Text, "torch": Text, "platform": Text, "devices": Count},
     total=False,
 )
 

@@ -18,13 +18,14 @@ from .host_answers import ENVIRONMENTS, Probe
 from .locks import made_for
 from .models import EnvironmentSpec, ExpectedHardware, Requested
 from .pythons import PythonChoice, fits
-from .requirements import jaxkit_sources, requirements
+from .requirements import framework_of, jaxkit_sources, requirements
 from .verification import HostCheck
 
 
 class HostWork:
     """The hosts, what they should have, and what the steps have found and done so far.
 
+    framework: what uses the chips.
     probes: of each host, before anything was done.
     python: for new environments.
     unavailable: a Python that would have been chosen, but could not be downloaded; "" if none.
@@ -46,6 +47,7 @@ class HostWork:
         self.spec, self.name = spec, spec.environment
         self.expected = expected
         self.reporter = reporter
+        self.framework = framework_of(spec)
         self.requirements = requirements(spec, emulated=expected.emulated)
         self.probes: list[Probe] = []
         self.python = PythonChoice("")
@@ -77,7 +79,7 @@ class HostWork:
 
         It changes with the version of jupyter-tpu, whose parts on the hosts are then renewed.
         """
-        plain = structs.replace(self.spec, packages=[])
+        plain = structs.replace(self.spec, packages=[], framework=self.framework)
         text = requirements(plain, emulated=self.expected.emulated)
         digest, _ = jaxkit_sources()
         what = [text, self.spec.python or "", self.expected.devices_per_host, digest]

@@ -62,14 +62,26 @@ EnvironmentName = Annotated[
 ]
 
 
+#: What uses the chips: JAX, or PyTorch by TorchTPU (the package torch_tpu).
+Framework = Literal["jax", "torch"]
+
+
 class EnvironmentContent(Struct, kw_only=True):
     """What is in an environment in addition to what every environment has."""
 
+    #: None: JAX, unless its lock has TorchTPU.
+    framework: Annotated[
+        Framework | None,
+        option(
+            "What uses the chips: JAX, or PyTorch (TorchTPU, with PyTorch for the CPU).",
+            default="jax",
+        ),
+    ] = None
     #: PEP 508 requirements.
     packages: Annotated[
         list[str],
         option(
-            "Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.",
+            "Packages to install in addition to JAX (or PyTorch), NumPy, matplotlib and tqdm.",
             metavar="PACKAGE...",
         ),
     ] = []
@@ -117,6 +129,7 @@ class ExpectedHardware(Struct, frozen=True, kw_only=True):
     emulated: bool
     devices_per_host: int | None = None  # None: not known
     coordinator: str = ""  # the address of host 0 inside the network; "": not known
+    generation: str = ""  # "v5e"; "": not known
 
 
 class Requested(Struct, frozen=True, kw_only=True):
@@ -202,6 +215,7 @@ class CreatedEnvironment(Struct, frozen=True, kw_only=True):
     lock: str = ""  # exact versions of its packages; "" if it was there already
     python: str  # "3.12.4"
     jax: str  # its version
+    torch: str = ""  # the version of PyTorch; "" without TorchTPU
     platform: str  # "tpu"; "cpu" if emulated
     devices: int  # on one host
     warning: TPUError | None = None  # of an optional step that failed

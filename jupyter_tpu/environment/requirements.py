@@ -10,8 +10,10 @@ from functools import cache
 from pathlib import Path
 
 from ..on_host.environments.indexes import OPTIONS
+from ..on_host.environments.packages import name_of
+from ..on_host.environments.pytorch import INDEX, noted_with
 from ..on_host.packing import Bundle
-from .models import EnvironmentSpec
+from .models import EnvironmentSpec, Framework
 
 #: The oldest JAX that jupyter-tpu is tested with: pyproject.toml.
 OLDEST_JAX = (0, 9)
@@ -23,10 +25,22 @@ def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
     libtpu comes from the package index with ``jax[tpu]`` since JAX 0.5; no page of links is
     needed any more.
     """
-    kernel = ["jax" if emulated else "jax[tpu]", "ipykernel", "pyzmq", "ipywidgets"]
-    notebook = ["cloudpickle", "matplotlib", "tensorstore", "tqdm", *REQUIREMENTS]
+    kernel = ["ipykernel", "pyzmq", "ipywidgets"]
+    notebook = ["cloudpickle", "matplotlib", "tqdm"]
     own = (spec.requirements or "").strip()
-    return "\n".join([*kernel, *notebook, *spec.packages, own, ""])
+    if framework_of(spec) == "torch":
+        # Not jaxkit. What PyTorch's own packages are compiled for has to be the CPU, too.
+        packages = [noted_with(INDEX, each) for each in ("torch", *spec.packages)]
+        return "\n".join([*packages, "torch_tpu", *kernel, *notebook, "numpy", own, ""])
+    jax = "jax" if emulated else "jax[tpu]"
+    notebook += ["tensorstore", *REQUIREMENTS]
+    return "\n".join([jax, *kernel, *notebook, *spec.packages, own, ""])
+
+
+def framework_of(spec: EnvironmentSpec) -> Framework:
+    """What was asked for, or what its lock has."""
+    locked = any(name_of(line) == "torch-tpu" for line in (spec.lock or "").splitlines())
+    return spec.framework or ("torch" if locked else "jax")
 
 
 def index_options(requirements: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..links.host_calls import NoSuchPython
 from ..progress import StepPlan
@@ -20,8 +20,9 @@ from .imports import asked_for
 from .locks import made_for
 from .models import EnvironmentSpec
 from .pod import require_pod
-from .requirements import index_options, jaxkit_sources, without_libtpu
-from .verification import chips_in_use, require_usable, single_host_variables
+from .requirements import framework_of, index_options, jaxkit_sources, without_libtpu
+from .usability import require_usable
+from .verification import chips_in_use, single_host_variables
 
 #: Seconds that a step may take which installs what the user wants.
 _LONGEST_STEP_SECONDS = 7300
@@ -82,7 +83,8 @@ async def _resolve(work: HostWork, missing: Sequence[int]) -> None:
     answer = await work.call(
         0, "resolve", timeout=1200, uv=work.uvs[0], name=work.name,
         requirements=work.requirements,
-        lock=without_libtpu(lock) if work.expected.emulated else lock,
+        # TorchTPU can't be imported without libtpu.
+        lock=without_libtpu(lock) if work.expected.emulated and work.framework == "jax" else lock,
     )  # fmt: skip
     work.lock = answer["lock"]
 
@@ -96,7 +98,7 @@ async def _install(work: HostWork, missing: Sequence[int]) -> None:
         name=work.name,
         requirements="\n".join([*index_options(work.requirements), work.lock]),
         packages=work.spec.packages,
-        jaxkit=jaxkit_sources(),
+        jaxkit=jaxkit_sources() if work.framework == "jax" else None,
     )
     work.requested = answers[0]
 
@@ -104,7 +106,9 @@ async def _install(work: HostWork, missing: Sequence[int]) -> None:
 async def _verify(work: HostWork, missing: Sequence[int]) -> None:
     await _check_hosts(work)
     await _align_versions(work)
-    require_usable(work.checks, work.expected, work.reporter.log)
+    require_usable(work.checks, work.expected, work.reporter.log, work.framework)
+    if work.framework == "torch":
+        return  # what joins its processes is torch.distributed, which their program starts
     if work.expected.emulated or not any(map(chips_in_use, work.checks)):
         python = f"{work.probes[0].path}/bin/python"
         await require_pod(work.hosts, python, work.expected, work.reporter.log)
@@ -120,6 +124,7 @@ async def _check_hosts(work: HostWork) -> None:
         variables=variables,
         asked=asked_for(work.spec.packages, work.spec.requirements),
         locked=asked_for([], work.asked_lock),
+        start=work.framework,
     )
     work.checks = answers
 
@@ -193,4 +198,12 @@ STEPS = (
 
 def steps_of(spec: EnvironmentSpec) -> list[SetupStep]:
     """Those that *spec* asks for."""
-    return [step for step in STEPS if step.is_requested(spec)]
+    steps = [step for step in STEPS if step.is_requested(spec)]
+    if framework_of(spec) == "jax":
+        return steps
+    return [_of_torch(step) for step in steps]
+
+
+def _of_torch(step: SetupStep) -> SetupStep:
+    title = step.plan.title.replace("JAX", "PyTorch")
+    return structs.replace(step, plan=structs.replace(step.plan, title=title))

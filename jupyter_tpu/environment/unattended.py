@@ -22,7 +22,13 @@ from ..ssh.host_program import SHELL
 from . import pythons
 from .locks import made_for
 from .models import EnvironmentSpec
-from .requirements import index_options, jaxkit_bundle, requirements, without_libtpu
+from .requirements import (
+    framework_of,
+    index_options,
+    jaxkit_bundle,
+    requirements,
+    without_libtpu,
+)
 
 #: Bytes of one value of the metadata (cloud.google.com/compute/docs/metadata).
 LONGEST_VALUE_BYTES = 256 * 1024
@@ -119,7 +125,7 @@ def _packed(files: Bundle) -> dict[str, Any]:
 
 def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
     """The arguments of ``on_host.unattended.main.prepare``."""
-    required = requirements(spec, emulated=emulated)
+    required, jax = requirements(spec, emulated=emulated), framework_of(spec) == "jax"
     python, usual = pythons.usual(spec.python, made_for(spec.lock))
     return {
         "name": spec.environment,
@@ -127,10 +133,10 @@ def _environment(spec: EnvironmentSpec, *, emulated: bool) -> dict[str, Any]:
         "usual": usual,
         "requirements": required,
         "index": index_options(required),
-        "lock": without_libtpu(spec.lock or "") if emulated else spec.lock or "",
+        "lock": without_libtpu(spec.lock or "") if emulated and jax else spec.lock or "",
         "resolve_again": spec.resolve_again,
         "packages": spec.packages,
         # Who connects brings the rest.
-        "jaxkit": _packed(jaxkit_bundle(compiles=False)),
+        "jaxkit": _packed(jaxkit_bundle(compiles=False)) if jax else None,
         "setup": spec.setup.requested,
     }

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ..errors import Reason, TPUError
 from ..wording import age_text, container_text, count, phrase
 from .imports import FailedImport
-from .models import ExpectedHardware
 
 #: Which chips a program uses, and the x, y, z bounds of them; in their new and old names.
 _CHIP_LISTS = "TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"
@@ -89,7 +86,10 @@ class HostCheck(Struct, frozen=True, kw_only=True):
     python: str = ""
     packages: dict[str, str] = {}
     jax: str = ""  # its version; "" where it is not installed
-    platform: str | UnsetType = UNSET  # JAX's default backend
+    torch: str = ""  # the version of PyTorch; "" where TorchTPU is not installed
+    cuda: str = ""  # for which CUDA PyTorch is; "" for the CPU
+    #: JAX's default backend, or where PyTorch has computed.
+    platform: str | UnsetType = UNSET
     devices: int | UnsetType = UNSET
     error: str | None = None  # something could not be imported
     backend_error: str = ""  # JAX found no device, or could not use the TPU
@@ -137,95 +137,11 @@ def chip_limits(hardware: Hardware) -> tuple[int, dict[str, str]]:
     return fewest, names
 
 
-def require_usable(
-    checks: Sequence[HostCheck], expected: ExpectedHardware, log: Callable[[str], None]
-) -> None:
-    """Raises TPUError (ENVIRONMENT, CPU_FALLBACK) unless all hosts can work with it."""
-    for index, check in enumerate(checks):
-        _require_working(index, check)
-        if not check.jax:
-            raise TPUError(
-                f"JAX is not installed on host {index}.",
-                Reason.ENVIRONMENT,
-                "One of your packages may have replaced it. Leave that out or pin it.",
-            )
-        _require_devices(index, check, expected, log)
-    for index, check in enumerate(checks):
-        differences = differences_between(checks[0], check)
-        if differences:
-            raise TPUError(
-                f"Host {index} has other versions than host 0: {differences}.",
-                Reason.ENVIRONMENT,
-                "Use another environment name to create it again on all hosts.",
-            )
-
-
 def chips_in_use(check: HostCheck) -> bool:
-    """Whether another program has the chips, so that nothing is known of JAX."""
+    """Whether another program has the chips, so that nothing is known of JAX or PyTorch."""
     error = check.backend_error
     busy = "in use" in error or "busy" in error.lower()
     return check.platform != "tpu" and (busy or bool(check.hardware.holders))
-
-
-def require_usable_found(
-    checks: Sequence[HostCheck], expected: ExpectedHardware, log: Callable[[str], None]
-) -> None:
-    """The same of a Python of the user's, which may lack JAX; what differs is only said."""
-    for index, check in enumerate(checks):
-        _require_working(index, check)
-        if check.jax:
-            _require_devices(index, check, expected, log)
-        else:
-            log(f"host {index}: Python {check.python}, without JAX")
-        if differences := differences_between(checks[0], check):
-            log(f"host {index} has other versions than host 0: {differences}")
-
-
-def _require_working(index: int, check: HostCheck) -> None:
-    if check.error is not None:
-        raise TPUError(
-            f"The environment does not work on host {index}: {check.error}",
-            Reason.ENVIRONMENT,
-            "If one of your packages replaced another's version, leave it out or pin it.",
-        )
-
-
-def _require_devices(
-    index: int, check: HostCheck, expected: ExpectedHardware, log: Callable[[str], None]
-) -> None:
-    if not expected.emulated:
-        if chips_in_use(check):
-            # No reason to refuse. A kernel is refused while they are.
-            if check.hardware.holders:
-                who = check.hardware.holders[0]
-                log(f"host {index}: the chips are in use by {who}. So JAX was not checked there")
-            else:
-                log(f"host {index}: the chips are in use. So JAX was not checked there")
-            return
-        if check.platform != "tpu":
-            why = fallback_cause(check)
-            raise TPUError(
-                f"JAX on host {index} does not use the TPU: {why.cause}.",
-                Reason.CPU_FALLBACK,
-                why.hint,
-            )
-    elif check.platform is UNSET:
-        raise TPUError(
-            f"JAX does not work on host {index}: {first_line(check.backend_error)}",
-            Reason.ENVIRONMENT,
-            "The log has details.",
-        )
-    want = expected.devices_per_host
-    if want is not None and want != check.devices:
-        raise TPUError(
-            f"JAX sees {count(int(check.devices or 0), 'device')} on host {index}; this type has "
-            f"{want} there.",
-            Reason.ENVIRONMENT,
-            "Restart the TPU. If that does not help, delete it and create it again.",
-        )
-    versions = f"Python {check.python}, JAX {check.jax}"
-    devices = count(int(check.devices or 0), f"{check.platform} device")
-    log(f"host {index}: {versions}, {devices}")
 
 
 class Fallback(Struct, frozen=True, kw_only=True):

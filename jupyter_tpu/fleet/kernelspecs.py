@@ -17,12 +17,15 @@ class KernelSpecRegistry(Protocol):
         place: KernelPlace,
         *,
         python_version: str,
+        title: str,
         emulated: bool,
         variables: Mapping[str, str],
         stopped: bool = False,
     ) -> tuple[str, str]:
         """Writes the kernelspec of an environment, whose kernels are started with *variables*;
         returns its name and display name, which says whether the TPU is *stopped*.
+
+        title: how the display name begins; "": with the version of Python.
         """
 
     def unregister(

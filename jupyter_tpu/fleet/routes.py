@@ -9,7 +9,15 @@ from typing import Any, Literal, cast, get_args, get_type_hints
 from msgspec import Struct
 
 from .api import FleetAPI
-from .models import CopyResult, ModelServer, Operation, Profile, ShareResult, SyncResult
+from .models import (
+    CopyResult,
+    ModelServer,
+    Operation,
+    Profile,
+    SessionResult,
+    ShareResult,
+    SyncResult,
+)
 
 #: Where the interface is, under the server's base URL.
 ROOT = "jupyter-tpu/v1"
@@ -172,6 +180,21 @@ ROUTES = (
     _fleet("DELETE tpus/{tpu}/kernels/{kernel}", "kernels.shut_down", "Shut down a kernel"),
     _fleet("POST tpus/{tpu}/kernels/{kernel}/take", "kernels.take_over",
            "Take over a kernel from its client"),
+    _fleet("GET sessions", "sessions.all", "The saved variables of kernels that are known here"),
+    _fleet("GET tpus/{tpu}/sessions", "sessions.list",
+           "The sessions that its kernels can restore",
+           query={"fresh": "true: ask its host now; false: what it last reported"}),
+    _fleet("POST tpus/{tpu}/sessions", "sessions.save", "Save the variables of its kernels",
+           result=SessionResult),
+    _fleet("POST tpus/{tpu}/sessions/setting", "sessions.set",
+           "Choose where its kernels are saved, and when"),
+    _fleet("DELETE tpus/{tpu}/sessions/setting", "sessions.remove",
+           "Do not save its kernels any more; its sessions stay"),
+    _fleet("POST tpus/{tpu}/sessions/{session}/restore", "sessions.restore",
+           "Put a session into a kernel", result=SessionResult),
+    _fleet("DELETE tpus/{tpu}/sessions/{session}", "sessions.forget", "Delete a session"),
+    _fleet("POST tpus/{tpu}/kernels/{kernel}/restart", "sessions.restart",
+           "Restart a kernel with its variables", result=SessionResult),
     _fleet("GET tpus/{tpu}/tunnels", "tunnels.list", "The tunnels to it"),
     _fleet("POST tpus/{tpu}/tunnels", "tunnels.open", "Open a tunnel", status=201),
     _fleet("DELETE tpus/{tpu}/tunnels/{tunnel}", "tunnels.close", "Close a tunnel"),

@@ -61,12 +61,14 @@ class KernelSpecs:
         place: KernelPlace,
         *,
         python_version: str,
+        title: str = "",
         emulated: bool = False,
         variables: Mapping[str, str] | None = None,
         stopped: bool = False,
     ) -> tuple[str, str]:
         """Creates or updates the kernelspec of an environment. Returns its name and display name.
 
+        title: how its display name begins; "": "Python 3.12".
         variables: environment variables of its kernels.
         stopped: whether its TPU is: then no kernel can start there, and the display name says so.
         What the user has set in its config (OPTIONS) is preserved. Jupyter sees either the old
@@ -79,7 +81,7 @@ class KernelSpecs:
         if not place.of_agent:
             del config["of_agent"]
         notes = [*(["emulated"] if emulated else []), *(["stopped"] if stopped else [])]
-        display_name = _display_name(place, python_version, notes)
+        display_name = _display_name(place, title or _language(python_version), notes)
         kernel_json = {
             "argv": _launcher(config, variables),
             "display_name": display_name,
@@ -176,10 +178,14 @@ def _identity(place: KernelPlace) -> tuple[Any, ...]:
     return (*where, place.chips, bool(place.hosts), place.slices)
 
 
-def _display_name(place: KernelPlace, python_version: str, notes: Sequence[str]) -> str:
+def _language(python_version: str) -> str:
+    return "Python " + ".".join(python_version.split(".")[:2])
+
+
+def _display_name(place: KernelPlace, title: str, notes: Sequence[str]) -> str:
     """ "Python 3.12 · my-tpu"; environment, hosts and chips are added if not the default."""
     tpus = [place.tpu, *place.other_tpus]
-    parts = ["Python " + ".".join(python_version.split(".")[:2]), " + ".join(tpus)]
+    parts = [title, " + ".join(tpus)]
     if place.worker:
         parts.append(f"host {place.worker}")
     if place.environment != "default":

@@ -12,7 +12,8 @@ SENTENCES = {
     *("advice", "api_reason", "blocked", "cause", "changes", "explanation", "hint"),
     *("jobs_text", "kernels_text", "notice"),
     *("last_error", "local_port_reason", "log", "lost", "meaning", "message", "no_restart", "note"),
-    *("outside", "paused", "problem", "problems", "question", "restored", "storage_check", "text"),
+    *("notes", "outside", "paused", "problem", "problems", "question", "restored"),
+    *("sessions_text", "storage_check", "text"),
     *("title", "uncovered", "warning", "warnings", "why", "zone_reason"),
 }
 #: What users or their programs wrote.

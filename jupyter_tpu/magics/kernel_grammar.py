@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from ..terminal.environment_options import Content, content_options
 from ..terminal.grammar import CONTEXT, Command, argument, examples
 from ..terminal.parameters import environment_option, tpu_argument
@@ -94,6 +94,10 @@ def connect(
     if spec is None:
         what = f"environment {environment}"
         if all_hosts and kernelspec_of(tpu, environment):
+            if any(one.name == environment and one.has_torch for one in tpu.environments):
+                from ..fleet.models.environments import POD_KERNEL_HINT, POD_KERNEL_NEEDS_JAX
+
+                raise InvalidInput(POD_KERNEL_NEEDS_JAX, POD_KERNEL_HINT)
             what = "kernel for all hosts: it has one host"
         raise TPUError(f"{tpu.name} is connected, but has no {what}.")
     kernel = kernels.start(Key(ref, environment, all_hosts), *spec)

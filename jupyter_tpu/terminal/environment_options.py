@@ -93,7 +93,7 @@ def content_options(title: str = "") -> Callable[[Callable[..., Any]], Callable[
 
     options = section(
         title,
-        options_of("ConnectTPU", "python", "packages", "requirements", into="content"),
+        options_of("ConnectTPU", "framework", "python", "packages", "requirements", into="content"),
         click.option(
             "--pyproject",
             metavar="FILE",

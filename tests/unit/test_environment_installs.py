@@ -19,7 +19,9 @@ import pytest
 
 from jupyter_tpu.environment.models import Locked
 from jupyter_tpu.on_host.calls import paths
-from jupyter_tpu.on_host.environments import commands, packages
+from jupyter_tpu.on_host.calls.protocol import HostError
+from jupyter_tpu.on_host.environments import commands, packages, pytorch, resolution
+from jupyter_tpu.on_host.environments.uv import uv_environment
 
 NOTE = "  # --index-url "
 
@@ -47,6 +49,12 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         ("plain", "1.0"), ("plain", "2.0"), ("thing", "1.0"), ("kept", "3.0"), ("ipykernel", "6.0"),
     ):  # fmt: skip
         write_wheel(folder / "host" / name, name, version)
+    write_wheel(folder / "host" / "torch", "torch", "2.3", "nvidia_cublas")
+    write_wheel(folder / "host" / "torch", "torch", "2.2", "triton")
+    write_wheel(folder / "host" / "torch", "torch", "2.1")
+    for name in ("nvidia_cublas", "triton"):
+        write_wheel(folder / "host" / name.replace("_", "-"), name, "1.0")
+    write_wheel(folder / "cpu" / "torch", "torch", "2.3+cpu", "plain")
     write_wheel(folder / "own" / "thing", "thing", "1.0+cpu", "kept", "inner")
     write_wheel(folder / "own" / "inner", "inner", "5.0")
     write_wheel(folder / "own" / "plain", "plain", "1.5")
@@ -150,7 +158,7 @@ def test_a_package_of_an_index_of_its_own_comes_from_there_on_every_host(host, i
     # So does a new TPU: from what was asked for only.
     host.new(host.path)
     text = "\n".join([*answer["packages"], "plain", ""])
-    lock = packages.resolve(host.uv, "default", text)["lock"]
+    lock = resolution.resolve(host.uv, "default", text)["lock"]
     packages.change_packages(host.uv, "default", lock.splitlines(), [])
     assert (host.has("thing"), host.has("inner"), host.has("plain")) == ("1.0+cpu", "5.0", "2.0")
     assert (
@@ -289,3 +297,46 @@ def test_two_lines_of_one_package_for_different_markers_both_stay(host):
     assert host.recorded == both
     assert packages.merge(both, ["kept"]) == [*both, "kept"]
     assert packages.merge([*both, "kept"], ["Plain"]) == ["kept", "Plain"]
+
+
+def torch_for_cpu(host: Host, index: str, *others: str) -> str:
+    requirements = "\n".join([pytorch.noted_with(index, "torch"), *others, ""])
+    lock: str = resolution.resolve(host.uv, "default", requirements)["lock"]
+    return lock
+
+
+def test_pytorch_comes_from_its_own_index_and_what_it_needs_from_the_hosts(host):
+    lock = torch_for_cpu(host, f"{host.index}/cpu/")
+    assert lock.splitlines() == ["plain==2.0", f"torch==2.3+cpu{NOTE}{host.index}/cpu/"]
+
+
+def test_a_host_that_does_not_reach_it_gets_the_newest_pytorch_without_cuda_of_its_own(
+    host, monkeypatch
+):
+    monkeypatch.setattr(pytorch, "HOST", "http://127.0.0.1:9")
+    monkeypatch.setattr(pytorch, "INDEX", "http://127.0.0.1:9/whl/cpu")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    assert torch_for_cpu(host, pytorch.INDEX, "thing").splitlines() == ["thing==1.0", "torch==2.1"]
+    with pytest.raises(HostError) as error:
+        torch_for_cpu(host, pytorch.INDEX, "torch>2.1")
+    kind, message, hint = error.value.payload
+    assert kind == "PACKAGE"
+    assert "no PyTorch without CUDA" in message
+    assert pytorch.INDEX in hint
+
+
+def test_what_is_compiled_for_pytorch_is_for_the_cpu_too_unless_it_says_another_index():
+    noted = [pytorch.noted_with("https://x.org", each) for each in (
+        "torchvision>=0.2", "numpy", f"torch{NOTE}https://y.org", "torch @ https://z.org/torch.whl",
+    )]  # fmt: skip
+    assert noted == [
+        f"torchvision>=0.2{NOTE}https://x.org", "numpy", f"torch{NOTE}https://y.org",
+        "torch @ https://z.org/torch.whl",
+    ]  # fmt: skip
+
+
+def test_pips_page_of_links_is_uvs_too(host, monkeypatch):
+    monkeypatch.setenv("PIP_FIND_LINKS", "/a https://b.org/c")
+    assert uv_environment()["UV_FIND_LINKS"] == "/a,https://b.org/c"
+    monkeypatch.setenv("UV_FIND_LINKS", "/own")
+    assert uv_environment()["UV_FIND_LINKS"] == "/own"

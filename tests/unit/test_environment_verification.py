@@ -12,7 +12,8 @@ import pytest
 from refusals import raises
 
 from jupyter_tpu.environment.models import ExpectedHardware
-from jupyter_tpu.environment.verification import HostCheck, require_usable
+from jupyter_tpu.environment.usability import require_usable
+from jupyter_tpu.environment.verification import HostCheck
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.on_host.agent.protocol.chips import chips
 from jupyter_tpu.on_host.chips.holders import hardware

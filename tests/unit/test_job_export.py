@@ -14,6 +14,7 @@ from msgspec import structs
 
 from jupyter_tpu.catalog import types
 from jupyter_tpu.commands.job_export import TOOLS, Tool, check, export_job
+from jupyter_tpu.environment import launch_variables
 from jupyter_tpu.errors import InvalidInput, TPUError
 from jupyter_tpu.fleet.models import EnvironmentLock, HostJob, Job, JobAttempt
 from jupyter_tpu.fleet.models.core import known_type
@@ -182,6 +183,23 @@ def test_packages_of_an_index_of_their_own_are_found_there():
     lock = structs.replace(LOCK, text="torch==2.9.0+cpu  # --index-url https://example.com/whl\n")
     for to in TOOLS:
         assert "--extra-index-url https://example.com/whl\n" in exported(to, lock=lock).content
+
+
+def test_each_host_of_a_job_with_pytorch_has_torchruns_variables():
+    lock = structs.replace(LOCK, text="torch==2.13.0\ntorch-tpu==0.2.0\n", framework="torch")
+    script = yaml.safe_load(exported("skypilot", lock=lock).content)["run"]
+    lines = [line for line in script.splitlines() if line.startswith("export ")]
+    addresses = ["10.0.0.7", "10.0.0.3", "10.0.0.5", "10.0.0.1"]
+    node = {"SKYPILOT_NODE_RANK": "2", "SKYPILOT_NODE_IPS": "\n".join(addresses)}
+    done = subprocess.run(
+        ["sh", "-c", "\n".join([*lines, "env"])],
+        env={**node, "PATH": os.defpath}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    there = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    kind = known_type("v5litepod-16")
+    assert kind is not None
+    expected = launch_variables(kind, range(4), 2, addresses)
+    assert {name: there.get(name) for name in expected} == expected
 
 
 @pytest.mark.parametrize("to", TOOLS)

@@ -120,7 +120,7 @@ def login(report: Report, hardware: Hardware, expected: ExpectedTPU) -> Iterator
         yield report.ok(
             "login",
             "Logins preload TCMalloc (LD_PRELOAD), which breaks some libraries. Kernels, jobs and "
-            "runs start without it.",
+            "runs start without it, except in environments with TorchTPU.",
         )
     platforms = hardware.variables.get("JAX_PLATFORMS", "")
     if platforms and "tpu" not in platforms.split(",") and not expected.without_chips:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 Check = Literal[
-    "connection", "agent", "chips", "holders", "lock", "login", "jax", "versions", "disk",
+    "connection", "agent", "chips", "holders", "lock", "login", "jax", "torch", "versions", "disk",
     "clock", "ports", "storage", "project", "api", "permission", "firewall", "key", "type",
     "image", "quota", "variables", "os-login", "numbers", "asyncssh", "mcp",
     "compute-api", "compute-permission", "compute-quota",

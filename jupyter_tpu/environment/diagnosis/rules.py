@@ -8,6 +8,7 @@ from msgspec import UNSET, structs
 
 from ...errors import Reason, TPUError
 from ...wording import count
+from ..torch_verification import WITHOUT_CHIPS, torch_fallback, torch_versions
 from ..verification import (
     Hardware,
     HostCheck,
@@ -127,6 +128,8 @@ def _jax(
     connect = f"jupyter tpu connect {expected.name} --env {name}"
     if check.error is not None:
         return report.problem("jax", f"{name}: {check.error}", f"Create it again: {connect}")
+    if check.torch and not check.jax:
+        return _torch(report, name, check, hardware, expected)
     if not check.jax:  # a Python that was found there
         return report.unknown("jax", f"{name}: JAX is not installed.", "Install it to use the TPU.")
     versions = f"JAX {check.jax}" + (f", libtpu {check.libtpu}" if check.libtpu else "")
@@ -165,3 +168,29 @@ def _jax(
         )
     devices = count(int(check.devices or 0), f"{check.platform} device")
     return report.ok("jax", f"{name}: {versions}, {devices}.")
+
+
+def _torch(
+    report: Report, name: str, check: HostCheck, hardware: Hardware, expected: ExpectedTPU
+) -> Finding:
+    versions, known = torch_versions(check), structs.replace(check, hardware=hardware)
+    started = check.platform is not UNSET or check.backend_error
+    if not started or (not expected.without_chips and chips_in_use(known)):
+        return report.unknown(
+            "torch",
+            f"{name}: {versions}. TorchTPU was not checked, because the chips are in use.",
+            "Check again when they are free.",
+        )
+    if check.cuda or check.platform is UNSET:
+        why = f"PyTorch is for CUDA {check.cuda}" if check.cuda else first_line(check.backend_error)
+        hint = f"Create it again: jupyter tpu env delete {expected.name} {name}"
+        return report.problem("torch", f"{name}: {why}.", hint)
+    if expected.without_chips:
+        return report.ok("torch", f"{name}: {versions}; {WITHOUT_CHIPS}.")
+    if check.platform != "tpu":
+        why_not = torch_fallback(known)
+        return report.problem(
+            "torch", f"{name}: PyTorch does not use the TPU: {why_not.cause}.", why_not.hint
+        )
+    devices = count(int(check.devices or 0), "TPU device")
+    return report.ok("torch", f"{name}: {versions}, {devices}.")

@@ -34,6 +34,7 @@ from .hosts import (
     RayAPI,
     RunsAPI,
     ServingAPI,
+    SessionsAPI,
     SharesAPI,
     SliceKernelsAPI,
     SyncAPI,
@@ -138,6 +139,7 @@ class FleetAPI(Protocol):
     guards: GuardAPI
     pythons: PythonsAPI
     runs: RunsAPI
+    sessions: SessionsAPI
     sync: SyncAPI
     tokens: TokensAPI
     hunts: HuntsAPI

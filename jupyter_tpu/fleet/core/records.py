@@ -18,7 +18,10 @@ from ..models import (
     Plan,
     PriceList,
     ServingSettings,
+    Session,
+    SessionSetting,
     StartJob,
+    SyncProject,
 )
 from .operation_records import OperationRecord, OperationRequest
 
@@ -51,6 +54,11 @@ class EnvironmentRecord(Struct, kw_only=True):
     def is_existing(self) -> bool:
         """Whether it was on the hosts before: it is never changed or deleted."""
         return self.request.python_path is not None
+
+    @property
+    def has_pod_kernel(self) -> bool:
+        """Whether it has a kernel that runs on all hosts."""
+        return self.hosts > 1 and not self.environment.has_torch
 
     @property
     def host_python(self) -> str:
@@ -119,6 +127,8 @@ class JobRecord(RecordOfTPU, kw_only=True):
     serving: ServingSettings | None = None
     #: The last is the current one.
     attempts: list[JobAttempt] = []
+    #: The folders of this computer that its TPU had: another TPU gets them before it starts.
+    projects: list[SyncProject] = []
     #: Whether someone wants it to end, and how many seconds from SIGTERM to SIGKILL.
     stopped: bool = False
     patience: float = 10.0
@@ -153,6 +163,18 @@ class GuardRecord(Struct, kw_only=True, frozen=True):
     down: bool = False
 
 
+class SessionRecord(RecordOfTPU, kw_only=True):
+    """A session that a kernel has saved, as it or a host last said it."""
+
+    session: Session
+    #: Google's id of the node whose kernel has saved it: its disk goes with that node.
+    node_id: str
+    #: For so many days it is kept since it was saved; None: nobody has chosen that, so it stays.
+    keep_days: int | None = None
+    #: Seconds since the epoch.
+    saved: float = 0.0
+
+
 class Snapshot(Struct, kw_only=True):
     """All that is stored, at one moment."""
 
@@ -181,3 +203,6 @@ class Snapshot(Struct, kw_only=True):
     plans: list[Plan]
     #: The TPUs of people on which coding agents may run commands.
     agent_tpus: list[CodingAgentTPURecord]
+    sessions: list[SessionRecord]
+    #: Where the kernels of TPUs are saved, and when.
+    session_settings: dict[NodeName, SessionSetting]

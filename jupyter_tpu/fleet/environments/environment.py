@@ -60,6 +60,7 @@ async def create_environment(
         emulated=emulated,
         devices_per_host=accelerator.devices_per_host if accelerator else None,
         coordinator=node.endpoints[0].internal if node.endpoints else "",
+        generation=accelerator.generation if accelerator else "",
     )
     try:
         if request.python_path is not None:
@@ -76,6 +77,10 @@ async def create_environment(
         if error.reason is Reason.CPU_FALLBACK:
             error.hint += f" To check all hosts: jupyter tpu doctor {name.node}"
         raise
+    if request.python_path is None:
+        framework = environment.framework_of(request)
+    else:
+        framework = "torch" if created.torch and not created.jax else "jax"
     ready = Environment(
         name=request.environment,
         tpu=name.node,
@@ -83,9 +88,10 @@ async def create_environment(
         state="ready",
         python=created.python,
         jax=created.jax,
+        torch=created.torch,
         path=created.path,
         python_path=created.python_path,
-        **request.content | {"packages": created.requested.packages},
+        **request.content | {"packages": created.requested.packages, "framework": framework},
         versions=HostVersions(time=timestamp()) if created.lock and len(links) > 1 else None,
         devices=created.devices,
         platform=created.platform,
@@ -120,6 +126,9 @@ def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> Conn
     plain = request == ConnectTPU(environment=request.environment)
     if before is None or (before.environment.state == "failed" and not plain):
         return request
+    has = environment.framework_of(before.request)
+    if (request.framework or request.lock) and environment.framework_of(request) != has:
+        raise environment.framework_conflict(request.environment, has)
     return add_request(before.request, request)
 
 
@@ -131,6 +140,7 @@ def add_request(earlier: ConnectTPU, request: ConnectTPU) -> ConnectTPU:
     locked = request if request.lock else earlier
     return ConnectTPU(
         environment=request.environment,
+        framework=request.framework or earlier.framework,
         python=request.python or earlier.python,
         packages=environment.packages.merge(earlier.packages, request.packages),
         requirements=request.requirements or earlier.requirements,
@@ -231,7 +241,7 @@ def unfinished_record(
             state="failed" if problem else "making",
             problem=problem,
             python_path=request.python_path or "",
-            **request.content,
+            **request.content | {"framework": environment.framework_of(request)},
             asked=request if problem else None,
         )
     kept = before.request if error and before is not None else request

@@ -20,7 +20,7 @@ from msgspec import structs
 
 from ...cloud import Node, NodeName, NodeState
 from ...concurrency import cancel_all, gather_or_cancel
-from ...environment import single_host_variables
+from ...environment import launch_variables, single_host_variables
 from ...errors import Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
@@ -31,7 +31,9 @@ from ..core.connections import ANSWER_SECONDS, HostConnections
 from ..core.desired import DesiredState
 from ..core.observer import ObservedState
 from ..core.records import JobRecord
+from ..files.sync import SyncService
 from ..models import AGENT, HostJob, Problem
+from ..models.core import known_type
 from .job_records import FINAL, JobRecords, host_job, is_final, lost_partner, to_restart
 
 log = logging.getLogger(__name__)
@@ -57,8 +59,10 @@ class JobFollower:
         connections: HostConnections,
         desired: DesiredState,
         observed: ObservedState,
+        sync: SyncService,
     ) -> None:
         self.supervised = False
+        self._sync = sync
         self._records = records
         self._connections = connections
         self._desired = desired
@@ -264,12 +268,15 @@ class JobFollower:
         alone = len(record.hosts) == 1
         own = single_host_variables(len(node.endpoints)) if alone and node is not None else {}
         python = self._python(record, node)
+        if record.attempts[-1].number > 1 and node is not None:
+            await self._sync.require(node, record.projects)
         tokens = await asyncio.to_thread(passed_variables, agents=request.who == AGENT)
         where = {"JUPYTER_TPU_HOST": str(host)}
         if node is not None:
             where["JUPYTER_TPU_ADDRESSES"] = ",".join(
                 endpoint.internal for endpoint in node.endpoints
             )
+            where |= self._torch_variables(record, node, host)
         order = requests.StartJobRequest(
             id=job,
             argv=request.command,
@@ -279,6 +286,15 @@ class JobFollower:
             serving=_server_check(record, host),
         )
         return await self.request(record.name, host, order)
+
+    def _torch_variables(self, record: JobRecord, node: Node, host: int) -> Mapping[str, str]:
+        """Those of torchrun, in an environment with PyTorch."""
+        name, accelerator = record.request.environment or "", known_type(node.type)
+        environment = self._desired.environments(record.name).get(name)
+        if environment is None or accelerator is None or not environment.environment.has_torch:
+            return {}
+        addresses = [endpoint.internal for endpoint in node.endpoints]
+        return launch_variables(accelerator, record.hosts, host, addresses)
 
     def _python(self, record: JobRecord, node: Node | None) -> str:
         """The Python of its environment; "" if it has none. Raises UNAVAILABLE while a TPU that was

@@ -18,6 +18,7 @@ from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.records import JobRecord, Snapshot
+from ..files.sync import SyncService
 from ..models import (
     AGENT,
     HostJob,
@@ -39,7 +40,8 @@ from .job_where import job_where, not_asked, on_host
 class JobService:
     """The jobs of one fleet, as a :class:`~jupyter_tpu.fleet.api.JobsAPI`. On the core loop."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, sync: SyncService) -> None:
+        self._sync = sync
         self._connected = core.connected
         self._finder = core.finder
         self._connections = core.connections
@@ -48,7 +50,9 @@ class JobService:
         self._changes = core.changes
         self._polled = core.polled
         self._records = JobRecords(core.store, self._changed)
-        self.follower = JobFollower(self._records, core.connections, core.desired, core.observed)
+        self.follower = JobFollower(
+            self._records, core.connections, core.desired, core.observed, sync
+        )
         core.connected.ends_with_tpu(self.forget)
         core.observer.register_need(self.unfinished)
         core.shared.reloaded.add(self._reload)
@@ -170,6 +174,7 @@ class JobService:
             tpu=node.name.node,
             created=timestamp("seconds"),
             hosts=hosts,
+            projects=self._sync.projects(node.name, node.id) if request.restart_with_tpu else [],
             serving=serving,
             request=structs.replace(
                 request,

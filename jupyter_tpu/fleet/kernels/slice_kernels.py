@@ -28,6 +28,7 @@ from ..core.core import Core
 from ..core.records import EnvironmentRecord
 from ..models import AddSlicesKernel, KeepWarm, SlicesKernel, WarmKernel
 from ..models.core import validated
+from ..models.environments import POD_KERNEL_HINT, POD_KERNEL_NEEDS_JAX
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ class WarmKernelMonitor:
                     python=record.host_python,
                     imports=decided.imports,
                     env=single_host_variables(record.hosts),
-                    pod=self._pods.address(name) if record.hosts > 1 else None,
+                    pod=self._pods.address(name) if record.has_pod_kernel else None,
                 )
         return warm_kernel_specs
 
@@ -302,6 +303,8 @@ class SliceKernelService:
                 Reason.NOT_FOUND,
                 f"Connect it first: jupyter tpu connect {name.node} --env {environment}",
             )
+        if record.environment.has_torch:
+            raise InvalidInput(POD_KERNEL_NEEDS_JAX, POD_KERNEL_HINT)
         return record
 
     def _node(self, name: NodeName) -> Node:

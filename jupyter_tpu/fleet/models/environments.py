@@ -11,6 +11,15 @@ from ...options import option
 from .core import Problem
 from .jobs import Text
 
+#: Why PyTorch's environments have no kernel on all hosts, and what there is.
+POD_KERNEL_NEEDS_JAX = (
+    "A kernel on all hosts needs JAX: PyTorch on TPUs needs one process for each device, and such "
+    "a kernel has one for each host."
+)
+POD_KERNEL_HINT = (
+    "Start a job with torchrun instead: jupyter tpu job start NAME --env ENV -- torchrun FILE"
+)
+
 
 class ConnectTPU(EnvironmentSpec, kw_only=True, forbid_unknown_fields=True):
     """How a TPU is connected: one environment for kernels, the same on all its hosts."""
@@ -131,6 +140,7 @@ class Environment(EnvironmentContent, kw_only=True):
     state: Literal["making", "ready", "failed"]
     python: str = ""  # "3.12.4"
     jax: str = ""  # the version of JAX
+    torch: str = ""  # the version of PyTorch, where TorchTPU is installed, too
     path: str = ""  # on the hosts
     #: Its Python, if it was found on the hosts: nothing is changed there. "" if it was created.
     python_path: str = ""
@@ -138,7 +148,7 @@ class Environment(EnvironmentContent, kw_only=True):
     versions: HostVersions | None = None
     #: What was asked for when creating or changing it failed.
     asked: ConnectTPU | None = None
-    #: What jax.devices() lists on one host, and on which platform ("tpu"; "cpu" if emulated).
+    #: What JAX or PyTorch lists on one host, and on which platform ("tpu"; "cpu" if emulated).
     devices: int = 0
     platform: str = ""
     kernelspec: str = ""  # its name in Jupyter
@@ -148,6 +158,17 @@ class Environment(EnvironmentContent, kw_only=True):
     pod_display_name: str = ""  # "Python 3.12 · my-tpu (all 4 hosts)"
     warm: WarmKernel = field(default_factory=lambda: WarmKernel(state="off"))
     problem: Problem | None = None
+
+    @property
+    def has_torch(self) -> bool:
+        """Whether PyTorch uses the chips in it, and not JAX."""
+        return self.framework == "torch"
+
+    @property
+    def framework_version(self) -> str:
+        """ "JAX 0.12.0" or "PyTorch 2.13.0": what uses the chips; "" if it is not installed."""
+        name, version = ("PyTorch", self.torch) if self.has_torch else ("JAX", self.jax)
+        return f"{name} {version}" if version else ""
 
 
 class Kernel(Struct, kw_only=True):
@@ -171,6 +192,9 @@ class Kernel(Struct, kw_only=True):
     #: "stuck" (it does not react to interrupts), "dead"; []: the kernel runs on *host* only.
     hosts: list[str] = []
     notebook: str = ""
+    #: The id of the notebook's cell that runs now, or that was running when it died; "": none, or
+    #: its client does not say which.
+    cell: str = ""
     #: Why it died, unless it was shut down. It is shown until it is dismissed.
     problem: Problem | None = None
 

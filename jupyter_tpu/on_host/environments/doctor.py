@@ -27,7 +27,7 @@ def examine(environments, variables, root="/"):
     for name, python in environments.items():
         try:
             checks[name] = check_python(
-                name, variables, start_jax=not hardware_facts["holders"], python=python
+                name, variables, "look" if hardware_facts["holders"] else "start", python=python
             )
         except HostError as error:
             checks[name] = {"error": error.payload[1]}

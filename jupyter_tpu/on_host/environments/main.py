@@ -5,9 +5,10 @@ from ..chips import holders as chip_holders
 from .doctor import examine, listen, reach
 from .existing_pythons import describe_python, found_pythons, install_ipykernel
 from .host_setup import apply_setup
-from .packages import change_packages, list_packages, lock_packages, resolve, sync_packages
+from .packages import change_packages, list_packages, lock_packages, sync_packages
 from .pod import join_pod
 from .probe import probe
+from .resolution import resolve
 from .uv import get_uv
 from .virtualenv import create_venv, install_packages, remove, try_imports, verify, write_marker
 

@@ -23,7 +23,7 @@ from .uv import index_url, uv_environment, uv_error
 REQUESTED = "jupyter-tpu-packages.json"
 #: What kernels on TPUs need, without what that needs (`required`). Where a change touches these,
 #: the environment is verified again.
-REQUIRED = ("jax", "jaxlib", "libtpu", "ipykernel", "pyzmq")
+REQUIRED = ("jax", "jaxlib", "torch-tpu", "libtpu", "ipykernel", "pyzmq")
 #: So many changes are kept for running kernels, which look after each cell.
 KEPT_CHANGES = 20
 
@@ -260,30 +260,6 @@ def lock_packages(uv, name):
             if line.startswith("-e ") or " @ file:" in line:
                 emit(log="%s is only on this host: it is a local folder" % line)
         return dict(summary(path), lock="\n".join([*lock, ""]))
-
-
-def resolve(uv, name, requirements, lock=""):
-    """Exact versions of all that *requirements* need: {"lock": text}.
-
-    What is installed keeps its version where that is possible. *lock* is an earlier result, whose
-    versions are required.
-    """
-    path = environment_dir(name)
-    with exclusive_lock(name), tempfile.TemporaryDirectory(dir=private_dir("environments")) as work:
-        output = os.path.join(work, "lock.txt")
-        write_file(output, "\n".join(pins(uv_pip(uv, path, "freeze", quiet=True))))
-        uv_pip(
-            uv, path, "compile", "--output-file", output, "--no-header", "--no-annotate",
-            "--emit-index-annotation", "--quiet", input="\n".join([requirements, lock, ""]),
-        )  # fmt: skip
-        with open(output) as file:
-            lines = indexes.folded(file.read().splitlines())
-    # All others come from the host's index, or from those that the requirements' options name.
-    asked = set(own_indexes([*requirements.splitlines(), *lock.splitlines()]).values())
-    pairs = map(indexes.split, lines)
-    lines = [indexes.noted(line, index if index in asked else "") for line, index in pairs]
-    emit(log="Resolved %d packages" % len(pins(lines)))
-    return {"lock": "\n".join([*lines, ""])}
 
 
 def pins(lines):

@@ -76,6 +76,9 @@ def uv_environment(options=()):
         index = index_url()
         if index != "https://pypi.org/simple":
             env["UV_DEFAULT_INDEX"] = index
+    links = env.get("PIP_FIND_LINKS", "").split()
+    if links:
+        env.setdefault("UV_FIND_LINKS", ",".join(links))
     for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE"):
         if os.path.isfile(env.get(name, "")):
             env.setdefault("SSL_CERT_FILE", env[name])

@@ -82,8 +82,9 @@ class Counter:
             emit(part=1)
 
 
-def verify(name, variables, python="", asked=None, locked=()):
-    """What JAX sees in the environment's Python, and what there is to see; see `check_python`.
+def verify(name, variables, python="", asked=None, locked=(), start="start"):
+    """What JAX or PyTorch sees in the environment's Python, and what there is to see; see
+    `check_python`.
 
     asked, locked: requirements whose packages are imported meanwhile, in addition to what the
     environment has recorded, see `failed_imports`; None: nothing is.
@@ -98,7 +99,7 @@ def verify(name, variables, python="", asked=None, locked=()):
                 try_imports, name, [*asked, *requested(environment_dir(name))["packages"]], locked
             )
         )
-        found = check_python(name, variables, python=python)
+        found = check_python(name, variables, start, python=python)
         failures = imports.result() if imports else []
         return dict(found, hardware=before, failed_imports=failures)
 
@@ -110,8 +111,9 @@ def try_imports(name, asked=None, locked=()):
     return failed_imports(path, _python(name), asked, locked)
 
 
-def check_python(name, variables, start_jax=True, python=""):
-    """The versions in an environment, and what JAX sees in it if it may be started.
+def check_python(name, variables, start="start", python=""):
+    """The versions in an environment, and what JAX or PyTorch sees in it if it may be started: see
+    `in_environment.verify` for *start*.
 
     *variables* are set for that process, as they are for kernels. *python* is that of an
     environment which was found on the host: nothing is written there, and what is in ~/.local
@@ -120,7 +122,7 @@ def check_python(name, variables, start_jax=True, python=""):
     command, env = _python(name, variables) if not python else (
         [python, "-B"], process_environment(python, variables))  # fmt: skip
     status, lines = run(
-        [*command, "-c", text_of(verification), "start" if start_jax else "look"],
+        [*command, "-c", text_of(verification), start],
         env=env,
         timeout=300,
         on_line=lambda line: None if line.startswith("verified ") else emit(log=line),

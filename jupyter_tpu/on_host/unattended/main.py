@@ -23,8 +23,8 @@ from ..calls.paths import environment_dir, exclusive_lock, private_dir, write_fi
 from ..calls.processes import clean_environment
 from ..calls.protocol import HostError, emit
 from ..environments.host_setup import OPTIONAL, STEPS, apply_setup, setup_states
-from ..environments.packages import resolve
 from ..environments.probe import environment_python, pythons
+from ..environments.resolution import resolve
 from ..environments.uv import get_uv
 from ..environments.virtualenv import create_venv, install_packages
 from ..ssh.install_agent import unpack
@@ -106,8 +106,10 @@ def prepare(name, python, usual, requirements, index, lock, resolve_again, packa
             lock = ""
             create(uv, name, choose("", usual))
     exact = resolve(uv, name, requirements, lock)["lock"]
-    archive = base64.b64encode(zipped(jaxkit["files"], 1)).decode()
-    install_packages(uv, name, "\n".join([*index, exact]), packages, (jaxkit["hash"], archive))
+    if jaxkit is not None:
+        archive = base64.b64encode(zipped(jaxkit["files"], 1)).decode()
+        jaxkit = jaxkit["hash"], archive
+    install_packages(uv, name, "\n".join([*index, exact]), packages, jaxkit)
     apply(setup, ("oh_my_zsh", "script"), name)
     return os.path.join(path, "bin", "python")
 

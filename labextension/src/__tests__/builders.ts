@@ -13,6 +13,7 @@ import {
   IOperation,
   IProblem,
   IQueuedResource,
+  ISession,
   IQuote,
   ITPU,
   ITunnel,
@@ -42,7 +43,15 @@ export function aProblem(
 export function aLoss(
   ends: Partial<IConsequences> = {}
 ): [number, IConsequences] {
-  const none = { kernels: [], jobs: [], kernels_text: '', jobs_text: '' };
+  const none = {
+    kernels: [],
+    jobs: [],
+    kernels_text: '',
+    jobs_text: '',
+    saves: false,
+    sessions_text: '',
+    lost_sessions: []
+  };
   return [200, { ...none, lost: [], ...ends }];
 }
 
@@ -126,6 +135,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     kernels: 0,
     projects: [],
     shares: null,
+    sessions: null,
     guard: null,
     guard_stop: null,
     maintenance: null,
@@ -191,6 +201,8 @@ export function connectedTPU(more: Partial<ITPU> = {}): ITPU {
         state: 'ready',
         python: '3.12.4',
         jax: '0.7.2',
+        torch: '',
+        framework: 'jax',
         path: '',
         python_path: '',
         packages: [],
@@ -227,6 +239,7 @@ export function aKernel(more: Partial<IKernel> = {}): IKernel {
     holder: '',
     chips: false,
     booked: [],
+    cell: '',
     hosts: [],
     notebook: 'work/Untitled.ipynb',
     problem: null,
@@ -257,6 +270,34 @@ export function aQueuedResource(
     owner: '',
     not_yours: false,
     forgotten: false,
+    problem: null,
+    ...more
+  };
+}
+
+export function aSession(more: Partial<ISession> = {}): ISession {
+  return {
+    id: 's1',
+    name: 'train',
+    tpu: 'my-tpu',
+    zone: 'us-central1-a',
+    type: 'v5litepod-8',
+    emulated: false,
+    place: 'gs://my-bucket/sessions',
+    host: 0,
+    kernel: '1',
+    notebook: '/home/me/train.ipynb',
+    saved: '2026-11-29T14:02:00Z',
+    expires: '',
+    size: 1_200_000_000,
+    variables: 41,
+    missing: [],
+    missing_count: 0,
+    python: '3.12.4',
+    jax: '0.7.2',
+    billed: true,
+    checked: '',
+    interrupted: null,
     problem: null,
     ...more
   };

@@ -97,6 +97,7 @@ describe('an environment that failed', () => {
     await shows(node, 'Connecting my-tpu');
     expect(server.posts[0]).toEqual({
       environment: 'typo',
+      framework: 'jax',
       python: '3.12',
       packages: ['flax', 'matplotlib'],
       requirements: '-c constraints\n',
@@ -127,6 +128,7 @@ describe('an environment that failed', () => {
     // With null for the requirements, the server would repeat what was asked for before.
     expect(server.posts[0]).toEqual({
       environment: 'typo',
+      framework: 'jax',
       python: null,
       packages: [],
       requirements: '',
@@ -155,6 +157,7 @@ describe('an environment that failed', () => {
     await shows(node, 'Connecting my-tpu');
     expect(server.posts[0]).toEqual({
       ...asked,
+      framework: 'jax',
       setup: { ...setup, apt: ['ffmpeg', 'tree'], timezone: '' },
       replace_setup: true
     });

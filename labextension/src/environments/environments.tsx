@@ -22,13 +22,21 @@ import { Row } from '../ui/rows';
 /** Reasons for which trying the same again does not help. */
 const WRONG_REQUEST: Reason[] = ['ENVIRONMENT', 'INVALID', 'NO_PYTHON'];
 
+/** "JAX 0.12.0" or "PyTorch 2.13.0": what uses the chips; "" if it is not installed. */
+function frameworkVersion({ framework, jax, torch }: IEnvironment): string {
+  if (framework === 'torch') {
+    return torch && trans.__('PyTorch %1', torch);
+  }
+  return jax && trans.__('JAX %1', jax);
+}
+
 /** An environment in a TPU's details. */
 export function Environment(props: ITPUProps & { environment: IEnvironment }) {
   const { environment, tpu } = props;
   const actions = useActions();
   const about = facts(
     environment.python && trans.__('Python %1', environment.python),
-    environment.jax && trans.__('JAX %1', environment.jax),
+    frameworkVersion(environment),
     environment.devices &&
       trans._n(
         '%1 %2 device',

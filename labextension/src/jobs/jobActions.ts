@@ -32,6 +32,6 @@ export class JobActions implements IJobActions {
 
   async showWhere(job: IJob): Promise<void> {
     const { showWhere } = await import('./whereDialog');
-    await showWhere(job, this._model);
+    await attempt(showWhere(job, this._model));
   }
 }

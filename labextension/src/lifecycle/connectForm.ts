@@ -10,8 +10,12 @@ import { NO_SETUP } from './hostOptions';
 /** The server's rule for names (`EnvironmentName` in environment/models.py; a test compares them). */
 export const ENVIRONMENT_PATTERN = '^[a-z0-9]([-._a-z0-9]{0,38}[a-z0-9])?$';
 
+/** What uses the chips in an environment. */
+export type Framework = NonNullable<IConnectTPU['framework']>;
+
 export interface IConnectFields extends IHostSetup {
   environment: string;
+  framework: Framework;
   python: string | null;
   packages: string[];
   /** The text of a requirements file. */
@@ -20,6 +24,7 @@ export interface IConnectFields extends IHostSetup {
 
 const EMPTY: IConnectFields = {
   environment: '',
+  framework: 'jax',
   python: null,
   packages: [],
   requirements: '',
@@ -60,6 +65,7 @@ export class ConnectForm extends Form<IConnectFields> {
       shown?.asked ?? shown ?? {};
     this.filled = {
       environment: environment?.name ?? newName(tpu),
+      framework: shown?.framework ?? 'jax',
       python: python?.replace(/^(\d+\.\d+)\.\d+$/, '$1') ?? null,
       packages: packages ?? [],
       requirements: requirements ?? '',
@@ -83,9 +89,11 @@ export class ConnectForm extends Form<IConnectFields> {
 
   /** The request to the server. */
   get request(): IConnectTPU {
-    const { environment, packages, python, requirements } = this.filled;
+    const { environment, framework, packages, python, requirements } =
+      this.filled;
     return {
       environment,
+      framework,
       python,
       packages,
       // Empty, and not null: the server then takes all of this instead of what was asked for before.

@@ -36,7 +36,7 @@ export function ConnectPage() {
     >
       <p>
         {trans.__(
-          'Installs Python and JAX on all hosts of %1, and adds a kernel.',
+          'Installs Python and JAX or PyTorch on all hosts of %1, and adds a kernel.',
           form.tpu?.name ?? ''
         )}{' '}
         {template &&
@@ -52,6 +52,19 @@ export function ConnectPage() {
             problem: nameProblem,
             input: first,
             autoComplete: 'off'
+          },
+          // What uses the chips of an environment can't be changed.
+          !environment && {
+            name: 'framework',
+            label: trans.__('Framework'),
+            help: trans.__(
+              'PyTorch is TorchTPU with PyTorch for the CPU. Both can be on one TPU.'
+            ),
+            kind: 'select',
+            choices: [
+              ['jax', 'JAX'],
+              ['torch', 'PyTorch']
+            ]
           },
           {
             name: 'python',

@@ -56,6 +56,11 @@ export async function retry(
       case 'share':
         await actions.shares.again(tpu, operation);
         break;
+      case 'restart':
+      case 'restore':
+      case 'save':
+        await actions.act('sessions', tpu);
+        break;
       case 'guard':
       case 'profile':
       case 'report':

@@ -182,6 +182,7 @@ export interface IChange {
     | 'prices'
     | 'queued'
     | 'run'
+    | 'session'
     | 'tpu'
     | 'tunnel';
   id: string;
@@ -198,6 +199,7 @@ export interface IChange {
   queued: IQueuedResource | null;
   prices: IPriceList | null;
   budgets: IBudgetOverview | null;
+  session: ISession | null;
 }
 
 /** Packages to add to an environment, and to remove from it, on all hosts. */
@@ -304,7 +306,13 @@ export interface IChipUse {
  */
 export interface IConnectTPU {
   /**
-   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   * What uses the chips: JAX, or PyTorch (TorchTPU, with PyTorch for the CPU).
+   * By default jax.
+   */
+  framework?: 'jax' | 'torch' | null;
+  /**
+   * Packages to install in addition to JAX (or PyTorch), NumPy, matplotlib and
+   * tqdm.
    */
   packages?: string[];
   /** A requirements file of packages to install. */
@@ -350,6 +358,9 @@ export interface IConsequences {
   jobs: IJob[];
   kernels_text: string;
   jobs_text: string;
+  saves: boolean;
+  sessions_text: string;
+  lost_sessions: ISession[];
   lost: string[];
 }
 
@@ -468,6 +479,7 @@ export interface ICreateTPU {
   options?: INodeOptions;
   connect?: IConnectTPU | null;
   guard?: ISetGuard | null;
+  sessions?: ISetSessions | null;
 }
 
 /** A persistent disk that each host gets in addition to its boot disk. */
@@ -489,6 +501,11 @@ export interface IDeleteQueued {
 export interface IDeleteTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
+  /**
+   * save: save the variables of kernels before, and do it all the same if that
+   * fails. require: only do it if all are saved. skip: do not save them.
+   */
+  sessions?: 'require' | 'save' | 'skip';
   confirm_name?: string;
 }
 
@@ -535,7 +552,13 @@ export interface IDisconnectTPU {
  */
 export interface IEnvironment {
   /**
-   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   * What uses the chips: JAX, or PyTorch (TorchTPU, with PyTorch for the CPU).
+   * By default jax.
+   */
+  framework: 'jax' | 'torch' | null;
+  /**
+   * Packages to install in addition to JAX (or PyTorch), NumPy, matplotlib and
+   * tqdm.
    */
   packages: string[];
   /** A requirements file of packages to install. */
@@ -547,6 +570,7 @@ export interface IEnvironment {
   state: 'failed' | 'making' | 'ready';
   python: string;
   jax: string;
+  torch: string;
   path: string;
   python_path: string;
   versions: IHostVersions | null;
@@ -572,7 +596,13 @@ export interface IEnvironmentKernelspec {
 /** What an environment has exactly, so that another TPU can get the same. */
 export interface IEnvironmentLock {
   /**
-   * Packages to install in addition to JAX, NumPy, matplotlib, tqdm and jaxkit.
+   * What uses the chips: JAX, or PyTorch (TorchTPU, with PyTorch for the CPU).
+   * By default jax.
+   */
+  framework: 'jax' | 'torch' | null;
+  /**
+   * Packages to install in addition to JAX (or PyTorch), NumPy, matplotlib and
+   * tqdm.
    */
   packages: string[];
   /** A requirements file of packages to install. */
@@ -633,6 +663,7 @@ export interface IFinding {
     | 'project'
     | 'quota'
     | 'storage'
+    | 'torch'
     | 'type'
     | 'variables'
     | 'versions';
@@ -967,6 +998,16 @@ export interface IInstalledPackage {
 }
 
 /**
+ * The cell that was running when its kernel ended without having been asked to.
+ */
+export interface IInterruptedCell {
+  cell: string;
+  kernel: string;
+  ended: string;
+  why: string;
+}
+
+/**
  * Google is about to stop hosts of a TPU, within seconds or minutes, and has
  * notified them.
  */
@@ -1108,6 +1149,7 @@ export interface IKernel {
   booked: number[];
   hosts: string[];
   notebook: string;
+  cell: string;
   problem: IProblem | null;
 }
 
@@ -1228,6 +1270,12 @@ export interface IMirroredProject {
   state: 'copying' | 'current' | 'failed';
   problem: IProblem | null;
   result: ISyncResult | null;
+}
+
+/** A variable that is not in a session, and why. */
+export interface IMissingVariable {
+  name: string;
+  why: string;
 }
 
 /** A server of a model on a TPU. */
@@ -1404,6 +1452,9 @@ export interface IOperation {
     | 'queue'
     | 'ray'
     | 'report'
+    | 'restart'
+    | 'restore'
+    | 'save'
     | 'serve'
     | 'share'
     | 'start'
@@ -1721,6 +1772,11 @@ export interface IRemoveSSHKey {
 export interface IReplaceTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
+  /**
+   * save: save the variables of kernels before, and do it all the same if that
+   * fails. require: only do it if all are saved. skip: do not save them.
+   */
+  sessions?: 'require' | 'save' | 'skip';
   confirm_price?: boolean;
   max_price?: number | null;
 }
@@ -1731,6 +1787,9 @@ export interface IReplacement {
   jobs: IJob[];
   kernels_text: string;
   jobs_text: string;
+  saves: boolean;
+  sessions_text: string;
+  lost_sessions: ISession[];
   lost: string[];
   request: ICreateTPU;
   cost: ICost;
@@ -1786,6 +1845,23 @@ export interface IResetQueued {
   confirm_name?: string;
 }
 
+/**
+ * How a kernel is restarted with its variables. If they can't be saved, it is
+ * not restarted.
+ */
+export interface IRestartKernel {
+  seconds?: number;
+}
+
+/** Into which kernel a session is put. */
+export interface IRestoreSession {
+  kernel: string;
+  /** Replace variables of the same names. */
+  overwrite?: boolean;
+  /** Wait this long for a running cell. In seconds. */
+  seconds?: number;
+}
+
 /** A command on hosts of a TPU. */
 export interface IRun {
   id: string;
@@ -1834,6 +1910,22 @@ export interface ISSHKeyStatus {
   warnings: string[];
 }
 
+/** Which kernels of a TPU are saved now, and how. */
+export interface ISaveSessions {
+  kernels?: string[];
+  /** The name of the session. By default that of the notebook. */
+  name?: string;
+  /**
+   * Save in this bucket: gs://BUCKET/FOLDER. By default what was chosen for the
+   * TPU, else the disk of the host.
+   */
+  place?: string | null;
+  /** Replace a session that another kernel has saved. */
+  overwrite?: boolean;
+  /** Wait this long for a running cell, and for the save. In seconds. */
+  seconds?: number;
+}
+
 /** How a job that is a server is looked after; see `StartModelServer`. */
 export interface IServingSettings {
   port: number;
@@ -1845,6 +1937,70 @@ export interface IServingSettings {
   hold_limit: number;
   max_price: number | null;
   confirm_price: boolean;
+}
+
+/** The saved variables of a notebook's kernel. */
+export interface ISession {
+  id: string;
+  name: string;
+  tpu: string;
+  zone: string;
+  type: string;
+  emulated: boolean;
+  place: string;
+  host: number;
+  kernel: string;
+  notebook: string;
+  saved: string;
+  expires: string;
+  size: number;
+  variables: number;
+  missing: IMissingVariable[];
+  missing_count: number;
+  python: string;
+  jax: string;
+  billed: boolean;
+  checked: string;
+  interrupted: IInterruptedCell | null;
+  problem: IProblem | null;
+}
+
+/** The sessions that kernels of a TPU can restore. */
+export interface ISessionList {
+  setting: ISessionSetting | null;
+  sessions: ISession[];
+  problems: IProblem[];
+}
+
+/** What became of one kernel. */
+export interface ISessionOutcome {
+  kernel: string;
+  notebook: string;
+  host: number;
+  state: 'busy' | 'empty' | 'failed' | 'restored' | 'saved' | 'waiting';
+  session: string;
+  name: string;
+  place: string;
+  variables: number;
+  size: number;
+  new: number;
+  missing: IMissingVariable[];
+  missing_count: number;
+  notes: string[];
+  problem: IProblem | null;
+}
+
+/** What an operation did with the variables of kernels. */
+export interface ISessionResult {
+  kernels: ISessionOutcome[];
+}
+
+/** What was chosen for the kernels of a TPU. New kernels have it. */
+export interface ISessionSetting {
+  automatic: boolean;
+  place: string;
+  seconds: number;
+  keep_days: number;
 }
 
 /**
@@ -1870,6 +2026,21 @@ export interface ISetGuard {
 
 export interface ISetLogging {
   enabled: boolean;
+}
+
+/** Where the variables of a TPU's kernels are saved, and when. */
+export interface ISetSessions {
+  automatic?: boolean;
+  /**
+   * Save in this bucket: gs://BUCKET/FOLDER. It outlives the TPU. By default
+   * the disk of the host, which outlives a stop.
+   */
+  place?: string;
+  /** Save when no cell has run for this time. In seconds. */
+  seconds?: number;
+  /** Delete a session when it was not saved for this time. In days. */
+  keep_days?: number;
+  confirm_name?: string;
 }
 
 /** What a network should have. */
@@ -2182,6 +2353,11 @@ export interface IStopJob {
 export interface IStopTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
+  /**
+   * save: save the variables of kernels before, and do it all the same if that
+   * fails. require: only do it if all are saved. skip: do not save them.
+   */
+  sessions?: 'require' | 'save' | 'skip';
   confirm_name?: string;
 }
 
@@ -2299,6 +2475,7 @@ export interface ITPU {
   guard_stop: IGuardStop | null;
   maintenance: IMaintenance | null;
   interruption: IInterruption | null;
+  sessions: ISessionSetting | null;
   problem: IProblem | null;
   advice: string;
   owner: string;

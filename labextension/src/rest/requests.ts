@@ -74,12 +74,19 @@ import {
   IReservationQuote,
   IReservationView,
   IResetQueued,
+  IRestartKernel,
+  IRestoreSession,
   IRun,
   IRunInput,
   IRunOutput,
   ISSHKeyStatus,
+  ISaveSessions,
+  ISession,
+  ISessionList,
+  ISessionSetting,
   ISetGuard,
   ISetLogging,
+  ISetSessions,
   ISetUpNetwork,
   IShareFolder,
   ISharedFolders,
@@ -539,6 +546,33 @@ export abstract class FleetRequests {
     /** Stop a server, and close its port here. */
     stop: (tpu: IReference, server: string, body: IStopJob = {}, signal?: AbortSignal) =>
       this.send<IModelServer>('POST', ['tpus', tpu, 'model-servers', server, 'stop'], { body, signal })
+  };
+
+  readonly sessions = {
+    /** The saved variables of kernels that are known here. */
+    all: (signal?: AbortSignal) =>
+      this.send<ISession[]>('GET', ['sessions'], { signal }),
+    /** The sessions that its kernels can restore. */
+    list: (tpu: IReference, query: { fresh?: Value } = {}, signal?: AbortSignal) =>
+      this.send<ISessionList>('GET', ['tpus', tpu, 'sessions'], { query, signal }),
+    /** Save the variables of its kernels. */
+    save: (tpu: IReference, body: ISaveSessions = {}, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'sessions'], { body, signal }),
+    /** Choose where its kernels are saved, and when. */
+    set: (tpu: IReference, body: ISetSessions = {}, signal?: AbortSignal) =>
+      this.send<ISessionSetting>('POST', ['tpus', tpu, 'sessions', 'setting'], { body, signal }),
+    /** Do not save its kernels any more; its sessions stay. */
+    remove: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<void>('DELETE', ['tpus', tpu, 'sessions', 'setting'], { signal }),
+    /** Put a session into a kernel. */
+    restore: (tpu: IReference, session: string, body: IRestoreSession, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'sessions', session, 'restore'], { body, signal }),
+    /** Delete a session. */
+    forget: (tpu: IReference, session: string, signal?: AbortSignal) =>
+      this.send<void>('DELETE', ['tpus', tpu, 'sessions', session], { signal }),
+    /** Restart a kernel with its variables. */
+    restart: (tpu: IReference, kernel: string, body: IRestartKernel = {}, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'kernels', kernel, 'restart'], { body, signal })
   };
 
   readonly shares = {

@@ -35,6 +35,8 @@ STACK_FILE = "/dev/shm/jupyter-tpu-stack-"
 STACKS = "JUPYTER_TPU_STACKS"
 #: So many processes are looked into, and others are counted.
 MOST_PROCESSES = 16
+#: So many are looked at, if none of them is a Python.
+MOST_LOOKED_AT = 100
 #: Seconds for one process to answer, for py-spy, and for all processes of a job.
 SIGNAL_SECONDS, PY_SPY_SECONDS, ALL_SECONDS = 0.5, 3.0, 6.0
 #: Seconds between two looks at an answer, which is complete when two have found the same.
@@ -74,13 +76,16 @@ class JobProcesses(NamedTuple):
 def job_processes(root: int) -> JobProcesses:
     """Those of the job that the process *root* keeps.
 
-    Those that hold chips; if there are none, its Pythons; if there are none, all.
+    Those that hold chips; if there are none, its Pythons; if there are none, those that have
+    started no other.
     """
     pids = descendants(root)
     holding = {holder["pid"] for holder in holders()}
     held = holding & set(pids)
     chosen = [pid for pid in pids if pid in held]
-    chosen = chosen or [pid for pid in pids if _stack_file(pid) or _is_python(pid)] or pids
+    chosen = chosen or [pid for pid in pids if _stack_file(pid) or _is_python(pid)]
+    # A shell waits for what it has started.
+    chosen = chosen or [pid for pid in pids[:MOST_LOOKED_AT] if not descendants(pid)]
     deadline = time.monotonic() + ALL_SECONDS
     shown = [_process(pid, pid in held, deadline) for pid in chosen[:MOST_PROCESSES]]
     processes = [process for process in shown if process is not None]

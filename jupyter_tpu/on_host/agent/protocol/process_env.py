@@ -5,6 +5,7 @@ It imports little: each command that begins on a host without an agent waits for
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all the rest
@@ -29,6 +30,11 @@ BOUNDS = {(1, 1): "1,1,1", (1, 4): "1,1,1", (1, 8): "1,1,1", (2, 4): "1,2,1", (2
 #: The chips of these are in one row. Source: jax/_src/test_multiprocess.py of JAX 0.12.0.1, which
 #: has a host of TPU 8t as one of TPU7x.
 _IN_A_ROW = ("TPU8i",)
+#: TorchTPU warns without TCMalloc, which TPU VM images have. Source: its ``_tcmalloc_check.py``.
+_TCMALLOC = (
+    "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4",
+    "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4",
+)
 #: On an emulated host: the folder of what stands in for libtpu's metrics in processes with JAX.
 _PLUGINS = "JUPYTER_TPU_EMULATED_PLUGINS"
 #: Below the home: what `on_host.ray.node` writes while Ray runs on a host.
@@ -44,9 +50,9 @@ def process_environment(
 ) -> Dict[str, str]:
     """The variables for a process on this host, which uses the environment of *python*.
 
-    Without TCMalloc and what belongs to a login or another Python. TPU_* and JAX_* stay as the host
-    has them. The environment's commands come first in PATH, and JAX's persistent compilation cache
-    is on.
+    Without TCMalloc, if TorchTPU is not installed there, and what belongs to a login or another
+    Python. TPU_* and JAX_* stay as the host has them. The environment's commands come first in
+    PATH, and JAX's persistent compilation cache is on.
 
     Parameters
     ----------
@@ -64,10 +70,25 @@ def process_environment(
         environment["PATH"] = folder + os.pathsep + environment.get("PATH", "/usr/bin:/bin")
         if os.path.exists(os.path.join(os.path.dirname(folder), "pyvenv.cfg")):
             environment["VIRTUAL_ENV"] = os.path.dirname(folder)
+        allocator = next(filter(os.path.exists, _TCMALLOC), "")
+        if allocator and _has_torch_tpu(os.path.dirname(folder)):
+            entries = environment.get("LD_PRELOAD", ""), allocator
+            environment["LD_PRELOAD"] = " ".join(filter(None, entries))
     if _PLUGINS in environment:
         environment["PYTHONPATH"] = environment[_PLUGINS]
     _add_ours(environment)
     return {**complete_variables(environment), **complete_variables(variables or {})}
+
+
+def _has_torch_tpu(prefix: str) -> bool:
+    """Whether the environment at *prefix* has TorchTPU."""
+    with contextlib.suppress(OSError):
+        return any(
+            os.path.isdir(os.path.join(prefix, "lib", name, "site-packages", "torch_tpu"))
+            for name in os.listdir(os.path.join(prefix, "lib"))
+            if name.startswith("python3")
+        )
+    return False
 
 
 def login_environment() -> Dict[str, str]:

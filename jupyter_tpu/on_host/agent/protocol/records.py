@@ -61,6 +61,56 @@ class CheckpointReport(Record):
     notebook: NotRequired[Line]
 
 
+class SavedReport(Record):
+    """The session that a kernel has saved. missing: names, each with its reason."""
+
+    name: Line
+    place: Line
+    variables: Count
+    missing: Annotated[List[Tuple[Line, Line]], Bounds(max_length=100)]
+    missing_count: Count
+    size: Count
+    saved: Timestamp
+    tpu: NotRequired[Line]
+    zone: NotRequired[Line]
+    type: NotRequired[Line]
+    emulated: NotRequired[bool]
+
+
+class SessionOutcomeReport(Record):
+    """What became of a request about a kernel's session. notes: what is otherwise now."""
+
+    id: Id
+    state: Literal["waiting", "running", "saved", "restored", "set", "empty", "cancelled", "failed"]
+    why: NotRequired[Line]
+    name: NotRequired[Line]
+    place: NotRequired[Line]
+    variables: NotRequired[Count]
+    missing: NotRequired[Annotated[List[Tuple[Line, Line]], Bounds(max_length=100)]]
+    missing_count: NotRequired[Count]
+    size: NotRequired[Count]
+    new: NotRequired[Count]
+    notes: NotRequired[Annotated[List[Line], Bounds(max_length=20)]]
+
+
+class StoredSessionReport(Record):
+    """A session as its manifest says it, if that is of this user; otherwise *problem* says why."""
+
+    name: Line
+    problem: NotRequired[Line]
+    saved: NotRequired[Timestamp]
+    variables: NotRequired[Count]
+    missing: NotRequired[Annotated[List[Tuple[Line, Line]], Bounds(max_length=100)]]
+    missing_count: NotRequired[Count]
+    size: NotRequired[Count]
+    python: NotRequired[Line]
+    jax: NotRequired[Line]
+    tpu: NotRequired[Line]
+    zone: NotRequired[Line]
+    type: NotRequired[Line]
+    emulated: NotRequired[bool]
+
+
 class KernelReport(Record):
     id: Id
     launch: NotRequired[Token]
@@ -85,6 +135,9 @@ class KernelReport(Record):
     died: NotRequired[Time]
     once: NotRequired[Lines | bool]
     checkpoint: NotRequired[CheckpointReport | None]
+    session: NotRequired[SessionOutcomeReport | None]
+    saved: NotRequired[SavedReport | None]
+    cell: NotRequired[Line | None]
 
 
 class Owner(Record):

@@ -29,6 +29,7 @@ from .records import (
     ProcessStack,
     RunEnd,
     Seconds,
+    StoredSessionReport,
     Text,
     Token,
     WarmKernelReport,
@@ -139,6 +140,54 @@ class KeepWarmRequest(ProtocolRequest[WarmKernelList], op="keep_warm", changes=T
     is connected."""
 
     environments: List[WarmEnvironment]
+
+
+# ---- sessions
+
+
+class AskedKernel(Record):
+    kernel: KernelReport | None
+
+
+class AskKernelSessionRequest(ProtocolRequest[AskedKernel], op="kernel_session"):
+    """Has a kernel save or restore its session, and answers its status of before; None: there is
+    no such kernel. Without a request: its status.
+
+    A request has an ``id`` and what to ``do``: "save", "restore", "set" or "cancel"; see
+    `agent.session.requested`.
+    """
+
+    id: str
+    request: Optional[Dict[str, Any]] = None
+
+
+class SessionsThere(Record):
+    """problem: why they can't be listed."""
+
+    sessions: Annotated[List[StoredSessionReport], Bounds(max_length=4096)]
+    problem: NotRequired[Text]
+
+
+class ListSessionsRequest(ProtocolRequest[SessionsThere], op="sessions"):
+    """The sessions in a *place*, read in an environment: "" or gs://BUCKET/FOLDER."""
+
+    python: str  # of the environment
+    place: str = ""
+    key: str = ""  # the user's, by which sessions are signed; "": this host's own
+
+
+class ForgottenSession(Record):
+    forgotten: bool
+    problem: NotRequired[Text]
+
+
+class ForgetSessionRequest(ProtocolRequest[ForgottenSession], op="forget_session"):
+    """Deletes a session and all that is stored of it; False: there was none."""
+
+    python: str
+    name: str
+    place: str = ""
+    key: str = ""
 
 
 # ---- the host
