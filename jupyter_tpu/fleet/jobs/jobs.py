@@ -80,9 +80,10 @@ class JobService:
         record = self._records.get(id)
         return view(record) if record is not None else None
 
-    def known_on(self, name: NodeName) -> Sequence[Job]:
-        """The jobs of a TPU, the oldest first, as last reported. Asks nobody."""
-        return [view(record) for record in self._records.all() if record.name == name]
+    def known_servers(self, name: NodeName) -> Sequence[Job]:
+        """The jobs of a TPU that are servers, the oldest first, as last reported. Asks nobody."""
+        records = [record for record in self._records.all() if record.serving is not None]
+        return [view(record) for record in records if record.name == name]
 
     def unfinished(self) -> bool:
         """Whether there is a job that may run, or is to be started again."""

@@ -81,7 +81,7 @@ class RequestStarts:
 
     def _server(self, name: NodeName, host: int, port: int) -> Job | None:
         """The newest server there whose TPU may be started."""
-        for job in reversed(self._jobs.known_on(name)):
+        for job in reversed(self._jobs.known_servers(name)):
             settings = job.serving
             if settings is None or not settings.start_on_request or job.stopped:
                 continue
