@@ -56,14 +56,15 @@ dist: .venv/bin/uv node_modules/.package-lock.json docs
 VSIX ?= $(CURDIR)/dist/jupyter-tpu.vsix
 
 vsix: node_modules/.package-lock.json vscode/node_modules/.package-lock.json \
-		jupyter_tpu/locale/compiled
+		vscode/widgets/node_modules/.package-lock.json jupyter_tpu/locale/compiled
 	mkdir -p $(dir $(VSIX))
 	cp LICENSE vscode/LICENSE
 	cd vscode && node_modules/.bin/vsce package --no-dependencies --out $(VSIX)
 	@rm vscode/LICENSE
 
-vscode/node_modules/.package-lock.json: vscode/package-lock.json
-	cd vscode && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error
+vscode/node_modules/.package-lock.json vscode/widgets/node_modules/.package-lock.json: \
+		%/node_modules/.package-lock.json: %/package-lock.json
+	cd $* && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error
 	@touch $@
 
 # Lint and the frontend's tests run beside pytest and what it has to install and compile before. The
@@ -145,28 +146,50 @@ test-long: setup .venv/compiled .venv/bench
 	$(PYTEST) $(IN_PARALLEL) -m long --timeout 1800
 
 # The unit tests, and one connection to a real sshd, with the oldest versions that pyproject.toml
-# allows; all but the browser's on another Python than `make test` has, whose asyncio and JAX differ.
+# allows, on another Python than `make test` has, whose asyncio and JAX differ. Then JupyterLab and
+# Notebook of these versions in the browser, and those between them and the newest: the main job,
+# kernels through outages, the panel, apps.
 OLDEST ?= 3.11
 ONE_CONNECTION := $(addprefix tests/integration/test_ssh_connection.py::test_, \
 	a_commands_words_variables_input_and_folder_arrive_as_they_are)
+LAB_BETWEEN := 4.5
+IN_BROWSER := $(patsubst %,tests/browser/test_browser_%.py,restart kernel apps notebook story panel)
+test_lab = +LAB_PYTHON=$(CURDIR)/$(1)/bin/python $(PYTEST) $(IN_PARALLEL) -m '' --timeout 1800
 find_python = $(firstword $(wildcard $(HOME)/.pyenv/versions/$(1)*/bin/python$(1)) $(1))
 NEWEST ?= $(call find_python,3.14)
 NEWEST_INSTALLED := .venv-newest/installed-$(subst /,-,$(NEWEST))
 
-test-oldest: .venv-oldest/installed
+test-oldest: .venv-oldest/installed .venv-lab-$(LAB_BETWEEN)/installed setup .venv/compiled
 	.venv-oldest/bin/python -m pytest tests/unit $(ONE_CONNECTION)
+	$(call test_lab,.venv-oldest) $(IN_BROWSER)
+	$(call test_lab,.venv-lab-$(LAB_BETWEEN)) $(IN_BROWSER)
 
 test-newest: $(NEWEST_INSTALLED)
 	+.venv-newest/bin/python -m pytest --second-try $(IN_PARALLEL) tests/unit tests/integration
 
 .venv-oldest/installed: pyproject.toml scripts/excludes-oldest.txt .venv/bin/uv
 	$(BIN)/uv venv --quiet --clear --python $(OLDEST) .venv-oldest
-	$(BIN)/uv pip compile --quiet --resolution lowest-direct --extra jax \
+	$(BIN)/uv pip compile --quiet --resolution lowest-direct --extra jax --extra dev \
 		--python .venv-oldest/bin/python pyproject.toml --output-file .venv-oldest/versions.txt
 	$(BIN)/uv pip install --quiet --python .venv-oldest/bin/python \
 		--constraint .venv-oldest/versions.txt --excludes scripts/excludes-oldest.txt \
-		--editable '.[jax,test]'
+		--editable '.[jax,dev,test]'
+	$(call link_frontend,.venv-oldest)
 	@touch $@
+
+# An environment with the first release of a JupyterLab, and of the Notebook that is made of it.
+.venv-lab-%/installed: pyproject.toml .venv/bin/uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(@D)
+	$(BIN)/uv pip install --quiet --python $(@D)/bin/python --editable . \
+		jupyterlab==$*.0 notebook==7.$(lastword $(subst ., ,$*)).0
+	$(call link_frontend,$(@D))
+	@touch $@
+
+# What `make setup` builds, in another environment.
+define link_frontend
+	mkdir -p $(1)/share/jupyter/labextensions
+	ln -sfn $(CURDIR)/jupyter_tpu/labextension $(1)/share/jupyter/labextensions/jupyter-tpu
+endef
 
 $(NEWEST_INSTALLED): pyproject.toml .venv/bin/uv
 	$(BIN)/uv venv --quiet --clear --python $(NEWEST) .venv-newest
@@ -210,7 +233,7 @@ screenshots: setup
 	$(BIN)/python scripts/recording.py
 
 clean:
-	rm -rf .venv .venv-oldest .venv-newest .venv-torch node_modules jupyter_tpu/labextension labextension/lib \
+	rm -rf .venv .venv-oldest .venv-newest .venv-lab-* .venv-torch node_modules jupyter_tpu/labextension labextension/lib \
 		jupyter_tpu/locale/compiled jupyter_tpu/locale/*/LC_MESSAGES/*.json \
 		vscode/l10n vscode/package.nls.*.json \
-		.lab dist site vscode/node_modules vscode/out .code-server
+		.lab dist site vscode/node_modules vscode/widgets/node_modules vscode/out .code-server

@@ -18,8 +18,9 @@ const FLOORS = [
   ['actions'], // ids of commands, the table of actions, and the interface IPanelActions
   ['tokens.ts'], // what the plugins share
   ['files', 'forwarding', 'hunts', 'money', 'pod'], // from here on: subjects
-  ['jobs', 'ray'],
+  ['jobs', 'ray', 'serving'],
   ['kernels'],
+  ['sessions'],
   ['chips', 'guard'],
   ['setup'],
   ['lifecycle'],
@@ -82,6 +83,7 @@ export default defineConfig([
       'labextension/lib',
       'vscode/out',
       'vscode/node_modules',
+      'vscode/widgets/node_modules',
       'tests/browser/out',
       'jupyter_tpu',
       '**/*.d.ts'

@@ -33,7 +33,7 @@ from .per_process import per_process
 if TYPE_CHECKING:
     from .commands.once_tpu import HeldTPU, OnceTPU
     from .fleet.models import Operation, Plan
-    from .terminal.session import Session
+    from .terminal.session import FleetSession
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -183,7 +183,7 @@ class _Runner:
         done = self._session.call(self._session.fleet.plans.carry_out(plan.id, approve))
         return self._session.call(self._session.fleet.operations.get(done.operation))
 
-    def _finish(self, session: Session, operation: Operation) -> Operation:
+    def _finish(self, session: FleetSession, operation: Operation) -> Operation:
         """Waits for an operation, and for what follows on it; says what it does."""
         from .fleet.client import wait_for_end
         from .links import core_thread

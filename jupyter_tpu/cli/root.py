@@ -49,6 +49,7 @@ GROUPS = {
         "copy": "Copy files and folders to hosts, or back (scp).",
         "sync": "Copy what has changed in a folder; or watch it.",
         "job": "Run commands that continue without this computer.",
+        "serve": "Serve models: health, restarts, a local port.",
         "ray": "Run Ray on all hosts, and scripts that use it.",
         "tunnel": "Forward local ports to ports of a host.",
         "top": "Show memory and load of the chips.",
@@ -61,6 +62,7 @@ GROUPS = {
     "Kernels and environments": {
         "env": "Python environments of a TPU, and their packages.",
         "kernel": "Kernels of TPUs: list, stop, take over.",
+        "session": "Keep the variables of kernels when a TPU ends.",
         "token": "Choose which tokens, such as HF_TOKEN, TPUs get.",
     },
     "Money": {

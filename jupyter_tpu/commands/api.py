@@ -21,7 +21,7 @@ from ..terminal.streams import write_plain
 if TYPE_CHECKING:
     from ..fleet.client import FleetClient, RESTResponse
     from ..fleet.servers import Server
-    from ..terminal.session import Session
+    from ..terminal.session import FleetSession
 
 #: Paths of the server's own begin with these; any other is under jupyter-tpu/v1/.
 _OWN_PATHS = ("jupyter-tpu/", "api/")
@@ -45,7 +45,7 @@ def api(method: str, path: str, data: str | None, url: str | None, follow: bool)
     """Call the REST interface of your running Jupyter server."""
     from ..fleet.client import error_of
     from ..links import core_thread
-    from ..terminal.session import Session
+    from ..terminal.session import FleetSession
 
     body = _body(data)
     path = _path(path)
@@ -56,7 +56,7 @@ def api(method: str, path: str, data: str | None, url: str | None, follow: bool)
         if answer.status >= 400:
             raise error_of(answer, server.url)
         if follow and answer.status == 202:
-            _follow(Session(client, server), answer)
+            _follow(FleetSession(client, server), answer)
         else:
             _show(answer)
     finally:
@@ -131,7 +131,7 @@ def _body(data: str | None) -> bytes | None:
     return content
 
 
-def _follow(session: Session, answer: RESTResponse) -> None:
+def _follow(session: FleetSession, answer: RESTResponse) -> None:
     import msgspec
 
     from ..fleet.models import Operation

@@ -12,7 +12,7 @@ from ..terminal.field_options import options_of
 from ..terminal.grammar import Group, argument, examples
 from ..terminal.parameters import tpu_argument
 from ..terminal.printing import json_option, list_options, note, print_json, print_list
-from ..terminal.session import Session, fleet_call, open_session
+from ..terminal.session import FleetSession, fleet_call, open_session
 from ..terminal.tables import host_text, problem_text, size, state_text, table
 
 if TYPE_CHECKING:
@@ -128,13 +128,13 @@ def close_app(id: str, as_json: bool) -> None:
         print_json(apps)
 
 
-def show(session: Session, opened: App, no_browser: bool, as_json: bool) -> None:
+def show(session: FleetSession, opened: App, no_browser: bool, as_json: bool) -> None:
     if as_json:
         print_json(opened)
     show_app(session, opened, no_browser=no_browser, quiet=as_json)
 
 
-def opened_app(session: Session, operation: Operation) -> App:
+def opened_app(session: FleetSession, operation: Operation) -> App:
     """The app that an operation has opened."""
     apps = session.call(session.fleet.apps.list())
     app = next((app for app in apps if app.id == operation.app), None)
@@ -143,7 +143,7 @@ def opened_app(session: Session, operation: Operation) -> App:
     return app
 
 
-def show_app(session: Session, opened: App, *, no_browser: bool, quiet: bool) -> None:
+def show_app(session: FleetSession, opened: App, *, no_browser: bool, quiet: bool) -> None:
     """Opens it in the browser. Without a server the app lasts as long as this command."""
     import threading
 

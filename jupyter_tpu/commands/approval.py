@@ -11,7 +11,7 @@ from ..errors import Reason, TPUError
 from ..terminal.costs import hourly
 from ..terminal.printing import print_result
 from ..terminal.questions import can_ask, confirm
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.tables import type_text
 from ..terminal.waiting import finish_all, leave_and_print, progress_stream
 from .budget import plan_text, price_text
@@ -76,7 +76,9 @@ def is_several(zone: str | None) -> bool:
     return zone is not None and ("," in zone or zone == "-")
 
 
-def plan_of(session: Session, tpu: CreateTPU, zone: str | None, fields: dict[str, Any]) -> Plan:
+def plan_of(
+    session: FleetSession, tpu: CreateTPU, zone: str | None, fields: dict[str, Any]
+) -> Plan:
     """A plan for *tpu*, whose guard has limits of the plan. zone: perhaps several."""
     from ..fleet.models import PlanTPU
     from ..fleet.models.core import seconds_of
@@ -97,7 +99,7 @@ def print_plan(tpu: CreateTPU, zone: str | None, fields: dict[str, Any], *, as_j
     print_result(plan, plan_text(plan), as_json)
 
 
-def carry_out(session: Session, plan: Plan, *, yes: bool) -> Operation:
+def carry_out(session: FleetSession, plan: Plan, *, yes: bool) -> Operation:
     """Begins what was planned; asks a person at the terminal if it is outside of a budget.
 
     Raises BUDGET for an agent's, and CONFLICT where no one can answer.

@@ -24,7 +24,7 @@ from ..own_log import HIDDEN, LogLine, without_secrets
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU, Operation
-    from ..terminal.session import Session
+    from ..terminal.session import FleetSession
 
 #: So many of the last lines of the log are in it.
 LOG_LINES = 1000
@@ -107,7 +107,7 @@ def _address(match: re.Match[str]) -> str:
     return match[0] if match[0] in _PUBLIC_ADDRESSES else "[address]"
 
 
-def bug_report(session: Session, diagnosis: str) -> str:
+def bug_report(session: FleetSession, diagnosis: str) -> str:
     """The text. diagnosis: what doctor has found."""
     from ..own_log import read
 
@@ -172,7 +172,7 @@ def _operation(operation: Operation) -> str:
 
 
 def _cleaner(
-    session: Session,
+    session: FleetSession,
     tpus: Iterable[TPU],
     operations: Iterable[Operation],
     lines: Iterable[LogLine],

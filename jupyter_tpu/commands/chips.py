@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         HostChips,
         Problem,
     )
-    from ..terminal.session import Session
+    from ..terminal.session import FleetSession
 
 _HEADS = "HOST", "USED BY", "PROCESS", "USER", "SINCE", "COMMAND"
 _LOCKS = {
@@ -135,7 +135,7 @@ def holders_of(use: ChipUse) -> list[ChipHolder]:
 
 
 def free_chips(
-    session: Session,
+    session: FleetSession,
     ref: str,
     hosts: str,
     confirm: Callable[[str], None],

@@ -11,7 +11,7 @@ from ..terminal.environment_options import Content, content_options
 from ..terminal.grammar import command, examples
 from ..terminal.parameters import environment_option, tpu_argument
 from ..terminal.printing import json_option, note, print_json
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.tables import problem_text
 from ..terminal.waiting import (
     finish,
@@ -82,7 +82,7 @@ def connect_with(
             print_job(tpu.name, request)
 
 
-def _pass_on(session: Session, tokens: Sequence[str]) -> None:
+def _pass_on(session: FleetSession, tokens: Sequence[str]) -> None:
     from ..fleet.models import PassTokens
     from .token import MISSING
 

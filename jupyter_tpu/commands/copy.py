@@ -28,7 +28,7 @@ from ..wording import count, hosts_text
 if TYPE_CHECKING:
     from ..cloud import Target
     from ..fleet.models import CopyFiles, HostCopy, Operation
-    from ..terminal.session import Session
+    from ..terminal.session import FleetSession
 
 
 #: NAME:PATH, [ZONE/]NAME of a TPU. What begins with . or / is a path of this computer.
@@ -317,7 +317,7 @@ async def copy_files(
         await links.close()
 
 
-def copy_in_session(session: Session, copy: Copy, fields: dict[str, Any]) -> Operation:
+def copy_in_session(session: FleetSession, copy: Copy, fields: dict[str, Any]) -> Operation:
     """Starts the copy as an operation of the fleet; it continues when this process ends."""
     request = copy.request(**fields)
     if copy.to_tpu:

@@ -27,6 +27,7 @@ from ..terminal.waiting import (
 from .approval import approve_cost, create_planned, is_several, print_plan
 from .connect import print_job, print_kernels
 from .guard import guard_options, guard_text
+from .losses import session_hint
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions, Tier
@@ -204,6 +205,8 @@ def create(
         print(f"{tpu.name} is ready: {type_text(tpu)}, in {tpu.zone}.")
         if tpu.guard is not None:
             print(guard_text(tpu.name, tpu.guard))
+        if request.tier == "spot" and tpu.sessions is None:
+            print(session_hint(tpu.name))
         if request.connect is not None:
             print_kernels(tpu)
             print_job(tpu.name, request.connect)

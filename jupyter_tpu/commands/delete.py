@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..terminal.field_options import options_of
 from ..terminal.grammar import command, examples
 from ..terminal.parameters import tpu_argument
 from ..terminal.printing import json_option
@@ -26,10 +27,16 @@ if TYPE_CHECKING:
 @tpu_argument(several=True)
 @yes_option("Delete them, and end the kernels and jobs that run there, without asking.")
 @confirm_name_option
+@options_of("DeleteTPU", "sessions")
 @no_wait_option
 @json_option
 def delete(
-    names: Sequence[str], yes: bool, confirmed: tuple[str, ...], no_wait: bool, as_json: bool
+    names: Sequence[str],
+    yes: bool,
+    confirmed: tuple[str, ...],
+    fields: dict[str, Any],
+    no_wait: bool,
+    as_json: bool,
 ) -> None:
     """Delete TPUs and everything on their disks."""
     from ..fleet.models import DeleteTPU
@@ -44,7 +51,7 @@ def delete(
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             name = tpu.name if tpu.name in typed else ""
-            options = DeleteTPU(end_kernels=True, end_jobs=True, confirm_name=name)
+            options = DeleteTPU(end_kernels=True, end_jobs=True, confirm_name=name, **fields)
             return session.fleet.delete(tpu_ref(tpu), options)
 
         run_on_each(session, tpus, begin, "Deleted {}.", no_wait, as_json, stays=False)

@@ -10,7 +10,7 @@ from ..terminal.costs import hourly, running_for, so_far
 from ..terminal.grammar import command
 from ..terminal.parameters import tpu_argument
 from ..terminal.printing import formatted, json_option, note
-from ..terminal.session import Session, open_session, tpu_ref
+from ..terminal.session import FleetSession, open_session, tpu_ref
 from ..terminal.tables import Styled, problem_text, state_text, table, type_and_meaning
 from ..terminal.times import run_text
 from ..terminal.watching import watch as watch_changes
@@ -53,7 +53,7 @@ def describe(name: str, watch: bool, as_json: bool) -> None:
             print(look())
 
 
-def _shared_folders(session: Session, tpu: TPU) -> SharedFolders | None:
+def _shared_folders(session: FleetSession, tpu: TPU) -> SharedFolders | None:
     """What its hosts say; None if they can't be asked now."""
     try:
         return session.call(session.fleet.shares.list(tpu_ref(tpu)))

@@ -14,9 +14,10 @@ from ..terminal.grammar import Group, examples
 from ..terminal.parameters import tpu_argument
 from ..terminal.printing import json_option, note, print_result
 from ..terminal.questions import confirm_name_option, confirmed_names
-from ..terminal.session import Session, fleet_call, open_session, tpu_ref
+from ..terminal.session import FleetSession, fleet_call, open_session, tpu_ref
 from ..terminal.times import local_time
 from ..wording import phrase
+from .losses import session_hint
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard
@@ -144,7 +145,10 @@ def set_guard(name: str, guard: SetGuard | None, confirmed: tuple[str, ...], as_
         guard = structs.replace(guard, confirm_name=typed)
         note("Checking whether the TPU has the permission.")
         status = session.call(session.fleet.guards.set(ref, guard))
+        kept = session.call(session.fleet.tpu(ref)).sessions is not None
     _print(name, status, as_json)
+    if not kept and not as_json:
+        print(session_hint(name))
 
 
 @guard.command("describe", epilog=examples("jupyter tpu guard describe my-tpu"))
@@ -185,7 +189,7 @@ def remove(name: str, confirmed: tuple[str, ...]) -> None:
     print(f"{name} has no guard now. It runs until you stop or delete it.")
 
 
-def _confirmed(session: Session, name: str, confirmed: tuple[str, ...]) -> tuple[str, str]:
+def _confirmed(session: FleetSession, name: str, confirmed: tuple[str, ...]) -> tuple[str, str]:
     """What names exactly this TPU, and its name if that was confirmed, else ""."""
     tpu = session.call(session.fleet.tpu(name))
     names = confirmed_names([tpu], confirmed)

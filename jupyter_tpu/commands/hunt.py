@@ -32,7 +32,7 @@ from ..terminal.printing import (
     print_result,
 )
 from ..terminal.questions import can_ask, confirm, yes_option
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.tables import problem_text, state_text, table
 from ..terminal.times import local_time
 from ..terminal.waiting import (
@@ -279,7 +279,7 @@ hunt = hunt_group(start, wait)
 
 
 def hunt_for(
-    session: Session, request: StartHunt, *, yes: bool, no_wait: bool, as_json: bool
+    session: FleetSession, request: StartHunt, *, yes: bool, no_wait: bool, as_json: bool
 ) -> None:
     """Starts a hunt after the user has agreed to its prices, and waits for its end."""
     if no_wait:
@@ -293,7 +293,7 @@ def hunt_for(
     print_result(hunt, left_to_server(hunt), as_json)
 
 
-def _approved(session: Session, request: StartHunt, *, yes: bool, as_json: bool) -> StartHunt:
+def _approved(session: FleetSession, request: StartHunt, *, yes: bool, as_json: bool) -> StartHunt:
     """Says where it looks and what that costs. Asks if it costs anything and there is no limit.
 
     Returns the request with the confirmation of what was said.
@@ -314,7 +314,7 @@ def _approved(session: Session, request: StartHunt, *, yes: bool, as_json: bool)
     return confirmed
 
 
-def wait_for(session: Session, hunt: Hunt, as_json: bool) -> None:
+def wait_for(session: FleetSession, hunt: Hunt, as_json: bool) -> None:
     """Waits for its end, and prints it."""
     operation = session.call(session.fleet.operations.get(hunt.id))
     finish_all(session, operation, progress_stream(as_json))
@@ -329,7 +329,7 @@ def wait_for(session: Session, hunt: Hunt, as_json: bool) -> None:
         print(f"To use it in notebooks: jupyter tpu connect {current.name}")
 
 
-def agreed(session: Session, request: StartHunt) -> tuple[Sequence[HuntCandidate], StartHunt]:
+def agreed(session: FleetSession, request: StartHunt) -> tuple[Sequence[HuntCandidate], StartHunt]:
     """What a hunt would try, with prices, and the request with the confirmation of these.
 
     With a limit of the price in the request, that is the confirmation.

@@ -17,7 +17,7 @@ from ..terminal.operations import wait_with_notes
 from ..terminal.parameters import command_argument, tpu_argument
 from ..terminal.printing import json_option, list_options, note, print_json, print_list
 from ..terminal.questions import confirm, yes_option
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.streams import explained, plain, verbatim
 from ..terminal.tables import is_terminal
 from .job_text import job_table, read_logs, remarks, variables
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from ..fleet.models import Job, JobLog
 
 _id_argument = argument("id", metavar="JOB", help="The job's ID; `job list` shows it.")
+_newest_argument = argument(
+    "id",
+    metavar="[JOB]",
+    required=False,
+    help="The job's ID; `job list` shows it.  [default: the newest job of the TPU]",
+)
 
 
 @click.group(
@@ -65,7 +71,7 @@ def job() -> None:
 @options_of("StartJob", "hosts", "cwd", "environment", "name")
 @pass_env_option
 @click.option("--env-file", metavar="FILE", help="A file with lines VARIABLE=VALUE for the job.")
-@options_of("StartJob", "restart_with_tpu")
+@options_of("StartJob", "restart_with_tpu", "end_together")
 @json_option
 def start(
     name: str,
@@ -124,12 +130,7 @@ def list_jobs(name: str | None) -> None:
 
 #: Which job, and what of its output is shown.
 log_options = parameters(
-    argument(
-        "id",
-        metavar="[JOB]",
-        required=False,
-        help="The job's ID; `job list` shows it.  [default: the newest job of the TPU]",
-    ),
+    _newest_argument,
     click.option("--follow", "-f", is_flag=True, help="Continue until the job ends, or Ctrl-C."),
     click.option("--from", "first", type=int, metavar="N", help="Begin with line N."),
     click.option("--tail", type=int, metavar="N", help="Begin with the last N lines."),
@@ -180,7 +181,7 @@ def logs(
         )
 
 
-def follow_job(session: Session, name: str, id: str) -> None:
+def follow_job(session: FleetSession, name: str, id: str) -> None:
     """Prints a job's output as it comes, until the job ends."""
     from ..fleet.models import JobLogQuery
 
@@ -194,7 +195,7 @@ def follow_job(session: Session, name: str, id: str) -> None:
     )
 
 
-def _newest(session: Session, name: str) -> str:
+def _newest(session: FleetSession, name: str) -> str:
     jobs = session.call(session.fleet.jobs.list(name))
     if not jobs:
         raise TPUError(
@@ -300,6 +301,27 @@ def export(name: str, id: str, to: Any, folder: str, output: str | None, yes: bo
         note(check(to, path))
     for line in exported.notes:
         note(line)
+
+
+@job.command(
+    "why", epilog=examples("jupyter tpu job why my-pod", "jupyter tpu job why my-pod 1a2b3c4d")
+)
+@tpu_argument()
+@_newest_argument
+@json_option
+def why(name: str, id: str | None, as_json: bool) -> None:
+    """Say where a job stands on each host, for example if it hangs.
+
+    It asks each process of the job that holds chips for its Python stack. Hosts at the same line
+    are shown together. The program goes on meanwhile, and needs no change.
+    """
+    with open_session() as session:
+        id = id or _newest(session, name)
+        where = session.call(session.fleet.jobs.why(name, id))
+    if as_json:
+        return print_json(where)
+    for line in where.explanation:
+        print(line)
 
 
 @job.command("stop")

@@ -71,7 +71,7 @@ def job_table(jobs: Sequence[Job], *, of_one_tpu: bool) -> str:
 
 def remarks(job: Job) -> list[str]:
     """What is to be known of a job on its hosts, beyond its state."""
-    lines = []
+    lines = [f"{job.id}: {job.notice}"] if job.notice else []
     for host in job.attempts[-1].hosts:
         if job.stopped and host.state in ("stopping", "ended"):
             continue  # as someone wanted

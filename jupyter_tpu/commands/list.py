@@ -11,7 +11,7 @@ import click
 from ..terminal.grammar import command, examples
 from ..terminal.parameters import complete_zone, project_option
 from ..terminal.printing import current_format, list_options, list_text, note
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.tables import problem_text, status_problems, tpu_table
 from ..terminal.watching import watch as watch_changes
 from ..terminal.watching import watch_option
@@ -97,7 +97,7 @@ def _hunt_line(hunt: Hunt) -> str:
     )
 
 
-def _listed(session: Session, *, fresh: bool) -> TPUList:
+def _listed(session: FleetSession, *, fresh: bool) -> TPUList:
     from ..fleet.models import ListQuery
 
     return session.call(session.fleet.tpus(ListQuery(fresh=fresh)))

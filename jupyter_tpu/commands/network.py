@@ -12,7 +12,7 @@ from ..terminal.grammar import Group, argument, examples, parameters
 from ..terminal.parameters import complete_zone, project_option
 from ..terminal.printing import json_option, print_result
 from ..terminal.questions import confirm, yes_option
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 
 if TYPE_CHECKING:
     from ..fleet.models import NetworkSetup
@@ -105,7 +105,7 @@ def setup(network: str, zone: str | None, fields: dict[str, Any], yes: bool, as_
 
 
 def _check(
-    session: Session, network: str, zone: str | None, fields: dict[str, Any]
+    session: FleetSession, network: str, zone: str | None, fields: dict[str, Any]
 ) -> NetworkSetup:
     from ..fleet.models import SetUpNetwork
 

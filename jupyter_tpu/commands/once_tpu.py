@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from msgspec import Struct, structs
 
 from ..errors import Reason, TPUError
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from .held_tpu import HeldTPU, Wish, folder, lock_file, try_lock
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ T = TypeVar("T")
 
 
 #: Waits for an operation's end, and raises what it failed with.
-Finish = Callable[["Session", "Operation"], object]
+Finish = Callable[["FleetSession", "Operation"], object]
 
 
 #: Says one sentence.
@@ -119,7 +119,7 @@ class OnceTPU(Struct, kw_only=True):
 
 
 def acquire(
-    session: Session,
+    session: FleetSession,
     requested_tpu: OnceTPU,
     approve: Callable[[Plan], Operation],
     finish: Finish,
@@ -163,7 +163,7 @@ def acquire(
         raise
 
 
-def with_server(session: Session, act: Callable[[Session], T]) -> T:
+def with_server(session: FleetSession, act: Callable[[FleetSession], T]) -> T:
     """What *act* returns, with another session where the server of this one does not answer."""
     try:
         return act(session)
@@ -174,7 +174,7 @@ def with_server(session: Session, act: Callable[[Session], T]) -> T:
         return act(another)
 
 
-def settle_left(session: Session, finish: Finish, say: Say) -> None:
+def settle_left(session: FleetSession, finish: Finish, say: Say) -> None:
     """Deletes what processes have left that were killed, unless somebody uses it: then its guard
     deletes it.
     """
@@ -196,7 +196,7 @@ def settle_left(session: Session, finish: Finish, say: Say) -> None:
             os.close(lock)
 
 
-def _settle(session: Session, plan: str, finish: Finish, say: Say) -> bool:
+def _settle(session: FleetSession, plan: str, finish: Finish, say: Say) -> bool:
     """Whether nothing is left to do for a *plan*."""
     try:
         operation = _withdraw(session, plan)
@@ -214,7 +214,7 @@ def _settle(session: Session, plan: str, finish: Finish, say: Say) -> bool:
     return True
 
 
-def undo(session: Session, plan: str, finish: Finish, say: Say) -> None:
+def undo(session: FleetSession, plan: str, finish: Finish, say: Say) -> None:
     """Ends the creation or hunt that a *plan* has begun, and deletes its TPU."""
     operation = _withdraw(session, plan)
     if operation is not None:
@@ -222,7 +222,7 @@ def undo(session: Session, plan: str, finish: Finish, say: Say) -> None:
         _end(session, operation, finish)
 
 
-def _withdraw(session: Session, plan: str) -> Operation | None:
+def _withdraw(session: FleetSession, plan: str) -> Operation | None:
     """The operation that a *plan* has begun; None if it has begun none, and will not."""
     from ..fleet.models import AnswerPlan
 
@@ -241,7 +241,7 @@ def _withdraw(session: Session, plan: str) -> Operation | None:
         time.sleep(ASK_SECONDS)
 
 
-def _end(session: Session, operation: Operation, finish: Finish) -> None:
+def _end(session: FleetSession, operation: Operation, finish: Finish) -> None:
     latest = session.call(session.fleet.operations.get(operation.id))
     if latest.state == "running":
         with contextlib.suppress(TPUError):
@@ -253,7 +253,7 @@ def _end(session: Session, operation: Operation, finish: Finish) -> None:
         delete(session, f"{latest.zone}~{latest.tpu}", finish)
 
 
-def delete(session: Session, ref: str, finish: Finish, *, used: bool = True) -> None:
+def delete(session: FleetSession, ref: str, finish: Finish, *, used: bool = True) -> None:
     """Deletes a TPU; one that is gone is no failure. used: also if kernels or jobs run there, which
     otherwise raises KERNELS_RUNNING or JOBS_RUNNING.
     """
@@ -274,7 +274,7 @@ def delete(session: Session, ref: str, finish: Finish, *, used: bool = True) -> 
 
 
 def release(
-    session: Session, held: HeldTPU, requested_tpu: OnceTPU, finish: Finish, say: Say
+    session: FleetSession, held: HeldTPU, requested_tpu: OnceTPU, finish: Finish, say: Say
 ) -> None:
     """Deletes the TPU, or keeps it for the next one, if that was wanted and it is still there."""
     settled = False
@@ -301,7 +301,7 @@ def release(
         held.unlock(settled=settled)
 
 
-def how_ended(session: Session, held: HeldTPU) -> Literal["", "preempted", "ended", "gone"]:
+def how_ended(session: FleetSession, held: HeldTPU) -> Literal["", "preempted", "ended", "gone"]:
     """ "preempted": the TPU was. "ended" and "gone": somebody has stopped or deleted it, its guard
     for example. "": it is there, as far as Google says.
     """
@@ -328,13 +328,13 @@ def ended_error(held: HeldTPU) -> TPUError:
     )
 
 
-def cost(session: Session, tpu: TPU) -> float:
+def cost(session: FleetSession, tpu: TPU) -> float:
     """USD that a TPU has cost, by the ledger."""
     spending = session.call(session.fleet.budgets.show()).spending
     return sum(line.usd for line in spending if (line.tpu, line.zone) == (tpu.name, tpu.zone))
 
 
-def for_next_attempt(session: Session, requested_tpu: OnceTPU, held: HeldTPU) -> OnceTPU:
+def for_next_attempt(session: FleetSession, requested_tpu: OnceTPU, held: HeldTPU) -> OnceTPU:
     """The same, with what is left of its cost limit after *held*."""
     if requested_tpu.max_cost is None:
         return requested_tpu
@@ -348,7 +348,7 @@ def for_next_attempt(session: Session, requested_tpu: OnceTPU, held: HeldTPU) ->
     return structs.replace(requested_tpu, max_cost=left)
 
 
-def _warm(session: Session, requested_tpu: OnceTPU, say: Say) -> HeldTPU | None:
+def _warm(session: FleetSession, requested_tpu: OnceTPU, say: Say) -> HeldTPU | None:
     """A TPU that was kept, has enough time left, and is used by no one."""
     from ..agent_token import acts_as_agent
     from ..fleet.models import AGENT
@@ -383,7 +383,7 @@ def _warm(session: Session, requested_tpu: OnceTPU, say: Say) -> HeldTPU | None:
     return None
 
 
-def is_free(session: Session, ref: str) -> bool:
+def is_free(session: FleetSession, ref: str) -> bool:
     """Whether nobody uses a TPU: no notebook, job or command of this program, and nothing else that
     its guard sees, such as a terminal. The guard's word may be of before the last command ended, so
     it is waited for.
@@ -409,7 +409,7 @@ def is_free(session: Session, ref: str) -> bool:
         time.sleep(ASK_SECONDS)
 
 
-def fetch(session: Session, ref: str, source: str, destination: str, finish: Finish) -> Any:
+def fetch(session: FleetSession, ref: str, source: str, destination: str, finish: Finish) -> Any:
     """Copies a folder of host 0 here; raises what keeps it from that."""
     from ..fleet.models import CopyFiles
 

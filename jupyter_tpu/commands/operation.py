@@ -12,7 +12,7 @@ from ..terminal.grammar import Group, argument, examples
 from ..terminal.operations import activity, progress_line, raise_failure
 from ..terminal.printing import json_option, list_options, print_json, print_list
 from ..terminal.questions import confirm, yes_option
-from ..terminal.session import Session, fleet_call, open_session
+from ..terminal.session import FleetSession, fleet_call, open_session
 from ..terminal.tables import table
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def stop_trying(id: str, yes: bool, as_json: bool) -> None:
         print(f"Google has now deleted {ended.tpu}.")
 
 
-def _find(session: Session, id: str) -> Operation:
+def _find(session: FleetSession, id: str) -> Operation:
     operations = session.call(session.fleet.operations.list())
     matching = [operation for operation in operations if operation.id.startswith(id)]
     if len(matching) == 1:
@@ -121,7 +121,7 @@ def _find(session: Session, id: str) -> Operation:
     )
 
 
-def _wait(session: Session, operation: Operation) -> Operation:
+def _wait(session: FleetSession, operation: Operation) -> Operation:
     from ..fleet.client import wait_for_end
 
     return session.call(wait_for_end(session.fleet, operation))

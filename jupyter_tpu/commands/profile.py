@@ -13,7 +13,7 @@ from ..terminal.field_options import options_of
 from ..terminal.grammar import argument, command, examples, parameters
 from ..terminal.parameters import tpu_argument
 from ..terminal.printing import json_option, note, print_json, print_result
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.tables import problem_text, size, table
 from ..terminal.waiting import finish, progress_stream
 from .app import browser_option, opened_app, show_app
@@ -104,7 +104,7 @@ def profile(
 
 
 def _trace(
-    session: Session, name: str, request: ProfileTPU, no_browser: bool, as_json: bool
+    session: FleetSession, name: str, request: ProfileTPU, no_browser: bool, as_json: bool
 ) -> None:
     import msgspec
 

@@ -15,7 +15,7 @@ from ..terminal.operations import wait_with_notes
 from ..terminal.parameters import tpu_argument
 from ..terminal.printing import json_option, note, print_json
 from ..terminal.questions import can_ask, confirm, yes_option
-from ..terminal.session import Session, fleet_call, open_session
+from ..terminal.session import FleetSession, fleet_call, open_session
 from ..terminal.tables import problem_text, table
 from .app import browser_option, show_app
 from .job_text import variables
@@ -81,7 +81,7 @@ def start(name: str, fields: dict[str, Any], as_json: bool) -> None:
     note(f"Its dashboard: jupyter tpu ray dashboard {name}")
 
 
-def _start(session: Session, name: str, request: Any) -> None:
+def _start(session: FleetSession, name: str, request: Any) -> None:
     wait_with_notes(session, session.call(session.fleet.ray.start(name, request)))
 
 
@@ -188,7 +188,7 @@ def submit(
         raise click.exceptions.Exit(code)
 
 
-def _follow(session: Session, name: str, id: str) -> int:
+def _follow(session: FleetSession, name: str, id: str) -> int:
     """Shows a job's output until it ends; its exit code."""
     from .job import follow_job
 

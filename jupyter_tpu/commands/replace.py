@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from ..terminal.costs import hourly
+from ..terminal.field_options import options_of
 from ..terminal.grammar import command, examples
 from ..terminal.parameters import tpu_argument
 from ..terminal.printing import json_option, print_result
@@ -21,9 +23,10 @@ from .losses import may_end
 )
 @tpu_argument()
 @yes_option("Replace it without asking, whatever it costs and whatever runs there.")
+@options_of("ReplaceTPU", "sessions")
 @no_wait_option
 @json_option
-def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
+def replace(name: str, yes: bool, fields: dict[str, Any], no_wait: bool, as_json: bool) -> None:
     """Delete a TPU, and create the same one again, on other hardware.
 
     Type, zone, tier, options, labels and guard are the same. Environments, tunnels, watched folders
@@ -51,6 +54,7 @@ def replace(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
             **may_end(plan, yes),
             confirm_price=bool(plan.question),
             max_price=plan.cost.usd_per_hour,
+            **fields,
         )
         hunt = session.call(session.fleet.hunts.replace(ref, options))
         if not no_wait:

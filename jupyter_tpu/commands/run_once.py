@@ -15,7 +15,7 @@ import click
 
 from ..errors import TPUError
 from ..terminal.printing import complain, note
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.waiting import finish, finish_all
 from . import once_tpu as once
 from . import run_output as runs
@@ -37,7 +37,7 @@ def run_once(
     args: Sequence[str],
     requested_tpu: OnceTPU,
     request: StartRun,
-    begun: Callable[[Session, Run], runs.Sink],
+    begun: Callable[[FleetSession, Run], runs.Sink],
     *,
     output: str | None,
     retries: int,
@@ -71,12 +71,12 @@ def run_once(
 
 
 def _attempt(
-    session: Session,
+    session: FleetSession,
     script: Path,
     args: Sequence[str],
     requested_tpu: OnceTPU,
     request: StartRun,
-    begun: Callable[[Session, Run], runs.Sink],
+    begun: Callable[[FleetSession, Run], runs.Sink],
     output: str | None,
     yes: bool,
     *,
@@ -133,21 +133,21 @@ def _attempt(
             once.release(session, held, requested_tpu, _finish, note)
 
 
-def _finish(session: Session, operation: Operation) -> None:
+def _finish(session: FleetSession, operation: Operation) -> None:
     finish(session, operation, sys.stderr)
 
 
-def _finish_all(session: Session, operation: Operation) -> None:
+def _finish_all(session: FleetSession, operation: Operation) -> None:
     finish_all(session, operation, sys.stderr)
 
 
-def _fetch(session: Session, held: HeldTPU, source: str, destination: Path) -> None:
+def _fetch(session: FleetSession, held: HeldTPU, source: str, destination: Path) -> None:
     """Copies the output folder here. Raises what keeps it from that."""
     once.fetch(session, held.ref, source, str(destination.parent), _finish)
     note(f"Copied {source} to {destination}.")
 
 
-def _why_lost(session: Session, held: HeldTPU, ended: Run) -> str:
+def _why_lost(session: FleetSession, held: HeldTPU, ended: Run) -> str:
     """As `once.how_ended`, where hosts are not reached. Google may say it some time later."""
     if all(host.state == "exited" and host.problem is None for host in ended.hosts):
         return ""
@@ -166,7 +166,7 @@ class _Loss:
 
 
 @contextlib.contextmanager
-def _watched(session: Session, held: HeldTPU) -> Iterator[_Loss]:
+def _watched(session: FleetSession, held: HeldTPU) -> Iterator[_Loss]:
     """Says when the TPU is lost. The run is then given up: nobody would answer."""
     loss, done = _Loss(), threading.Event()
 

@@ -19,7 +19,7 @@ from ..fleet.core.host_numbers import host_ranges
 
 if TYPE_CHECKING:
     from ..fleet.models import HostRun, Run, RunOutput, StartRun
-    from ..terminal.session import Session
+    from ..terminal.session import FleetSession
 
 
 #: Seconds that a line waits for the same line of other hosts.
@@ -165,7 +165,7 @@ def output_to(write: Write, run: Run) -> Sink:
 
 
 def execute(
-    session: Session,
+    session: FleetSession,
     ref: str,
     request: StartRun,
     begun: Callable[[Run], Sink],
@@ -201,7 +201,7 @@ class _Interrupts:
     when the run has been started and is not known here yet.
     """
 
-    def __init__(self, session: Session, interrupted: Callable[[Run], None]) -> None:
+    def __init__(self, session: FleetSession, interrupted: Callable[[Run], None]) -> None:
         from ..links import core_thread
 
         self._session = session
@@ -257,7 +257,7 @@ def _ref(run: Run) -> str:
 
 
 @contextlib.contextmanager
-def _asked_about(session: Session, ref: str, id: str) -> Iterator[None]:
+def _asked_about(session: FleetSession, ref: str, id: str) -> Iterator[None]:
     """Asks about a run from time to time, also while what we print is not read."""
     from ..links import core_thread
 
@@ -274,7 +274,7 @@ def _asked_about(session: Session, ref: str, id: str) -> Iterator[None]:
         asking.cancel()
 
 
-def send_input(session: Session, run: Run, file: int) -> None:
+def send_input(session: FleetSession, run: Run, file: int) -> None:
     """Sends what comes from the file descriptor *file* to the run, in the background."""
     from ..fleet.models import RunInput
 

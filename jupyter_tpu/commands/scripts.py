@@ -13,7 +13,7 @@ from ..errors import InvalidInput, Reason, TPUError
 
 if TYPE_CHECKING:
     from ..fleet.models import Operation
-    from ..terminal.session import Session
+    from ..terminal.session import FleetSession
 
 
 #: What names the TPU where SCRIPT.py stands in its place.
@@ -55,7 +55,7 @@ def as_text(command: Sequence[str]) -> list[str]:
     return ["sh", "-c", "; ".join([*script, 'exec "$@"'])]
 
 
-def only_tpu(session: Session) -> str:
+def only_tpu(session: FleetSession) -> str:
     """The one TPU that is READY; raises INVALID if there are several, NOT_FOUND if none is."""
     tpus = [tpu for tpu in session.tpus().tpus if tpu.state == "READY"]
     if len(tpus) == 1:
@@ -96,7 +96,7 @@ def script_command(script: Path, args: Sequence[str]) -> list[str]:
 
 
 def send_project(
-    session: Session, name: str, script: Path, wait: Callable[[Operation], object]
+    session: FleetSession, name: str, script: Path, wait: Callable[[Operation], object]
 ) -> str:
     """Copies a script's project to all hosts of a TPU, and returns its folder there.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Reason, TPUError
 from ..terminal.printing import complain, print_json
 from ..terminal.questions import confirm
-from ..terminal.session import Session, tpu_ref
+from ..terminal.session import FleetSession, tpu_ref
 from ..terminal.waiting import finish, leave, left_line, progress_stream
 from .losses import consequences_of, lost
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SEVERAL = "jupyter tpu {0} my-tpu other-tpu --zone us-west4-a"
 
 
-def find_tpus(session: Session, names: Sequence[str], act: str = "") -> list[TPU]:
+def find_tpus(session: FleetSession, names: Sequence[str], act: str = "") -> list[TPU]:
     """The TPUs, each once; raises NOT_FOUND before anything is changed.
 
     act: what attached machines can't be, such as "stopped"; raises CONFLICT for one.
@@ -35,7 +35,7 @@ def find_tpus(session: Session, names: Sequence[str], act: str = "") -> list[TPU
 
 
 def confirm_ends(
-    session: Session, act: Act, tpus: Sequence[TPU], yes: bool
+    session: FleetSession, act: Act, tpus: Sequence[TPU], yes: bool
 ) -> dict[str, Consequences]:
     """What ends on each TPU; asks whether it may, if anything does, unless *yes* says so."""
     ends = consequences_of(session, act, tpus)
@@ -48,7 +48,7 @@ def confirm_ends(
 
 
 def run_on_each(
-    session: Session,
+    session: FleetSession,
     tpus: Sequence[TPU],
     begin: Callable[[TPU], Coroutine[Any, Any, Operation]],
     done: str,

@@ -12,7 +12,7 @@ from ..terminal.grammar import argument, command, examples
 from ..terminal.parameters import project_option
 from ..terminal.printing import json_option, note, print_json, print_result
 from ..terminal.questions import confirm, yes_option
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.tables import table
 from ..terminal.waiting import finish, progress_stream
 from ..wording import count
@@ -97,7 +97,9 @@ def share(
         print(f"No longer shared: {where}" if request.remove else f"Shared: {where}")
 
 
-def _change(session: Session, name: str, request: ShareFolder, *, as_json: bool) -> ShareResult:
+def _change(
+    session: FleetSession, name: str, request: ShareFolder, *, as_json: bool
+) -> ShareResult:
     import msgspec
 
     from ..fleet.models import ShareResult

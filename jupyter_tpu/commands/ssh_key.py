@@ -13,7 +13,7 @@ from ..terminal.grammar import Group, examples
 from ..terminal.parameters import project_option
 from ..terminal.printing import json_option, print_json, print_result
 from ..terminal.questions import confirm, yes_option
-from ..terminal.session import Session, fleet_call, open_session
+from ..terminal.session import FleetSession, fleet_call, open_session
 from ..wording import phrase
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def add(fields: dict[str, Any], yes: bool, as_json: bool) -> None:
     """
     from ..fleet.models import AddSSHKey
 
-    def call(session: Session, dry_run: bool) -> Coroutine[Any, Any, SSHKeyStatus]:
+    def call(session: FleetSession, dry_run: bool) -> Coroutine[Any, Any, SSHKeyStatus]:
         request = AddSSHKey(dry_run=dry_run, **fields)
         return session.fleet.ssh_key.add(request)
 
@@ -74,14 +74,17 @@ def remove(yes: bool, as_json: bool) -> None:
     """
     from ..fleet.models import RemoveSSHKey
 
-    def call(session: Session, dry_run: bool) -> Coroutine[Any, Any, SSHKeyStatus]:
+    def call(session: FleetSession, dry_run: bool) -> Coroutine[Any, Any, SSHKeyStatus]:
         return session.fleet.ssh_key.remove(RemoveSSHKey(dry_run=dry_run))
 
     _change(call, yes=yes, as_json=as_json)
 
 
 def _change(
-    call: Callable[[Session, bool], Coroutine[Any, Any, SSHKeyStatus]], *, yes: bool, as_json: bool
+    call: Callable[[FleetSession, bool], Coroutine[Any, Any, SSHKeyStatus]],
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Shows what would be changed, asks, and does it."""
     with open_session() as session:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..terminal.field_options import options_of
 from ..terminal.grammar import command, examples
 from ..terminal.parameters import tpu_argument
 from ..terminal.printing import json_option
@@ -22,10 +23,16 @@ if TYPE_CHECKING:
 @tpu_argument(several=True)
 @yes_option("End the kernels and jobs that run there without asking.")
 @confirm_name_option
+@options_of("StopTPU", "sessions")
 @no_wait_option
 @json_option
 def stop(
-    names: Sequence[str], yes: bool, confirmed: tuple[str, ...], no_wait: bool, as_json: bool
+    names: Sequence[str],
+    yes: bool,
+    confirmed: tuple[str, ...],
+    fields: dict[str, Any],
+    no_wait: bool,
+    as_json: bool,
 ) -> None:
     """Stop TPUs. Their disks are kept."""
     from ..fleet.models import StopTPU
@@ -37,7 +44,7 @@ def stop(
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
             name = tpu.name if tpu.name in typed else ""
-            options = StopTPU(**may_end(ends[tpu_ref(tpu)], yes), confirm_name=name)
+            options = StopTPU(**may_end(ends[tpu_ref(tpu)], yes), confirm_name=name, **fields)
             return session.fleet.stop(tpu_ref(tpu), options)
 
         run_on_each(session, tpus, begin, "Stopped {}. Its disk is kept.", no_wait, as_json)

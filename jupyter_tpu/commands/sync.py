@@ -14,7 +14,7 @@ from ..terminal.grammar import argument, command, examples
 from ..terminal.operations import LogReader, raise_failure
 from ..terminal.parameters import project_option
 from ..terminal.printing import json_option, note, print_json
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.tables import table
 from ..terminal.waiting import finish, progress_stream
 from ..wording import size_text
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..fleet.models import Operation, SyncProject, SyncResult
-    from ..terminal.session import Session
+    from ..terminal.session import FleetSession
 
 
 @command(
@@ -80,7 +80,7 @@ def sync(source: str, target: str, fields: dict[str, Any], as_json: bool) -> Non
         )
 
 
-def _watch(session: Session, name: str, request: SyncProject) -> None:
+def _watch(session: FleetSession, name: str, request: SyncProject) -> None:
     """Prints the operation's log as it grows; Ctrl-C ends it."""
     from ..fleet.client import wait_for_end
     from ..links import core_thread
@@ -145,7 +145,7 @@ def result_of(operation: Operation) -> SyncResult | None:
 
 
 def sync_project(
-    session: Session,
+    session: FleetSession,
     name: str,
     request: SyncProject,
     wait: Callable[[Operation], object],

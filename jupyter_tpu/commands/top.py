@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ..fleet.models import ChipLoad, HostLoad, LoadSample, TPULoad
-    from ..terminal.session import Session
+    from ..terminal.session import FleetSession
 
 
 @command(
@@ -112,7 +112,7 @@ class Loads:
     """
 
     def __init__(
-        self, session: Session, name: str | None, hosts: str, *, latest: bool = False
+        self, session: FleetSession, name: str | None, hosts: str, *, latest: bool = False
     ) -> None:
         self._session = session
         self._name = name

@@ -13,12 +13,12 @@ from ..terminal.field_options import options_of
 from ..terminal.grammar import Group, argument, command, examples
 from ..terminal.parameters import ports_argument, tpu_argument
 from ..terminal.printing import json_option, list_options, note, print_json, print_list
-from ..terminal.session import Session, open_session
+from ..terminal.session import FleetSession, open_session
 from ..terminal.tables import TUNNEL_STATES, describe_tunnel, opened_tunnel, tunnel_table
 
 if TYPE_CHECKING:
     from ..fleet.models import Change, OpenTunnel, Tunnel
-    from ..terminal.session import Session
+    from ..terminal.session import FleetSession
 
 
 @click.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close", "stop": "close"})
@@ -71,7 +71,9 @@ def open_tunnel(
     return None
 
 
-def _keep_open(session: Session, name: str, requested: list[OpenTunnel], as_json: bool) -> None:
+def _keep_open(
+    session: FleetSession, name: str, requested: list[OpenTunnel], as_json: bool
+) -> None:
     """Without a server: opens the tunnels, and shows their changes until Ctrl-C."""
     from ..fleet import Fleet
 
@@ -125,7 +127,7 @@ def requests(
     return [OpenTunnel(port=port, local_port=local, **fields) for port, local in ports]
 
 
-def close_tunnels(session: Session, ids: Sequence[str]) -> Iterator[Tunnel]:
+def close_tunnels(session: FleetSession, ids: Sequence[str]) -> Iterator[Tunnel]:
     """Closes tunnels by ID or local port, one after the other; raises NOT_FOUND."""
     tunnels = session.call(session.fleet.tunnels.all())
     for id in ids:

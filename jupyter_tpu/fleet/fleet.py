@@ -17,6 +17,8 @@ from .kernels.kernels import KernelService
 from .kernelspecs import KernelSpecRegistry
 from .lifecycle.defaults import EnvironmentDefaults
 from .ray.service import RayService
+from .serving.service import ServingService
+from .sessions.service import SessionService
 from .subjects import (
     Agents,
     Environments,
@@ -28,6 +30,7 @@ from .subjects import (
     Lifecycle,
     Money,
     Reconcile,
+    Sessions,
     Setup,
     TPUChips,
 )
@@ -48,10 +51,11 @@ class Fleet(FleetAPI):
         kernels = Kernels(core, warm=warm_kernels)
         files = Files(core)
         environments = Environments(core, kernels)
-        jobs = Jobs(core, money, forwarding, kernels)
+        jobs = Jobs(core, money, files, forwarding, kernels)
+        sessions = Sessions(core, money, kernels)
         chips = TPUChips(core, kernels, jobs)
         lifecycle = self._lifecycle = Lifecycle(
-            core, money, files, forwarding, kernels, jobs, defaults
+            core, money, files, forwarding, kernels, jobs, sessions, defaults
         )
         hunts = Hunts(core, money, jobs, lifecycle)
         setup = self._setup = Setup(core, lifecycle)
@@ -76,7 +80,11 @@ class Fleet(FleetAPI):
         self.metrics = chips.metrics
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles
         self.guards = jobs.guards
+        self.sessions: SessionService = sessions.service  # the server adds to it
         self.ray = RayService(core, forwarding.apps, environments.service, jobs.service)
+        self.serving = ServingService(
+            core, forwarding.tunnels, jobs.service, self.ray, lifecycle.power
+        )
         self.tunnels, self.apps = forwarding.tunnels, forwarding.apps
         self.tensorboard = forwarding.tensorboard
         self.files, self.copies = files.access, files.copies

@@ -9,7 +9,15 @@ from typing import Any, Literal, cast, get_args, get_type_hints
 from msgspec import Struct
 
 from .api import FleetAPI
-from .models import CopyResult, Operation, Profile, ShareResult, SyncResult
+from .models import (
+    CopyResult,
+    ModelServer,
+    Operation,
+    Profile,
+    SessionResult,
+    ShareResult,
+    SyncResult,
+)
 
 #: Where the interface is, under the server's base URL.
 ROOT = "jupyter-tpu/v1"
@@ -172,6 +180,21 @@ ROUTES = (
     _fleet("DELETE tpus/{tpu}/kernels/{kernel}", "kernels.shut_down", "Shut down a kernel"),
     _fleet("POST tpus/{tpu}/kernels/{kernel}/take", "kernels.take_over",
            "Take over a kernel from its client"),
+    _fleet("GET sessions", "sessions.all", "The saved variables of kernels that are known here"),
+    _fleet("GET tpus/{tpu}/sessions", "sessions.list",
+           "The sessions that its kernels can restore",
+           query={"fresh": "true: ask its host now; false: what it last reported"}),
+    _fleet("POST tpus/{tpu}/sessions", "sessions.save", "Save the variables of its kernels",
+           result=SessionResult),
+    _fleet("POST tpus/{tpu}/sessions/setting", "sessions.set",
+           "Choose where its kernels are saved, and when"),
+    _fleet("DELETE tpus/{tpu}/sessions/setting", "sessions.remove",
+           "Do not save its kernels any more; its sessions stay"),
+    _fleet("POST tpus/{tpu}/sessions/{session}/restore", "sessions.restore",
+           "Put a session into a kernel", result=SessionResult),
+    _fleet("DELETE tpus/{tpu}/sessions/{session}", "sessions.forget", "Delete a session"),
+    _fleet("POST tpus/{tpu}/kernels/{kernel}/restart", "sessions.restart",
+           "Restart a kernel with its variables", result=SessionResult),
     _fleet("GET tpus/{tpu}/tunnels", "tunnels.list", "The tunnels to it"),
     _fleet("POST tpus/{tpu}/tunnels", "tunnels.open", "Open a tunnel", status=201),
     _fleet("DELETE tpus/{tpu}/tunnels/{tunnel}", "tunnels.close", "Close a tunnel"),
@@ -182,6 +205,8 @@ ROUTES = (
     _fleet("GET tpus/{tpu}/jobs/{job}", "jobs.get", "One job, with its attempts"),
     _fleet("DELETE tpus/{tpu}/jobs/{job}", "jobs.remove", "Delete an ended job and its output"),
     _fleet("POST tpus/{tpu}/jobs/{job}/stop", "jobs.stop", "Stop a job"),
+    _fleet("GET tpus/{tpu}/jobs/{job}/why", "jobs.why",
+           "Where it stands on each host: the Python stacks of its processes"),
     _fleet("GET tpus/{tpu}/jobs/{job}/log", "jobs.log", "A part of its output on one host",
            query={
                "host": "its number; default: the first one of the job",
@@ -194,6 +219,13 @@ ROUTES = (
                               "wait",
                "partial_err": "the same",
            }),
+    _fleet("GET tpus/{tpu}/model-servers", "serving.list", "Its servers of models"),
+    _fleet("POST tpus/{tpu}/model-servers", "serving.start", "Start a server of a model",
+           result=ModelServer),
+    _fleet("GET model-servers", "serving.all", "All servers of models"),
+    _fleet("GET tpus/{tpu}/model-servers/{server}", "serving.get", "One server"),
+    _fleet("POST tpus/{tpu}/model-servers/{server}/stop", "serving.stop",
+           "Stop a server, and close its port here"),
     _fleet("GET tpus/{tpu}/ray", "ray.get", "Its Ray cluster"),
     _fleet("POST tpus/{tpu}/ray", "ray.start", "Start Ray on all its hosts"),
     _fleet("DELETE tpus/{tpu}/ray", "ray.stop", "Stop Ray, and what runs on it"),

@@ -23,8 +23,9 @@ from .environments.environment import HostPythons
 from .environments.packages import EnvironmentService
 from .files.contents import FileAccess
 from .files.copies import CopyService
+from .files.mirrored_projects import MirroredProjects
 from .files.shares import ShareService
-from .files.sync import MirroredProjects, SyncService
+from .files.sync import SyncService
 from .forwarding.apps import Apps, TensorBoardService
 from .forwarding.tunnels import Tunnels
 from .hunts.replacing import PreemptedTPUs, ReplacedTPUs
@@ -54,6 +55,12 @@ from .reconcile.controller import Controller
 from .reconcile.operations import OperationService, Takeover
 from .reconcile.poller import HostPoller
 from .reconcile.usage import ForgottenQueued, ForgottenTPUs, Leftovers, UsageService
+from .sessions.before_end import SessionsBeforeEnd
+from .sessions.hosts import SessionHosts
+from .sessions.index import SessionIndex
+from .sessions.kernels import KernelSessions
+from .sessions.retention import SessionRetention
+from .sessions.service import SessionService
 from .setup.doctor import Doctor, MaintenanceWatch
 from .setup.networks import LogService, NetworkService
 from .setup.preflight import Preflight
@@ -155,6 +162,21 @@ class Files:
         facts.projects = self._mirrored.on(facts.name)
 
 
+class Sessions:
+    """The saved variables of kernels."""
+
+    def __init__(self, core: Core, money: Money, kernels: Kernels) -> None:
+        index, service = SessionIndex(core), kernels.service
+        hosts, saver = SessionHosts(core, index), KernelSessions(core, index)
+        self.service = SessionService(core, service, money.owners, index, hosts, saver)
+        self.before_end = SessionsBeforeEnd(core, service, index, saver)
+        kernels.monitor.reported.add(
+            lambda reported: index.note_reported(reported.tpu, reported.kernel, reported.report)
+        )
+        kernels.monitor.interrupted.add(lambda ended: index.note_interrupted(*ended))
+        core.loops.register("sessions", SessionRetention(core, index, hosts).run)
+
+
 class Environments:
     """Python environments on hosts."""
 
@@ -169,9 +191,11 @@ class Jobs:
     What can stop and delete TPUs adds that to `guards` as its ``act``.
     """
 
-    def __init__(self, core: Core, money: Money, forwarding: Forwarding, kernels: Kernels) -> None:
+    def __init__(
+        self, core: Core, money: Money, files: Files, forwarding: Forwarding, kernels: Kernels
+    ) -> None:
         self.runs = RunService(core)
-        self.service = JobService(core)
+        self.service = JobService(core, files.sync)
         self.profiles = ProfileService(core, kernels.service, forwarding.tensorboard)
         self.guard_stops = GuardStops(core)
         ends = GoogleEnds(core.cloud, core.observer)
@@ -211,14 +235,18 @@ class Lifecycle:
         forwarding: Forwarding,
         kernels: Kernels,
         jobs: Jobs,
+        sessions: Sessions,
         defaults: EnvironmentDefaults,
     ) -> None:
-        work = self.work = RunningWork(core, kernels.service, jobs.service)
+        before_end = sessions.before_end
+        work = self.work = RunningWork(core, kernels.service, jobs.service, before_end)
         self.availability = Availability(core.cloud, lambda: money.prices.table)
         self.belongings = TPUBelongings(core, forwarding.tunnels, files.sync, files.shares)
         self.connect = ConnectService(core, work, forwarding.tensorboard, defaults, self.belongings)
         self.attached = AttachedService(core, work, forwarding.tensorboard)
-        self.power = PowerService(core, work, money.grants, money.owners, jobs.guard_stops)
+        self.power = PowerService(
+            core, work, money.grants, money.owners, jobs.guard_stops, before_end
+        )
         jobs.guards.act = self.power.act_for_guard
         self.create = CreateService(
             core,
@@ -226,6 +254,7 @@ class Lifecycle:
             money.grants,
             self.connect.follow,
             jobs.guard_setting.follow,
+            sessions.service.choose,
             defaults,
         )
         self.faults = FaultService(core, work, money.owners)
@@ -242,7 +271,7 @@ class Hunts:
             core,
             lifecycle.create,
             money.grants,
-            PreemptedTPUs(core, power, jobs.service),
+            PreemptedTPUs(core, power, jobs.service, lifecycle.belongings),
             ReplacedTPUs(core, power, lifecycle.work, jobs.guards, lifecycle.belongings),
         )
         core.runner.changed.add(lambda changed: core.changes.mark_changed("hunt", changed.id))

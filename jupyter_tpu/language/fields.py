@@ -9,9 +9,11 @@ if TYPE_CHECKING:
 
 #: The fields of models that are sentences or labels for people, or lists of them.
 SENTENCES = {
-    *("advice", "api_reason", "blocked", "cause", "changes", "hint", "jobs_text", "kernels_text"),
+    *("advice", "api_reason", "blocked", "cause", "changes", "explanation", "hint"),
+    *("jobs_text", "kernels_text", "notice"),
     *("last_error", "local_port_reason", "log", "lost", "meaning", "message", "no_restart", "note"),
-    *("outside", "paused", "problem", "problems", "question", "restored", "storage_check", "text"),
+    *("notes", "outside", "paused", "problem", "problems", "question", "restored"),
+    *("sessions_text", "storage_check", "text"),
     *("title", "uncovered", "warning", "warnings", "why", "zone_reason"),
 }
 #: What users or their programs wrote.

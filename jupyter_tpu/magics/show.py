@@ -10,7 +10,7 @@ from ..fleet.models import Operation
 from .failures import MagicError
 
 if TYPE_CHECKING:
-    from ..terminal.session import Session
+    from ..terminal.session import FleetSession
 
 
 class ProgressDisplay:
@@ -60,7 +60,7 @@ def _line_of(operation: Operation) -> tuple[Operation, str]:
     return structs.replace(operation, progress=None), line[:1].upper() + line[1:]
 
 
-def wait_for(session: Session, operation: Operation) -> None:
+def wait_for(session: FleetSession, operation: Operation) -> None:
     """Waits for an operation, shown as one display that is updated; prints the log of a hunt.
     Raises what it failed with.
     """

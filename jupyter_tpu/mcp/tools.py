@@ -249,11 +249,26 @@ async def tpu_job_log(
     return output(text, state=state, next=following, complete=log.complete)
 
 
+@tool("read-only")
+async def tpu_job_why(name: str, job: str) -> dict[str, Any]:
+    """Say where a job stands on each host, for example because it hangs: lines of its program."""
+    where = await connection.call("jobs.why", name, job)
+    return output("\n".join(where.explanation), attempt=where.attempt)
+
+
 @tool("destructive")
 async def tpu_job_stop(name: str, job: str) -> dict[str, Any]:
     """Stop a job on a TPU that an agent has created."""
     stopped = await connection.call("jobs.stop", name, job)
     return plain(stopped, "id", "name", "state")
+
+
+@tool("read-only")
+async def tpu_servers() -> dict[str, Any]:
+    """List the servers of models on TPUs: states, local URLs, requests and tokens a second."""
+    servers = await connection.call("serving.all")
+    names = ("id", "tpu", "zone", "name", "state", "url", "requests", "tokens", "waiting")
+    return {"servers": [plain(server, *names) for server in servers]}
 
 
 @tool("changes")

@@ -11,7 +11,7 @@ import msgspec
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Enum, List, TraitError, Unicode, Union, validate
 
-from ..errors import TPUError
+from ..errors import Reason, TPUError
 from .compiling import Compilations, CompileHandler
 from .contents import PATTERN as CONTENTS
 from .contents import ContentsHandler
@@ -147,6 +147,7 @@ class JupyterTPU(ExtensionApp):
             self._target,
             self._changed,
             self._take_over_kernel if self._adopts_kernels else None,
+            self._restart_kernel,
             warm_kernels=self.warm_kernels,
             environment_defaults=self.environment_defaults,
             path_under_server=ports.path,
@@ -261,6 +262,23 @@ class JupyterTPU(ExtensionApp):
         taking = self._adoption.take_over(*arguments)
         loop = cast(Any, self._loop).asyncio_loop
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(taking, loop))
+
+    async def _restart_kernel(self, kernel_id: str) -> None:
+        """Called on the core thread: restarts a kernel of this server for the fleet."""
+        assert self.serverapp is not None
+        kernels: Any = self.serverapp.kernel_manager
+
+        async def restart() -> None:
+            if kernel_id not in kernels:
+                raise TPUError(
+                    "This Jupyter server does not have the kernel.",
+                    Reason.CONFLICT,
+                    "Take it over first, or restart it where its notebook is open.",
+                )
+            await kernels.restart_kernel(kernel_id)
+
+        loop = cast(Any, self._loop).asyncio_loop
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(restart(), loop))
 
     async def _tell_fleet(self, method: str, *arguments: Any) -> None:
         try:

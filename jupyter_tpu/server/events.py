@@ -27,8 +27,8 @@ REFUSED_SCHEMA: dict[str, Any] = {
 SCHEMA: dict[str, Any] = {
     "$id": CHANGE,
     "version": "1",
-    "title": "A change of a TPU, operation, kernel on a TPU, tunnel, app, run, job, hunt, grant or "
-    "queued resource, of prices or budgets",
+    "title": "A change of a TPU, operation, kernel on a TPU, tunnel, app, run, job, hunt, grant, "
+    "queued resource or session, of prices or budgets",
     "personal-data": True,
     "description": "The new state of one thing, or that it is gone.",
     "type": "object",
@@ -37,7 +37,7 @@ SCHEMA: dict[str, Any] = {
         "what": {
             "enum": [
                 *("tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt"),
-                *("grant", "queued", "prices", "budgets"),
+                *("grant", "queued", "prices", "budgets", "session"),
             ],
             "description": "Which field carries the new state.",
         },
@@ -65,5 +65,6 @@ SCHEMA: dict[str, Any] = {
         },
         "app": {"type": ["object", "null"], "description": "App of that document."},
         "run": {"type": ["object", "null"], "description": "Run of that document."},
+        "session": {"type": ["object", "null"], "description": "Session of that document."},
     },
 }

@@ -37,6 +37,7 @@ class FleetHandle:
     target: returns the cloud to use; called on the core thread.
     changed: called with each change, on the core thread.
     take_over_kernel: see `KernelService.take_over_here`.
+    restart_kernel: see `SessionService.restart_here`.
     environment_defaults: as `EnvironmentDefaults.read` takes them.
     path_under_server: see `Apps.path_under_server`.
     agent_folder: see `AgentAccess.folder`.
@@ -47,6 +48,7 @@ class FleetHandle:
         target: Callable[[], Awaitable[Target]],
         changed: Callable[[Change], None],
         take_over_kernel: Callable[[str, str, str, str], Awaitable[None]] | None = None,
+        restart_kernel: Callable[[str], Awaitable[None]] | None = None,
         *,
         warm_kernels: bool | None = None,
         environment_defaults: Mapping[str, Any] | None = None,
@@ -56,6 +58,7 @@ class FleetHandle:
         self._agent_folder = agent_folder
         self._path_under_server = path_under_server
         self._take_over_kernel = take_over_kernel
+        self._restart_kernel = restart_kernel
         self._warm_kernels = warm_kernels
         self._environment_defaults = environment_defaults or {}
         self._target = target
@@ -156,6 +159,7 @@ class FleetHandle:
         )
         fleet.subscribe(self._changed)
         fleet.kernels.take_over_here = self._take_over_kernel
+        fleet.sessions.restart_here = self._restart_kernel
         if self._agent_folder:
             fleet.agents.folder = Path(self._agent_folder)
         if self._path_under_server is not None:

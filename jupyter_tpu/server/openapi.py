@@ -18,6 +18,7 @@ _PARTS = {
     "kernel": "The kernel's id",
     "operation": "The operation's id",
     "app": "The app's id",
+    "session": "The session's id",
     "tunnel": "The tunnel's id",
     "run": "The run's id",
     "job": "The job's id",

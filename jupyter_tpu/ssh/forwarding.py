@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ..errors import Reason, TPUError
 from .compression import CompressionPolicy
@@ -45,6 +45,8 @@ class Forwarder:
     connections, total: open now, and accepted so far.
     sent, received: bytes to and from the host, of all connections.
     problem: why the last connection could not be forwarded; None if it could.
+    admit: asked before each connection is forwarded, and waited for; what it returns is the answer
+        to a connection that is not. None: all are.
     compressed: the line is slow and the data shrink, so that new connections are compressed.
     """
 
@@ -62,6 +64,7 @@ class Forwarder:
         self.sent = 0
         self.received = 0
         self.problem: TPUError | None = None
+        self.admit: Callable[[], Awaitable[bytes]] | None = None
         self._policies = CompressionPolicy(), CompressionPolicy()  # to and from the host
         self._clock = asyncio.get_running_loop().time
         self._open_port = open_port
@@ -133,6 +136,14 @@ class Forwarder:
         self._changed()
 
     async def _connect(self, pair: _Pair) -> None:
+        if self.admit is not None:
+            try:
+                answer = await self.admit()
+            except BaseException:
+                pair.cut()
+                raise
+            if answer:
+                return pair.refuse(answer)
         open_port = self._open_port
         if self._open_compressed is not None and self.compressed:
             open_port, pair.compressed = self._open_compressed, True
@@ -188,6 +199,16 @@ class _Pair:
             self.local.resume_reading()
         elif self.remote is not None:
             self.remote.abort()  # the program did not wait
+
+    def refuse(self, answer: bytes) -> None:
+        """Sends the program an answer of our own. What it has sent is read, or the system would
+        end the connection with a reset, and the answer be lost.
+        """
+        if self.local is not None:
+            self.complete = True
+            self.local.resume_reading()
+            self.local.write(answer)
+            self.local.write_eof()
 
     def cut(self) -> None:
         """Ends both, the program's side with a reset."""

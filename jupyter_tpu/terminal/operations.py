@@ -9,7 +9,7 @@ from .printing import note
 
 if TYPE_CHECKING:
     from ..fleet.models import Operation
-    from .session import Session
+    from .session import FleetSession
 
 
 def activity(operation: Operation) -> str:
@@ -71,7 +71,7 @@ def raise_failure(ended: Operation) -> None:
         raise TPUError(f"Cancelled {activity(ended)}.", Reason.CANCELLED)
 
 
-def wait_with_notes(session: Session, operation: Operation) -> None:
+def wait_with_notes(session: FleetSession, operation: Operation) -> None:
     """Waits for an operation, with a note for each step that takes a while and each line of its
     log; an interrupt cancels it. Raises what it failed with.
     """
@@ -94,7 +94,7 @@ def wait_with_notes(session: Session, operation: Operation) -> None:
         raise
 
 
-def left_running(session: Session, operation: Operation) -> str:
+def left_running(session: FleetSession, operation: Operation) -> str:
     """What happens to an operation that is no longer waited for."""
     from ..fleet.models.operation_kinds import KINDS
 

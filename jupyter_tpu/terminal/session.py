@@ -29,7 +29,7 @@ LOOK_LIMIT = 20.0
 NAMES_LIMIT = 3.0
 
 
-class Session:
+class FleetSession:
     """A fleet, and how to call it from this thread."""
 
     def __init__(self, fleet: FleetAPI, server: Server | None) -> None:
@@ -91,7 +91,7 @@ def chosen_project() -> str | None:
 
 
 @contextlib.contextmanager
-def open_session() -> Iterator[Session]:
+def open_session() -> Iterator[FleetSession]:
     """The fleet to use, closed at the end."""
     from ..agent_token import acts_as_agent
     from ..links import core_thread
@@ -109,7 +109,7 @@ def open_session() -> Iterator[Session]:
         )
     if running_server is not None:
         server, fleet = running_server
-        session = Session(fleet, server)
+        session = FleetSession(fleet, server)
     elif acts_as_agent():
         raise TPUError(
             "A coding agent needs a running Jupyter server, which keeps its budget.",
@@ -117,7 +117,7 @@ def open_session() -> Iterator[Session]:
             "Ask a person to start `jupyter lab` for this project.",
         )
     else:
-        session = Session(core.wait(_own_fleet(target)), None)
+        session = FleetSession(core.wait(_own_fleet(target)), None)
     try:
         yield session
     finally:

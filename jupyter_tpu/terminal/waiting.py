@@ -36,7 +36,7 @@ from .tables import is_terminal
 
 if TYPE_CHECKING:
     from ..fleet.models import Operation
-    from .session import Session
+    from .session import FleetSession
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -205,7 +205,7 @@ def _bar(stream: TextIO) -> Any:
     )
 
 
-def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
+def finish(session: FleetSession, operation: Operation, stream: TextIO) -> Operation:
     """Waits until *operation* has ended and returns its end; raises what it failed with.
 
     *stream* is where progress goes: one that is no terminal gets a line per change.
@@ -241,7 +241,7 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
     return ended.result()
 
 
-def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operation:
+def finish_all(session: FleetSession, operation: Operation, stream: TextIO) -> Operation:
     """As :func:`finish`; after a create or hunt, waits for what follows on it, too."""
     ended = finish(session, operation, stream)
     if operation.kind not in ("create", "hunt"):
@@ -267,7 +267,9 @@ def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operat
     return ended
 
 
-def _cancel(session: Session, operation: Operation, interrupts: Interrupts) -> Future[Operation]:
+def _cancel(
+    session: FleetSession, operation: Operation, interrupts: Interrupts
+) -> Future[Operation]:
     """Cancels and waits until that is done; another Ctrl-C stops waiting."""
     from ..fleet.client import wait_for_end
     from ..links import core_thread
@@ -311,7 +313,7 @@ def _choice(operation: Operation, has_ended: Callable[[], bool], interrupts: Int
     return answer if cancellable or answer == "s" else ""
 
 
-def require_server(session: Session) -> None:
+def require_server(session: FleetSession) -> None:
     """Raises CONFLICT if nothing would continue after this command."""
     if session.server is None:
         raise TPUError(
@@ -321,18 +323,18 @@ def require_server(session: Session) -> None:
         )
 
 
-def left_line(session: Session, operation: Operation) -> str:
+def left_line(session: FleetSession, operation: Operation) -> str:
     """What a command that does not wait prints at its end."""
     return f"{left_running(session, operation)} (operation {operation.id})"
 
 
-def leave_and_print(session: Session, operation: Operation, as_json: bool) -> None:
+def leave_and_print(session: FleetSession, operation: Operation, as_json: bool) -> None:
     """Ends a command that does not wait for *operation*."""
     leave(session, operation)
     print_result(operation, left_line(session, operation), as_json)
 
 
-def leave(session: Session, operation: Operation) -> None:
+def leave(session: FleetSession, operation: Operation) -> None:
     """Returns when *operation* continues without this process: at once if a server runs it, or for
     a hunt, which the next server continues; else when Google has begun it. Raises what it failed
     with before.

@@ -18,7 +18,7 @@ from .streams import as_shown, own_escapes
 from .tables import is_terminal
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .session import FleetSession
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,7 +36,7 @@ def watch_option(function: F) -> F:
     )(function)
 
 
-def watch(session: Session, look: Callable[[], str], is_over: Callable[[], bool]) -> None:
+def watch(session: FleetSession, look: Callable[[], str], is_over: Callable[[], bool]) -> None:
     """Shows what *look* returns, again and again, until Ctrl-C or *is_over*: a terminal has only
     the newest, elsewhere each is printed if it is new.
     """
@@ -64,7 +64,7 @@ def watch(session: Session, look: Callable[[], str], is_over: Callable[[], bool]
 
 
 @contextlib.contextmanager
-def _events(session: Session, changed: threading.Event) -> Iterator[None]:
+def _events(session: FleetSession, changed: threading.Event) -> Iterator[None]:
     """Sets *changed* when something in the fleet changes."""
 
     async def subscribe() -> Callable[[], None]:

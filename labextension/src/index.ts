@@ -13,6 +13,7 @@ import notifications from './operations/notifications';
 import running from './panel/running';
 import statusBar from './panel/statusBar';
 import podOutput from './pod';
+import sessions from './sessions';
 
 export default [
   compatibility,
@@ -24,6 +25,7 @@ export default [
   ...kernels,
   ...jobs,
   ...podOutput,
+  ...sessions,
   notifications,
   running,
   statusBar

@@ -7,7 +7,6 @@ import functools
 import re
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 from adoption_server import Server
-from lab_server import SCRIPTABLE, WINDOW, LabPage, LabServer, chromium
+from lab_server import LAB_PYTHON, SCRIPTABLE, WINDOW, LabPage, LabServer, chromium
 from notebook_tabs import lab_beside
 from playwright.sync_api import (
     Browser,
@@ -76,7 +75,7 @@ def kept_lab(
 ) -> Iterator[tuple[Server, str]]:
     """A JupyterLab that may be killed, since the emulator is not in it, and a TPU's kernelspec."""
     folder = tmp_path_factory.mktemp("kept-lab")
-    with lab_beside(emulator, folder, sys.executable, tpu="kept-lab") as lab:
+    with lab_beside(emulator, folder, LAB_PYTHON, tpu="kept-lab") as lab:
         yield lab
 
 

@@ -27,6 +27,8 @@ from waiting import until
 WINDOW: Any = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
 #: An option without which each page that is opened starts Node.js, to check JupyterLab's build.
 UNCHECKED = "--ServerApp.tornado_settings={'page_config_data': {'buildCheck': False}}"
+#: Python of the environment whose JupyterLab is tested: this one, or another by `make test-oldest`.
+LAB_PYTHON = os.environ.get("LAB_PYTHON", sys.executable)
 #: Seconds: a first environment downloads JAX.
 CONNECT = 240.0
 #: Options with which a page can be told to change its theme.
@@ -60,7 +62,7 @@ class LabServer:
         folder: Path,
         *,
         options: Sequence[str] = (),
-        python: Path = Path(sys.executable),
+        python: str | Path = LAB_PYTHON,
         path: str = os.environ["PATH"],
     ) -> None:
         self.root = folder / "root"

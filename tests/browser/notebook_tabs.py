@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from adoption_server import Server
-from lab_server import UNCHECKED, chromium
+from lab_server import LAB_PYTHON, UNCHECKED, chromium
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 from waiting import until
 
@@ -41,14 +41,18 @@ def lab_beside(
     settings.mkdir(parents=True)
     news = {"fetchNews": "false", "checkForUpdates": False}
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(news))
-    # Where this environment's extensions are, also if *python* is another environment's.
+    # Where this environment's extensions are, for an environment that only adds some.
     paths = {
         "JUPYTER_CONFIG_PATH": f"{sys.prefix}/etc/jupyter",
         "JUPYTER_PATH": f"{sys.prefix}/share/jupyter",
     }
     server = Server(
         folder,
-        {**emulator.environment, "HOME": str(folder), **paths},
+        {
+            **emulator.environment,
+            "HOME": str(folder),
+            **({} if python == LAB_PYTHON else paths),
+        },
         f"--LabApp.user_settings_dir={settings.parents[1]}",
         f"--LabApp.workspaces_dir={folder / 'workspaces'}",
         "--LabApp.news_url=None",

@@ -299,7 +299,10 @@ def test_no_document_of_an_app_lets_its_pages_use_other_programs(
     if allow_external:  # so what is sent is seen
         ways = {f"/page/{way}" for way in ("beacon", "form", "ping", "fetch")}
         until(lambda: ways <= set(neighbour.posts), 60, lambda: str(neighbour.posts))
-        assert {path.split("/")[1] for path in neighbour.posts} == {"page"}
+        # Up to 3.14.0, aiohttp passes a long path on that comes in parts: it is the host's page.
+        passed = any(path.startswith("/aaa") for path, _ in host.requests)
+        served = {"page", "too%20long"} if passed else {"page"}
+        assert {path.split("/")[1] for path in neighbour.posts} == served
     else:
         assert neighbour.posts == []
 

@@ -169,6 +169,10 @@ def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(lab, lab_serve
     dialog.get_by_role("button", name="Start", exact=True).click()
     job = lab.open_page(name).get_by_role("list", name=f"Jobs on {name}").get_by_role("listitem")
     expect(job).to_contain_text("running")
+    job.get_by_role("button", name="Where does").click()
+    expect(dialog).to_contain_text("Host 0: ")
+    page.screenshot(path=OUT / "job-where.png")
+    dialog.get_by_role("button", name="Close").click()
     job.get_by_role("button", name="Show the output of").click()
     log = page.get_by_role("log", name="Output")
     expect(log).to_contain_text("2500")
@@ -187,7 +191,7 @@ def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(lab, lab_serve
 
     # What would end it asks, and names it.
     lab.act(name, "Delete…")
-    expect(dialog).to_contain_text("This stops 1 job:")
+    expect(dialog).to_contain_text("This ends 1 job on")
     expect(dialog.get_by_role("listitem")).to_contain_text("seq 2500")
     page.screenshot(path=OUT / "job-delete.png")
     dialog.get_by_role("button", name="Cancel").click()

@@ -149,6 +149,8 @@ def test_an_app_opens_in_a_browser_window(tpu, lab_server, context):
     output = cell_of(page, 0).locator(".jp-OutputArea-output")
     expect(output).to_have_text(re.compile(r"port \d+"))
     port = re.findall(r"\d+", output.text_content() or "")[0]
+    # Notebook takes the focus back when the cell has ended, and with it closes the palette.
+    expect(cell_of(page, 0).locator(".jp-InputPrompt")).to_have_text("[1]:")
 
     choose_command(page, "TPU: Open Web App…")
     dialog = page.get_by_role("dialog")

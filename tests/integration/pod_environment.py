@@ -20,22 +20,29 @@ from jupyter_tpu.links import HostName, Links, core_thread
 
 @contextlib.contextmanager
 def pod_with_jax(
-    emulator: Any, prefix: str, zone: str, hosts: int, type: str = "v5litepod-16"
+    emulator: Any,
+    prefix: str,
+    zone: str,
+    hosts: int,
+    type: str = "v5litepod-16",
+    packages: str = "",
 ) -> Iterator[str]:
     """The name of a pod whose hosts have an environment with JAX."""
     with emulator.tpu(prefix, type, zone) as node:
         name = node["name"].rpartition("/")[2]
-        core_thread().wait(make_environments(emulator, zone, name, hosts))
+        core_thread().wait(make_environments(emulator, zone, name, hosts, packages))
         yield name
 
 
-async def make_environments(emulator: Any, zone: str, tpu: str, hosts: int) -> None:
+async def make_environments(
+    emulator: Any, zone: str, tpu: str, hosts: int, packages: str = ""
+) -> None:
     """Makes it on all hosts of a TPU. The first one fills the cache that all share, and where its
     files belong to this user, the others get copies of its links.
     """
     links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
     node = NodeName(emulator.state.project, zone, tpu)
-    make = MAKE_ENVIRONMENT.replace("ipykernel ipywidgets", "ipykernel jax")
+    make = MAKE_ENVIRONMENT.replace("ipykernel ipywidgets", f"ipykernel jax {packages}")
     try:
         for numbers in [0], range(1, hosts):
             if numbers != [0] and os.geteuid() == 0:

@@ -21,7 +21,9 @@ from cli_shell import COMMAND, Shell, state_of
 from fleet_world import others
 from local_host import LocalHost, host_of_its_own
 from pod_fleet import open_pod
+from ports import free_port
 from refusals import raises
+from test_serving_agent import SERVER, get, serve, until_state
 from waiting import eventually, until
 
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
@@ -63,7 +65,7 @@ async def report(host: LocalHost, accept: Callable[[dict[str, Any]], bool]) -> d
         guard = (await (await host.agent()).request(requests.GetGuardRequest()))["guard"]
         return guard if accept(guard) else None
 
-    return await eventually(accepted)
+    return await eventually(accepted, 120)
 
 
 def guards(host: LocalHost) -> list[Any]:
@@ -92,6 +94,22 @@ async def test_a_job_keeps_the_tpu_and_a_keep_puts_the_end_off(host, node):
     assert abs(kept["ends"] - end - 3600) < 60
     await (await host.agent()).request(requests.RemoveGuardRequest())
     await eventually(lambda: not guards(host))
+
+
+@pytest.mark.long
+async def test_a_server_keeps_the_tpu_busy_by_its_requests_and_not_by_being_there(host, node):
+    port = free_port()
+    (host.home / "server.py").write_text(SERVER)
+    started = await serve(host, "served-1", port=port)
+    await until_state(host, "served-1", "healthy")
+    await set_guard(host, node, idle=3600)
+    quiet = await report(host, lambda guard: "requests to served" not in (guard["busy"] or []))
+    assert "a job" not in quiet["busy"]
+    assert started["state"] == "running"
+    get(port, "/v1")
+    asked = await report(host, lambda guard: "requests to served" in (guard["busy"] or []))
+    assert "a job" not in asked["busy"]
+    await (await host.agent()).request(requests.RemoveGuardRequest())
 
 
 async def test_a_guard_that_was_killed_is_started_again(host, node):

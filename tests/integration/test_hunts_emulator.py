@@ -23,7 +23,12 @@ from jupyter_tpu.fleet.models import (
     ConnectTPU,
     CreateTPU,
     Hunt,
+    Job,
+    JobLogQuery,
     StartHunt,
+    StartJob,
+    StopJob,
+    SyncProject,
 )
 
 ZONES = ["us-west4-a", "us-central1-a", "us-west1-c"]
@@ -280,3 +285,50 @@ async def test_a_tpu_that_google_took_back_is_hunted_for_again_and_one_that_was_
     over = await ended(server, hunt)
     assert (over.state, over.waiting) == ("stopped", False)
     assert nodes(world, name) == []
+
+
+async def test_a_tpu_that_is_hunted_for_again_has_the_project_before_its_job_starts_again(
+    world, faults, name, tmp_path
+):
+    project, data = tmp_path / "project", tmp_path / "data"
+    for folder in (project, data):
+        folder.mkdir()
+        (folder / "word").write_text(folder.name)
+    server = await world.server()
+    await server.end(await server.create(name))
+    copied = await server.fleet.sync.start(name, SyncProject(folder=str(data)))
+    assert (await server.end(copied)).state == "done"
+    watching = SyncProject(folder=str(project), watch=True)
+    watched = await server.fleet.sync.start(name, watching)
+
+    def there(file: str) -> str:
+        (host,) = world.emulator.hosts(name)
+        path = Path(host["folder"], "home/tpu", file)
+        return path.read_text() if path.exists() else ""
+
+    await eventually(lambda: there("project/word") == "project", LIMIT)
+    start = StartJob(
+        command=["sh", "-c", "cat word ../data/word; exec sleep 1000"],
+        cwd="project", restart_with_tpu=True,
+    )  # fmt: skip
+    job = await server.fleet.jobs.start(name, start)
+    await server.fleet.hunts.start(request(name, ZONES[1], when_preempted=True))
+    (first,) = nodes(world, name, "READY")
+    faults(kind="preempt", node=first)
+
+    async def again() -> Job | None:
+        try:
+            now = await server.fleet.jobs.get(name, job.id)
+        except TPUError:  # the new TPU does not have its jobs yet
+            return None
+        running = len(now.attempts) == 2 and now.state in ("running", "failed", "ended")
+        return now if running else None
+
+    (host,) = (await eventually(again, LIMIT)).attempts[1].hosts
+    assert host.state == "running", host
+    log = await server.fleet.jobs.log(name, job.id, JobLogQuery(wait=20))
+    assert "".join(line.text for line in log.lines) + log.partial_out == "projectdata"
+    (project / "word").write_text("changed")  # it is watched for the new one
+    await eventually(lambda: there("project/word") == "changed", LIMIT)
+    assert (await server.fleet.operations.get(watched.id)).state != "running"
+    await server.fleet.jobs.stop(name, job.id, StopJob(patience=0))

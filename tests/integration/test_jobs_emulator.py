@@ -175,6 +175,9 @@ def test_the_commands_start_list_follow_stop_and_remove(shell, jupyter, tpu, com
     assert (status, problem["reason"]) == (400, "INVALID")
     other = json.loads(commands.out("job", "start", name, "--json", "--", "sleep", "1000"))["id"]
     assert "has not ended" in commands.complaint("job", "remove", name, other)
+    until(lambda: "Hosts 0, 1: sleep 1000 waits" in commands.out("job", "why", name, other))
+    where = commands.json("job", "why", name)
+    assert [host["processes"][0]["command"] for host in where["hosts"]] == ["sleep 1000"] * 2
     _ends_are_confirmed(name, other, jupyter, commands)
     assert other in commands.out("job", "stop", name, other, "--yes")
     until(lambda: "stopped" in commands.out("job", "list", name))

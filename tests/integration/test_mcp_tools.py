@@ -119,6 +119,8 @@ def test_an_agent_hunts_cancels_copies_interrupts_looks_for_faults_and_stops(
         succeeded, answer = await client.try_call("tpu_copy", name=name, sources=["/etc/hostname"])
         assert (succeeded, answer["reason"]) == (False, "PERMISSION")
         job = await client.call("tpu_job_start", name=name, command="sleep 600")
+        where = await client.call("tpu_job_why", name=name, job=job["id"])
+        assert "sleep 600 waits" in where["untrusted_output"]
         assert (await client.call("tpu_job_stop", name=name, job=job["id"]))["id"] == job["id"]
         diagnosis = await client.call("tpu_doctor", name=name)
         assert "untrusted_output" in diagnosis

@@ -202,6 +202,42 @@ def test_a_script_and_a_notebook_use_ray(server, tmp_path):
     server.request("DELETE", f"/api/kernels/{kernel['id']}")
 
 
+#: Ray's JaxTrainer on both hosts: it reserves the slice by the labels and the head's resource.
+TRAINER = """
+import ray
+from ray.train import RunConfig, ScalingConfig
+from ray.train.v2.jax import JaxTrainer
+
+def train():
+    import jax, numpy
+    from jax.experimental import multihost_utils
+    total = multihost_utils.process_allgather(numpy.ones(2)).sum()
+    print("trained", jax.process_count(), jax.device_count(), total, flush=True)
+
+ray.init()
+for node in ray.nodes():
+    labels = node["Labels"]
+    print("labels", *(labels[f"ray.io/tpu-{name}"] for name in
+          ("worker-id", "pod-type", "topology", "slice-name")))
+scaling = ScalingConfig(use_tpu=True, num_workers=2, topology="2x2x2", accelerator_type="TPU-V4",
+                        resources_per_worker={"TPU": 4})
+environment = {"env_vars": {"JAX_PLATFORMS": "cpu"}}  # these chips are emulated
+run = RunConfig(storage_path="/tmp/results", worker_runtime_env=environment)
+print("error", JaxTrainer(train, scaling_config=scaling, run_config=run).fit().error)
+"""
+
+
+def test_a_jax_trainer_reserves_the_slice_and_trains_on_all_hosts(server, tmp_path):
+    assert started(server, install=True)["state"] == "done"
+    (tmp_path / "trainer.py").write_text(TRAINER)
+    done = command(server, "ray", "submit", "trainer.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for host in (0, 1):
+        assert f"labels {host} v4-16 2x2x2 {NAME}" in done.stdout
+    assert (done.stdout + done.stderr).count("trained 2 8 4.0") == 2
+    assert "error None" in done.stdout
+
+
 def test_ray_is_stopped_with_all_that_it_has_left(server, emulator):
     assert started(server, install=True)["state"] == "done"
     shown = command(server, "ray", "status", NAME)

@@ -43,7 +43,7 @@ OPERATION = Operation(id="1", kind="stop")
             (
                 "POST",
                 "tpus/us-west4-a~my-tpu/stop",
-                b'{"end_kernels":true,"end_jobs":false,"confirm_name":""}',
+                b'{"end_kernels":true,"end_jobs":false,"sessions":"save","confirm_name":""}',
             ),
         ),
         (

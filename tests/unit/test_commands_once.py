@@ -12,7 +12,7 @@ from jupyter_tpu.commands import once_tpu as once
 from jupyter_tpu.commands.once_tpu import HeldTPU, OnceTPU, Wish
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import TPU, Guard, Operation
-from jupyter_tpu.terminal.session import Session
+from jupyter_tpu.terminal.session import FleetSession
 
 MADE = TPU(name="once-run", zone="us-west4-a", project="p", id="7", state="READY")
 OPERATION = Operation(id="op", kind="create", tpu="once-run", zone="us-west4-a", state="done")
@@ -38,7 +38,7 @@ def session(**parts: Any) -> Any:
             call.side_effect = answer
         else:
             call.return_value = answer
-    return Session(fleet, None)
+    return FleetSession(fleet, None)
 
 
 def held(spent: float = 0.0) -> HeldTPU:

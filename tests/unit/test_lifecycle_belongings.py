@@ -76,7 +76,7 @@ class Services:
             connected=SimpleNamespace(chips=lambda _, name: [[0, 1]]),
         )
         tunnels: Any = SimpleNamespace(kept=lambda _: [TUNNEL], open=self.open)
-        sync: Any = SimpleNamespace(watched=lambda _: [SYNC], start=self.sync)
+        sync: Any = SimpleNamespace(projects=lambda *_: [SYNC], bring_back=self.sync)
         shares: Any = SimpleNamespace(
             list=self.list, start=self.share, last_known=lambda _: self.known
         )
@@ -87,8 +87,9 @@ class Services:
             raise TPUError("Local port 7007 is in use.", Reason.CONFLICT)
         self.asked.append((ref, tunnel))
 
-    async def sync(self, ref: str, request: SyncProject) -> None:
-        self.asked.append((ref, request))
+    async def sync(self, node: Node, requests: list[SyncProject]) -> list[str]:
+        self.asked += [(node.name.node, request) for request in requests]
+        return ["/gone is not copied again: it does not exist."]
 
     async def share(self, ref: str, request: ShareFolder) -> None:
         self.asked.append((ref, request))
@@ -166,13 +167,15 @@ async def test_one_tunnel_that_fails_does_not_keep_the_rest_from_coming_back():
     )
     await services.belongings().restore(NAME, belongings, log.append)
     ref = "us-east5-a~my-tpu"
-    # SYNC runs already: a process that was killed here had begun it.
     assert services.asked == [
         (ref, OpenTunnel(port=2)),
-        (ref, belongings.syncs[0]),
+        *(("my-tpu", sync) for sync in belongings.syncs),
         (ref, share.request),
     ]
-    assert log == ["The tunnel to port 1 could not be opened again: Local port 7007 is in use."]
+    assert log == [
+        "The tunnel to port 1 could not be opened again: Local port 7007 is in use.",
+        "/gone is not copied again: it does not exist.",
+    ]
 
     # Sharing installs packages, as environments do, so it waits for them.
     services.asked.clear()
@@ -182,9 +185,11 @@ async def test_one_tunnel_that_fails_does_not_keep_the_rest_from_coming_back():
 
 
 def test_words_for_one_and_for_several():
-    one = Belongings(tunnels=[OpenTunnel(port=6006, local_port=7007)], syncs=[SYNC])
+    copied = [SyncProject(folder="/data"), SyncProject(folder="/more"), SYNC]
+    one = Belongings(tunnels=[OpenTunnel(port=6006, local_port=7007)], syncs=copied)
     assert words(one) == [
         "The tunnel 7007 → 6006 is opened again.",
+        "The local folders /data, /more are copied again.",
         "The local folder /project is watched and copied again.",
     ]
     names = [RestoredEnvironment(connect=ConnectTPU(environment=name)) for name in ("a", "b")]

@@ -170,18 +170,22 @@ class Server:
             grants,
             self.connect,
             guard.follow,
+            lambda *_: None,
             EnvironmentDefaults(),
         )
         work: Any = SimpleNamespace(require_confirmation=nothing, shut_down_kernels=nothing)
         jobs: Any = SimpleNamespace(take_over=lambda _: None, await_successor=lambda _: None)
         owners = TPUOwners()
-        self.power = PowerService(core, work, grants, owners, GuardStops(core))
+        sessions: Any = SimpleNamespace(  # of no TPU
+            plan=lambda *_, **__: None, save=nothing, chosen=lambda _: None
+        )
+        self.power = PowerService(core, work, grants, owners, GuardStops(core), sessions)
         self.operations = OperationService(core, grants)
         self.hunts = HuntService(
             with_parts(idle, shared=SimpleNamespace(reload=self._reload)),
             self.create,
             grants,
-            PreemptedTPUs(idle, self.power, jobs),
+            PreemptedTPUs(idle, self.power, jobs, SimpleNamespace(projects=lambda _: None)),
             SimpleNamespace(restore=nothing),  # no TPU is replaced here
         )
         self.queued = QueuedService(core, self.create, owners)

@@ -25,6 +25,10 @@ def test_a_command_with_a_host_runs_on_this_host_without_the_option():
         ("%pip list --host 1", "%pip list", {1}),
     ):
         assert parse_code(line, 4) == (code, frozenset(hosts), 0)
+    for partial in "%tpu session save --host 2", "%%host 1\n%tpu session restore":
+        with pytest.raises(ValueError, match="saved and restored by all hosts together"):
+            parse_code(partial, 4)
+    assert parse_code("%tpu session save", 4).hosts is None
     assert parse_code("print('%tpu memory --host 2')", 4).hosts is None
     assert parse_code("%tpu memory --host 2\nx = 1", 4).hosts is None
 

@@ -22,7 +22,9 @@ from waiting import until
 
 from jupyter_tpu.on_host.agent.session import command, pickling, placement
 from jupyter_tpu.on_host.agent.session.arrays import ArraySet, chunk_shape
-from jupyter_tpu.on_host.agent.session.session import KernelSession, SessionReport
+from jupyter_tpu.on_host.agent.session.hosts import OneHost
+from jupyter_tpu.on_host.agent.session.save import SessionReport
+from jupyter_tpu.on_host.agent.session.session import KernelSession
 from jupyter_tpu.on_host.agent.session.storage import SessionError, Storage
 
 KEY = b"k" * 32
@@ -112,6 +114,24 @@ class Layer:
     activation: object = jax.nn.relu
 
 layer = Layer(weights)
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Point:
+    x: jax.Array
+    name: str = dataclasses.field(metadata={"static": True}, default="p")
+
+@jax.tree_util.register_pytree_node_class
+class Pair:
+    def __init__(self, *parts):
+        self.parts = parts
+    def tree_flatten(self):
+        return self.parts, None
+    @classmethod
+    def tree_unflatten(cls, _, parts):
+        return cls(*parts)
+
+point, pair = Point(jnp.ones(2)), Pair(1, 2)
 before = net(jnp.ones((1, 4)))
 lock, rows = threading.Lock(), (row for row in range(3))
 text = open("/dev/null")
@@ -131,6 +151,8 @@ assert count(1) == 12 and counter == 11 and step(2.0) == 22
 assert up() == 2 == look()
 assert type(net) is Net and np.array_equal(net(jnp.ones((1, 4))), before)
 assert layer.scale is weights and layer.activation is jax.nn.relu and type(layer) is Layer
+assert len(jax.tree.leaves((point, pair))) == 3 and type(jax.tree.map(lambda x: x, pair)) is Pair
+assert jax.jit(lambda p: p)(point).name == "p"
 assert optax.tree.get(state, "count") == 0 and Out[1] == 42
 assert (weights + jax.device_put(np.ones((8, 8)), weights.sharding)).sharding == weights.sharding
 print(dict(weights.sharding.mesh.shape), tuple(odd.sharding.spec), mesh is weights.sharding.mesh)
@@ -140,13 +162,13 @@ print(dict(weights.sharding.mesh.shape), tuple(odd.sharding.spec), mesh is weigh
 def test_variables_are_the_same_on_another_number_of_devices(tmp_path):
     """As they were: shared objects, closures, dtypes, placement, and what can't be kept by name."""
     saved = notebook(tmp_path, 8, TRAINING, "%tpu session save")
-    assert "Saved 38 variables as my notebook in" in saved
+    assert "Saved 42 variables as my notebook in" in saved
     missing = ("rows (a generator: run its cell again)", "text (an open file)")
     assert all(f"Not saved: {line}" in saved for line in missing)
     assert "Not saved: lock (of the class lock, which can't be kept:" in saved
     for devices, data, odd in ((8, 4, "'data'"), (4, 2, "'data'"), (16, 8, "None")):
         restored = notebook(tmp_path, devices, "%tpu session restore", CHECK)
-        assert "Restored 38 of 41 variables" in restored
+        assert "Restored 42 of 45 variables" in restored
         assert f"{{'data': {data}, 'model': 2}} ({odd}, 'model') True" in restored
         note = "odd: its dimension of 4 is not split over data any more"
         assert (note in restored) == (devices > 8)
@@ -242,10 +264,13 @@ def test_a_session_is_one_that_existed_whenever_a_save_ends(tmp_path_factory, st
 
     store = kernel.storage._store
     kernel.storage._store = SimpleNamespace(
-        **{name: counted(getattr(store, name)) for name in ("read", "write", "list")}
+        **{
+            name: counted(getattr(store, name))
+            for name in ("read", "write", "list", "delete_range")
+        }
     )
-    write = kernel.session._arrays.write
-    kernel.session._arrays.write = counted(write)
+    write = kernel.session.arrays.write
+    kernel.session.arrays.write = counted(write)
     try:
         kernel.save()
     except Killed:
@@ -329,7 +354,9 @@ def test_what_takes_too_long_is_given_up_and_a_timer_of_the_users_own_goes_on():
     before = signal.signal(signal.SIGALRM, lambda *_: rings.append(1))
     signal.setitimer(signal.ITIMER_REAL, 1.0)
     try:
-        groups, reasons = pickling.dump({"slow": Slow(), "x": 1}, {}, ArraySet(), seconds=0.1)
+        groups, reasons = pickling.dump(
+            {"slow": Slow(), "x": 1}, {}, ArraySet(OneHost()), seconds=0.1
+        )
         assert [group.names for group in groups] == [["x"]]
         assert list(reasons) == ["slow"]
         assert "takes longer" in reasons["slow"]
@@ -381,9 +408,43 @@ def test_variables_are_not_replaced_unasked_and_one_failure_is_one_variable(tmp_
     assert other.namespace == {"x": "mine"}
     report = other.restore(overwrite=True)
     assert other.namespace == {"x": 1, "y": [2]}
-    assert report.reasons == {"z": "it needs the package some_package: %pip install some_package"}
+    assert report.reasons == {"z": "it needs the package some_package"}
+    assert "restore again: %pip install some_package" in report.notes[0]
     with pytest.raises(SessionError, match="choose another NAME"):
         other.save()  # z is still in the session
+
+
+def test_a_package_that_is_missing_is_named_as_it_was_installed(tmp_path):
+    from packaging.version import Version
+
+    kernel = Kernel(tmp_path, version=Version("1.2"), array=jnp.ones(2))
+    kernel.save()
+    manifest, generation = kernel.storage.manifest("s")
+    package = manifest["packages"]["packaging"]
+    assert package.startswith("packaging==")
+    kernel.storage.write_manifest("s", {**manifest, "jax": "0.0.1"}, generation)
+    other = Kernel(tmp_path)
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if "packaging" in name}
+    sys.meta_path.insert(0, Missing("packaging"))
+    try:
+        report = other.restore()
+    finally:
+        del sys.meta_path[0]
+        sys.modules.update(hidden)
+    assert report.reasons == {"version": f"it needs the package {package}"}
+    assert f"Install them, and restore again: %pip install {package}" in report.notes[1]
+    assert report.notes[0].startswith("The session is of JAX 0.0.1, and this is JAX ")
+
+
+class Missing:
+    """A package that is not installed."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name.partition(".")[0] == self._package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def test_code_of_another_python_is_named_and_the_rest_comes_back(tmp_path):

@@ -1,5 +1,7 @@
 // The server of this window: which one it is, and what it says of TPUs.
 
+import { setTimeout } from 'node:timers/promises';
+
 import { Resources } from '../../labextension/src/model/resources';
 import { Synchronizer } from '../../labextension/src/model/synchronizer';
 import { Store } from '../../labextension/src/state/observable';
@@ -31,6 +33,9 @@ export interface IConnection {
 
 /** Reasons for which the server is looked for again: it ended, or another one has its port. */
 const GONE = ['NETWORK', 'DENIED', 'MISSING'];
+
+/** Milliseconds after which a Python is asked whether the server of last time is still the right one. */
+const CONFIRM = 3000;
 
 export class Session extends Store {
   /** *source* asks nobody: it is what the user has chosen. *log* takes what happens, a line each. */
@@ -108,6 +113,8 @@ export class Session extends Store {
           this._log(`The server at ${known.url} still runs`);
           this._use(known);
           this._setState('running');
+          // What a Python needs of the computer is needed now, by notebooks.
+          await setTimeout(CONFIRM, undefined, { signal: this._abort.signal });
         }
         this._log(
           `${start ? 'Finding or starting' : 'Finding'} a server with ${source.python}`

@@ -98,5 +98,6 @@ it('says what has to be shown anew, and no more', () => {
 it('reads what it writes, with every character', () => {
   const sent = message('stream', { name: 'stdout', text: 'é 🚀\n' });
   sent.metadata = { jupyter_tpu: { number: 3, replayed: false } };
+  sent.buffers = [Uint8Array.of(1, 2), Uint8Array.of()];
   expect(decode(encode(sent))).toEqual(sent);
 });

@@ -28,7 +28,7 @@ _FREE = """
     operations.get environments.list environments.list_packages kernels.list chips.list
     metrics.get metrics.list guards.get jobs.list jobs.all jobs.get runs.list runs.get
     doctor.preflight queued.list queued.get tunnels.list tunnels.all shares.list tokens.list
-    logs.show
+    logs.show serving.list serving.all serving.get
 """
 FREE = frozenset(_FREE.split())
 #: Only on a TPU that an agent has created.
@@ -50,6 +50,7 @@ ON_OPEN_TPU = {
     "environments.get_kernelspec": "run code on",
     "runs.output": "read the output of commands on",
     "jobs.log": "read the output of jobs on",
+    "jobs.why": "look into jobs on",
     "environments.get_lock": "read how environments were made on",
     "pythons.list": "look for Pythons on",
     "profiles.memory": "look into programs on",

@@ -33,6 +33,8 @@ from .hosts import (
     PythonsAPI,
     RayAPI,
     RunsAPI,
+    ServingAPI,
+    SessionsAPI,
     SharesAPI,
     SliceKernelsAPI,
     SyncAPI,
@@ -127,6 +129,7 @@ class FleetAPI(Protocol):
     jobs: JobsAPI
     tensorboard: TensorBoardAPI
     ray: RayAPI
+    serving: ServingAPI
     profiles: ProfilesAPI
     doctor: DoctorAPI
     chips: ChipsAPI
@@ -136,6 +139,7 @@ class FleetAPI(Protocol):
     guards: GuardAPI
     pythons: PythonsAPI
     runs: RunsAPI
+    sessions: SessionsAPI
     sync: SyncAPI
     tokens: TokensAPI
     hunts: HuntsAPI

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from ...cloud import Cloud, NodeName, is_emulated
@@ -12,8 +13,10 @@ from ...errors import Reason, TPUError
 from ...kernel_place import KernelPlace
 from ...links import HostName, Link, Links, LinkState
 from ...on_host.agent.protocol.declarations import Answer, ProtocolRequest
+from ...on_host.agent.session import chosen
 from ...subscribers import Subscribers
 from ..kernelspecs import KernelSpecRegistry
+from ..models import SessionSetting
 from .desired import DesiredState
 from .records import EnvironmentRecord
 
@@ -161,6 +164,8 @@ class ConnectedTPUs:
         self._connections = connections
         #: Whether a coding agent has created a TPU; the ledger says it.
         self.is_of_agent: Callable[[NodeName], bool] = lambda _: False
+        #: Where the kernels of a TPU are saved, and when; None: nothing was chosen.
+        self.session_setting: Callable[[NodeName], SessionSetting | None] = lambda _: None
         self._on_gone: list[Callable[[NodeName], None]] = []
         self._on_disconnected: list[Callable[[NodeName], None]] = []
         self._on_environment: list[Callable[[NodeName, str], str]] = []
@@ -208,6 +213,12 @@ class ConnectedTPUs:
         self._registered[name, environment.name] = stopped
         self._desired.save(name, record)
 
+    def register_again(self, name: NodeName) -> None:
+        """What kernels of a TPU are started with has changed: its kernelspecs follow."""
+        for env, record in self._desired.environments(name).items():
+            if record.environment.kernelspec:
+                self.register(name, record, stopped=self._registered.get((name, env), False))
+
     def register_chips(
         self, name: NodeName, record: EnvironmentRecord, chips: Sequence[int]
     ) -> tuple[str, str]:
@@ -252,7 +263,10 @@ class ConnectedTPUs:
             python_version=record.environment.python,
             title="PyTorch" if record.environment.has_torch else "",
             emulated=is_emulated(self._cloud, name),
-            variables={} if hosts else single_host_variables(record.hosts),
+            variables={
+                **({} if hosts else single_host_variables(record.hosts)),
+                **_session_variables(self.session_setting(name)),
+            },
             stopped=stopped,
         )
 
@@ -306,3 +320,15 @@ class ConnectedTPUs:
             record.environment.kernelspec = record.environment.display_name = ""
             record.environment.pod_kernelspec = record.environment.pod_display_name = ""
             self._registered.pop((name, env), None)
+
+
+def _session_variables(setting: SessionSetting | None) -> dict[str, str]:
+    """What kernels are told of it; see `agent.session.chosen`."""
+    if setting is None:
+        return {}
+    fields = {
+        "place": setting.place,
+        "automatic": setting.automatic,
+        "seconds": setting.seconds,
+    }
+    return {chosen.VARIABLE: json.dumps(fields)}

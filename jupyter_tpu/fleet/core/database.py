@@ -23,7 +23,7 @@ import msgspec
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ..models import Budget, Grant, Plan, PriceList
+from ..models import Budget, Grant, Plan, PriceList, SessionSetting
 from .operation_records import OperationRecord, read_operation
 from .records import (
     CodingAgentTPURecord,
@@ -31,6 +31,7 @@ from .records import (
     GuardRecord,
     JobRecord,
     ReadyTimeRecord,
+    SessionRecord,
     Snapshot,
     SpendRecord,
     TunnelRecord,
@@ -177,6 +178,8 @@ class Database:
                 spending=self.read_spending(db),
                 plans=self._read_all(db, "plans", Plan),
                 agent_tpus=self._read_all(db, "agent_tpus", CodingAgentTPURecord),
+                sessions=self._read_all(db, "sessions", SessionRecord),
+                session_settings=self._read_of_tpus(db, "session_settings", SessionSetting),
             )
 
     def know(self, snapshot: Snapshot) -> None:

@@ -11,6 +11,7 @@ from ...catalog import API
 from ...cloud import NodeName
 from ...cloud.models import Tier
 from ..models import (
+    BeforeEnd,
     ConnectTPU,
     CreateTPU,
     GuardReason,
@@ -86,6 +87,18 @@ class QueuedOrigin(Struct, frozen=True, kw_only=True):
     created: str = ""
 
 
+class FinalSave(Struct, frozen=True, kw_only=True):
+    """That kernels are saved before their TPU ends.
+
+    A process that continues the operation waits no longer than this one would have.
+    """
+
+    #: Whether the TPU ends only if all were saved.
+    required: bool = False
+    #: Seconds since the epoch.
+    until: float
+
+
 class PlanTerms(Struct, frozen=True, kw_only=True):
     """The plan by which an operation creates a TPU: the limits at which the TPU is deleted."""
 
@@ -115,6 +128,7 @@ class Deletion(Struct, kw_only=True, tag="delete"):
     claim: NodeClaim
     origin: QueuedOrigin | None = None
     for_hunt: bool = False
+    sessions: FinalSave | None = None
 
 
 class QueuedCreation(Struct, kw_only=True, tag="queue"):
@@ -138,6 +152,7 @@ class StateChange(Struct, kw_only=True, tag="change"):
     accepted: str = ""
     #: Why a guard has the TPU stopped; None: a user has.
     guard_reason: GuardReason | None = None
+    sessions: FinalSave | None = None
 
 
 class TPUConnection(Struct, kw_only=True, tag="connect"):
@@ -150,6 +165,12 @@ class TPUConnection(Struct, kw_only=True, tag="connect"):
     #: What it gets of the TPU that it replaces: the first environment is this connection's own, the
     #: others and the shared folders follow.
     belongings: Belongings | None = None
+
+
+class ServerStart(Struct, kw_only=True, tag="serve"):
+    """A server of a model that starts: the id of its job."""
+
+    job: str
 
 
 class GuardSetting(Struct, kw_only=True, tag="guard"):
@@ -200,6 +221,8 @@ class AwaitedTPU(Struct, kw_only=True):
     preempted: bool = field(default=False, name="taken")
     #: Whether it is deleted without waiting for that: a user has it replaced.
     replace: bool = False
+    #: Whether its kernels are saved before.
+    sessions: BeforeEnd = "skip"
 
 
 class RestoredEnvironment(Struct, kw_only=True):
@@ -224,7 +247,7 @@ class Belongings(Struct, kw_only=True):
     #: The first is also in the request for the TPU.
     environments: list[RestoredEnvironment] = []
     tunnels: list[OpenTunnel] = []
-    #: The folders that are watched.
+    #: The folders that were copied to it, or are watched.
     syncs: list[SyncProject] = []
     shares: list[FolderShare] = []
 
@@ -272,6 +295,7 @@ OperationContent = (
     | HuntRecord
     | GuardSetting
     | WatchedFolder
+    | ServerStart
 )
 _Content = TypeVar("_Content", bound=OperationContent)
 #: What users ask of an operation that runs, in whichever process.

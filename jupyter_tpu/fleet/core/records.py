@@ -17,7 +17,11 @@ from ..models import (
     KeepWarm,
     Plan,
     PriceList,
+    ServingSettings,
+    Session,
+    SessionSetting,
     StartJob,
+    SyncProject,
 )
 from .operation_records import OperationRecord, OperationRequest
 
@@ -119,8 +123,12 @@ class JobRecord(RecordOfTPU, kw_only=True):
     #: With its environment filled in. The values of its variables are kept only while they are
     #: needed to start it.
     request: StartJob
+    #: Of a server of a model.
+    serving: ServingSettings | None = None
     #: The last is the current one.
     attempts: list[JobAttempt] = []
+    #: The folders of this computer that its TPU had: another TPU gets them before it starts.
+    projects: list[SyncProject] = []
     #: Whether someone wants it to end, and how many seconds from SIGTERM to SIGKILL.
     stopped: bool = False
     patience: float = 10.0
@@ -155,6 +163,18 @@ class GuardRecord(Struct, kw_only=True, frozen=True):
     down: bool = False
 
 
+class SessionRecord(RecordOfTPU, kw_only=True):
+    """A session that a kernel has saved, as it or a host last said it."""
+
+    session: Session
+    #: Google's id of the node whose kernel has saved it: its disk goes with that node.
+    node_id: str
+    #: For so many days it is kept since it was saved; None: nobody has chosen that, so it stays.
+    keep_days: int | None = None
+    #: Seconds since the epoch.
+    saved: float = 0.0
+
+
 class Snapshot(Struct, kw_only=True):
     """All that is stored, at one moment."""
 
@@ -183,3 +203,6 @@ class Snapshot(Struct, kw_only=True):
     plans: list[Plan]
     #: The TPUs of people on which coding agents may run commands.
     agent_tpus: list[CodingAgentTPURecord]
+    sessions: list[SessionRecord]
+    #: Where the kernels of TPUs are saved, and when.
+    session_settings: dict[NodeName, SessionSetting]

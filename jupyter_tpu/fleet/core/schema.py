@@ -10,7 +10,7 @@ from pathlib import Path
 from ...errors import Reason, TPUError
 
 #: 10: operations have the fields of their kind only (see `read_operation`).
-_VERSION = 10
+_VERSION = 11
 _SCHEMA = """
 CREATE TABLE connected (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, node_id TEXT,
@@ -67,6 +67,15 @@ CREATE TABLE plans (
     9: """
 CREATE TABLE agent_tpus (
     identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
+) WITHOUT ROWID;
+""",
+    11: """
+CREATE TABLE sessions (
+    identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
+) WITHOUT ROWID;
+CREATE TABLE session_settings (
+    identity TEXT, project TEXT, zone TEXT, tpu TEXT, record BLOB,
+    PRIMARY KEY (identity, project, zone, tpu)
 ) WITHOUT ROWID;
 """,
 }

@@ -22,7 +22,7 @@ import msgspec
 from ...backoff import Backoff
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ..models import Budget, Grant, Plan, PriceList
+from ..models import Budget, Grant, Plan, PriceList, SessionSetting
 from .database import (
     Database,
     OperationCheck,
@@ -41,6 +41,7 @@ from .records import (
     GuardRecord,
     JobRecord,
     ReadyTimeRecord,
+    SessionRecord,
     Snapshot,
     SpendRecord,
     TunnelRecord,
@@ -202,6 +203,25 @@ class Store:
 
     def drop_guard(self, name: NodeName) -> None:
         self._put(("guard", name), (f"DELETE FROM guards WHERE {_OF_TPU}", self._key(name)))
+
+    # ---- sessions ----
+
+    def save_session(self, record: SessionRecord) -> None:
+        key = ("session", record.session.id)
+        self._put(key, self._database.saving("sessions", record.session.id, record))
+
+    def drop_session(self, id: str) -> None:
+        sql = "DELETE FROM sessions WHERE identity = ? AND id = ?"
+        self._put(("session", id), (sql, (self._identity, id)))
+
+    def save_session_setting(self, name: NodeName, setting: SessionSetting) -> None:
+        sql = "INSERT OR REPLACE INTO session_settings VALUES (?, ?, ?, ?, ?)"
+        row = (*self._key(name), msgspec.json.encode(setting))
+        self._put(("session_setting", name), (sql, row))
+
+    def drop_session_setting(self, name: NodeName) -> None:
+        sql = f"DELETE FROM session_settings WHERE {_OF_TPU}"
+        self._put(("session_setting", name), (sql, self._key(name)))
 
     # ---- operations ----
 

@@ -23,6 +23,7 @@ from ..models.files import MirroredProject, SharedFolders
 from ..models.guard import Guard, GuardStop
 from ..models.money import billing_words, running_cost
 from ..models.operation_kinds import KINDS
+from ..models.sessions import SessionSetting
 from .operation_records import OperationRecord
 
 _WAIT = "Google is working on it. Wait."
@@ -118,6 +119,7 @@ class TPUFacts(Struct, kw_only=True):
     shares: SharedFolders | None = None
     guard: Guard | None = None
     guard_stop: GuardStop | None = None
+    sessions: SessionSetting | None = None
     maintenance: Maintenance | None = None
     interruption: Interruption | None = None
     #: Why its desired state could not be carried out.
@@ -198,6 +200,7 @@ def view_tpu(facts: TPUFacts) -> TPU:
         shares=facts.shares,
         guard=facts.guard,
         guard_stop=facts.guard_stop,
+        sessions=facts.sessions,
         maintenance=facts.maintenance,
         interruption=facts.interruption,
         problem=_undeleted(node, facts.undeleted, cost)

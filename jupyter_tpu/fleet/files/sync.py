@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,6 @@ from ...files.sync import (
     Bases,
     HostOutcome,
     LocalProject,
-    Mirror,
     SyncOptions,
     SyncOutcome,
     Watcher,
@@ -27,13 +26,11 @@ from ...files.sync import (
 from ...links import HostName, no_such_host
 from ...wording import count, hosts_text, other_hosts, phrase, size_text
 from ..core.checks import another_node
-from ..core.connections import HostConnections
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
 from ..core.operation_records import WatchedFolder
 from ..models import (
     HostSync,
-    MirroredProject,
     NotCopied,
     Operation,
     Problem,
@@ -44,6 +41,7 @@ from ..models import (
 )
 from ..models.core import timestamp, validated
 from ..models.files import LISTED_PATHS
+from .synced_projects import SyncedProjects
 
 
 def result_of(request: SyncProject, outcome: SyncOutcome) -> SyncResult:
@@ -167,7 +165,8 @@ def failure_of(outcome: SyncOutcome) -> TPUError | None:
 #: Files of one folder at most.
 MAX_FILES = 20_000
 _MEGABYTE = 1_000_000
-_Watched = list[SyncProject]
+#: Seconds after which the copy of a project that a job needs is tried again.
+BRING_AGAIN_SECONDS = 30.0
 
 
 class SyncService:
@@ -183,16 +182,63 @@ class SyncService:
         self._runner = core.runner
         core.connected.ends_with_tpu(self._end_watches)
         self._bases = Bases(folder)
+        self._synced = SyncedProjects(folder / "projects")
         self._locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._first_rounds: dict[str, asyncio.Event] = {}  # by operation
+        self._brought: dict[tuple[str, str], tuple[str, float]] = {}  # operations, and since when
 
-    def watched(self, node: Node) -> _Watched:
-        """What is asked for by the operations that watch a folder for a TPU."""
-        contents = [record.content for record in self._runner.known.on(node.name)]
-        return [
-            content.request
-            for content in contents
-            if isinstance(content, WatchedFolder) and content.node_id == node.id
-        ]
+    def projects(self, name: NodeName, node_id: str) -> list[SyncProject]:
+        """The folders here that were copied to a TPU of this name, or are watched for it."""
+        projects = {request.remote: request for request in self._synced.of(name, node_id)}
+        for record in self._runner.known.on(name):
+            content = record.content
+            if isinstance(content, WatchedFolder) and content.node_id == node_id:
+                projects[content.request.remote] = content.request
+        return list(projects.values())
+
+    async def require(self, node: Node, requests: Sequence[SyncProject]) -> None:
+        """Has a TPU get these folders. Raises UNAVAILABLE until it has them."""
+        there = {request.remote for request in self._synced.of(node.name, node.id)}
+        for request in requests:
+            if request.remote in there:
+                continue
+            async with self._locks["bring", node.id, request.remote]:
+                raise await self._bring(node, request)
+
+    async def _bring(self, node: Node, request: SyncProject) -> TPUError:
+        """Begins to copy a folder, if that is not under way; why it is not there."""
+        key, why = (node.id, request.remote), ""
+        id, begun = self._brought.get(key, ("", -BRING_AGAIN_SECONDS))
+        now = asyncio.get_running_loop().time()
+        kinds = {record.operation.kind for record in self._runner.known.running_on(node.name)}
+        if "sync" not in kinds:
+            last = self._runner.known.find(id)
+            if last is not None and last.problem is not None:
+                why = f": {last.problem.message}"
+            if now >= begun + BRING_AGAIN_SECONDS:
+                operation = await self.start(f"{node.name.zone}~{node.name.node}", request)
+                self._brought[key] = operation.id, now
+        return TPUError(
+            f"{node.name.node} does not have the project {request.folder} yet{why or '.'}",
+            Reason.UNAVAILABLE,
+            "The job starts when it is copied.",
+        )
+
+    async def bring_back(self, node: Node, requests: Sequence[SyncProject]) -> list[str]:
+        """Has a TPU get the folders of the one before it, and waits for the first copy of each.
+        Returns what went wrong, in sentences.
+        """
+        there, problems = self.projects(node.name, node.id), []
+        for request in requests:
+            if request in there:
+                continue
+            try:
+                operation = await self.start(f"{node.name.zone}~{node.name.node}", request)
+                if (first := self._first_rounds.get(operation.id)) is not None:
+                    await first.wait()
+            except TPUError as error:
+                problems.append(f"{request.folder} is not copied again: {error.message}")
+        return problems
 
     def _end_watches(self, name: NodeName) -> None:
         for running in self._runner.known.running.values():
@@ -222,11 +268,20 @@ class SyncService:
         elsewhere = not request.remote and remote != f"~/{folder.name}"
         request = msgspec.structs.replace(request, folder=str(folder), remote=remote)
 
+        first = asyncio.Event()
+
         async def work(progress: OperationProgress) -> None:
+            try:
+                await sync(progress)
+            finally:
+                first.set()
+                self._first_rounds.pop(record.operation.id, None)
+
+        async def sync(progress: OperationProgress) -> None:
             if elsewhere:
                 progress.log(f"~/{folder.name} has another project, so this one is in {remote}")
             if request.watch:
-                await self._watch(node, request, progress)
+                await self._watch(node, request, progress, first)
                 return
             result, failure = await self._round(node, request, progress)
             progress.operation.result = msgspec.to_builtins(result)
@@ -236,6 +291,7 @@ class SyncService:
 
         watched = WatchedFolder(request=request, node_id=node.id) if request.watch else None
         record = self._runner.new_record("sync", node.name, watched)
+        self._first_rounds[record.operation.id] = first
         return await self._runner.start(record, work)
 
     async def _round(
@@ -285,13 +341,27 @@ class SyncService:
                 )
         if not request.dry_run:
             default_mirrors().recheck(request.folder)
-        result = result_of(request, outcome)
-        return result, failure_of(outcome)
+        result, failure = result_of(request, outcome), failure_of(outcome)
+        if failure is None and not (request.pull or request.dry_run or request.only):
+            await asyncio.to_thread(self._synced.note, node, request)
+        return result, failure
 
-    async def _watch(self, node: Node, request: SyncProject, progress: OperationProgress) -> None:
+    async def _watch(
+        self, node: Node, request: SyncProject, progress: OperationProgress, first: asyncio.Event
+    ) -> None:
         """A round now and after each change here. Where hosts can't be reached it is tried again
         until they can; what else goes wrong is tried again after the next change.
         """
+        try:
+            await self._watch_until_cancelled(node, request, progress, first)
+        except asyncio.CancelledError:
+            if self._observed.is_ready(node.name):  # not with its TPU: it is not watched again
+                self._synced.note(node, structs.replace(request, watch=False))
+            raise
+
+    async def _watch_until_cancelled(
+        self, node: Node, request: SyncProject, progress: OperationProgress, first: asyncio.Event
+    ) -> None:
         last: SyncResult | None = None
         async with Watcher(Path(request.folder)) as watcher:
             while True:
@@ -307,6 +377,7 @@ class SyncService:
                         progress.log(summary(result))
                     progress.operation.result = msgspec.to_builtins(result)
                     last = result
+                first.set()
                 progress.block(failure)
                 progress.set_message(f"Watching {request.folder}")
                 await watcher.wait(retry_after(failure))
@@ -348,58 +419,3 @@ def _check_parts(path: str, shown: str) -> None:
         raise InvalidInput(
             f"{shown!r} is not a path of a folder or file.", "A path has no . or .. in it."
         )
-
-
-class MirroredProjects:
-    """Mirrored projects of kernels here. changed: called with a TPU whose projects have changed."""
-
-    def __init__(self, connections: HostConnections, changed: Callable[[NodeName], None]) -> None:
-        self._connections = connections
-        self._results: dict[Mirror, tuple[SyncOutcome, SyncResult]] = {}
-        self._mirrors = default_mirrors()
-
-        def follow(mirror: Mirror) -> None:
-            if mirror not in self._mirrors.running():
-                self._results.pop(mirror, None)
-            if self._is_ours(mirror):
-                changed(mirror.host.host.node)
-
-        self.close = self._mirrors.subscribe(follow)
-
-    def on(self, name: NodeName) -> list[MirroredProject]:
-        mirrors = [
-            mirror
-            for mirror in self._mirrors.running()
-            if mirror.host.host.node == name and self._is_ours(mirror)
-        ]
-        return sorted(
-            map(self._view, mirrors),
-            key=lambda project: (project.folder, project.host),
-        )
-
-    def _is_ours(self, mirror: Mirror) -> bool:
-        """Not of a TPU of the same name of another cloud."""
-        return self._connections.link(mirror.host.host).host_id == mirror.host.host_id
-
-    def _view(self, mirror: Mirror) -> MirroredProject:
-        return MirroredProject(
-            folder=str(mirror.folder),
-            remote=mirror.remote,
-            host=mirror.host.host.number,
-            state=mirror.state,
-            problem=Problem.of(mirror.problem) if mirror.problem else None,
-            result=self._result(mirror),
-        )
-
-    def _result(self, mirror: Mirror) -> SyncResult | None:
-        """The same until the next comparison: its time does not change."""
-        outcome = mirror.overall
-        if outcome is None:
-            return None
-        known = self._results.get(mirror)
-        if known is None or known[0] is not outcome:
-            request = SyncProject(folder=str(mirror.folder), remote=mirror.remote)
-            result = result_of(request, outcome)
-            known = outcome, structs.replace(result, written=[], deleted=[], newer=[])
-            self._results[mirror] = known
-        return known[1]

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
@@ -100,6 +100,8 @@ class Tunnels:
         self._owner = core.lease
         self._failures = core.failures
         self._changed = core.changes.marker("tunnel")
+        #: Asked before a new connection to a port of a host is forwarded; see `Forwarder`.
+        self.admit: Callable[[NodeName, int, int], Awaitable[bytes]] = _admit
         self._records = {record.id: record for record in core.store.snapshot.tunnels}
         self._active: dict[str, _ActiveTunnel] = {}
         self._wake = asyncio.Event()
@@ -169,9 +171,8 @@ class Tunnels:
             same = (record.name, record.host, record.port) == target
             if same and request.local_port in (None, record.local_port):
                 return self._tunnel(record)
-        link = self._links.get(HostName(node.name, request.host))
         id = uuid.uuid4().hex[:8]
-        active = _ActiveTunnel(link, request.port, request.address, lambda: self._changed(id))
+        active = self._make_active(id, node.name, request.host, request.port, request.address)
         try:
             if request.local_port is not None:
                 _check_unused(request.local_port, others)
@@ -298,15 +299,23 @@ class Tunnels:
             return
         active = self._active.get(record.id)
         if active is None:
-            id = record.id
-            link = self._links.get(HostName(record.name, record.host))
-            active = _ActiveTunnel(link, record.port, record.address, lambda: self._changed(id))
-            self._active[id] = active
+            active = self._make_active(
+                record.id, record.name, record.host, record.port, record.address
+            )
+            self._active[record.id] = active
         if not active.forwarder.listening:
             try:
                 await active.listen(record.local_port)
             except TPUError as error:
                 active.fail(error)
+
+    def _make_active(
+        self, id: str, name: NodeName, host: int, port: int, address: str
+    ) -> _ActiveTunnel:
+        link = self._links.get(HostName(name, host))
+        active = _ActiveTunnel(link, port, address, lambda: self._changed(id))
+        active.forwarder.admit = lambda: self.admit(name, host, port)
+        return active
 
     async def _stop(self, id: str) -> None:
         self._records.pop(id, None)
@@ -391,6 +400,10 @@ class _ActiveTunnel:
         shown.connections = forwarder.connections
         shown.sent, shown.received = forwarder.sent, forwarder.received
         shown.compressed = forwarder.compressed
+
+
+async def _admit(name: NodeName, host: int, port: int) -> bytes:
+    return b""
 
 
 def _check_unused(local_port: int, others: Iterable[TunnelRecord]) -> None:

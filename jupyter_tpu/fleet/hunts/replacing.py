@@ -47,7 +47,10 @@ LOOK_SECONDS = 5.0
 class PreemptedTPUs:
     """The TPUs that hunts wait for."""
 
-    def __init__(self, core: Core, power: PowerService, jobs: JobService) -> None:
+    def __init__(
+        self, core: Core, power: PowerService, jobs: JobService, belongings: TPUBelongings
+    ) -> None:
+        self._belongings = belongings
         self.take_over_jobs = jobs.take_over
         self._jobs = jobs
         self._cloud = core.cloud
@@ -146,13 +149,17 @@ class PreemptedTPUs:
             if not awaited.replace:
                 progress.log(f"Google ended {name.node} ({node.state})")
                 self._jobs.await_successor(name)
+                hunt.belongings = self._belongings.projects(node)
             if hunt.request.tpu.connect is None and name in self._desired.connected:
                 tpu = structs.replace(hunt.request.tpu, connect=self._connection(name))
+                hunt.request = structs.replace(hunt.request, tpu=tpu)
+            if hunt.request.tpu.sessions is None:
+                tpu = structs.replace(hunt.request.tpu, sessions=self._power.sessions.chosen(name))
                 hunt.request = structs.replace(hunt.request, tpu=tpu)
             awaited.preempted = True
             await self._runner.save(record)
         progress.set_message(f"Deleting {'' if awaited.replace else 'what is left of '}{name.node}")
-        options = DeleteTPU(end_kernels=True, end_jobs=True)
+        options = DeleteTPU(end_kernels=True, end_jobs=True, sessions=awaited.sessions)
         deletion = await self._power.delete(name, options, for_hunt=True)
         ended = await self._runner.wait(deletion.id)
         if ended.problem is not None:
@@ -236,6 +243,10 @@ class ReplacedTPUs:
             end_jobs=options.end_jobs,
         )
 
+    def require_kept(self, node: Node, options: ReplaceTPU) -> None:
+        """Raises CONFLICT where all variables have to be saved, and can't be."""
+        self._power.sessions.plan(node.name, options.sessions, keeps_disk=False)
+
     async def guard(self, node: Node) -> KnownGuard:
         """What its host says of its guard; if that does not answer, what was last known."""
         try:
@@ -273,6 +284,7 @@ class ReplacedTPUs:
             ),
             connect=first.connect if first else None,
             guard=_guard(known.guard),
+            sessions=self._power.sessions.chosen(node.name),
         )
 
 

@@ -104,6 +104,9 @@ class HuntService:
             jobs=consequences.jobs,
             kernels_text=consequences.kernels_text,
             jobs_text=consequences.jobs_text,
+            saves=consequences.saves,
+            sessions_text=consequences.sessions_text,
+            lost_sessions=consequences.lost_sessions,
             request=shown(request),
             cost=decision.cost,
             question=decision.question,
@@ -126,7 +129,10 @@ class HuntService:
         await self._create.require_price(request, node.name)
         hunt = await self._plan(StartHunt(tpu=request, zones=[node.name.zone]))
         await self._replaced.require_confirmation(node, options)
-        hunt.awaited = AwaitedTPU(zone=node.name.zone, node_id=node.id, replace=True)
+        self._replaced.require_kept(node, options)
+        hunt.awaited = AwaitedTPU(
+            zone=node.name.zone, node_id=node.id, replace=True, sessions=options.sessions
+        )
         hunt.belongings = belongings
         return await self._begin(hunt)
 

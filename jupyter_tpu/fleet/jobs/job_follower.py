@@ -31,9 +31,10 @@ from ..core.connections import ANSWER_SECONDS, HostConnections
 from ..core.desired import DesiredState
 from ..core.observer import ObservedState
 from ..core.records import JobRecord
+from ..files.sync import SyncService
 from ..models import AGENT, HostJob, Problem
 from ..models.core import known_type
-from .job_records import FINAL, JobRecords, host_job, is_final, to_restart
+from .job_records import FINAL, JobRecords, host_job, is_final, lost_partner, to_restart
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +59,10 @@ class JobFollower:
         connections: HostConnections,
         desired: DesiredState,
         observed: ObservedState,
+        sync: SyncService,
     ) -> None:
         self.supervised = False
+        self._sync = sync
         self._records = records
         self._connections = connections
         self._desired = desired
@@ -265,6 +268,8 @@ class JobFollower:
         alone = len(record.hosts) == 1
         own = single_host_variables(len(node.endpoints)) if alone and node is not None else {}
         python = self._python(record, node)
+        if record.attempts[-1].number > 1 and node is not None:
+            await self._sync.require(node, record.projects)
         tokens = await asyncio.to_thread(passed_variables, agents=request.who == AGENT)
         where = {"JUPYTER_TPU_HOST": str(host)}
         if node is not None:
@@ -278,6 +283,7 @@ class JobFollower:
             cwd=request.cwd,
             env={**tokens, **own, **where, **request.variables},
             python=python,
+            serving=_server_check(record, host),
         )
         return await self.request(record.name, host, order)
 
@@ -339,6 +345,21 @@ class JobFollower:
             update(cause=str(error))
 
 
+def _server_check(record: JobRecord, host: int) -> requests.ServerCheck | None:
+    """How the keeper looks after a server. Those of the hosts but the first have no port."""
+    settings = record.serving
+    if settings is None:
+        return None
+    return {
+        "port": settings.port,
+        "health": settings.health,
+        "metrics": settings.metrics,
+        "patience": settings.unhealthy_limit,
+        "shared": settings.shared,
+        "checked": host == record.hosts[0],
+    }
+
+
 def _on_host(record: JobRecord) -> str:
     """What hosts call the current attempt."""
     return f"{record.id}-{record.attempts[-1].number}"
@@ -354,8 +375,9 @@ def _is_to_stop(record: JobRecord, host_record: HostJob) -> bool:
     """Whether it is to be stopped on a host. On a pod, those parts are that have lost a partner. A
     stopped job that may have been started, unheard, must not be started now.
     """
+    alone = lost_partner(record) or to_restart(record)
     return host_record.state != "stopping" and (
-        record.stopped or (_is_started(host_record) and to_restart(record))
+        record.stopped or (_is_started(host_record) and alone)
     )
 
 

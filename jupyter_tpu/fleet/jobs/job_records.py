@@ -7,18 +7,25 @@ what another one has noted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
 
+from ...on_host.agent.pod.host_names import number_ranges
+from ...wording import printable
+from ..core.host_numbers import host_ranges
 from ..core.records import JobRecord
 from ..core.store import Store
-from ..models import HostJob, Job, JobAttempt, JobLine, JobLog
+from ..models import HostJob, HostServing, Job, JobAttempt, JobLine, JobLog
 from ..models.core import timestamp
 
 #: So many attempts of a job are kept.
 KEPT_ATTEMPTS = 20
+#: Lines that are told with the end of a job, and characters of each.
+TAIL_LINES, TAIL_CHARACTERS = 5, 300
+#: Characters of what is said of a server.
+SERVING_CHARACTERS = 1000
 #: States that a host has reported for good: an older report changes nothing any more.
 _REPORTED_ENDS = ("ended", "lost")
 
@@ -143,6 +150,11 @@ def _needs_variables(record: JobRecord) -> bool:
 
 #: States of a job on a host in which nothing changes any more.
 FINAL = ("ended", "failed", "lost")
+#: Said of a host whose process waits at the end of its program, as JAX lets it.
+LEAVING = (
+    "Its program has ended by an exception, and waits for the other hosts in "
+    "jax.distributed.shutdown."
+)
 #: A job has the first of these states that it has on a host.
 _ORDER = ("starting", "unknown", "stopping", "running", "lost", "failed")
 
@@ -162,7 +174,6 @@ def to_restart(record: JobRecord) -> bool:
 def view(record: JobRecord) -> Job:
     """The job as faces show it."""
     request, hosts = record.request, record.attempts[-1].hosts
-    codes = [host.exit_code for host in hosts]
     final = is_final(record)
     return Job(
         id=record.id,
@@ -174,9 +185,12 @@ def view(record: JobRecord) -> Job:
         environment=request.environment or "",
         variables=sorted(request.variables),
         restart_with_tpu=request.restart_with_tpu,
+        serving=record.serving,
+        end_together=request.end_together,
         created=record.created,
         state=_state(record),
-        exit_code=None if None in codes else next(filter(None, codes), 0),
+        exit_code=_exit_code(hosts),
+        notice=job_notice(record),
         stopped=record.stopped,
         ended=max(host.ended for host in hosts) if final else "",
         attempts=record.attempts,
@@ -194,6 +208,63 @@ def _state(record: JobRecord) -> Any:
     return "failed" if state == "ended" and any(host.exit_code for host in hosts) else state
 
 
+def _exit_code(hosts: Sequence[HostJob]) -> int | None:
+    if any(host.exit_code is None for host in hosts):
+        return None
+    return (_failed(hosts) or hosts)[0].exit_code
+
+
+def _failed(hosts: Iterable[HostJob]) -> list[HostJob]:
+    """Those on which it has ended badly, or its program has, the first of them first."""
+    failed = [host for host in hosts if host.leaving_since or _is_failure(host)]
+    return sorted(failed, key=lambda host: (host.leaving_since or host.ended, host.host))
+
+
+def _is_failure(host: HostJob) -> bool:
+    return host.state in FINAL and host.exit_code != 0
+
+
+def lost_partner(record: JobRecord) -> bool:
+    """Whether it has failed on a host, and is to end on the others."""
+    return record.request.end_together and bool(_failed(record.attempts[-1].hosts))
+
+
+def job_notice(record: JobRecord) -> str:
+    """What seems wrong with a job that runs: see `Job.notice`."""
+    hosts = record.attempts[-1].hosts
+    left = [host.host for host in hosts if host.state not in FINAL]
+    if not left or record.stopped or to_restart(record):
+        return ""
+    others = host_ranges(left)
+    if failed := _failed(hosts):
+        first = failed[0]
+        why = first.problem.message if first.problem is not None else first.cause
+        sentences = [f"The job has failed on host {first.host}."]
+        sentences.append(why if first.state in FINAL else LEAVING)
+        if record.request.end_together:
+            sentences.append(f"It is being stopped on the hosts {others}.")
+        else:
+            sentences.append(f"It still runs on the hosts {others}.")
+        if first.tail:
+            sentences.append(f"Its last lines: {' / '.join(first.tail)}")
+        return " ".join(sentences)
+    silent = [host for host in hosts if host.silent_since and host.state == "running"]
+    if not silent:
+        return ""
+    first = min(silent, key=lambda host: host.silent_since)
+    sentences = [
+        f"No output from {_hosts(silent)} since {first.silent_since[:19]}Z.",
+        f"The usual time between two outputs was {first.usual_gap:g} s.",
+    ]
+    if ended := [host for host in hosts if host.state in FINAL]:
+        sentences.append(f"Already ended with exit code 0: {_hosts(ended)}.")
+    return " ".join(sentences)
+
+
+def _hosts(hosts: Iterable[HostJob]) -> str:
+    return number_ranges("host", [host.host for host in hosts])
+
+
 def host_job(host: int, report: Mapping[str, Any]) -> HostJob:
     """What a host's daemon reports."""
     return HostJob(
@@ -206,7 +277,23 @@ def host_job(host: int, report: Mapping[str, Any]) -> HostJob:
         started=report["started"],
         ended=report["ended"],
         restarted=report["restarted"],
+        serving=_host_serving(report.get("serving")),
+        leaving_since=report.get("leaving_since", ""),
+        silent_since=report.get("silent_since", ""),
+        usual_gap=report.get("usual_gap", 0.0),
+        tail=[printable(line)[:TAIL_CHARACTERS] for line in report.get("tail", [])[:TAIL_LINES]],
     )
+
+
+def _host_serving(report: Mapping[str, Any] | None) -> HostServing | None:
+    if report is None:
+        return None
+    texts: dict[str, Any] = {
+        name: printable(report[name])[:SERVING_CHARACTERS] for name in ("problem", "exposed")
+    }
+    names = ("state", "since", "restarts", "requests", "tokens", "waiting")
+    fields: dict[str, Any] = {name: report[name] for name in names}
+    return HostServing(**fields, **texts)
 
 
 def job_log(host: int, attempt: int, answer: Mapping[str, Any]) -> JobLog:

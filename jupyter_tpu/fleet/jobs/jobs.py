@@ -18,16 +18,30 @@ from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.records import JobRecord, Snapshot
-from ..models import AGENT, Job, JobLog, JobLogQuery, StartJob, StopJob
+from ..files.sync import SyncService
+from ..models import (
+    AGENT,
+    HostJob,
+    Job,
+    JobLog,
+    JobLogQuery,
+    JobOnHost,
+    JobWhere,
+    ServingSettings,
+    StartJob,
+    StopJob,
+)
 from ..models.core import timestamp, validated
 from .job_follower import JobFollower
-from .job_records import JobRecords, begin_attempt, is_final, job_log, view
+from .job_records import FINAL, JobRecords, begin_attempt, is_final, job_log, view
+from .job_where import job_where, not_asked, on_host
 
 
 class JobService:
     """The jobs of one fleet, as a :class:`~jupyter_tpu.fleet.api.JobsAPI`. On the core loop."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, sync: SyncService) -> None:
+        self._sync = sync
         self._connected = core.connected
         self._finder = core.finder
         self._connections = core.connections
@@ -36,7 +50,9 @@ class JobService:
         self._changes = core.changes
         self._polled = core.polled
         self._records = JobRecords(core.store, self._changed)
-        self.follower = JobFollower(self._records, core.connections, core.desired, core.observed)
+        self.follower = JobFollower(
+            self._records, core.connections, core.desired, core.observed, sync
+        )
         core.connected.ends_with_tpu(self.forget)
         core.observer.register_need(self.unfinished)
         core.shared.reloaded.add(self._reload)
@@ -63,6 +79,10 @@ class JobService:
     def find(self, id: str) -> Job | None:
         record = self._records.get(id)
         return view(record) if record is not None else None
+
+    def known_on(self, name: NodeName) -> Sequence[Job]:
+        """The jobs of a TPU, the oldest first, as last reported. Asks nobody."""
+        return [view(record) for record in self._records.all() if record.name == name]
 
     def unfinished(self) -> bool:
         """Whether there is a job that may run, or is to be started again."""
@@ -98,6 +118,23 @@ class JobService:
         )
         return job_log(host_number, number, answer)
 
+    async def why(self, ref: str, id: str) -> JobWhere:
+        record = await self._record(ref, id)
+        hosts = await gather_or_cancel(
+            [self._where(record, host) for host in record.attempts[-1].hosts]
+        )
+        return job_where(self._records.get(id) or record, list(hosts))
+
+    async def _where(self, record: JobRecord, host: HostJob) -> JobOnHost:
+        if host.state in FINAL or not self._observed.is_ready(record.name):
+            return not_asked(host)
+        request = requests.GetJobStacksRequest(id=f"{record.id}-{record.attempts[-1].number}")
+        try:
+            answer = await self.follower.request(record.name, host.host, request)
+        except TPUError as error:
+            return not_asked(host, error)
+        return on_host(host.host, answer)
+
     # ---- changing ----
 
     async def start(self, ref: str, request: StartJob) -> Job:
@@ -108,7 +145,19 @@ class JobService:
         if self._records.get(id) is None:
             await self._start(f"{name.zone}~{name.node}", request, id)
 
-    async def _start(self, ref: str, request: StartJob, id: str) -> Job:
+    async def start_server(
+        self, name: NodeName, request: StartJob, id: str, serving: ServingSettings
+    ) -> Job:
+        """As :meth:`start`, of a job that is looked after as a server, unless there is one of this
+        *id*.
+        """
+        if (record := self._records.get(id)) is not None:
+            return view(record)
+        return await self._start(f"{name.zone}~{name.node}", request, id, serving)
+
+    async def _start(
+        self, ref: str, request: StartJob, id: str, serving: ServingSettings | None = None
+    ) -> Job:
         request = validated(request)
         if not request.command[0]:
             raise InvalidInput("The command must begin with a program.")
@@ -124,6 +173,8 @@ class JobService:
             tpu=node.name.node,
             created=timestamp("seconds"),
             hosts=hosts,
+            projects=self._sync.projects(node.name, node.id) if request.restart_with_tpu else [],
+            serving=serving,
             request=structs.replace(
                 request,
                 environment=self._environment(node.name, request),

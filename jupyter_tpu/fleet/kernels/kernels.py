@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from msgspec import convert
+from msgspec import convert, structs
 
 from ...cloud import Node, NodeName, NodeState
 from ...concurrency import gather_or_cancel
@@ -16,6 +16,7 @@ from ...links import HostGone, HostName
 from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.records import KernelReport
 from ...ssh.host_values import InvalidAnswer
+from ...subscribers import Subscribers
 from ..core.changes import ChangeFeed
 from ..core.connections import ANSWER_SECONDS
 from ..core.core import Core
@@ -33,11 +34,29 @@ MOST_DEAD_KERNELS = 50
 TakeOver = Callable[[str, str, str, str], Awaitable[None]]
 
 
+class ReportedKernel(NamedTuple):
+    """A kernel, and its host's report of it."""
+
+    tpu: NodeName
+    kernel: Kernel
+    report: KernelReport
+
+
+class InterruptedKernel(NamedTuple):
+    """A kernel that has ended while a cell ran, and why."""
+
+    tpu: NodeName
+    kernel: Kernel
+    why: str
+
+
 class KernelMonitor:
     """The kernels of connected TPUs, as last reported."""
 
     def __init__(self, changes: ChangeFeed) -> None:
         self._changes = changes
+        self.reported = Subscribers[ReportedKernel]()
+        self.interrupted = Subscribers[InterruptedKernel]()
         self._reported: dict[NodeName, dict[str, Kernel]] = {}
         self._lost: dict[NodeName, dict[str, Kernel]] = {}  # dead, and not dismissed yet
 
@@ -58,6 +77,12 @@ class KernelMonitor:
         after = {report["id"]: _kernel(name, host, report) for report in reports}
         others = {id: kernel for id, kernel in known.items() if kernel.host != host}
         self._reported[name] = {**others, **after}
+        for report in reports:
+            for note in self.reported:
+                note(ReportedKernel(name, after[report["id"]], report))
+        for kernel in after.values():
+            if kernel.state == "dead" and before.get(kernel.id) != kernel:
+                self._note_interrupted(name, kernel, "The kernel died.")
         changed = {id for id in before.keys() | after.keys() if before.get(id) != after.get(id)}
         # A notebook that has a new kernel does not need the message about the old one.
         notebooks = {kernel.notebook for kernel in after.values() if kernel.notebook}
@@ -70,7 +95,11 @@ class KernelMonitor:
 
     def record_lost(self, name: NodeName, kernel: Kernel) -> None:
         """A client reports that a kernel is dead; its ``problem`` says why."""
-        self._reported.get(name, {}).pop(kernel.id, None)
+        known = self._reported.get(name, {}).pop(kernel.id, None)
+        if known is not None and known.cell:
+            kernel = structs.replace(kernel, cell=known.cell)
+        why = kernel.problem.message if kernel.problem is not None else ""
+        self._note_interrupted(name, kernel, why)
         lost = self._lost.setdefault(name, {})
         lost[kernel.id] = kernel
         old = set(list(lost)[:-MOST_DEAD_KERNELS])
@@ -89,11 +118,17 @@ class KernelMonitor:
 
     def clear(self, name: NodeName, *, lost: bool = False) -> None:
         """The TPU's host is down, and its kernels with it; *lost*: those are forgotten, too."""
+        for kernel in self._reported.get(name, {}).values():
+            self._note_interrupted(name, kernel, "The host has stopped.")
         gone = set(self._reported.pop(name, {}))
         if lost:
             gone |= set(self._lost.pop(name, {}))
         if gone:
             self._mark_changed(name, gone)
+
+    def _note_interrupted(self, name: NodeName, kernel: Kernel, why: str) -> None:
+        for note in self.interrupted if kernel.cell else ():
+            note(InterruptedKernel(name, kernel, why))
 
     def _mark_changed(self, name: NodeName, ids: set[str]) -> None:
         for id in sorted(ids):
@@ -354,6 +389,7 @@ def _kernel(name: NodeName, host: int, report: KernelReport) -> Kernel:
         booked=report.get("booked") or [],
         hosts=report.get("hosts") or [],
         notebook=report.get("notebook") or "",
+        cell=report.get("cell") or "",
     )
 
 

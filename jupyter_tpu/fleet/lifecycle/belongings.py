@@ -19,6 +19,7 @@ from ..forwarding.tunnels import Tunnels
 from ..jobs.jobs import JobService
 from ..kernels.kernels import KernelService
 from ..models import Consequences, ConsequencesQuery, OpenTunnel, SharedFolders, ShareFolder
+from ..sessions.before_end import SessionsBeforeEnd
 from .consequences import consequences
 
 #: How long its hosts may take to say which kernels they have, while a user waits for a question,
@@ -29,8 +30,15 @@ _LOOK_SECONDS, _ANSWER_SECONDS = 4.0, 20.0
 class RunningWork:
     """Asks before it ends, and ends what may end."""
 
-    def __init__(self, core: Core, kernels: KernelService, jobs: JobService) -> None:
+    def __init__(
+        self,
+        core: Core,
+        kernels: KernelService,
+        jobs: JobService,
+        sessions: SessionsBeforeEnd,
+    ) -> None:
         self._tpus = core.tpus
+        self._sessions = sessions
         self.kernels = kernels
         self.jobs = jobs
 
@@ -41,7 +49,8 @@ class RunningWork:
             kernels = await self.kernels.fetch_running(name, _LOOK_SECONDS)
         except TPUError:
             kernels, answered = self.kernels.last_known_running(name), False
-        return consequences(query, self._tpus.tpu(name), kernels, jobs, answered=answered)
+        kept = self._sessions.consequences(name, query.act, kernels)
+        return consequences(query, self._tpus.tpu(name), kernels, jobs, kept, answered=answered)
 
     async def require_confirmation(
         self, name: NodeName, act: str, *, end_kernels: bool, end_jobs: bool
@@ -104,7 +113,7 @@ class TPUBelongings:
                 )
                 for record in self._tunnels.kept(node.name)
             ],
-            syncs=self._sync.watched(node),
+            syncs=self._sync.projects(node.name, node.id),
             shares=shares,
         )
         return belongings, lost
@@ -140,6 +149,10 @@ class TPUBelongings:
             shares.append(FolderShare(tpu=folder.tpu, request=request))
         return shares, problem
 
+    def projects(self, node: Node) -> Belongings:
+        """What a TPU gets that a hunt finds in place of one that was preempted, without asking."""
+        return Belongings(syncs=self._sync.projects(node.name, node.id))
+
     # ---- of the new one ----
 
     async def restore(self, name: NodeName, belongings: Belongings, log: Log) -> None:
@@ -150,15 +163,9 @@ class TPUBelongings:
                 await self._tunnels.open(ref, tunnel)
             except TPUError as error:
                 log(f"The tunnel to port {tunnel.port} could not be opened again: {error.message}")
-        node = self._core.observed.node(name)
-        watched = self._sync.watched(node) if node is not None else []
-        for sync in belongings.syncs:
-            if sync in watched:
-                continue
-            try:
-                await self._sync.start(ref, sync)
-            except TPUError as error:
-                log(f"{sync.folder} is not synced again: {error.message}")
+        if (node := self._core.observed.node(name)) is not None:
+            for problem in await self._sync.bring_back(node, belongings.syncs):
+                log(problem)
         if not belongings.environments:
             await self.share(name, belongings, log)
 
@@ -188,13 +195,10 @@ def words(belongings: Belongings) -> list[str]:
             if len(ports) == 1
             else f"The tunnels {listed} are opened again."
         )
-    if folders := [sync.folder for sync in belongings.syncs]:
-        listed = ", ".join(folders)
-        sentences.append(
-            f"The local folder {listed} is watched and copied again."
-            if len(folders) == 1
-            else f"The local folders {listed} are watched and copied again."
-        )
+    for watch in (False, True):
+        folders = [sync.folder for sync in belongings.syncs if sync.watch == watch]
+        if folders:
+            sentences.append(_copied(folders, watch=watch))
     if folders := [share.request.folder for share in belongings.shares]:
         listed = ", ".join(folders)
         sentences.append(
@@ -203,6 +207,21 @@ def words(belongings: Belongings) -> list[str]:
             else f"The folders {listed} are shared again, and empty."
         )
     return sentences
+
+
+def _copied(folders: list[str], *, watch: bool) -> str:
+    listed = ", ".join(folders)
+    if watch:
+        return (
+            f"The local folder {listed} is watched and copied again."
+            if len(folders) == 1
+            else f"The local folders {listed} are watched and copied again."
+        )
+    return (
+        f"The local folder {listed} is copied again."
+        if len(folders) == 1
+        else f"The local folders {listed} are copied again."
+    )
 
 
 def _not_created(record: EnvironmentRecord) -> str:

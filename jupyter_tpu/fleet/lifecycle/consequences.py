@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...wording import count
-from ..models import TPU, Consequences, ConsequencesQuery, Job, Kernel
+from ..models import TPU, Consequences, ConsequencesQuery, Job, Kernel, Session
 from ..models.consequences import Act
 
 
@@ -14,10 +14,14 @@ def consequences(
     tpu: TPU,
     kernels: Sequence[Kernel],
     jobs: Sequence[Job],
+    kept: tuple[bool, str, list[Session]] = (False, "", []),
     *,
     answered: bool = True,
 ) -> Consequences:
-    """kernels, jobs: those that run there. answered: the hosts have just said so."""
+    """kernels, jobs: those that run there. kept: whether the kernels are saved before, where, and
+    which sessions are lost. answered: the hosts have just said so.
+    """
+    saves, sessions_text, lost_sessions = kept
     if query.act == "remove-environment":
         kernels = [kernel for kernel in kernels if kernel.environment == query.environment]
         jobs = []
@@ -25,13 +29,35 @@ def consequences(
     return Consequences(
         kernels=[*kernels],
         jobs=[*jobs],
-        kernels_text=_kernels_text(tpu.name, len(kernels)),
+        kernels_text=_kernels_text(tpu.name, len(kernels), saves=saves),
         jobs_text=_jobs_text(query.act, tpu.name, len(jobs)),
-        lost=[*([] if answered else [unsure]), *_rest(query, tpu)],
+        saves=saves,
+        sessions_text=sessions_text,
+        lost_sessions=lost_sessions,
+        lost=[
+            *([] if answered else [unsure]),
+            *_rest(query, tpu),
+            *_lost_sessions(tpu.name, lost_sessions),
+        ],
     )
 
 
-def _kernels_text(name: str, number: int) -> str:
+def _lost_sessions(name: str, sessions: Sequence[Session]) -> Iterator[str]:
+    if names := ", ".join(session.name for session in sessions):
+        yield (
+            f"The session {names} on the disk of {name} is lost."
+            if len(sessions) == 1
+            else f"The sessions {names} on the disk of {name} are lost."
+        )
+
+
+def _kernels_text(name: str, number: int, *, saves: bool) -> str:
+    if saves and number:
+        return (
+            f"This shuts down 1 kernel on {name}."
+            if number == 1
+            else f"This shuts down {number} kernels on {name}."
+        )
     if number == 1:
         return f"This shuts down 1 kernel on {name}. Its variables will be lost."
     return (

@@ -26,7 +26,7 @@ from ..core.known_operations import (
 )
 from ..core.operation_records import Belongings, Creation, NodeClaim, OperationRecord, PlanTerms
 from ..jobs.guard import check_guard, cost_deadline, server_side_limit
-from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard
+from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard, SetSessions
 from ..models.core import image_warning, known_type, seconds_of, timestamp, validated
 from ..money.budget_rules import most_for, time_within
 from ..money.grants import Grants
@@ -51,6 +51,7 @@ _STEPS = (StepPlan("create", "Create the TPU", 1),)
 class CreateService:
     """connect, guard: start connecting a TPU that was created, and setting its guard; they get the
     id of its node, and *connect* that of the job which follows and what else is restored.
+    choose_sessions: chooses where its kernels are saved.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class CreateService:
         grants: Grants,
         connect: Callable[[NodeName, ConnectTPU, str, str, Belongings | None], Operation],
         guard: Callable[[NodeName, SetGuard, str], None],
+        choose_sessions: Callable[[NodeName, SetSessions], object],
         defaults: EnvironmentDefaults,
     ) -> None:
         self._links = core.links
@@ -71,6 +73,7 @@ class CreateService:
         self._grants = grants
         self._connect = connect
         self._guard = guard
+        self._choose_sessions = choose_sessions
         self._unattended = UnattendedStarts(core, defaults)
         self._being_checked: set[NodeName] = set()  # names of requests that are not accepted yet
 
@@ -393,6 +396,8 @@ class CreateService:
         """
         if request.guard is not None:
             self._guard(name, request.guard, node_id)
+        if request.sessions is not None:
+            self._choose_sessions(name, request.sessions)
         if request.connect is not None and name not in self._runner.known.resumable:
             self._connect(name, request.connect, node_id, job, belongings)
 

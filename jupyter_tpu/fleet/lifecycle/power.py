@@ -23,6 +23,7 @@ from ..kernels.kernels import shut_down_error
 from ..models import DeleteTPU, GuardAction, GuardReason, Operation, StartTPU, StopTPU
 from ..money.grants import Grants
 from ..money.owners import TPUOwners
+from ..sessions.before_end import SAVE_STEP, SessionsBeforeEnd
 from .belongings import RunningWork
 from .provisioner import NodeProvisioner
 from .provisioning import EXPECTED_SECONDS, SETTLE_SECONDS
@@ -53,7 +54,9 @@ class PowerService:
         grants: Grants,
         owners: TPUOwners,
         guard_stops: GuardStops,
+        sessions: SessionsBeforeEnd,
     ) -> None:
+        self.sessions = sessions
         self._cloud = core.cloud
         self._observer = core.observer
         self._connections = core.connections
@@ -76,11 +79,7 @@ class PowerService:
         node = self._observer.observed.require(
             name, (NodeState.STOPPED, NodeState.STOPPING), "Only a stopped TPU can be started."
         )
-        self._owners.require_consent(node, options.confirm_name)
-        await self._grants.refresh()
-        self._grants.decide(node.type, name.zone, node.tier, again=name).require(
-            confirm_price=options.confirm_price, max_price=options.max_price
-        )
+        await self.require_start(node, options)
         change = StateChange(node_id=node.id)
         record = self._runner.new_record("start", name, change)
 
@@ -95,6 +94,14 @@ class PowerService:
 
         return await self._runner.start_exclusive(
             record, lambda progress: self._start(record, change, progress), save=save
+        )
+
+    async def require_start(self, node: Node, options: StartTPU) -> None:
+        """Raises NOT_YOURS and PRICE unless *options* allow to start the TPU again."""
+        self._owners.require_consent(node, options.confirm_name)
+        await self._grants.refresh()
+        self._grants.decide(node.type, node.name.zone, node.tier, again=node.name).require(
+            confirm_price=options.confirm_price, max_price=options.max_price
         )
 
     async def stop(self, name: NodeName, options: StopTPU) -> Operation:
@@ -117,7 +124,8 @@ class PowerService:
         await self._work.require_confirmation(
             node.name, "Stopping", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
-        change = StateChange(node_id=node.id, guard_reason=guard_reason)
+        sessions = self.sessions.plan(node.name, options.sessions, keeps_disk=True)
+        change = StateChange(node_id=node.id, guard_reason=guard_reason, sessions=sessions)
         record = self._runner.new_record("stop", node.name, change)
         return await self._runner.start_exclusive(
             record, lambda progress: self._stop(record, change, progress)
@@ -169,8 +177,13 @@ class PowerService:
     ) -> None:
         name = record.name
         progress.plan(
-            [StepPlan("kernels", "Shut down kernels", 1), StepPlan("stop", "Stop the TPU", 9)]
+            [
+                *([SAVE_STEP] if change.sessions is not None else []),
+                StepPlan("kernels", "Shut down kernels", 1),
+                StepPlan("stop", "Stop the TPU", 9),
+            ]
         )
+        await self.sessions.save(name, change.sessions, progress)
         if (node := self._observer.observed.node(name)) is not None:
             self._guard_stops.stopping(node, change.guard_reason, time.time())
         why = shut_down_error(f"stop {name.node}", f"Start {name.node}. Then restart the kernel.")
@@ -238,6 +251,7 @@ class PowerService:
             claim=NodeClaim(want="absent", since=time.time(), node_id=node.id),
             origin=await self._origins.of(node),
             for_hunt=for_hunt,
+            sessions=self.sessions.plan(name, options.sessions, keeps_disk=False),
         )
         record = self._runner.new_record("delete", name, deletion)
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
@@ -264,12 +278,14 @@ class PowerService:
         leftover = origin if origin is not None and origin.created else None
         progress.plan(
             [
+                *([SAVE_STEP] if deletion.sessions is not None else []),
                 StepPlan("kernels", "Shut down kernels", 1),
                 StepPlan("delete", "Delete the TPU", 9),
                 StepPlan("forget", "Remove its kernels from Jupyter", 1),
                 *([_QUEUED] if leftover is not None else []),
             ]
         )
+        await self.sessions.save(name, deletion.sessions, progress)
         why = shut_down_error(f"delete {name.node}", "Choose the kernel of another TPU.")
         await self._work.shut_down_kernels(name, why, progress)
         progress.begin("delete")

@@ -27,7 +27,10 @@ from .files import *
 from .forwarding import *
 from .guard import *
 from .hunts import *
+from .job_where import *
 from .jobs import *
 from .money import *
+from .serving import *
+from .sessions import *
 from .setup import *
 from .tpus import *

@@ -13,6 +13,7 @@ from .forwarding import App, Tunnel
 from .hunts import Hunt
 from .jobs import Job, Run
 from .money import Grant
+from .sessions import Session
 from .tpus import TPU, QueuedResource
 
 What = Literal[
@@ -28,6 +29,7 @@ What = Literal[
     "queued",
     "prices",
     "budgets",
+    "session",
 ]
 
 
@@ -51,3 +53,4 @@ class Change(Struct, kw_only=True):
     queued: QueuedResource | None = None
     prices: PriceList | None = None
     budgets: BudgetOverview | None = None
+    session: Session | None = None

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from .environments import Kernel
 from .jobs import Job
+from .sessions import Session
 
 Act = Literal[
     "delete", "detach", "disconnect", "remove-environment", "replace", "report-fault", "stop"
@@ -32,6 +33,13 @@ class Consequences(Struct, kw_only=True):
     #: What happens to these kernels, and to these jobs, without their names; "" if there are none.
     kernels_text: str = ""
     jobs_text: str = ""
+    #: Whether the variables of these kernels are saved before; see `sessions` of `StopTPU`.
+    saves: bool = False
+    #: Where they are saved, what of them is lost afterwards, or that they are not saved, in
+    #: sentences.
+    sessions_text: str = ""
+    #: The sessions that are lost, since they are on its disk.
+    lost_sessions: list[Session] = []
     #: What else is lost or kept, each in a sentence.
     lost: list[str] = []
 
@@ -45,5 +53,6 @@ class Consequences(Struct, kw_only=True):
         return [
             *([self.kernels_text, f"Kernels: {kernels}."] if kernels else ()),
             *([self.jobs_text, f"Jobs: {jobs}."] if jobs else ()),
+            *([self.sessions_text] if self.sessions_text else ()),
             *self.lost,
         ]

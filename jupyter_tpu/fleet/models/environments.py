@@ -192,6 +192,9 @@ class Kernel(Struct, kw_only=True):
     #: "stuck" (it does not react to interrupts), "dead"; []: the kernel runs on *host* only.
     hosts: list[str] = []
     notebook: str = ""
+    #: The id of the notebook's cell that runs now, or that was running when it died; "": none, or
+    #: its client does not say which.
+    cell: str = ""
     #: Why it died, unless it was shut down. It is shown until it is dismissed.
     problem: Problem | None = None
 

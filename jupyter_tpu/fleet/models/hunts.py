@@ -12,6 +12,7 @@ from ...options import option
 from .consequences import Consequences
 from .core import Problem
 from .money import Cost
+from .sessions import BeforeEnd
 from .tpus import CreateTPU
 
 HuntState = Literal["running", "paused", "stopping", "found", "failed", "stopped"]
@@ -68,6 +69,8 @@ class ReplaceTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     #: Each is required while such run there.
     end_kernels: bool = False
     end_jobs: bool = False
+    #: If sessions are on for it.
+    sessions: BeforeEnd = "save"
     #: As for a new TPU.
     confirm_price: bool = False
     max_price: Annotated[float, Meta(ge=0)] | None = None

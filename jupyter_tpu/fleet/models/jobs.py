@@ -57,6 +57,13 @@ class StartJob(Struct, kw_only=True, forbid_unknown_fields=True):
         bool,
         option("Start it again after the TPU is restarted, or created again after a preemption."),
     ] = False
+    end_together: Annotated[
+        bool,
+        option(
+            "If it fails on one host, end it on the others, which would wait for that one.",
+            "--end-together/--no-end-together",
+        ),
+    ] = True
     #: Set by the server: "agent" if it was asked with the coding agents' token.
     who: str = ""
 
@@ -67,6 +74,36 @@ class StopJob(Struct, kw_only=True, forbid_unknown_fields=True):
     patience: Annotated[
         float, Meta(ge=0, le=3600), option("Time from SIGTERM to SIGKILL.", unit="seconds")
     ] = 10.0
+
+
+class ServingSettings(Struct, kw_only=True):
+    """How a job that is a server is looked after; see `StartModelServer`."""
+
+    port: int
+    health: str = ""
+    metrics: str = ""
+    unhealthy_limit: float = 0.0
+    #: Another job may hold its port: the Ray of its TPU.
+    shared: bool = False
+    #: A request to the local port starts the TPU, under these conditions.
+    start_on_request: bool = False
+    hold_limit: float = 0.0
+    max_price: float | None = None
+    confirm_price: bool = False
+
+
+class HostServing(Struct, kw_only=True):
+    """What is known of a server on one host. Rates: a second; None if it does not say them."""
+
+    state: Literal["starting", "healthy", "unhealthy", "restarting"]
+    since: str
+    problem: str = ""
+    restarts: int = 0
+    #: An address other than loopback that it listens on.
+    exposed: str = ""
+    requests: float | None = None
+    tokens: float | None = None
+    waiting: int | None = None
 
 
 class HostJob(Struct, kw_only=True):
@@ -90,8 +127,18 @@ class HostJob(Struct, kw_only=True):
     ended: str = ""
     #: The host was restarted or created again meanwhile, and the job has ended with that.
     restarted: bool = False
+    #: Since when its program has ended by an exception, while the process waits for other hosts.
+    leaving_since: str = ""
+    #: Since when it has printed nothing, if that is more than 10 times its usual gap; else "".
+    silent_since: str = ""
+    #: The usual time between two outputs then, in seconds.
+    usual_gap: float = 0.0
+    #: Its last lines, once it has ended.
+    tail: list[str] = []
     #: Why it could not be started there.
     problem: Problem | None = None
+    #: Of a server.
+    serving: HostServing | None = None
 
 
 class JobAttempt(Struct, kw_only=True):
@@ -114,6 +161,9 @@ class Job(Struct, kw_only=True):
     environment: str = ""
     variables: list[str] = []  # their names
     restart_with_tpu: bool = False
+    end_together: bool = True
+    #: Of a server of a model.
+    serving: ServingSettings | None = None
     created: str = ""
     #: The last attempt on all its hosts. "ended": with exit code 0 on each; "failed": with
     #: another one, or not started; "waiting": until the TPU is ready, to be started again.
@@ -121,8 +171,10 @@ class Job(Struct, kw_only=True):
         "starting", "running", "stopping", "ended", "failed", "stopped", "lost", "unknown",
         "waiting",
     ]  # fmt: skip
-    #: The first one that is not 0; None while it is not known on all hosts.
+    #: That of the first host on which it failed; None while it is not known on all hosts.
     exit_code: int | None = None
+    #: What seems wrong while it runs: a host has failed, or has printed nothing for long. Else "".
+    notice: str = ""
     #: It was stopped by a person or a program.
     stopped: bool = False
     ended: str = ""

@@ -16,6 +16,7 @@ from .environments import ConnectTPU, Environment, Interruption
 from .files import MirroredProject, SharedFolders
 from .guard import Guard, GuardStop, SetGuard
 from .money import Cost
+from .sessions import BeforeEnd, SessionSetting, SetSessions
 
 #: What Google accepts as a node's id. "(?!\n)" as in
 #: EnvironmentName.
@@ -103,6 +104,8 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     connect: ConnectTPU | None = None
     #: Let it stop or delete itself.
     guard: SetGuard | None = None
+    #: Save the variables of its kernels.
+    sessions: SetSessions | None = None
 
 
 class Quote(Struct, kw_only=True):
@@ -140,6 +143,8 @@ class DeleteTPU(Struct, kw_only=True, forbid_unknown_fields=True):
 
     end_kernels: bool = False
     end_jobs: bool = False
+    #: If sessions are on for it.
+    sessions: BeforeEnd = "save"
     #: Its name, which is required where it is another person's.
     confirm_name: str = ""
 
@@ -167,6 +172,8 @@ class StopTPU(Struct, kw_only=True, forbid_unknown_fields=True):
 
     end_kernels: bool = False
     end_jobs: bool = False
+    #: If sessions are on for it.
+    sessions: BeforeEnd = "save"
     #: Its name, which is required where it is another person's.
     confirm_name: str = ""
 
@@ -262,6 +269,8 @@ class TPU(Struct, kw_only=True):
     maintenance: Maintenance | None = None
     #: What its hosts said of an end that is near; null: nothing, or this server does not ask them.
     interruption: Interruption | None = None
+    #: Where the variables of its kernels are saved, and when; null: nowhere.
+    sessions: SessionSetting | None = None
     problem: Problem | None = None
     #: What its state means, and what can be done now.
     advice: str = ""

@@ -231,6 +231,7 @@ class RayService:
             environment=request.environment,
             variables=variables,
             restart_with_tpu=True,
+            end_together=False,
         )
         return await self._jobs.start(_ref(name), order)
 

@@ -1,5 +1,5 @@
 """What Python runs in the agent's folder: ``up``, ``daemon``, ``keeper``, ``job``, ``guard``,
-``conductor`` or ``pod-member``.
+``conductor``, ``pod-member`` or ``sessions``.
 
 Little is imported here: a keeper starts its kernel first and loads the rest while that one loads.
 """
@@ -36,6 +36,10 @@ def main() -> int:
         from .pod.member import run_member
 
         return run_member()
+    if role == "sessions":
+        from .session.stored import main as run_stored_sessions
+
+        return run_stored_sessions()
     if role == "up":
         from .daemon.start import start_daemon
 
@@ -49,7 +53,7 @@ def main() -> int:
 
         return run_guard_process()
     print(
-        "usage: python AGENT_FOLDER up|daemon|keeper|job|guard|conductor|pod-member",
+        "usage: python AGENT_FOLDER up|daemon|keeper|job|guard|conductor|pod-member|sessions",
         file=sys.stderr,
     )
     return 2

@@ -7,11 +7,13 @@ import {
   ICost,
   IFleetStatus,
   IHost,
+  IHostJob,
   IJob,
   IKernel,
   IOperation,
   IProblem,
   IQueuedResource,
+  ISession,
   IQuote,
   ITPU,
   ITunnel,
@@ -41,7 +43,15 @@ export function aProblem(
 export function aLoss(
   ends: Partial<IConsequences> = {}
 ): [number, IConsequences] {
-  const none = { kernels: [], jobs: [], kernels_text: '', jobs_text: '' };
+  const none = {
+    kernels: [],
+    jobs: [],
+    kernels_text: '',
+    jobs_text: '',
+    saves: false,
+    sessions_text: '',
+    lost_sessions: []
+  };
   return [200, { ...none, lost: [], ...ends }];
 }
 
@@ -125,6 +135,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     kernels: 0,
     projects: [],
     shares: null,
+    sessions: null,
     guard: null,
     guard_stop: null,
     maintenance: null,
@@ -228,6 +239,7 @@ export function aKernel(more: Partial<IKernel> = {}): IKernel {
     holder: '',
     chips: false,
     booked: [],
+    cell: '',
     hosts: [],
     notebook: 'work/Untitled.ipynb',
     problem: null,
@@ -258,6 +270,34 @@ export function aQueuedResource(
     owner: '',
     not_yours: false,
     forgotten: false,
+    problem: null,
+    ...more
+  };
+}
+
+export function aSession(more: Partial<ISession> = {}): ISession {
+  return {
+    id: 's1',
+    name: 'train',
+    tpu: 'my-tpu',
+    zone: 'us-central1-a',
+    type: 'v5litepod-8',
+    emulated: false,
+    place: 'gs://my-bucket/sessions',
+    host: 0,
+    kernel: '1',
+    notebook: '/home/me/train.ipynb',
+    saved: '2026-11-29T14:02:00Z',
+    expires: '',
+    size: 1_200_000_000,
+    variables: 41,
+    missing: [],
+    missing_count: 0,
+    python: '3.12.4',
+    jax: '0.7.2',
+    billed: true,
+    checked: '',
+    interrupted: null,
     problem: null,
     ...more
   };
@@ -406,7 +446,7 @@ export const catalog: ICatalog = {
 
 /** A job that runs on all hosts. */
 export function aJob(more: Partial<IJob> = {}, hosts = 1): IJob {
-  const host = {
+  const host: Omit<IHostJob, 'host'> = {
     state: 'running',
     exit_code: null,
     cause: '',
@@ -415,8 +455,13 @@ export function aJob(more: Partial<IJob> = {}, hosts = 1): IJob {
     started: '',
     ended: '',
     restarted: false,
-    problem: null
-  } as const;
+    leaving_since: '',
+    silent_since: '',
+    usual_gap: 0,
+    tail: [],
+    problem: null,
+    serving: null
+  };
   const numbers = [...Array(hosts).keys()];
   return {
     id: 'j1',
@@ -428,9 +473,12 @@ export function aJob(more: Partial<IJob> = {}, hosts = 1): IJob {
     environment: '',
     variables: [],
     restart_with_tpu: false,
+    end_together: true,
+    serving: null,
     created: '',
     state: 'running',
     exit_code: null,
+    notice: '',
     stopped: false,
     ended: '',
     attempts: [

@@ -169,6 +169,35 @@ it('notifies once of each job that has ended, also while no page was open', asyn
   expect(notified()).toEqual([]);
 });
 
+it('notifies once of a job that seems to hang, and again of its next silence', async () => {
+  const changes = await loadPage(
+    new TestServer({ 'GET jobs': [200, [aJob()]] })
+  );
+  changes.job(aJob({ notice: 'No output from host 0.' }));
+  changes.job(aJob({ notice: 'No output from hosts 0-3.' }));
+  const first = 'warning: train on my-tpu: No output from host 0.';
+  expect(notified()).toEqual([first]);
+  changes.job(aJob());
+  changes.job(aJob({ notice: 'No output from host 1.' }));
+  expect(notified()).toHaveLength(2);
+});
+
+it('shows where a job stands in a dialog, without what a terminal would obey', async () => {
+  const { node, server } = await openPage(aTPU(), {
+    'GET jobs': [200, [aJob({ notice: 'No output from host 0.' })]],
+    [`GET ${JOBS}/j1/why`]: [
+      200,
+      { explanation: ['Host 3 is at data.py, line 31: \u001b[31mread()'] }
+    ]
+  });
+  await shows(node, 'No output from host 0.');
+  button(node, 'Where does train stand?').click();
+  expect(await answerDialog('Close')).toContain(
+    'Host 3 is at data.py, line 31: read()'
+  );
+  expect(server.count(`GET ${JOBS}/j1/why`)).toBe(1);
+});
+
 it('does not notify of a job that somebody has stopped', async () => {
   const changes = await loadPage(
     new TestServer({ 'GET jobs': [200, [aJob()]] })

@@ -1,5 +1,5 @@
 import { JupyterFrontEndPlugin, JupyterLab } from '@jupyterlab/application';
-import { JupyterPluginRegistry } from '@jupyterlab/coreutils';
+import application from '@jupyterlab/application/package.json';
 import {
   IRenderMimeRegistry,
   RenderMimeRegistry
@@ -10,6 +10,7 @@ import {
   ServiceManager,
   ServiceManagerPlugin
 } from '@jupyterlab/services';
+import { PluginRegistry } from '@lumino/coreutils';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
 import packageJson from '../../../package.json';
@@ -41,6 +42,7 @@ const IDS = [
   'jupyter-tpu:runs',
   'jupyter-tpu:jobs',
   'jupyter-tpu:pod-output',
+  'jupyter-tpu:sessions',
   'jupyter-tpu:notifications',
   'jupyter-tpu:running',
   'jupyter-tpu:status-bar'
@@ -88,7 +90,7 @@ afterEach(() => {
 
 /** A JupyterLab with our plugins, but without those that are disabled. */
 async function startLab(...disabled: string[]) {
-  const registry = new JupyterPluginRegistry();
+  const registry = new PluginRegistry();
   registry.registerPlugins([
     defaultSettings,
     rendermime,
@@ -174,12 +176,12 @@ it('sockets of kernels elsewhere are JupyterLab’s, also without notifications 
 });
 
 it.each<[string, string, boolean]>([
-  ['JupyterLab', '4.6.0', true],
+  ['JupyterLab', '4.4.0', true],
   ['JupyterLab', '4.7.1', true],
-  ['JupyterLab', '4.5.9', false],
+  ['JupyterLab', '4.3.8', false],
   ['JupyterLab', '5.0.0', false],
-  ['Jupyter Notebook', '7.6.5', true],
-  ['Jupyter Notebook', '7.5.0', false],
+  ['Jupyter Notebook', '7.4.0', true],
+  ['Jupyter Notebook', '7.3.3', false],
   ['Another Application', '1.0', true],
   ['JupyterLab', 'unknown', true]
 ])('%s %s is supported: %s', (name, version, supported) => {
@@ -190,9 +192,14 @@ it.each<[string, string, boolean]>([
   }
 });
 
-it('what is supported is what the extension is built for', () => {
+it('what is supported is what the extension is built for and what the page has to have', () => {
   const [major, minor] = SUPPORTED.JupyterLab;
-  expect(packageJson.dependencies['@jupyterlab/application']).toBe(
-    `^${major}.${minor}.0`
-  );
+  const { dependencies, jupyterlab } = packageJson;
+  expect(dependencies['@jupyterlab/application']).toBe(`^${major}.${minor}.0`);
+  const ofJupyterLab = Object.entries(dependencies)
+    .filter(([name]) => name.startsWith('@jupyterlab/'))
+    .map(([name, requiredVersion]) => [name, { requiredVersion }]);
+  expect(jupyterlab.sharedPackages).toEqual(Object.fromEntries(ofJupyterLab));
+  // What the compiler reads: newer names do not exist.
+  expect(application.version).toMatch(new RegExp(`^${major}\\.${minor}\\.`));
 });

@@ -18,6 +18,7 @@ import {
   IKernel,
   IOperation,
   IQueuedResource,
+  ISession,
   ITPU,
   ITunnel
 } from '../rest/api';
@@ -54,6 +55,7 @@ export class TestServer {
       'GET apps': [200, []],
       'GET hunts': [200, []],
       'GET jobs': [200, []],
+      'GET sessions': [200, []],
       'GET catalog': [200, catalog],
       'GET status': [200, aStatus()],
       ...answers
@@ -141,6 +143,8 @@ export class TestChangeFeed implements IChangeFeed {
   hunt = (hunt: IHunt) => this._emit('hunt', hunt.id, { hunt });
   job = (job: IJob) => this._emit('job', job.id, { job });
   app = (app: IApp) => this._emit('app', app.id, { app });
+  session = (session: ISession) =>
+    this._emit('session', session.id, { session });
   gone = (what: IChange['what'], id: string) =>
     this._emit(what, id, { gone: true });
 
@@ -162,7 +166,8 @@ export class TestChangeFeed implements IChangeFeed {
       grant: null,
       queued: null,
       prices: null,
-      budgets: null
+      budgets: null,
+      session: null
     };
     this.changed.emit({ what, id, ...none, ...more });
   }

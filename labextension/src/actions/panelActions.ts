@@ -128,6 +128,8 @@ export interface IJobActions {
   start(tpu: ITPU): Promise<void>;
   /** Shows what a job has printed, and what it prints. */
   showLog(job: IJob): Promise<void>;
+  /** Asks its hosts where its processes are, and shows that. */
+  showWhere(job: IJob): Promise<void>;
 }
 
 /** What ends kernels, or takes one over. */

@@ -19,6 +19,7 @@ import {
   pythonIcon,
   refreshIcon,
   runIcon,
+  saveIcon,
   shareIcon,
   stopIcon,
   terminalIcon
@@ -114,6 +115,7 @@ export const ACTIONS: { [action in Action]: IAction } = {
   environment: row('tpu:new-environment', pythonIcon, () =>
     trans.__('New Environment…')
   ),
+  sessions: row('tpu:sessions', saveIcon, () => trans.__('Sessions…')),
   disconnect: row('tpu:disconnect', unlinkIcon, () => trans.__('Disconnect')),
   start: row('tpu:start', runIcon, () => trans.__('Start')),
   guard: row('tpu:set-guard', historyIcon, () =>

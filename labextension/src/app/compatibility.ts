@@ -11,8 +11,8 @@ import { notify } from '../ui/notify';
 
 /** The oldest supported version of each application; newer ones of the same major version are, too. */
 export const SUPPORTED: { [application: string]: [number, number] } = {
-  JupyterLab: [4, 6],
-  'Jupyter Notebook': [7, 6]
+  JupyterLab: [4, 4],
+  'Jupyter Notebook': [7, 4]
 };
 
 /** What to tell the user about an unsupported version; null if it is supported, or not known. */

@@ -21,7 +21,9 @@ export class Forms implements IForms {
     private _defaults?: CreateDefaults
   ) {
     _model.unlistedChanged.connect((_, { budgets, what }) =>
-      budgets ? this.budgets.update(budgets) : this._loadAgain(what)
+      budgets
+        ? this.budgets.update(budgets)
+        : what !== 'session' && this._loadAgain(what)
     );
     _model.operationEnded.connect((_, { kind }) => {
       if (kind === 'queue' || kind === 'unqueue') {

@@ -59,7 +59,7 @@ export class TPUMenu extends Menu {
         submenu(trans.__('Chips and Profiles'), 'memory', CHIPS),
         'check'
       ],
-      ['environment', 'disconnect'],
+      ['environment', 'sessions', 'disconnect'],
       ['start', 'guard', 'stop'],
       ['report', 'replace', 'detach', 'delete']
     ];

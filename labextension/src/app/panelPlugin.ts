@@ -46,7 +46,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('List, create and connect Cloud TPUs'),
       icon: tpuIcon,
       describedBy: NO_ARGUMENTS,
-      execute: () => shell.activateById(panel.id)
+      // Up to Notebook 7.5, `activateById` hides a panel beside the notebook that is shown.
+      execute: () =>
+        panel.isVisible ? panel.activate() : shell.activateById(panel.id)
     });
     palette?.addItem({
       command,

@@ -20,6 +20,7 @@ import {
 } from '../model/availableActions';
 import { openRay } from '../ray/rayDialogs';
 import { ITPU } from '../rest/api';
+import { FOLDED, WANTED } from '../sessions/sessionList';
 import { checkTPU } from '../setup/doctorDialogs';
 import { ask } from '../ui/formDialog';
 
@@ -50,6 +51,7 @@ export const RUNS: { [action in Action]: Run } = {
   memory: (tpu, { model }) => showMemory(tpu, model),
   check: (tpu, { model }) => checkTPU(tpu, model),
   environment: (tpu, actions) => actions.openConnectForm(tpu),
+  sessions: showSessions,
   disconnect: (tpu, { kernels }) => kernels.destroy('disconnect', tpu),
   start: (tpu, actions) => start(actions, tpu),
   guard: (tpu, { model }) => changeGuard(tpu, model),
@@ -69,6 +71,18 @@ async function runCommand(
   if (run) {
     await open.run(run);
   }
+}
+
+/** Shows the part of its page where they are. */
+async function showSessions(
+  tpu: ITPU,
+  { open, view }: IPanelActions
+): Promise<void> {
+  if (view.isOpen(FOLDED)) {
+    view.toggle(FOLDED);
+  }
+  view.open(WANTED);
+  await open.tpu(tpu);
 }
 
 async function openExample(tpu: ITPU, { open }: IPanelActions): Promise<void> {

@@ -8,6 +8,13 @@ import { whyNotStoppable } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IGuard, ITPU } from '../rest/api';
 import { confirmed } from '../rest/tpuRef';
+import {
+  ISessionFields,
+  requirePlace,
+  sessionFieldList,
+  sessionFieldsOf
+} from '../sessions/sessionForm';
+import { keepSetting } from '../sessions/setting';
 import { attempt } from '../ui/attempt';
 import { ask } from '../ui/formDialog';
 import { named } from '../ui/named';
@@ -15,6 +22,8 @@ import { notify } from '../ui/notify';
 import { waitToEnd } from '../ui/wait';
 import { guardFieldList, guardOf, NO_LIMITS } from './guardForm';
 import { guardLabel, ILimits } from './guardLabels';
+
+type IGuardFields = ILimits & ISessionFields;
 
 /** Asks when a TPU stops or deletes itself, beginning with what its host says of that now. */
 export async function changeGuard(tpu: ITPU, model: TPUModel): Promise<void> {
@@ -30,8 +39,13 @@ export async function changeGuard(tpu: ITPU, model: TPUModel): Promise<void> {
   const title = deletes
     ? trans.__('When should %1 delete itself?', tpu.name)
     : trans.__('When should %1 stop itself?', tpu.name);
-  const save = async (input: ILimits, name = '') => {
+  const lost = ({ action }: ILimits) => deletes || action === 'delete';
+  const save = async (input: IGuardFields, name = '') => {
     const limits = guardOf(input, deletes);
+    if (limits) {
+      // Before the guard, which may end the TPU soon.
+      await keepSetting(model.client, tpu, input, name);
+    }
     if (limits) {
       const request = { ...limits, notice: guard?.notice, ...confirmed(name) };
       announce(tpu, await model.client.guards.set(tpu, request));
@@ -43,12 +57,15 @@ export async function changeGuard(tpu: ITPU, model: TPUModel): Promise<void> {
       notify.success(text);
     }
   };
-  const input = await ask<ILimits>({
+  const input = await ask<IGuardFields>({
     title,
     accept: trans.__('Save'),
-    initial: guard ?? NO_LIMITS,
+    initial: { ...(guard ?? NO_LIMITS), ...sessionFieldsOf(tpu.sessions) },
     fields: fields => [
       ...guardFieldList(fields, deletes),
+      ...(guardOf(fields, deletes)
+        ? sessionFieldList(fields, lost(fields))
+        : []),
       <p>
         {deletes
           ? trans.__(
@@ -60,7 +77,14 @@ export async function changeGuard(tpu: ITPU, model: TPUModel): Promise<void> {
       </p>
     ],
     // The name of another person’s TPU is asked for first.
-    submit: tpu.not_yours ? undefined : save
+    submit: async input => {
+      if (guardOf(input, deletes) && input.sessions) {
+        requirePlace(input, lost(input));
+      }
+      if (!tpu.not_yours) {
+        await save(input);
+      }
+    }
   });
   if (input && tpu.not_yours && (guardOf(input, deletes) || guard)) {
     await named(tpu, title, trans.__('Save'), name =>

@@ -29,4 +29,9 @@ export class JobActions implements IJobActions {
     const args = { tpu: keyOf({ name: tpu, zone }), job: id, name };
     await attempt(this._commands.execute(CommandIDs.showJob, args));
   }
+
+  async showWhere(job: IJob): Promise<void> {
+    const { showWhere } = await import('./whereDialog');
+    await attempt(showWhere(job, this._model));
+  }
 }

@@ -62,6 +62,7 @@ export function jobDetails(job: IJob, tpu: ITPU, now: number): string[] {
       ? trans.__('ended %1', ended)
       : started && trans.__('started %1', started),
     attempt.number > 1 && trans.__('attempt %1', attempt.number),
+    job.notice,
     ...attempt.hosts.map(one => problem(one, hosts.length))
   ].filter((one): one is string => !!one);
 }

@@ -1,6 +1,11 @@
 // The jobs of a TPU: what runs there without us.
 
-import { closeIcon, listIcon, stopIcon } from '@jupyterlab/ui-components';
+import {
+  closeIcon,
+  infoIcon,
+  listIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { ITPUProps, useActions } from '../actions/useActions';
@@ -16,7 +21,8 @@ import { JOB_TONES, jobDetails, jobState, stopQuestion } from './jobLabels';
 
 export function Jobs({ tpu }: ITPUProps) {
   const actions = useActions();
-  const jobs = actions.model.jobs.of(tpu);
+  // Servers of models have a list of their own.
+  const jobs = actions.model.jobs.of(tpu).filter(one => !one.serving);
   const usable = tpu.state === 'READY';
   if (!usable && jobs.length === 0) {
     return null;
@@ -58,6 +64,13 @@ function Job({ job, tpu }: ITPUProps & { job: IJob }) {
             disabled={!actions.offers('job')}
             onClick={() => void actions.jobs.showLog(job)}
           />
+          {!over && (
+            <IconButton
+              icon={infoIcon}
+              label={trans.__('Where does %1 stand?', job.name)}
+              onClick={() => void actions.jobs.showWhere(job)}
+            />
+          )}
           <IconButton
             icon={over ? closeIcon : stopIcon}
             label={

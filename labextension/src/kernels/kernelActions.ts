@@ -7,6 +7,7 @@ import { DestructiveAction } from '../model/availableActions';
 import { TPUModel } from '../model/model';
 import { IKernel, ITPU } from '../rest/api';
 import { waitIfSlow } from '../ui/wait';
+import type { ISaves } from './saveChoice';
 import { IServerKernels } from './serverKernels';
 
 export class KernelActions implements IKernelActions {
@@ -60,6 +61,7 @@ export class KernelActions implements IKernelActions {
     const { lossOf, lossQuestion, mayEnd } = await import('./lossLabels');
     let name: string | null | undefined;
     let refused = false;
+    const saves: ISaves = {};
     do {
       const loss = await waitIfSlow(
         trans.__('Checking what runs on %1', tpu.name),
@@ -73,7 +75,7 @@ export class KernelActions implements IKernelActions {
         this._model.apps(tpu).length > 0;
       if (
         isAsked &&
-        !(await confirmDestructive(action, tpu, loss, environment))
+        !(await confirmDestructive(action, tpu, loss, environment, saves))
       ) {
         return;
       }
@@ -87,7 +89,7 @@ export class KernelActions implements IKernelActions {
       }
       this._model.dismissFailure(tpu);
       const how = { end_kernels: ends.end_kernels };
-      const named = { ...ends, ...(name && { confirm_name: name }) };
+      const named = { ...ends, ...saves, ...(name && { confirm_name: name }) };
       await this._model.send(tpu, client =>
         ({
           delete: () => client.delete(tpu, named),

@@ -9,16 +9,28 @@ import { IConsequences, IEnvironment, IKernel, ITPU } from '../rest/api';
 import { confirm } from '../ui/confirm';
 import { holderLabel, kernelName, kernelStateLabel } from './kernelLabels';
 import { endings, ILoss, lossQuestion } from './lossLabels';
+import { ISaves, SaveChoice } from './saveChoice';
 
-/** Asks for confirmation, and lists the kernels and jobs that would end. */
+/**
+ * Asks for confirmation, and lists the kernels and jobs that would end. *saves*: whether variables are
+ * saved before, which the user can change.
+ */
 export async function confirmDestructive(
   action: DestructiveAction,
   tpu: ITPU,
   loss: ILoss,
-  environment = ''
+  environment = '',
+  saves: ISaves = {}
 ): Promise<boolean> {
   const { accept, title } = lossQuestion(action, tpu, loss, environment);
-  return confirm(title, <Loss loss={loss} />, accept);
+  return confirm(
+    title,
+    <>
+      <Loss loss={loss} />
+      <SaveChoice act={action} loss={loss} saves={saves} />
+    </>,
+    accept
+  );
 }
 
 /** The kernels and jobs that end, and what else is lost. */
@@ -37,6 +49,7 @@ export function Loss({ loss }: { loss: IConsequences }): JSX.Element {
           </ul>
         </React.Fragment>
       ))}
+      {loss.sessions_text && <p>{loss.sessions_text}</p>}
       {loss.lost.map(sentence => (
         <p key={sentence}>{sentence}</p>
       ))}

@@ -18,7 +18,15 @@ export interface ILoss extends IConsequences {
 /** Milliseconds that the server has to answer: it asks the hosts for at most 4 s. */
 const LONGEST_WAIT_MILLISECONDS = 8000;
 
-const NOTHING = { kernels: [], jobs: [], kernels_text: '', jobs_text: '' };
+const NOTHING = {
+  kernels: [],
+  jobs: [],
+  kernels_text: '',
+  jobs_text: '',
+  saves: false,
+  sessions_text: '',
+  lost_sessions: []
+};
 
 /** What the server says of an act; if it does not answer, that this is not known. Never rejects. */
 export async function lossOf(
@@ -107,5 +115,6 @@ export function lossQuestion(
     text,
     ...items.map(one => `• ${one.name}: ${one.state}`)
   ]);
-  return { title, accept, text: joined('\n', ...lines, ...loss.lost) };
+  const text = joined('\n', ...lines, loss.sessions_text, ...loss.lost);
+  return { title, accept, text };
 }

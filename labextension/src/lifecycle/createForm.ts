@@ -29,6 +29,11 @@ import {
   IStartHunt
 } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
+import {
+  ISessionFields,
+  NO_SESSIONS,
+  requirePlace
+} from '../sessions/sessionForm';
 import { Form } from '../ui/form';
 import { packagesIn } from '../ui/packages';
 import { given } from '../ui/typed';
@@ -60,7 +65,8 @@ export interface IFields
     Required<INodeOptions>,
     IHostSetup,
     IHuntFields,
-    ILimits {
+    ILimits,
+    ISessionFields {
   zone: string;
   version: string;
   /** Seconds that a flex-start TPU runs. */
@@ -90,6 +96,7 @@ const EMPTY: IFields = {
   ...NO_LIMITS,
   ...NO_OPTIONS,
   ...NO_SETUP,
+  ...NO_SESSIONS,
   ...huntFields()
 };
 
@@ -263,7 +270,7 @@ export class CreateForm extends Form<IFields> {
   /** Starts from *request*, and the *hunt* that it was of, for another try. */
   fill(request: Partial<ICreateTPU>, hunt?: IStartHunt): void {
     this.reset();
-    const { connect, guard, options } = request;
+    const { connect, guard, options, sessions } = request;
     const values: { [field: string]: unknown } = {
       ...request,
       ...options,
@@ -271,7 +278,9 @@ export class CreateForm extends Form<IFields> {
       ...connect?.setup,
       ...guard,
       ...huntFields(hunt),
-      connect: connect !== null
+      connect: connect !== null,
+      sessions: !!sessions,
+      place: sessions?.place
     };
     for (const field of Object.keys(EMPTY) as (keyof IFields)[]) {
       if (values[field] || !SUGGESTED.includes(field)) {
@@ -309,8 +318,32 @@ export class CreateForm extends Form<IFields> {
             setup: given(fields, NO_SETUP)
           }
         : null,
-      guard: guardOf(fields, this.deletes) ?? undefined
+      guard: guardOf(fields, this.deletes) ?? undefined,
+      sessions:
+        this.offersSessions && fields.sessions
+          ? { place: fields.place }
+          : undefined
     };
+  }
+
+  /** Whether it is likely to end while somebody works: by Google, or by its guard. */
+  get offersSessions(): boolean {
+    return this.preemptible || !!guardOf(this.fields, this.deletes);
+  }
+
+  /** Whether its disk is deleted then. */
+  get losesDisk(): boolean {
+    return this.deletes || this.fields.action === 'delete';
+  }
+
+  /** Whether the server is worth asking; null, with a failure, if not. */
+  check(): Promise<true | null> {
+    return this.send(async () => {
+      if (this.offersSessions && this.fields.sessions) {
+        requirePlace(this.fields, this.losesDisk);
+      }
+      return true as const;
+    });
   }
 
   /** Whether it may be a flex-start TPU, which runs for a limited time. */

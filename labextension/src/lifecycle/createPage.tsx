@@ -13,6 +13,7 @@ import { GrantsForm } from '../money/grantsForm';
 import { Price } from '../money/price';
 import { IReservationView } from '../rest/api';
 import { failureText } from '../rest/failureText';
+import { sessionFieldList } from '../sessions/sessionForm';
 import { Alert, EmptyState, Link, TextButton } from '../ui/elements';
 import { Field } from '../ui/field';
 import { FormFields } from '../ui/fields';
@@ -196,6 +197,12 @@ export function CreatePage() {
         fields={unattendedFields(form)}
         chosen={unattendedChoices(form)}
       />
+      {form.offersSessions && (
+        <FormFields
+          form={form}
+          fields={sessionFieldList(fields, form.losesDisk)}
+        />
+      )}
       <datalist id={versions}>
         {form.catalog.versions.map(version => (
           <option key={version} value={version} />

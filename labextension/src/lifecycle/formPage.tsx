@@ -33,6 +33,9 @@ export async function submit(
   form: CreateForm | ConnectForm
 ): Promise<void> {
   if (form instanceof CreateForm) {
+    if (!(await form.check())) {
+      return;
+    }
     const agreement = await approveCost(form);
     const { fields } = form;
     if (!agreement || !(await form.submit(agreement))) {

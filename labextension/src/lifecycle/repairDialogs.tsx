@@ -4,6 +4,7 @@ import React from 'react';
 
 import { Loss } from '../kernels/kernelDialogs';
 import { lossOf, mayEnd } from '../kernels/lossLabels';
+import { ISaves, SaveChoice } from '../kernels/saveChoice';
 import { trans } from '../language/translation';
 import { TPUModel } from '../model/model';
 import { IReportFault, ITPU } from '../rest/api';
@@ -22,6 +23,7 @@ export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
   if (!plan) {
     return;
   }
+  const saves: ISaves = {};
   const agreed = await confirm(
     trans.__('Replace %1?', tpu.name),
     <>
@@ -36,6 +38,7 @@ export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
         ))}
       </ul>
       <Loss loss={plan} />
+      <SaveChoice act="replace" loss={plan} saves={saves} />
       {plan.question && <p>{plan.question}</p>}
     </>,
     trans.__('Replace')
@@ -44,6 +47,7 @@ export async function replaceTPU(tpu: ITPU, model: TPUModel): Promise<void> {
     await model.send(tpu, async client => {
       const hunt = await client.hunts.replace(tpu, {
         ...mayEnd({ ...plan, known: true }),
+        ...saves,
         confirm_price: !!plan.question,
         max_price: plan.cost.usd_per_hour
       });

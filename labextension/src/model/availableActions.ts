@@ -102,6 +102,7 @@ const POSSIBLE = {
   ray: now => usable(now) && now.startable,
   app: usable,
   tunnel: usable,
+  sessions: now => usable(now) || now.tpu.environments.length > 0,
   guard: now => usable(now) && !now.tpu.attached,
   // These two cancel a running connect; any other operation must end first.
   disconnect: now => free(now) && now.tpu.connection !== 'disconnected',

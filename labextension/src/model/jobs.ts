@@ -13,6 +13,18 @@ export function isOver(job: IJob): boolean {
   return ['ended', 'failed', 'lost', 'stopped'].includes(job.state);
 }
 
+/** What is one piece of news of a running job: that it has failed on a host, or is silent. */
+export function noticeOf(job: IJob): string {
+  const { hosts, number } = job.attempts[job.attempts.length - 1];
+  const failed = hosts.some(
+    ({ exit_code, leaving_since, state }) =>
+      leaving_since ||
+      ['failed', 'lost'].includes(state) ||
+      (state === 'ended' && exit_code)
+  );
+  return `job ${job.id} ${number} ${failed ? 'failed' : 'silent'}`;
+}
+
 /** The jobs of a TPU that have not ended, the newest first. */
 export function runningJobs(resources: Resources, tpu: TPURef): IJob[] {
   return resources

@@ -202,6 +202,9 @@ export class Resources extends Store {
       return []; // not about a TPU, such as a compilation
     }
     const before = this._operations.get(operation.id);
+    if (before && before.state !== 'running' && operation.state === 'running') {
+      return []; // the answer to a request, which an event has overtaken
+    }
     // Lists and events may leave the log out; it only grows.
     if (before && operation.log.length === 0) {
       operation = { ...operation, log: before.log };

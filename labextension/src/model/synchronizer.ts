@@ -166,7 +166,7 @@ export class Synchronizer extends Resources {
 
   private _onChange(_: IChangeFeed, change: IChange): void {
     const { kernel, what } = change;
-    if (['budgets', 'grant', 'prices', 'queued'].includes(what)) {
+    if (['budgets', 'grant', 'prices', 'queued', 'session'].includes(what)) {
       this.unlistedChanged.emit(change);
       return;
     }

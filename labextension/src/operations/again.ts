@@ -56,10 +56,16 @@ export async function retry(
       case 'share':
         await actions.shares.again(tpu, operation);
         break;
+      case 'restart':
+      case 'restore':
+      case 'save':
+        await actions.act('sessions', tpu);
+        break;
       case 'guard':
       case 'profile':
       case 'report':
-        break; // the user can set it, trace a kernel, or report a host again
+      case 'serve':
+        break; // the user can set it, trace a kernel, report a host or start a server again
       default:
         await actions.act(operation.kind, tpu);
     }

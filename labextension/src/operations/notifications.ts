@@ -1,5 +1,5 @@
-// The plugin that notifies of ended operations while the panel is closed, of ended jobs, of kernels
-// that died, of TPUs that Google preempts, of maintenance that it announces, and of TPUs that are
+// The plugin that notifies of ended operations while the panel is closed, of jobs that have ended or
+// seem to hang, of kernels that died, of TPUs that Google preempts, of maintenance that it announces, and of TPUs that are
 // about to stop themselves.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- An operation may end at any time. */
@@ -22,9 +22,10 @@ import { problemLine } from '../language/text';
 import { trans } from '../language/translation';
 import { isGone, startableEnvironments } from '../model/availableActions';
 import { operationTitle } from '../model/operationLabels';
+import { noticeOf } from '../model/jobs';
 import { maintenanceText } from '../model/tpuLabels';
 import { queuedState } from '../money/queuedLabels';
-import { ITPU } from '../rest/api';
+import { IJob, ITPU } from '../rest/api';
 import { keyOf } from '../rest/tpuRef';
 import { StoredIds } from '../state/storedIds';
 import { ITPUActions } from '../tokens';
@@ -80,6 +81,11 @@ export function addNotifications(
     callback: () => void actions.openPage(name)
   });
 
+  const logOf = (job: IJob): INotificationAction => ({
+    label: trans.__('Show Output'),
+    callback: () => void actions.jobs.showLog(job)
+  });
+
   model.operationEnded.connect((_, operation) => {
     if (!isWanted() || actions.view.visible) {
       return;
@@ -109,15 +115,28 @@ export function addNotifications(
     }
     const state = jobState(job);
     const message = trans.__('%1 on %2: %3', job.name, job.tpu, state);
-    const log = {
-      label: trans.__('Show Output'),
-      callback: () => void actions.jobs.showLog(job)
-    };
     Notification.emit(message, job.state === 'ended' ? 'success' : 'error', {
       autoClose: false,
-      actions: actions.offers('job') ? [log] : []
+      actions: actions.offers('job') ? [logOf(job)] : []
     });
   });
+  const notifyOfJobs = () => {
+    for (const job of model.allJobs.values()) {
+      if (!job.notice && announced.has(noticeOf(job))) {
+        announced.delete(noticeOf(job)); // the next one is news again
+      } else if (job.notice && isNews(noticeOf(job))) {
+        const where = {
+          label: trans.__('Where Does It Stand?'),
+          callback: () => void actions.jobs.showWhere(job)
+        };
+        notify.warning(
+          trans.__('%1 on %2: %3', job.name, job.tpu, job.notice),
+          where,
+          logOf(job)
+        );
+      }
+    }
+  };
 
   // The notifications of hosts that are about to stop, by the ids of their TPUs.
   const interrupted = new Map<string, string>();
@@ -193,6 +212,7 @@ export function addNotifications(
     }
   });
   model.stateChanged.connect(() => {
+    notifyOfJobs();
     const ended: ITPU[] = [];
     for (const tpu of model.tpus) {
       const { advice, forgotten, id, name, problem, state } = tpu;

@@ -25,6 +25,7 @@ import {
 import { IOperation, IStep } from '../rest/api';
 import { failureText } from '../rest/failureText';
 import { keyOf } from '../rest/tpuRef';
+import { SessionOutcomes } from '../sessions/sessionOutcomes';
 import { Alert, Disclosure, IconButton, TextButton } from '../ui/elements';
 import { cancel, createElsewhere, retry } from './again';
 
@@ -117,11 +118,13 @@ export function Operation({ operation }: IProps) {
           <TextButton onClick={() => void retry(actions, operation)}>
             {wouldOverwrite(operation)
               ? trans.__('Overwrite')
-              : operation.kind !== 'environment'
-                ? trans.__('Try Again')
-                : actions.isPackageChange(operation)
-                  ? trans.__('Packages…')
-                  : trans.__('Show Environments')}
+              : ['restart', 'restore', 'save'].includes(operation.kind)
+                ? trans.__('Sessions…')
+                : operation.kind !== 'environment'
+                  ? trans.__('Try Again')
+                  : actions.isPackageChange(operation)
+                    ? trans.__('Packages…')
+                    : trans.__('Show Environments')}
           </TextButton>
           {operation.kind === 'create' &&
             operation.problem?.reason === 'NO_CAPACITY' && (
@@ -195,6 +198,7 @@ function Lines({ id, operation }: IProps & { id: string }) {
     <div id={id} className="jp-tpu-Operation-details">
       {hunt ? <HuntAttempts hunt={hunt} /> : <Steps steps={operation.steps} />}
       <FileResult operation={operation} />
+      <SessionOutcomes operation={operation} />
       {!hunt && <Log lines={operation.log} />}
     </div>
   );

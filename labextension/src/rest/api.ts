@@ -182,6 +182,7 @@ export interface IChange {
     | 'prices'
     | 'queued'
     | 'run'
+    | 'session'
     | 'tpu'
     | 'tunnel';
   id: string;
@@ -198,6 +199,7 @@ export interface IChange {
   queued: IQueuedResource | null;
   prices: IPriceList | null;
   budgets: IBudgetOverview | null;
+  session: ISession | null;
 }
 
 /** Packages to add to an environment, and to remove from it, on all hosts. */
@@ -356,6 +358,9 @@ export interface IConsequences {
   jobs: IJob[];
   kernels_text: string;
   jobs_text: string;
+  saves: boolean;
+  sessions_text: string;
+  lost_sessions: ISession[];
   lost: string[];
 }
 
@@ -474,6 +479,7 @@ export interface ICreateTPU {
   options?: INodeOptions;
   connect?: IConnectTPU | null;
   guard?: ISetGuard | null;
+  sessions?: ISetSessions | null;
 }
 
 /** A persistent disk that each host gets in addition to its boot disk. */
@@ -495,6 +501,11 @@ export interface IDeleteQueued {
 export interface IDeleteTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
+  /**
+   * save: save the variables of kernels before, and do it all the same if that
+   * fails. require: only do it if all are saved. skip: do not save them.
+   */
+  sessions?: 'require' | 'save' | 'skip';
   confirm_name?: string;
 }
 
@@ -844,7 +855,12 @@ export interface IHostJob {
   started: string;
   ended: string;
   restarted: boolean;
+  leaving_since: string;
+  silent_since: string;
+  usual_gap: number;
+  tail: string[];
   problem: IProblem | null;
+  serving: IHostServing | null;
 }
 
 /** What is known of the chips of a host. */
@@ -867,6 +883,21 @@ export interface IHostRun {
   cause: '' | 'abandoned' | 'stopped' | 'timeout';
   seconds: number | null;
   problem: IProblem | null;
+}
+
+/**
+ * What is known of a server on one host. Rates: a second; None if it does not
+ * say them.
+ */
+export interface IHostServing {
+  state: 'healthy' | 'restarting' | 'starting' | 'unhealthy';
+  since: string;
+  problem: string;
+  restarts: number;
+  exposed: string;
+  requests: number | null;
+  tokens: number | null;
+  waiting: number | null;
 }
 
 /** What every host gets in addition to Python and its packages. */
@@ -967,6 +998,16 @@ export interface IInstalledPackage {
 }
 
 /**
+ * The cell that was running when its kernel ended without having been asked to.
+ */
+export interface IInterruptedCell {
+  cell: string;
+  kernel: string;
+  ended: string;
+  why: string;
+}
+
+/**
  * Google is about to stop hosts of a TPU, within seconds or minutes, and has
  * notified them.
  */
@@ -988,6 +1029,8 @@ export interface IJob {
   environment: string;
   variables: string[];
   restart_with_tpu: boolean;
+  end_together: boolean;
+  serving: IServingSettings | null;
   created: string;
   state:
     | 'ended'
@@ -1000,6 +1043,7 @@ export interface IJob {
     | 'unknown'
     | 'waiting';
   exit_code: number | null;
+  notice: string;
   stopped: boolean;
   ended: string;
   attempts: IJobAttempt[];
@@ -1010,6 +1054,14 @@ export interface IJobAttempt {
   number: number;
   created: string;
   hosts: IHostJob[];
+}
+
+/** A line of Python at which a process is, or from which it was called. */
+export interface IJobFrame {
+  file: string;
+  line: number;
+  function: string;
+  text: string;
 }
 
 /** A line of a job's output on one host. */
@@ -1032,6 +1084,32 @@ export interface IJobLog {
   partial_out: string;
   partial_err: string;
   complete: boolean;
+}
+
+/** Where a job is on one host. */
+export interface IJobOnHost {
+  host: number;
+  state: string;
+  exit_code: number | null;
+  cause: string;
+  leaving_since: string;
+  silent: number | null;
+  tail: string[];
+  processes: IProcessPlace[];
+  more: number;
+  places: { [key: string]: string };
+  queue: number | null;
+  problem: IProblem | null;
+}
+
+/** Where a job stands on its hosts. */
+export interface IJobWhere {
+  job: string;
+  tpu: string;
+  zone: string;
+  attempt: number;
+  explanation: string[];
+  hosts: IJobOnHost[];
 }
 
 /** How long a TPU is kept, even if its guard reaches a limit. */
@@ -1071,6 +1149,7 @@ export interface IKernel {
   booked: number[];
   hosts: string[];
   notebook: string;
+  cell: string;
   problem: IProblem | null;
 }
 
@@ -1191,6 +1270,46 @@ export interface IMirroredProject {
   state: 'copying' | 'current' | 'failed';
   problem: IProblem | null;
   result: ISyncResult | null;
+}
+
+/** A variable that is not in a session, and why. */
+export interface IMissingVariable {
+  name: string;
+  why: string;
+}
+
+/** A server of a model on a TPU. */
+export interface IModelServer {
+  id: string;
+  tpu: string;
+  zone: string;
+  name: string;
+  command: string[];
+  environment: string;
+  host: number;
+  hosts: number[];
+  port: number;
+  state:
+    | 'failed'
+    | 'healthy'
+    | 'restarting'
+    | 'starting'
+    | 'stopped'
+    | 'stopping'
+    | 'unhealthy'
+    | 'unknown'
+    | 'waiting';
+  since: string;
+  url: string;
+  tunnel: string;
+  requests: number | null;
+  tokens: number | null;
+  waiting: number | null;
+  restarts: number;
+  cause: string;
+  problem: IProblem | null;
+  start_on_request: boolean;
+  restart_with_tpu: boolean;
 }
 
 /** A network compared with what it should have. */
@@ -1333,6 +1452,10 @@ export interface IOperation {
     | 'queue'
     | 'ray'
     | 'report'
+    | 'restart'
+    | 'restore'
+    | 'save'
+    | 'serve'
     | 'share'
     | 'start'
     | 'stop'
@@ -1442,6 +1565,18 @@ export interface IProblem {
   retry_after: number | null;
   scope: string;
   field: string;
+}
+
+/** A process of a job, and where it is. */
+export interface IProcessPlace {
+  pid: number;
+  command: string;
+  chips: boolean;
+  state: string;
+  call: string;
+  source: 'faulthandler' | 'proc' | 'py-spy';
+  problem: string;
+  frames: IJobFrame[];
 }
 
 /**
@@ -1637,6 +1772,11 @@ export interface IRemoveSSHKey {
 export interface IReplaceTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
+  /**
+   * save: save the variables of kernels before, and do it all the same if that
+   * fails. require: only do it if all are saved. skip: do not save them.
+   */
+  sessions?: 'require' | 'save' | 'skip';
   confirm_price?: boolean;
   max_price?: number | null;
 }
@@ -1647,6 +1787,9 @@ export interface IReplacement {
   jobs: IJob[];
   kernels_text: string;
   jobs_text: string;
+  saves: boolean;
+  sessions_text: string;
+  lost_sessions: ISession[];
   lost: string[];
   request: ICreateTPU;
   cost: ICost;
@@ -1702,6 +1845,23 @@ export interface IResetQueued {
   confirm_name?: string;
 }
 
+/**
+ * How a kernel is restarted with its variables. If they can't be saved, it is
+ * not restarted.
+ */
+export interface IRestartKernel {
+  seconds?: number;
+}
+
+/** Into which kernel a session is put. */
+export interface IRestoreSession {
+  kernel: string;
+  /** Replace variables of the same names. */
+  overwrite?: boolean;
+  /** Wait this long for a running cell. In seconds. */
+  seconds?: number;
+}
+
 /** A command on hosts of a TPU. */
 export interface IRun {
   id: string;
@@ -1750,6 +1910,99 @@ export interface ISSHKeyStatus {
   warnings: string[];
 }
 
+/** Which kernels of a TPU are saved now, and how. */
+export interface ISaveSessions {
+  kernels?: string[];
+  /** The name of the session. By default that of the notebook. */
+  name?: string;
+  /**
+   * Save in this bucket: gs://BUCKET/FOLDER. By default what was chosen for the
+   * TPU, else the disk of the host.
+   */
+  place?: string | null;
+  /** Replace a session that another kernel has saved. */
+  overwrite?: boolean;
+  /** Wait this long for a running cell, and for the save. In seconds. */
+  seconds?: number;
+}
+
+/** How a job that is a server is looked after; see `StartModelServer`. */
+export interface IServingSettings {
+  port: number;
+  health: string;
+  metrics: string;
+  unhealthy_limit: number;
+  shared: boolean;
+  start_on_request: boolean;
+  hold_limit: number;
+  max_price: number | null;
+  confirm_price: boolean;
+}
+
+/** The saved variables of a notebook's kernel. */
+export interface ISession {
+  id: string;
+  name: string;
+  tpu: string;
+  zone: string;
+  type: string;
+  emulated: boolean;
+  place: string;
+  host: number;
+  kernel: string;
+  notebook: string;
+  saved: string;
+  expires: string;
+  size: number;
+  variables: number;
+  missing: IMissingVariable[];
+  missing_count: number;
+  python: string;
+  jax: string;
+  billed: boolean;
+  checked: string;
+  interrupted: IInterruptedCell | null;
+  problem: IProblem | null;
+}
+
+/** The sessions that kernels of a TPU can restore. */
+export interface ISessionList {
+  setting: ISessionSetting | null;
+  sessions: ISession[];
+  problems: IProblem[];
+}
+
+/** What became of one kernel. */
+export interface ISessionOutcome {
+  kernel: string;
+  notebook: string;
+  host: number;
+  state: 'busy' | 'empty' | 'failed' | 'restored' | 'saved' | 'waiting';
+  session: string;
+  name: string;
+  place: string;
+  variables: number;
+  size: number;
+  new: number;
+  missing: IMissingVariable[];
+  missing_count: number;
+  notes: string[];
+  problem: IProblem | null;
+}
+
+/** What an operation did with the variables of kernels. */
+export interface ISessionResult {
+  kernels: ISessionOutcome[];
+}
+
+/** What was chosen for the kernels of a TPU. New kernels have it. */
+export interface ISessionSetting {
+  automatic: boolean;
+  place: string;
+  seconds: number;
+  keep_days: number;
+}
+
 /**
  * When a TPU stops or deletes itself: at the first of these limits, of which
  * one is needed.
@@ -1773,6 +2026,21 @@ export interface ISetGuard {
 
 export interface ISetLogging {
   enabled: boolean;
+}
+
+/** Where the variables of a TPU's kernels are saved, and when. */
+export interface ISetSessions {
+  automatic?: boolean;
+  /**
+   * Save in this bucket: gs://BUCKET/FOLDER. It outlives the TPU. By default
+   * the disk of the host, which outlives a stop.
+   */
+  place?: string;
+  /** Save when no cell has run for this time. In seconds. */
+  seconds?: number;
+  /** Delete a session when it was not saved for this time. In days. */
+  keep_days?: number;
+  confirm_name?: string;
 }
 
 /** What a network should have. */
@@ -1950,6 +2218,83 @@ export interface IStartJob {
    * preemption.
    */
   restart_with_tpu?: boolean;
+  /**
+   * If it fails on one host, end it on the others, which would wait for that
+   * one.
+   */
+  end_together?: boolean;
+  who?: string;
+}
+
+/**
+ * A server of a model to start on a TPU: a command, vLLM, or a Ray Serve
+ * application.
+ */
+export interface IStartModelServer {
+  command?: string[];
+  /** Serve this model with vLLM. Further arguments are vLLM's. */
+  vllm?: string;
+  /** Run this application with Ray Serve, such as module:app. */
+  ray?: string;
+  /**
+   * The port it listens on, on the host's loopback address. The command gets it
+   * as the variable PORT. By default 8000 with --vllm and --ray.
+   */
+  port?: number | null;
+  /**
+   * It is healthy when this path answers with status 2xx or 3xx. By default
+   * /health of vLLM, /-/healthz of Ray; else any answer to / below 500.
+   */
+  health?: string;
+  /**
+   * Read its requests, tokens and queue here, as Prometheus's text; '' reads
+   * none. By default /metrics, if it is there.
+   */
+  metrics?: string | null;
+  /** What to call it. By default the program's name, or the model's. */
+  name?: string;
+  /**
+   * Hosts: all, 0, or 0,2-5. The port leads to the first of them. By default
+   * all; 0 with --vllm and --ray.
+   */
+  hosts?: string;
+  /**
+   * Folder on the hosts, absolute or relative to the home folder. By default
+   * the home folder.
+   */
+  cwd?: string;
+  /**
+   * Find Python and programs of this environment first. By default "default",
+   * if the TPU has it.
+   */
+  environment?: string | null;
+  variables?: { [key: string]: string };
+  /**
+   * The port here that leads to it. By default the same number if it is free,
+   * else any.
+   */
+  local_port?: number | null;
+  tunnel?: boolean;
+  /** Restart it after it has not answered for so long; 0: never. In seconds. */
+  unhealthy_limit?: number;
+  /**
+   * Start it again after the TPU is restarted, or created again after a
+   * preemption.
+   */
+  restart_with_tpu?: boolean;
+  /**
+   * While the TPU is stopped, a request to the local port starts it. Needs a
+   * running Jupyter server, and --max-price or your consent outside of grants.
+   */
+  start_on_request?: boolean;
+  /**
+   * How long a request waits for the TPU's start before it is answered with
+   * 503. In seconds.
+   */
+  hold_limit?: number;
+  /** Requests start the TPU only if it costs at most so many USD an hour. */
+  max_price?: number | null;
+  confirm_price?: boolean;
   who?: string;
 }
 
@@ -2008,6 +2353,11 @@ export interface IStopJob {
 export interface IStopTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
+  /**
+   * save: save the variables of kernels before, and do it all the same if that
+   * fails. require: only do it if all are saved. skip: do not save them.
+   */
+  sessions?: 'require' | 'save' | 'skip';
   confirm_name?: string;
 }
 
@@ -2125,6 +2475,7 @@ export interface ITPU {
   guard_stop: IGuardStop | null;
   maintenance: IMaintenance | null;
   interruption: IInterruption | null;
+  sessions: ISessionSetting | null;
   problem: IProblem | null;
   advice: string;
   owner: string;

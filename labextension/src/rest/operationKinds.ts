@@ -6,10 +6,14 @@ import { IOperation } from './api';
 /** Kinds during which other operations can be started. */
 export const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
   'tensorboard',
+  'serve',
   'profile',
   'sync',
   'copy',
   'share',
+  'save',
+  'restore',
+  'restart',
   'guard'
 ];
 
@@ -117,6 +121,13 @@ export function kindTitles(
         cancelled: trans.__('Starting Ray on %1 was cancelled', name),
         failed: trans.__('Ray could not be started on %1', name)
       };
+    case 'serve':
+      return {
+        running: trans.__('Starting a server on %1', name),
+        done: trans.__('A server on %1 is healthy', name),
+        cancelled: trans.__('Starting a server on %1 was cancelled', name),
+        failed: trans.__('A server on %1 could not be started', name)
+      };
     case 'profile':
       return {
         running: trans.__('Tracing %1', name),
@@ -158,6 +169,27 @@ export function kindTitles(
         done: trans.__('Shared a folder of %1', name),
         cancelled: trans.__('Sharing a folder of %1 was cancelled', name),
         failed: trans.__('A folder of %1 could not be shared', name)
+      };
+    case 'save':
+      return {
+        running: trans.__('Saving variables of kernels on %1', name),
+        done: trans.__('Saved variables of kernels on %1', name),
+        cancelled: trans.__('Saving variables of kernels on %1 was cancelled', name),
+        failed: trans.__('Not all variables of kernels on %1 were saved', name)
+      };
+    case 'restore':
+      return {
+        running: trans.__('Restoring variables of a kernel on %1', name),
+        done: trans.__('Restored variables of a kernel on %1', name),
+        cancelled: trans.__('Restoring variables of a kernel on %1 was cancelled', name),
+        failed: trans.__('The variables of a kernel on %1 could not be restored', name)
+      };
+    case 'restart':
+      return {
+        running: trans.__('Restarting a kernel on %1 with its variables', name),
+        done: trans.__('Restarted a kernel on %1 with its variables', name),
+        cancelled: trans.__('Restarting a kernel on %1 was cancelled', name),
+        failed: trans.__('A kernel on %1 could not be restarted with its variables', name)
       };
     case 'guard':
       return {

@@ -42,11 +42,13 @@ import {
   IInstalledPackage,
   IJob,
   IJobLog,
+  IJobWhere,
   IKeepTPU,
   IKeepWarm,
   IKernel,
   IMachineCheck,
   IMemoryProfiles,
+  IModelServer,
   INetworkSetup,
   IOpenApp,
   IOpenTensorBoard,
@@ -72,12 +74,19 @@ import {
   IReservationQuote,
   IReservationView,
   IResetQueued,
+  IRestartKernel,
+  IRestoreSession,
   IRun,
   IRunInput,
   IRunOutput,
   ISSHKeyStatus,
+  ISaveSessions,
+  ISession,
+  ISessionList,
+  ISessionSetting,
   ISetGuard,
   ISetLogging,
+  ISetSessions,
   ISetUpNetwork,
   IShareFolder,
   ISharedFolders,
@@ -85,6 +94,7 @@ import {
   ISplitChips,
   IStartHunt,
   IStartJob,
+  IStartModelServer,
   IStartRay,
   IStartRun,
   IStartTPU,
@@ -356,6 +366,9 @@ export abstract class FleetRequests {
     /** Stop a job. */
     stop: (tpu: IReference, job: string, body: IStopJob = {}, signal?: AbortSignal) =>
       this.send<IJob>('POST', ['tpus', tpu, 'jobs', job, 'stop'], { body, signal }),
+    /** Where it stands on each host: the Python stacks of its processes. */
+    why: (tpu: IReference, job: string, signal?: AbortSignal) =>
+      this.send<IJobWhere>('GET', ['tpus', tpu, 'jobs', job, 'why'], { signal }),
     /** A part of its output on one host. */
     log: (tpu: IReference, job: string, query: { host?: Value; from?: Value; limit?: Value; search?: Value; wait?: Value; attempt?: Value; partial_out?: Value; partial_err?: Value } = {}, signal?: AbortSignal) =>
       this.send<IJobLog>('GET', ['tpus', tpu, 'jobs', job, 'log'], { query, signal })
@@ -515,6 +528,51 @@ export abstract class FleetRequests {
     /** Stop it on all hosts. */
     stop: (tpu: IReference, run: string, signal?: AbortSignal) =>
       this.send<IRun>('DELETE', ['tpus', tpu, 'runs', run], { signal })
+  };
+
+  readonly serving = {
+    /** Its servers of models. */
+    list: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IModelServer[]>('GET', ['tpus', tpu, 'model-servers'], { signal }),
+    /** Start a server of a model. */
+    start: (tpu: IReference, body: IStartModelServer = {}, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'model-servers'], { body, signal }),
+    /** All servers of models. */
+    all: (signal?: AbortSignal) =>
+      this.send<IModelServer[]>('GET', ['model-servers'], { signal }),
+    /** One server. */
+    get: (tpu: IReference, server: string, signal?: AbortSignal) =>
+      this.send<IModelServer>('GET', ['tpus', tpu, 'model-servers', server], { signal }),
+    /** Stop a server, and close its port here. */
+    stop: (tpu: IReference, server: string, body: IStopJob = {}, signal?: AbortSignal) =>
+      this.send<IModelServer>('POST', ['tpus', tpu, 'model-servers', server, 'stop'], { body, signal })
+  };
+
+  readonly sessions = {
+    /** The saved variables of kernels that are known here. */
+    all: (signal?: AbortSignal) =>
+      this.send<ISession[]>('GET', ['sessions'], { signal }),
+    /** The sessions that its kernels can restore. */
+    list: (tpu: IReference, query: { fresh?: Value } = {}, signal?: AbortSignal) =>
+      this.send<ISessionList>('GET', ['tpus', tpu, 'sessions'], { query, signal }),
+    /** Save the variables of its kernels. */
+    save: (tpu: IReference, body: ISaveSessions = {}, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'sessions'], { body, signal }),
+    /** Choose where its kernels are saved, and when. */
+    set: (tpu: IReference, body: ISetSessions = {}, signal?: AbortSignal) =>
+      this.send<ISessionSetting>('POST', ['tpus', tpu, 'sessions', 'setting'], { body, signal }),
+    /** Do not save its kernels any more; its sessions stay. */
+    remove: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<void>('DELETE', ['tpus', tpu, 'sessions', 'setting'], { signal }),
+    /** Put a session into a kernel. */
+    restore: (tpu: IReference, session: string, body: IRestoreSession, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'sessions', session, 'restore'], { body, signal }),
+    /** Delete a session. */
+    forget: (tpu: IReference, session: string, signal?: AbortSignal) =>
+      this.send<void>('DELETE', ['tpus', tpu, 'sessions', session], { signal }),
+    /** Restart a kernel with its variables. */
+    restart: (tpu: IReference, kernel: string, body: IRestartKernel = {}, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'kernels', kernel, 'restart'], { body, signal })
   };
 
   readonly shares = {

@@ -31,6 +31,8 @@ import { linkLabel, tierLabel } from '../model/tpuLabels';
 import { Price } from '../money/price';
 import { IHost, IKernel } from '../rest/api';
 import { failureText } from '../rest/failureText';
+import { Sessions } from '../sessions/sessionList';
+import { ModelServers } from '../serving/serverList';
 import { chooseLogging } from '../setup/logging';
 import { Alert, IconButton, Link } from '../ui/elements';
 import { filesIcon, traceIcon } from '../ui/icons';
@@ -56,8 +58,10 @@ export function Details({ tpu, load }: ITPUProps & { load: IKnownLoad }) {
   return (
     <div className="jp-tpu-Details">
       <Kernels tpu={tpu} />
+      <Sessions tpu={tpu} />
       <Environments tpu={tpu} />
       <Jobs tpu={tpu} />
+      <ModelServers tpu={tpu} />
       {tpu.state === 'READY' && <Files tpu={tpu} />}
       <Ports tpu={tpu} />
       {hasLoad(tpu) && <Load tpu={tpu} known={load} />}

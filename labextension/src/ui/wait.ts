@@ -37,7 +37,7 @@ export function waitToEnd<T>(
   return wait(message, () => request, false);
 }
 
-/** The result of *request*, which never fails; that it takes a while is shown when it does. */
+/** The result of *request*, or what it throws; that it takes a while is shown when it does. */
 export async function waitIfSlow<T>(
   message: string,
   request: Promise<T>

@@ -151,6 +151,20 @@ export class JournalSocket {
     return this._isReady;
   }
 
+  /** Sends the kernel a message; again when it is connected again, until the server has it. */
+  deliver(message: IMessage): void {
+    this._undelivered.push(message);
+    this._deliver(message);
+  }
+
+  private _deliver(message: IMessage): void {
+    if (this.send(message)) {
+      this._ping(() => {
+        this._undelivered = this._undelivered.filter(one => one !== message);
+      });
+    }
+  }
+
   private _connect(): void {
     const server = this._options.server();
     if (!server) {
@@ -310,6 +324,7 @@ export class JournalSocket {
       for (const [request, followed] of this._followed) {
         this._ask(request, followed);
       }
+      this._undelivered.forEach(message => this._deliver(message));
       this._listener.onConnection();
       if (control.requests?.length) {
         this._listener.onOffer(control.requests);
@@ -391,4 +406,5 @@ export class JournalSocket {
   private _silence?: ReturnType<typeof setTimeout>;
   private _socket?: WebSocket;
   private _timer?: ReturnType<typeof setTimeout>;
+  private _undelivered: IMessage[] = [];
 }

@@ -12,9 +12,11 @@ import { CellRun } from './cellRun';
 import { GoneCells, GoneRun } from './goneCells';
 import { InputBoxes } from './inputBoxes';
 import { IOfferedRequest, JournalSocket } from './journalSocket';
+import { KernelWidgets } from './kernelWidgets';
 import { setMetadata } from './notebookMetadata';
 import { cellId, cellOf, hashOf, RunStore } from './runStore';
 import { runningKernel, startKernel } from './sessions';
+import { WidgetPages } from './widgetPages';
 import { createMessage, IHeader, IMessage } from './wire';
 
 /** What all notebooks of a window share. */
@@ -22,6 +24,7 @@ export interface INotebookServices {
   session: Session;
   store: RunStore;
   gone: GoneCells;
+  pages: WidgetPages;
   /** Takes what happens, a line each. */
   log: (line: string) => void;
   /** A cell shows output of an earlier text, or not any more. */
@@ -42,9 +45,16 @@ export class NotebookKernel implements vscode.Disposable {
     private _controller: vscode.NotebookController,
     private _services: INotebookServices
   ) {
-    this._inputs = new InputBoxes(this._name, (...answer) =>
-      this._answer(...answer)
+    this._inputs = new InputBoxes(this._name, this._client, message =>
+      this._socket?.send(message)
     );
+    this.widgets = new KernelWidgets({
+      notebook,
+      pages: _services.pages,
+      client: this._client,
+      send: message => this._socket?.deliver(message),
+      request: message => this._request(message)
+    });
     const kernel = _services.store.kernel(notebook.uri);
     if (kernel) {
       this._open(kernel);
@@ -56,6 +66,7 @@ export class NotebookKernel implements vscode.Disposable {
   /** The notebook has another kernel, or is closed. The kernel goes on. */
   dispose(): void {
     this.disconnect();
+    this.widgets.reset();
     this._runs.forEach(run => run instanceof CellRun && run.abandon());
   }
 
@@ -86,7 +97,14 @@ export class NotebookKernel implements vscode.Disposable {
     if (!this._socket.isConnected) {
       return 'reconnecting';
     }
-    return this._isBusy ? 'busy' : 'idle';
+    return this._isBusy || this._isRunning ? 'busy' : 'idle';
+  }
+
+  /** Cells run, or wait for others: perhaps those of another window. */
+  private get _isRunning(): boolean {
+    return [...this._runs.values()].some(
+      run => run instanceof CellRun && !run.isOver
+    );
   }
 
   /** The server was found, perhaps at another address, or is gone. */
@@ -249,13 +267,14 @@ export class NotebookKernel implements vscode.Disposable {
         onMessage: message => this._receive(message),
         onOffer: requests => this._takeUpOffered(requests),
         onUnknown: (request, hadIt) => this._handleUnknown(request, hadIt),
-        onAnswered: input => this._endInput(input),
+        onAnswered: input => this._inputs.close(input),
         onConnection: () => {
           const state = this._socket?.isConnected ? 'connected' : 'lost';
           this._services.log(`${this._name}: ${state}, kernel ${kernel}`);
           if (this._socket?.isConnected) {
-            this._answers.forEach(answer => this._socket!.send(answer));
-            void this._noteLanguage();
+            this._inputs.sendAgain();
+            void this.widgets.load();
+            void this._noteInfo();
           }
           this._changed.fire();
         },
@@ -305,19 +324,25 @@ export class NotebookKernel implements vscode.Disposable {
     );
   }
 
-  /** JupyterLab, too, writes into a notebook what its kernel says of its language. */
-  private async _noteLanguage(): Promise<void> {
-    const { token } = new vscode.CancellationTokenSource();
-    const language = this.notebook.metadata.metadata?.language_info;
-    const info = language?.version // VS Code itself writes only a name
-      ? undefined
-      : await this.ask<{ language_info: object }>(
-          'kernel_info_request',
-          {},
-          token
-        );
-    if (info) {
-      await setMetadata(this.notebook, { language_info: info.language_info });
+  /** What the kernel replies, however long that takes. */
+  private _request<T>(message: IMessage): Promise<T> {
+    return new Promise(resolve => {
+      this._asked.set(
+        message.header.msg_id,
+        resolve as (reply: unknown) => void
+      );
+      this._socket?.deliver(message);
+    });
+  }
+
+  /** The server replies at once, and says whether the kernel is busy. */
+  private async _noteInfo(): Promise<void> {
+    const { language_info } = await this._request<{ language_info: object }>(
+      createMessage('kernel_info_request', this._client, {})
+    );
+    // JupyterLab, too, writes into a notebook what its kernel says. VS Code itself writes only a name.
+    if (!this.notebook.metadata.metadata?.language_info?.version) {
+      await setMetadata(this.notebook, { language_info });
     }
   }
 
@@ -373,12 +398,14 @@ export class NotebookKernel implements vscode.Disposable {
       }
     }
     this._runs.set(id, run);
+    this._changed.fire();
     return run;
   }
 
   private _forget(run: CellRun): void {
     this._runs.delete(run.id);
     this._socket?.forget(run.id);
+    this._changed.fire();
   }
 
   private _takeUpOffered(requests: IOfferedRequest[]): void {
@@ -438,6 +465,7 @@ export class NotebookKernel implements vscode.Disposable {
     run.abandon();
     this._lost.set(run.id, stored?.cell ?? '');
     this._show(run.id, run.cell.document.getText());
+    this._changed.fire();
   }
 
   /** Shows a request that has no cell. */
@@ -455,7 +483,8 @@ export class NotebookKernel implements vscode.Disposable {
   private _endAll(): void {
     this._isBusy = false;
     this._inputs.dispose();
-    this._answers.clear();
+    this._asked.clear();
+    this.widgets.reset();
     for (const run of this._runs.values()) {
       if (run instanceof CellRun && !run.isOver) {
         run.fail();
@@ -476,6 +505,14 @@ export class NotebookKernel implements vscode.Disposable {
   // ---- messages
 
   private _receive(message: IMessage): void {
+    const before = this.state;
+    this._handle(message);
+    if (this.state !== before) {
+      this._changed.fire();
+    }
+  }
+
+  private _handle(message: IMessage): void {
     const { channel, content, header, parent_header } = message;
     const parent = parent_header.msg_id ?? '';
     if (channel === 'iopub' && header.msg_type === 'status') {
@@ -487,7 +524,11 @@ export class NotebookKernel implements vscode.Disposable {
     }
     const asked = this._asked.get(parent);
     if (asked && channel === 'shell') {
+      this._asked.delete(parent);
       asked(content);
+      return;
+    }
+    if (this.widgets.receive(message)) {
       return;
     }
     if (header.msg_type === 'update_display_data') {
@@ -501,7 +542,7 @@ export class NotebookKernel implements vscode.Disposable {
     }
     const run = this._runs.get(parent);
     if (header.msg_type === 'input_request') {
-      this._openInput(message);
+      this._inputs.ask(message);
     } else if (run) {
       const wasOver = run instanceof CellRun && run.isOver;
       run.receive(message);
@@ -510,7 +551,7 @@ export class NotebookKernel implements vscode.Disposable {
         this._end(parent, isGone);
       }
       if (channel === 'shell') {
-        this._endInputs(parent);
+        this._inputs.closeOf(parent);
       }
     }
   }
@@ -527,11 +568,10 @@ export class NotebookKernel implements vscode.Disposable {
     if (state === 'starting' || state === 'busy' || state === 'idle') {
       this._kernelSession = session;
     }
-    const isBusy = state === 'busy';
-    if (isBusy !== this._isBusy) {
-      this._isBusy = isBusy;
-      this._changed.fire();
+    if (state === 'starting') {
+      void this.widgets.load();
     }
+    this._isBusy = state === 'busy';
   }
 
   /** Another client runs a cell of this notebook. */
@@ -555,49 +595,11 @@ export class NotebookKernel implements vscode.Disposable {
     }
   }
 
-  // ---- input
-
-  private _openInput(request: IMessage): void {
-    this._inputRequests.set(
-      request.header.msg_id,
-      request.parent_header.msg_id ?? ''
-    );
-    this._inputs.ask(request);
-  }
-
-  private _answer({ header }: IMessage, value: string): void {
-    const reply = createMessage(
-      'input_reply',
-      this._client,
-      { value, status: 'ok' },
-      { channel: 'stdin', parent_header: header }
-    );
-    // Until the server says that it has one: it takes each once.
-    this._answers.set(header.msg_id, reply);
-    this._socket?.send(reply);
-  }
-
-  private _endInput(input: string): void {
-    this._inputRequests.delete(input);
-    this._answers.delete(input);
-    this._inputs.close(input);
-  }
-
-  private _endInputs(request: string): void {
-    for (const [input, asking] of this._inputRequests) {
-      if (asking === request) {
-        this._endInput(input);
-      }
-    }
-  }
-
-  private _answers = new Map<string, IMessage>();
+  readonly widgets: KernelWidgets;
   /** Its session, for Jupyter: the server offers a new one what it has missed. */
   private _client = randomUUID();
   private _asked = new Map<string, (reply: unknown) => void>();
   private _changed = new vscode.EventEmitter<void>();
-  /** Input_requests without an answer: their ids, and those of the requests that ask. */
-  private _inputRequests = new Map<string, string>();
   private _inputs: InputBoxes;
   private _isBusy = false;
   private _isDisposed = false;

@@ -5,6 +5,7 @@ import * as vscode from 'vscode';
 interface INotebookMetadata {
   kernelspec?: { name?: string };
   language_info?: object;
+  widgets?: { [mime: string]: object };
 }
 
 /** The kernelspec that a notebook names. */
@@ -13,6 +14,14 @@ export function kernelspecOf(
 ): string | undefined {
   const { metadata } = notebook.metadata as { metadata?: INotebookMetadata };
   return metadata?.kernelspec?.name;
+}
+
+/** The state of widgets that JupyterLab has saved. */
+export function savedWidgets(
+  notebook: vscode.NotebookDocument
+): object | undefined {
+  const { metadata } = notebook.metadata as { metadata?: INotebookMetadata };
+  return metadata?.widgets?.['application/vnd.jupyter.widget-state+json'];
 }
 
 /** Changes fields, with the others kept. */

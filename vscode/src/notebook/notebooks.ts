@@ -9,10 +9,11 @@ import { EarlierText } from './earlierText';
 import { GoneCells } from './goneCells';
 import { provideLanguageFeatures } from './languageFeatures';
 import { NotebookKernel, KernelState } from './notebookKernel';
-import { kernelspecOf, useKernelspec } from './notebookMetadata';
+import { kernelspecOf, savedWidgets, useKernelspec } from './notebookMetadata';
 import { RunStore } from './runStore';
 import { IKernelspec, kernelspecs, runningKernel } from './sessions';
 import { Ways } from './ways';
+import { WidgetPages } from './widgetPages';
 
 const TYPE = 'jupyter-notebook';
 const EXTENSION = 'jupyter-tpu.jupyter-tpu';
@@ -31,6 +32,7 @@ export class Notebooks implements vscode.Disposable {
       this._gone,
       this._item,
       this._ways,
+      this._pages,
       vscode.notebooks.registerNotebookCellStatusBarItemProvider(
         TYPE,
         this._earlier
@@ -242,6 +244,7 @@ export class Notebooks implements vscode.Disposable {
       session: this._session,
       store: this._store,
       gone: this._gone,
+      pages: this._pages,
       log: this._log,
       setEarlier: (cell, isEarlier) => this._earlier.set(cell, isEarlier)
     });
@@ -249,6 +252,18 @@ export class Notebooks implements vscode.Disposable {
     kernel.stateChanged(() => this._showState());
     this._showState();
     void useKernelspec(notebook, name, controller.label);
+  }
+
+  /** A page that shows a notebook's widgets is there. */
+  private _show(editor: vscode.NotebookEditor): void {
+    const { notebook } = editor;
+    const kernel = this._kernels.get(notebook);
+    if (kernel) {
+      kernel.widgets.show(editor);
+    } else {
+      const saved = savedWidgets(notebook);
+      this._pages.post([editor], { kind: 'complete', saved });
+    }
   }
 
   /** *name*: only if it uses this kernelspec. */
@@ -294,6 +309,11 @@ export class Notebooks implements vscode.Disposable {
   private _joined = new WeakSet<vscode.NotebookDocument>();
   private _kernels = new Map<vscode.NotebookDocument, NotebookKernel>();
   private _listed = '';
+  private _pages = new WidgetPages(
+    editor => this._show(editor),
+    (editor, message) =>
+      this._kernels.get(editor.notebook)?.widgets.send(editor, message)
+  );
   private _store: RunStore;
   private _ways = new Ways(TYPE);
 }

@@ -45,8 +45,24 @@ export interface IChanges {
   entries: Entry[];
 }
 
+/** As in a notebook's file. */
+export function nbformatOf({ output, stream }: Entry): object {
+  if (output.output_type === 'stream') {
+    return { ...output, text: stream.text };
+  }
+  return { ...output, transient: undefined };
+}
+
 export class CellOutputs {
   readonly entries: Entry[] = [];
+
+  /** *outputs*: as in a notebook's file. */
+  constructor(outputs: (IOutput & { text?: string | string[] })[] = []) {
+    for (const { text, ...output } of outputs) {
+      const added = this._add(output as IOutput);
+      added.stream.append([text ?? ''].flat().join(''));
+    }
+  }
 
   /** Whether the message was about outputs. */
   apply({ content, header }: IMessage): boolean {

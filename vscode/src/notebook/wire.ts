@@ -28,6 +28,8 @@ export interface IMessage {
   // What a message has depends on its type: the reader knows it.
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   content: any;
+  /** Only widgets have some. */
+  buffers?: Uint8Array[];
 }
 
 const encoder = new TextEncoder();
@@ -35,12 +37,11 @@ const decoder = new TextDecoder();
 
 export function encode(message: IMessage): ArrayBuffer {
   const { channel, content, header, metadata, parent_header } = message;
-  const parts = [
-    channel,
-    ...[header, parent_header, metadata, content].map(one =>
-      JSON.stringify(one)
-    )
-  ].map(part => encoder.encode(part));
+  const texts = [header, parent_header, metadata, content].map(one =>
+    JSON.stringify(one)
+  );
+  const parts = [channel, ...texts].map(part => encoder.encode(part));
+  parts.push(...(message.buffers ?? []));
   const count = parts.length + 1; // the last offset is the end
   let offset = 8 * (count + 1);
   const size = parts.reduce((sum, part) => sum + part.length, offset);
@@ -56,22 +57,23 @@ export function encode(message: IMessage): ArrayBuffer {
   return frame.buffer;
 }
 
-/** Without its buffers, which only widgets have. Throws if it is none. */
+/** Throws if it is none. */
 export function decode(frame: ArrayBuffer): IMessage {
   const view = new DataView(frame);
-  const text = (part: number) => {
-    const offset = (index: number) =>
-      Number(view.getBigUint64(8 * (index + 1), true));
-    const start = offset(part);
-    return decoder.decode(
-      new Uint8Array(frame, start, offset(part + 1) - start)
-    );
-  };
+  const offset = (index: number) =>
+    Number(view.getBigUint64(8 * (index + 1), true));
+  const bytes = (part: number) =>
+    new Uint8Array(frame, offset(part), offset(part + 1) - offset(part));
+  const text = (part: number) => decoder.decode(bytes(part));
   const [header, parent_header, metadata, content] = [1, 2, 3, 4].map(part =>
     JSON.parse(text(part))
   );
   const channel = text(0) as Channel;
-  return { channel, header, parent_header, metadata, content };
+  const count = Number(view.getBigUint64(0, true)) - 1; // the last offset is the end
+  const buffers = Array.from({ length: count - 5 }, (_, index) =>
+    bytes(5 + index)
+  );
+  return { channel, header, parent_header, metadata, content, buffers };
 }
 
 export function createMessage(

@@ -39,6 +39,7 @@ from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
 from .metadata import Announced, follow_announcements
 from .owners import ProcessOwners
 from .runs import Runs
+from .sessions import StoredSessions
 from .status import HostStatus
 from .warm_kernels import WarmKernels
 
@@ -85,7 +86,8 @@ class Daemon:
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
         self._used = time.monotonic()
-        self._handlers = handlers(self, self._runs, self._jobs, self._guard)
+        sessions = StoredSessions(sources)
+        self._handlers = handlers(self, self._runs, self._jobs, self._guard, sessions)
 
     async def run(self, path: str) -> None:
         """Serves on the socket *path* until it is idle or told to end."""
@@ -275,6 +277,14 @@ class Daemon:
             message = "The kernel %s does not exist on the host." % request.id
             raise OperationError("NOT_FOUND", message)
         return {"key": key}
+
+    @handles(requests.AskKernelSessionRequest)
+    async def _kernel_session(
+        self, request: requests.AskKernelSessionRequest
+    ) -> requests.AskedKernel:
+        if request.request is None:
+            return {"kernel": await self._keepers.status(request.id)}
+        return {"kernel": await self._keepers.ask_session(request.id, request.request)}
 
     @handles(requests.KeepWarmRequest)
     async def _keep_warm(self, request: requests.KeepWarmRequest) -> requests.WarmKernelList:

@@ -23,6 +23,7 @@ from ..protocol.chips import holders
 from ..protocol.paths import boot, run_folder
 from ..protocol.process_tree import descendants
 from ..protocol.timeouts import exit_within, with_timeout
+from ..serving.watch import LOOK_SECONDS as SERVER_LOOK_SECONDS
 from .jobs import HostJobs
 from .keepers import Keepers
 from .load import read_sample
@@ -254,8 +255,17 @@ class GuardProcess:
             ours |= {kernel["keeper"], *descendants(kernel["keeper"])}
             if kernel["state"] not in _QUIET:
                 reasons.append("a kernel")
-        if any(job["state"] not in FINAL for job in await self._jobs.all()):
-            reasons.append("a job")
+        for job in await self._jobs.all():
+            if job["state"] in FINAL:
+                continue
+            serving = job.get("serving")
+            if serving is None:
+                reasons.append("a job")
+                continue
+            # The work of a server is its requests, not its connections, processes and chips.
+            ours |= {job["keeper"], *descendants(job["keeper"])}
+            if time.monotonic() - serving["worked"] < LOOK_SECONDS + SERVER_LOOK_SECONDS:
+                reasons.append("requests to %s" % job["id"].rpartition("-")[0])
         servers = processes.servers(table, ours)
         reasons += processes.commands(table, servers.sockets)
         reasons += processes.terminals(table, ours)

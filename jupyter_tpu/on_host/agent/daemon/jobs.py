@@ -19,6 +19,7 @@ from typing import Any, AsyncIterator, Dict, List, Optional
 
 from ..keeper.job_keeper import LONGEST_QUERY
 from ..keeper.job_log import FINAL, LOST, last_number, read_log, read_state, write_state
+from ..keeper.job_stacks import stack_variables
 from ..keeper.owned_process import kill_leftovers
 from ..protocol import requests, umask
 from ..protocol.messages import now
@@ -28,6 +29,7 @@ from ..protocol.processes import start_time
 from ..protocol.records import JobReport
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
+from .job_looks import look_into
 from .keepers import (
     ANSWER_SECONDS,
     START_SECONDS,
@@ -56,7 +58,13 @@ class HostJobs:
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a job at a time
 
     async def start(
-        self, job: str, argv: List[str], cwd: str, env: Dict[str, str], limit: Optional[int]
+        self,
+        job: str,
+        argv: List[str],
+        cwd: str,
+        env: Dict[str, str],
+        limit: Optional[int],
+        serving: Optional[requests.ServerCheck] = None,
     ) -> JobReport:
         """Starts a job, unless it was started before; returns its status.
 
@@ -77,6 +85,7 @@ class HostJobs:
                 "cwd": cwd,
                 "env": {**_UNBUFFERED, **env},
                 "limit": limit,
+                "serving": serving,
             }
             await self._launch(folder, spec)
             started = await self._status(folder)
@@ -217,8 +226,11 @@ class HostJobs:
                 "Create it there first, or choose another working folder.",
             )
         env = process_environment(request.python, request.env)
+        env = {**env, **stack_variables(env)}
         try:
-            return await self.start(request.id, request.argv, folder, env, request.limit)
+            return await self.start(
+                request.id, request.argv, folder, env, request.limit, request.serving
+            )
         except StartError as error:
             message = "The job could not be started on the host: %s." % str(error).rstrip(".")
             raise OperationError("INTERNAL", message) from error
@@ -234,6 +246,15 @@ class HostJobs:
     @handles(requests.ReadJobLogRequest)
     async def _handle_log(self, request: requests.ReadJobLogRequest) -> requests.JobLogPage:
         return _existing(request.id, await self.log(request))
+
+    @handles(requests.GetJobStacksRequest)
+    async def _handle_stacks(self, request: requests.GetJobStacksRequest) -> requests.JobStacks:
+        report = _existing(request.id, (await self.some([request.id])).get(request.id))
+        answer: Any = {"status": report, "silent": report.pop("silent", 0.0), "processes": [],
+                       "more": 0, "places": [], "queue": None}  # fmt: skip
+        if report["state"] not in FINAL and report.get("keeper"):
+            answer.update(await look_into(report["keeper"]))
+        return answer
 
     @handles(requests.StopJobRequest)
     async def _handle_stop(self, request: requests.StopJobRequest) -> JobReport:

@@ -139,6 +139,13 @@ class Keepers:
         with contextlib.suppress(KeeperSilent):
             await self._ask(folder, {"ask": "announce", "kind": kinds[-1] if kinds else ""})
 
+    async def ask_session(self, kernel_id: str, request: Dict[str, Any]) -> Optional[KernelReport]:
+        """Passes a request about its session to a kernel; the status of before it is answered, None
+        if there is none. Raises KeeperSilent.
+        """
+        query = {"ask": "session", "request": request}
+        return await self._ask(kernel_folder(self.run, kernel_id), query)
+
     async def start(self, kernel_id: str, spec: Dict[str, Any]) -> Dict[str, Any]:
         """Starts a keeper, or uses a warm one.
 

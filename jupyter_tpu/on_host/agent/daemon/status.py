@@ -51,9 +51,9 @@ class RequestedPackages:
 LOOK_SECONDS, WAIT_SECONDS = 1.0, 60.0
 #: What is reported of a kernel.
 _KERNEL = ("id", "environment", "notebook", "state", "pid", "started", "last_activity", "attached",
-           "holder", "chips", "booked", "hosts")  # fmt: skip
+           "holder", "chips", "booked", "hosts", "saved", "cell")  # fmt: skip
 #: What changes with each line that a job prints, and is in its log.
-_JOB_LOG = ("last", "partial")
+_JOB_LOG = ("last", "partial", "silent")
 
 
 class HostStatus:

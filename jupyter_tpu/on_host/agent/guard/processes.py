@@ -30,7 +30,7 @@ _RAY_TASK = re.compile(
 _SSHD = ("sshd", "sshd-session")
 #: The name of the socket of a run's keeper; see `protocol.paths.run_socket`.
 _RUN = re.compile(r"run-\w+\.sock")
-_LISTEN, _ESTABLISHED = "0A", "01"
+LISTEN, ESTABLISHED = "0A", "01"
 
 
 class Process(NamedTuple):
@@ -143,7 +143,7 @@ def servers(table: Table, ours: Collection[int] = (), proc: str = "/proc") -> Se
     """
     owners: Dict[str, int] = {}
     for process in table.values():
-        for inode in _sockets(proc, process.pid):
+        for inode in socket_inodes(proc, process.pid):
             owners[inode] = process.pid
     sockets = {
         path: owners[inode] for path, inode in _unix_listeners(proc).items() if inode in owners
@@ -152,23 +152,23 @@ def servers(table: Table, ours: Collection[int] = (), proc: str = "/proc") -> Se
     ports: Set[int] = set()
     connections: List[Tuple[str, str, int]] = []
     ends: Dict[Tuple[str, str], int] = {}
-    for local, remote, state, inode in _tcp(proc):
+    for local, remote, state, inode in tcp_sockets(proc):
         owner = owners.get(inode)
         if owner is None:
             continue
-        if state == _LISTEN:
+        if state == LISTEN:
             listening.add(owner)
             if owner not in ours and not _is_own_server(table[owner]):
-                ports.add(_port(local))
-        elif state == _ESTABLISHED:
+                ports.add(port_of(local))
+        elif state == ESTABLISHED:
             ends[local, remote] = owner
             connections.append((local, remote, owner))
     used = set()
     for local, remote, owner in connections:
         other = ends.get((remote, local))
         inside = other is not None and table[other].name not in _SSHD
-        if _port(local) in ports and owner not in ours and not inside:
-            used.add(_port(local))
+        if port_of(local) in ports and owner not in ours and not inside:
+            used.add(port_of(local))
     return Servers(listening, used, sockets)
 
 
@@ -206,7 +206,8 @@ def _ignores_hangup(status: bytes) -> bool:
     return ignored is not None and bool(int(ignored.group(1), 16) & 1)
 
 
-def _sockets(proc: str, pid: int) -> Iterator[str]:
+def socket_inodes(proc: str, pid: int) -> Iterator[str]:
+    """The inodes of the sockets that a process has open."""
     folder = os.path.join(proc, str(pid), "fd")
     try:
         names = os.listdir(folder)
@@ -219,8 +220,8 @@ def _sockets(proc: str, pid: int) -> Iterator[str]:
                 yield target[8:-1]
 
 
-def _tcp(proc: str) -> Iterator[Tuple[str, str, str, str]]:
-    """Local and remote address, state and inode of each socket."""
+def tcp_sockets(proc: str = "/proc") -> Iterator[Tuple[str, str, str, str]]:
+    """Local and remote address, as the system writes them, state and inode of each socket."""
     for name in ("tcp", "tcp6"):
         for line in _lines(proc, "net", name):
             fields = line.split()
@@ -233,7 +234,8 @@ def _plain(address: str) -> str:
     return address[24:] if address.startswith("0000000000000000FFFF0000") else address
 
 
-def _port(address: str) -> int:
+def port_of(address: str) -> int:
+    """The port of an address of `tcp_sockets`."""
     return int(address.rpartition(":")[2], 16)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import time
-from typing import Any, Dict
+from typing import Any, Dict, Sequence
 
 from ..protocol.chips import chip_devices
 from ..protocol.json_file import read_json, write_json
@@ -57,6 +58,27 @@ def describe_exit(code: int, what: str = "kernel") -> str:
     except ValueError:
         name = ""
     return "The %s was ended by signal %d%s." % (what, -code, name)
+
+
+#: What JAX says when it ends a process because of another one, and which one has fallen silent.
+#: Seen: JAX 0.12.0.1.
+_ENDED_BY_JAX = "JAX distributed service detected fatal errors"
+_SILENT_TASK = re.compile(r"stopped sending heartbeats\):\s+(\d+)|Task (\d+) heartbeat timeout")
+
+
+def explain_jax(lines: Sequence[str]) -> str:
+    """A sentence about a process that JAX has ended, by its last *lines*; "" about another one."""
+    text = "\n".join(lines)
+    if _ENDED_BY_JAX not in text:
+        return ""
+    silent = _SILENT_TASK.search(text)
+    if not silent:
+        return "JAX ended it, because another process of jax.distributed has failed."
+    return (
+        "JAX ended it, because process %s of jax.distributed sent no heartbeat for 100 s, or for "
+        "the program's heartbeat_timeout_seconds. That process has ended or is suspended, or its "
+        "host can't be reached." % (silent.group(1) or silent.group(2))
+    )
 
 
 def _kills() -> int:

@@ -53,8 +53,11 @@ def main() -> None:
     # Where a crash happened goes to the keeper. (ipykernel takes descriptor 2 for cells.)
     faulthandler.enable(os.dup(2), all_threads=False)
     # The script's folder, which Python puts first. The user's modules are not there.
-    own = "app_notes", "jax_notes", "jax_memory", "kernel_checkpoint", "pod_member"
-    app_notes, jax_notes, jax_memory, kernel_checkpoint, pod_member = map(
+    own = (
+        *("app_notes", "jax_notes", "jax_memory"),
+        *("kernel_checkpoint", "kernel_session", "pod_member"),
+    )
+    app_notes, jax_notes, jax_memory, kernel_checkpoint, kernel_session, pod_member = map(
         importlib.import_module, own
     )
     del sys.path[0]
@@ -80,6 +83,7 @@ def main() -> None:
             jax_notes.load(self.shell)
             shell = self.shell
             session = load_session(shell)
+            kernel_session.SessionRequests(shell, session)
             checkpoint = kernel_checkpoint.CheckpointFunction(shell, session).command
             memory = functools.partial(jax_memory.command, shell)
             commands = {"memory": memory, "checkpoint": checkpoint, "session": session}
@@ -107,9 +111,9 @@ def load_session(shell):
     assert spec.loader is not None
     package = sys.modules[name] = util.module_from_spec(spec)
     spec.loader.exec_module(package)
-    command = importlib.import_module(name + ".command")
-    command.offer_once(shell)
-    return command.SessionCommand(shell, os.environ.pop(SESSION_KEY, ""))
+    command, chosen = map(importlib.import_module, (name + ".command", name + ".chosen"))
+    setting = chosen.chosen_setting(os.environ)
+    return command.SessionCommand(shell, os.environ.pop(SESSION_KEY, ""), setting)
 
 
 def load_magic(shell, commands):

@@ -20,7 +20,8 @@ import json
 import os
 import sys
 import time
-from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from collections import deque
+from typing import Any, BinaryIO, Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..protocol.coalescing import collapse_overwritten
 from ..protocol.json_file import read_json, write_json
@@ -48,6 +49,8 @@ LOG_BYTES, SEGMENT_BYTES = 512 << 20, 4 << 20
 LONGEST_RECORD_CHARACTERS = 32 << 10
 #: Bytes read at most for one answer, so that a search in a long log does not block others.
 SCAN_BYTES = 8 << 20
+#: Lines that are kept in memory, and characters of each.
+TAIL_LINES, TAIL_CHARACTERS = 100, 1000
 #: Bytes before a line that are read with it.
 NEAR_BYTES = 8 << 10
 _PREFIX = "log-"
@@ -90,6 +93,8 @@ class JobLogWriter:
         self.last = 0  # the number of the newest line
         #: What stands after the last line of each stream: a prompt, or a progress bar.
         self.partial = {"out": "", "err": ""}
+        #: The streams and the beginnings of the last lines.
+        self.tail: Deque[Tuple[str, str]] = deque(maxlen=TAIL_LINES)
         self._unwritten: List[Tuple[int, bytes]] = []
         self.waiting = 0  # bytes that could not be written
         self.problem = ""  # why; "" if all is written
@@ -120,6 +125,7 @@ class JobLogWriter:
 
     def _record(self, stream: str, now: int, text: str, more: int = 0) -> None:
         self.last += 1
+        self.tail.append((stream, text[:TAIL_CHARACTERS]))
         record: List[Any] = [self.last, now, stream, text] + [1] * more
         data = json.dumps(record, separators=(",", ":")).encode() + b"\n"
         self._unwritten.append((self.last, data))

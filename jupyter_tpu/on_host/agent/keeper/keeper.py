@@ -59,6 +59,7 @@ from .kernel_startup import KernelStartup
 from .owned_process import become_subreaper
 from .requests import INTERRUPTIONS, Requests
 from .server import KeeperServer
+from .session_request import SessionRequest
 
 #: Seconds from a kernel's end for which its last messages are kept for a client that is away. (The
 #: daemon also limits how much is kept; see `Keepers.free_disk`.)
@@ -98,6 +99,7 @@ class Keeper:
         self._channels: Optional[KernelChannels] = None
         self._requests = Requests(spec["key"])
         self._checkpoint = CheckpointRequest(spec["key"])
+        self._session = SessionRequest(spec["key"])
         self._host = HostWatch()
         self._announced = ""  # what Google is about to do with this host
         self._cause = ""  # why the kernel ended
@@ -175,6 +177,9 @@ class Keeper:
             return
         if self._checkpoint.is_answer(parent):
             self._tell_running(self._checkpoint.note(parts))
+            return
+        if channel == IOPUB and self._session.is_answer(header):
+            self._session.note(parts)
             return
         self._requests.note_message(channel, parts, delimiter)
         if channel == IOPUB:
@@ -256,6 +261,9 @@ class Keeper:
             "booked": self.spec.get("chips"),
             "hosts": self._hosts(),
             "checkpoint": self._checkpoint.outcome,
+            "session": self._session.outcome,
+            "saved": self._session.saved,
+            "cell": self._requests.cell,
             "state": self.state,
             "pid": self.process.pid,
             "keeper": os.getpid(),
@@ -287,6 +295,8 @@ class Keeper:
             self._begin_ending(now=bool(query.get("now")))
         elif query["ask"] == "announce":
             self._announce(str(query["kind"]))
+        elif query["ask"] == "session" and self.process.code is None:
+            self._to_kernel(CONTROL, self._session.message(query["request"]))
         return self.status()
 
     def _announce(self, kind: str) -> None:

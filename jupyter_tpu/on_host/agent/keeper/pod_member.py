@@ -194,8 +194,9 @@ def is_ours(folder):
 
 
 def is_user_code(path):
-    """Whether a file belongs to the user, and not to Python or an installed package."""
-    installed = "site-packages" in path or "dist-packages" in path or path.startswith("<")
+    """Whether a file belongs to the user, and not to a Python or an installed package."""
+    parts = "site-packages", "dist-packages", "/lib/python3."
+    installed = any(part in path for part in parts) or path.startswith("<")
     return not installed and not path.startswith(os.path.dirname(os.__file__))
 
 

@@ -30,6 +30,7 @@ class _Cell(NamedTuple):
 
     idents: List[bytes]  # of its client
     id: str
+    notebook_cell: str  # "" if its client does not say it
 
 
 class Requests:
@@ -46,6 +47,14 @@ class Requests:
         self._cells: Dict[bytes, _Cell] = {}
         self._counts: Dict[str, Any] = {}  # their execution counts, once they run
         self.activity = KernelActivity()
+        self._last_cell = ""  # that ran when the kernel died
+
+    @property
+    def cell(self) -> str:
+        """The id of the notebook's cell that runs, or was running when the kernel died."""
+        running = self.activity.running
+        cells = (cell.notebook_cell for cell in self._cells.values() if cell.id in running)
+        return next(cells, self._last_cell)
 
     def note_request(self, parts: List[bytes]) -> None:
         """A client's message for the kernel on shell."""
@@ -54,7 +63,8 @@ class Requests:
             header = parts[at + messages.HEADER]
             if b'"execute_request"' in header:
                 id = str(messages.decode_part(parts, messages.HEADER).get("msg_id"))
-                self._cells[header] = _Cell(list(parts[:at]), id)
+                cell = messages.decode_part(parts, messages.METADATA).get("cellId")
+                self._cells[header] = _Cell(list(parts[:at]), id, str(cell or "")[:200])
                 if len(self._cells) > REMEMBERED_CELLS:
                     del self._cells[next(iter(self._cells))]
 
@@ -93,6 +103,7 @@ class Requests:
         traceback = ["\x1b[0;31mKernelDied\x1b[0m: %s" % cause, *output.splitlines()[-ERROR_LINES:]]
         died = {"ename": "KernelDied", "evalue": cause, "traceback": traceback}
         running = self.activity.running
+        self._last_cell = self.cell
         for header, cell in self._cells.items():
             if running.pop(cell.id, None) is not None:  # the first of its id
                 yield self._publish("error", died, header)

@@ -15,6 +15,11 @@ _COMMAND = re.compile(r"\s*%hosts?(?:[ \t]+(\w+(?:[ \t]+[\d.]+)?))?\s*$")
 #: `%tpu memory --host 2`, and the like: what runs on hosts in this kernel.
 _ONE_HOST = re.compile(r"(\s*%(?:tpu|pip|uv)[ \t][^\n]*?)[ \t]+--host[ \t=]+([\d.,-]+)([^\n]*)\s*$")
 _LOCAL = re.compile(r"\s*(?:%%local\b|%tpu[ \t]+(?:push|pull|top|profile)\b)")
+_SESSION = re.compile(r"\s*%tpu[ \t]+session\b")
+SESSION_USAGE = (
+    "A session is saved and restored by all hosts together: use %tpu session in a cell without "
+    "%%host, %%hosts and --host."
+)
 LOCAL_USAGE = (
     "This notebook's kernel is on the TPU, so nothing of it runs on your computer. Choose a kernel "
     "of your computer instead, and run there: %load_ext jupyter_tpu, then %tpu auto on NAME "
@@ -38,6 +43,13 @@ class Code(NamedTuple):
 
 def parse_code(code: str, hosts: int) -> Code:
     """Raises ValueError with a sentence for hosts that there are not, and what they can't do."""
+    parsed = _parse(code, hosts)
+    if parsed.hosts is not None and _SESSION.match(parsed.code):
+        raise ValueError(SESSION_USAGE)
+    return parsed
+
+
+def _parse(code: str, hosts: int) -> Code:
     if _LOCAL.match(code):
         raise ValueError(LOCAL_USAGE)
     command = _ONE_HOST.match(code)

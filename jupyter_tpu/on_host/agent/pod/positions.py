@@ -1,4 +1,5 @@
-"""Where the hosts are in a cell, and whether they stand still at different lines. No I/O, no clock.
+"""Where hosts are in a cell or a job, and whether they stand still at different lines of a cell. No
+I/O, no clock.
 
 That is how the commonest hang looks: one host does something else, and the others wait for it in an
 operation of all hosts. All of them are busy, and none prints anything.
@@ -6,7 +7,7 @@ operation of all hosts. All of them are busy, and none prints anything.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from .folding import plain
 from .host_names import host_ranges, sentence
@@ -15,13 +16,15 @@ from .host_names import host_ranges, sentence
 STILL_LOOKS = 5
 
 
-class _Position(NamedTuple):
+class Position(NamedTuple):
+    """Where a host is."""
+
     text: str  # "line 3: y = f(x) (in _allgather)"
     lines: Tuple[Any, ...]  # of the user's code
     waits: bool  # in an operation of JAX
 
 
-_UNKNOWN = _Position("", (), False)
+_UNKNOWN = Position("", (), False)
 
 
 class Positions:
@@ -36,12 +39,12 @@ class Positions:
     def __init__(self, hosts: Sequence[int], first_line: int) -> None:
         self._hosts = hosts
         self._first_line = first_line
-        self._positions: Dict[int, _Position] = {}
+        self._positions: Dict[int, Position] = {}
         self._still = 0  # looks at which no host had moved
 
     def note(self, host: int, frames: Any) -> None:
         """Takes where a host is: *frames* are what `pod_member` answers."""
-        position = _position(frames, self._first_line)
+        position = position_of(frames, self._first_line)
         if not position.text:
             return
         before = self._positions.get(host, position)
@@ -63,11 +66,7 @@ class Positions:
         groups = self._groups(self._hosts)
         if len({position.lines for position in groups}) < 2:
             return []
-        # Who waits comes last: it is what the others do that explains it.
-        return [
-            _line(at, *_verbs(position), position.text)
-            for position, at in sorted(groups.items(), key=lambda item: item[0].waits)
-        ]
+        return position_lines(groups)
 
     def where(self, hosts: Sequence[int], one: str, several: str, *, always: str = "") -> List[str]:
         """A line for each place with hosts: "Host 2 is at line 4: time.sleep(600)".
@@ -85,14 +84,21 @@ class Positions:
                 lines.append(_line(at, always, always.replace("was ", "were ")))
         return lines
 
-    def _groups(self, hosts: Sequence[int]) -> Dict[_Position, List[int]]:
-        groups: Dict[_Position, List[int]] = {}
+    def _groups(self, hosts: Sequence[int]) -> Dict[Position, List[int]]:
+        groups: Dict[Position, List[int]] = {}
         for host in hosts:
             groups.setdefault(self._positions.get(host, _UNKNOWN), []).append(host)
         return groups
 
 
-def _verbs(position: _Position) -> Tuple[str, str]:
+def position_lines(groups: Mapping[Position, Sequence[int]]) -> List[str]:
+    """A line for each position, with the hosts at it: "Hosts 0-2 wait at line 3: f(x)"."""
+    # Who waits comes last, and the many after the few: what the others do explains it.
+    ordered = sorted(groups.items(), key=lambda item: (item[0].waits, len(item[1])))
+    return [_line(at, *_verbs(position), position.text) for position, at in ordered]
+
+
+def _verbs(position: Position) -> Tuple[str, str]:
     if not position.text:
         return "does not say where it is", "do not say where they are"
     return ("waits at", "wait at") if position.waits else ("is at", "are at")
@@ -103,8 +109,8 @@ def _line(hosts: Sequence[int], one: str, several: str, place: str = "") -> str:
     return ("%s %s %s" % (sentence(host_ranges(hosts)), verb, place)).rstrip()
 
 
-def _position(frames: Any, first_line: int) -> _Position:
-    """Nothing is known where the host did not tell it as `pod_member` does."""
+def position_of(frames: Any, first_line: int = 0) -> Position:
+    """Nothing is known where the host did not tell *frames* as `pod_member` does."""
     try:
         place, *_, inner = frames if len(frames) > 1 else [frames[0], frames[0]]
         line, text = int(place["line"]), plain(str(place["text"]))[:200]
@@ -118,6 +124,6 @@ def _position(frames: Any, first_line: int) -> _Position:
         lines = tuple((str(frame["file"]), int(frame["line"])) for frame in frames[:-1] or frames)
         # A host that compiles is in JAX, too, and waits for nobody.
         waits = "-packages/jax/" in str(inner["file"]) and "compile" not in function
-        return _Position(where, lines, waits)
+        return Position(where, lines, waits)
     except (KeyError, IndexError, TypeError, ValueError):
         return _UNKNOWN

@@ -84,7 +84,7 @@ def holders(root: str = "/") -> List[Dict[str, Any]]:
         {
             "pid": pid,
             "user": _user(os.path.join(proc, str(pid))),
-            "command": _command(os.path.join(proc, str(pid))),
+            "command": command_of(os.path.join(proc, str(pid))),
             "devices": sorted(open_[pid]),
         }
         for pid in sorted(open_)
@@ -139,7 +139,8 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
-def _command(process: str) -> str:
+def command_of(process: str) -> str:
+    """What the process with this folder in /proc runs, in a line; "" if it has ended."""
     try:
         with open(os.path.join(process, "cmdline"), "rb") as file:
             fields = file.read(4 * COMMAND_CHARACTERS).split(b"\0")

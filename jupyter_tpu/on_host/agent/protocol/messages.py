@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import json
 import os
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, Dict, List, Sequence, Union
 
 DELIMITER = b"<IDS|MSG>"
@@ -21,7 +21,13 @@ HEADER, PARENT, METADATA, CONTENT = 2, 3, 4, 5
 
 def now() -> str:
     """The current time in UTC, RFC 3339."""
-    return datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
+    return ago(0.0)
+
+
+def ago(seconds: float) -> str:
+    """The time so many *seconds* ago, as :func:`now`."""
+    then = datetime.now(timezone.utc) - timedelta(seconds=seconds)
+    return then.isoformat().replace("+00:00", "Z")
 
 
 def find_delimiter(parts: Sequence[bytes]) -> int:

@@ -61,6 +61,56 @@ class CheckpointReport(Record):
     notebook: NotRequired[Line]
 
 
+class SavedReport(Record):
+    """The session that a kernel has saved. missing: names, each with its reason."""
+
+    name: Line
+    place: Line
+    variables: Count
+    missing: Annotated[List[Tuple[Line, Line]], Bounds(max_length=100)]
+    missing_count: Count
+    size: Count
+    saved: Timestamp
+    tpu: NotRequired[Line]
+    zone: NotRequired[Line]
+    type: NotRequired[Line]
+    emulated: NotRequired[bool]
+
+
+class SessionOutcomeReport(Record):
+    """What became of a request about a kernel's session. notes: what is otherwise now."""
+
+    id: Id
+    state: Literal["waiting", "running", "saved", "restored", "set", "empty", "cancelled", "failed"]
+    why: NotRequired[Line]
+    name: NotRequired[Line]
+    place: NotRequired[Line]
+    variables: NotRequired[Count]
+    missing: NotRequired[Annotated[List[Tuple[Line, Line]], Bounds(max_length=100)]]
+    missing_count: NotRequired[Count]
+    size: NotRequired[Count]
+    new: NotRequired[Count]
+    notes: NotRequired[Annotated[List[Line], Bounds(max_length=20)]]
+
+
+class StoredSessionReport(Record):
+    """A session as its manifest says it, if that is of this user; otherwise *problem* says why."""
+
+    name: Line
+    problem: NotRequired[Line]
+    saved: NotRequired[Timestamp]
+    variables: NotRequired[Count]
+    missing: NotRequired[Annotated[List[Tuple[Line, Line]], Bounds(max_length=100)]]
+    missing_count: NotRequired[Count]
+    size: NotRequired[Count]
+    python: NotRequired[Line]
+    jax: NotRequired[Line]
+    tpu: NotRequired[Line]
+    zone: NotRequired[Line]
+    type: NotRequired[Line]
+    emulated: NotRequired[bool]
+
+
 class KernelReport(Record):
     id: Id
     launch: NotRequired[Token]
@@ -85,6 +135,9 @@ class KernelReport(Record):
     died: NotRequired[Time]
     once: NotRequired[Lines | bool]
     checkpoint: NotRequired[CheckpointReport | None]
+    session: NotRequired[SessionOutcomeReport | None]
+    saved: NotRequired[SavedReport | None]
+    cell: NotRequired[Line | None]
 
 
 class Owner(Record):
@@ -122,6 +175,20 @@ class Partial(Record):
     err: Text
 
 
+class ServingReport(Record):
+    """A job that is a server. Rates: a second."""
+
+    state: Literal["starting", "healthy", "unhealthy", "restarting"]
+    since: Time
+    problem: Text
+    restarts: Count
+    exposed: Line  # an address other than loopback that it listens on
+    requests: Seconds | None
+    tokens: Seconds | None
+    waiting: Count | None  # requests
+    worked: Seconds
+
+
 class JobReport(Record):
     id: Id
     state: Literal["running", "stopping", "ended", "lost"]
@@ -135,7 +202,32 @@ class JobReport(Record):
     restarted: bool
     keeper: NotRequired[Pid]
     last: NotRequired[Count]
+    serving: NotRequired[ServingReport | None]
     partial: NotRequired[Partial]
+    leaving_since: NotRequired[Time]
+    silent_since: NotRequired[Time]
+    usual_gap: NotRequired[Seconds]
+    tail: NotRequired[Lines]
+
+
+class StackFrame(Record):
+    file: Line
+    line: Count
+    function: Line
+    text: Line
+
+
+class ProcessStack(Record):
+    """A process of a job. frames: of its main thread, the user's and the innermost one."""
+
+    pid: Pid
+    command: Line
+    chips: bool
+    state: Word
+    call: Word
+    source: Literal["faulthandler", "py-spy", "proc"]
+    problem: Line
+    frames: Annotated[List[StackFrame], Bounds(max_length=64)]
 
 
 class RunEnd(Record):

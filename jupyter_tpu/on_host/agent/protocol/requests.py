@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from .declarations import ProtocolRequest, Record, find_requests
 from .records import (
+    Chip,
     Count,
     DaemonStatus,
     Ending,
@@ -20,12 +21,15 @@ from .records import (
     HostPath,
     JobReport,
     KernelReport,
+    Line,
     Load,
     Owner,
     Partial,
     Pid,
+    ProcessStack,
     RunEnd,
     Seconds,
+    StoredSessionReport,
     Text,
     Token,
     WarmKernelReport,
@@ -138,6 +142,54 @@ class KeepWarmRequest(ProtocolRequest[WarmKernelList], op="keep_warm", changes=T
     environments: List[WarmEnvironment]
 
 
+# ---- sessions
+
+
+class AskedKernel(Record):
+    kernel: KernelReport | None
+
+
+class AskKernelSessionRequest(ProtocolRequest[AskedKernel], op="kernel_session"):
+    """Has a kernel save or restore its session, and answers its status of before; None: there is
+    no such kernel. Without a request: its status.
+
+    A request has an ``id`` and what to ``do``: "save", "restore", "set" or "cancel"; see
+    `agent.session.requested`.
+    """
+
+    id: str
+    request: Optional[Dict[str, Any]] = None
+
+
+class SessionsThere(Record):
+    """problem: why they can't be listed."""
+
+    sessions: Annotated[List[StoredSessionReport], Bounds(max_length=4096)]
+    problem: NotRequired[Text]
+
+
+class ListSessionsRequest(ProtocolRequest[SessionsThere], op="sessions"):
+    """The sessions in a *place*, read in an environment: "" or gs://BUCKET/FOLDER."""
+
+    python: str  # of the environment
+    place: str = ""
+    key: str = ""  # the user's, by which sessions are signed; "": this host's own
+
+
+class ForgottenSession(Record):
+    forgotten: bool
+    problem: NotRequired[Text]
+
+
+class ForgetSessionRequest(ProtocolRequest[ForgottenSession], op="forget_session"):
+    """Deletes a session and all that is stored of it; False: there was none."""
+
+    python: str
+    name: str
+    place: str = ""
+    key: str = ""
+
+
 # ---- the host
 
 
@@ -229,6 +281,17 @@ class StopRunRequest(ProtocolRequest[Ended], op="stop_run"):
 # ---- jobs
 
 
+class ServerCheck(Record, total=False):
+    """How a job's server is checked; see `serving.watch.ServerWatch`."""
+
+    port: int
+    health: str  # path
+    metrics: str
+    patience: float  # seconds
+    shared: bool
+    checked: bool
+
+
 class StartJobRequest(ProtocolRequest[JobReport], op="start_job", changes=True):
     """Starts a job; one with the same *id* that was started before is left as it is."""
 
@@ -238,6 +301,7 @@ class StartJobRequest(ProtocolRequest[JobReport], op="start_job", changes=True):
     env: Optional[Dict[str, str]] = None
     python: str = ""  # of the environment whose commands come first
     limit: Optional[int] = None  # bytes of output that are kept
+    serving: Optional[ServerCheck] = None  # it is a server
 
 
 class JobList(Record):
@@ -276,6 +340,24 @@ class ReadJobLogRequest(ProtocolRequest[JobLogPage], op="job_log"):
     search: str = ""
     seconds: float = 0.0
     partial: Optional[Partial] = None
+
+
+class JobStacks(Record):
+    """Where a job is on a host. places: the operations that chips are at, if only this job uses
+    chips; queue: the programs that wait for them; more: how many processes were left out."""
+
+    status: JobReport
+    silent: Seconds
+    processes: Annotated[List[ProcessStack], Bounds(max_length=64)]
+    more: Count
+    places: Annotated[List[Tuple[Chip, Line]], Bounds(max_length=1024)]
+    queue: Count | None
+
+
+class GetJobStacksRequest(ProtocolRequest[JobStacks], op="job_stacks"):
+    """Asks each process of a job that holds chips where it is."""
+
+    id: str
 
 
 class StopJobRequest(ProtocolRequest[JobReport], op="stop_job", changes=True):

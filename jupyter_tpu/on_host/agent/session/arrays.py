@@ -6,6 +6,7 @@ its content.
 
 import collections
 import hashlib
+import json
 import math
 import sys
 import uuid
@@ -30,13 +31,26 @@ class CannotKeep(Exception):
 
 
 class ArraySet:
-    """All arrays that a kernel's session has or had, by key."""
+    """All arrays that a kernel's session has or had, by key.
 
-    def __init__(self):
+    hosts: of the kernel. What is the same on all of them has the same key there.
+
+    Attributes: *kernel*: a random name of the kernel on all hosts. *moment*: what they do, see
+    `KernelSession.moment`.
+    """
+
+    def __init__(self, hosts):
+        self.kernel = self.moment = ""
+        self._hosts = hosts
+        self._variable, self._number = "", 0  # that is looked at, and of its next array
         self.records = {}  # by key: what is said of an array in the manifest
         self.stored = set()  # keys of which the session before has the content
         self._keys = {}  # by id of a JAX array: it and its key
         self._values = {}  # by key: what is still to be written
+
+    def begin_variable(self, name):
+        """The arrays that come now are first seen in this variable."""
+        self._variable, self._number = name, 0
 
     def key_of(self, value):
         """The key of an array that has a place of its own; None for everything else."""
@@ -59,8 +73,8 @@ class ArraySet:
         return self._add_numpy(value)
 
     def _add_jax(self, jax, value):
-        if not value.is_fully_addressable:
-            raise CannotKeep("an array on several hosts")
+        if not value.addressable_shards:
+            raise CannotKeep("an array on other hosts only")
         is_key = jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
         data = jax.random.key_data(value) if is_key else value
         record = {
@@ -68,16 +82,27 @@ class ArraySet:
             "shape": list(data.shape),
             "dtype": str(data.dtype),
             "bytes": data.nbytes,
-            # The sharding of the array itself: that of a key's data has one dimension more.
-            "sharding": placement.describe(jax, value.sharding),
-            "committed": bool(getattr(value, "committed", True)),
             "weak": bool(getattr(value, "weak_type", False)),
+            **_placed(jax, value),
         }
         if is_key:
             record["key"] = str(jax.random.key_impl(value))
-        key = uuid.uuid4().hex
+        key = uuid.uuid4().hex if self._hosts.count == 1 else self._common_key(record, data)
         self.remember(key, record, value)
         return key
+
+    def _common_key(self, record, data):
+        """The key of an array that other hosts have, too: all of it, or each some of it."""
+        import numpy
+
+        self._number += 1
+        if "hosts" in record:
+            content = [self.kernel, self.moment]
+        else:
+            flat = numpy.ascontiguousarray(data).reshape(-1)
+            content = [hashlib.sha256(flat.view(numpy.uint8)).hexdigest()]
+        text = json.dumps([self._variable, self._number, record, *content])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _add_numpy(self, value):
         numpy = sys.modules["numpy"]
@@ -98,6 +123,12 @@ class ArraySet:
             self._values[key] = flat.copy()  # cells go on while it is written
         return key
 
+    def restored(self, key, record, array):
+        """Takes over an array of a session. It may be elsewhere than it was."""
+        if record["kind"] == "jax":
+            where = {name: value for name, value in record.items() if name != "hosts"}
+            self.remember(key, {**where, **_placed(sys.modules["jax"], array)}, array)
+
     def remember(self, key, record, array):
         """Takes over a JAX array whose key is known."""
         self.records[key] = record
@@ -111,28 +142,66 @@ class ArraySet:
             number: (ref, key) for number, (ref, key) in self._keys.items() if key in keys
         }
 
-    def write(self, key, store):
-        """Begins to write an array; returns what is to be waited for. Raises `CannotKeep`."""
+    def forget_keys(self):
+        """Arrays of several hosts get new keys: these may not be the same on all hosts."""
+        kept = {
+            number: (ref, key)
+            for number, (ref, key) in self._keys.items()
+            if not self.hosts_of(key)
+        }
+        self._keys = kept
+
+    def hosts_of(self, key):
+        """The hosts that have parts of an array; () if this host has all of it."""
+        return self.records[key].get("hosts", ())
+
+    def bytes_here(self, key):
+        """What `write` writes."""
+        record, value = self.records[key], self._values.get(key)
+        if value is None or not self.hosts_of(key):
+            return record["bytes"]
+        return record["bytes"] * len(value.addressable_shards) // len(value.sharding.device_set)
+
+    def write(self, key, store, replicas=False):
+        """Begins to write an array; returns what is to be waited for. Raises `CannotKeep`.
+
+        replicas: write all that this host has, also if another one has it.
+        """
         record, value = self.records[key], self._values.get(key)
         if value is None:
-            raise CannotKeep("another kernel has deleted it from the session")
+            raise CannotKeep("the session was deleted by another kernel")
         if record["kind"] == "numpy":
             return _write(store, key, record, [((), value)], record["shape"])
         try:
             data = sys.modules["jax"].random.key_data(value) if "key" in record else value
-            shards = [shard for shard in data.addressable_shards if not shard.replica_id]
-            parts = [(shard.index, shard.data) for shard in shards]
-            return _write(store, key, record, parts, data.sharding.shard_shape(data.shape))
+            parts = {
+                _hashable(shard.index): (shard.index, shard.data)
+                for shard in data.addressable_shards
+                if replicas or not shard.replica_id
+            }
+            shape = data.sharding.shard_shape(data.shape)
+            return _write(store, key, record, list(parts.values()), shape)
         except RuntimeError:
             if value.is_deleted():
                 raise CannotKeep(DELETED) from None
             raise
 
 
+def _placed(jax, value):
+    """Where an array is, for its record. hosts: if they are several."""
+    hosts = sorted({device.process_index for device in value.sharding.device_set})
+    return {
+        # The sharding of the array itself: that of a key's data has one dimension more.
+        "sharding": placement.describe(jax, value.sharding),
+        "committed": bool(getattr(value, "committed", True)),
+        **({"hosts": hosts} if len(hosts) > 1 else {}),
+    }
+
+
 def _write(store, key, record, parts, shard_shape):
     import numpy
 
-    if not record["bytes"]:
+    if not record["bytes"] or not parts:
         return []
     array = _open(store, key, record, shard_shape)
     return [
@@ -249,7 +318,13 @@ def _weak(array):
 def _open(store, key, record, shard_shape):
     import tensorstore
 
-    spec = {"driver": "zarr3", "kvstore": {**store, "path": "%s%s/" % (store["path"], key)}}
+    spec = {
+        "driver": "zarr3",
+        "kvstore": {**store, "path": "%s%s/" % (store["path"], key)},
+        # What is missing is not zero.
+        "fill_missing_data_reads": False,
+        "store_data_equal_to_fill_value": True,
+    }
     if shard_shape is None:
         return tensorstore.open(spec, open=True).result()
     dtype = _stored(record["dtype"])
@@ -263,7 +338,11 @@ def _open(store, key, record, shard_shape):
         if dtype.itemsize > 1
         else [{"name": "bytes"}],
     }
-    opened = tensorstore.open(spec, create=True, delete_existing=True, dtype=dtype.name)
+    # Others write their parts of an array of several hosts at the same time.
+    common = "hosts" in record
+    opened = tensorstore.open(
+        spec, create=True, open=common, delete_existing=not common, dtype=dtype.name
+    )
     return done(opened, store["path"])
 
 

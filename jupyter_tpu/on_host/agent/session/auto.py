@@ -8,7 +8,8 @@ import asyncio
 import sys
 import threading
 
-from .session import Cancelled
+from .hosts import Cancelled
+from .storage import SessionError
 
 #: Seconds that a save may take before the host is stopped.
 FINAL_SECONDS = 25.0
@@ -17,9 +18,10 @@ FINAL_SECONDS = 25.0
 class AutoSave:
     """From now on until `stop`."""
 
-    def __init__(self, shell, session, storage, name, seconds):
+    def __init__(self, shell, session, storage, name, seconds, note_saved):
         self._shell, self._session, self._storage = shell, session, storage
-        self._name, self._seconds = name, seconds
+        self._name, self._seconds, self._note_saved = name, seconds, note_saved
+        self._running = False  # a cell
         self._timer = None
         self._save = None
         self._thread = None
@@ -32,20 +34,32 @@ class AutoSave:
         self._shell.events.unregister("pre_run_cell", self._before_cell)
         self._shell.events.unregister("post_run_cell", self._after_cell)
 
+    def begin(self):
+        """Saves now, in a thread."""
+        self._begin()
+
     def save_now(self):
-        """Saves in this thread, also while a cell runs; raises what it raises."""
+        """Saves in this thread, also while a cell runs; raises what it raises.
+
+        Not while a cell runs on several hosts: each is somewhere else in it.
+        """
         self._cancel()
         if self._thread is not None:
             self._thread.join(FINAL_SECONDS)
-        self._session.save(self._storage, self._name)
+        if self._running and self._session.hosts.count > 1:
+            raise SessionError("a cell runs on the hosts, so the session before it stays")
+        report = self._session.save(self._storage, self._name, kind="final")
+        self._note_saved(self._storage, self._name, report)
 
     def _before_cell(self, info):
+        self._running = True
         self._cancel()
         problem, self._problem = self._problem, ""
         if problem:
             print("The variables could not be saved: %s" % problem, file=sys.stderr)
 
     def _after_cell(self, result):
+        self._running = False
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # not in a kernel's own loop
@@ -73,7 +87,7 @@ class AutoSave:
 
     def _finish(self, save):
         try:
-            save.finish()
+            self._note_saved(self._storage, self._name, save.finish())
             self._problem = ""
         except Cancelled:
             pass

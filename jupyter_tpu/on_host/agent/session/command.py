@@ -1,10 +1,9 @@
 """``%tpu session`` in a kernel on a host."""
 
 import os
-import sys
-import time
 from typing import Any
 
+from .chosen import AutoStart, SessionOffer, file_time
 from .times import local_time
 
 FOLDER = os.path.join("~", ".jupyter-tpu", "sessions")
@@ -15,8 +14,8 @@ USAGE = """\
 %tpu session list [--in PLACE]                          the sessions
 %tpu session forget NAME [--in PLACE]                   delete a session
 %tpu session auto [SECONDS|off] [--in PLACE]            save when no cell has run for SECONDS
-NAME is the notebook's name if you give none. PLACE is gs://BUCKET/FOLDER, or a folder; a folder in
-the host's home folder if you give none."""
+NAME is the notebook's name if you give none. PLACE is gs://BUCKET/FOLDER, or a folder; if you give
+none, what was chosen for the TPU, else a folder in the host's home folder."""
 #: Seconds without a cell after which `auto` saves.
 IDLE_SECONDS = 5.0
 #: Variables that are named in one line.
@@ -27,13 +26,19 @@ class SessionCommand:
     """The command of the kernel whose IPython is *shell*.
 
     key: of the user, in hexadecimal digits, the same on all TPUs; "": this host's own.
+    setting: what was chosen for the TPU; see `chosen_setting`.
     """
 
-    def __init__(self, shell, key=""):
+    def __init__(self, shell, key="", setting=None):
         self._shell = shell
         self._key = key
         self._session = None
-        self._auto = None
+        self._auto = self._start = None
+        self._setting: "dict[str, Any] | None" = None
+        #: Called with what is said of each save; see `requested.saved_fields`.
+        self.report = lambda fields: None
+        self._choose(setting)
+        self._offered = self._offer()
 
     def __call__(self, words):
         """What the command prints; None for a misuse."""
@@ -54,52 +59,40 @@ class SessionCommand:
             )
 
     def save(self, name, place, overwrite):
-        began = time.monotonic()
         storage = self._storage(place)
-        report = self._kernel_session().save(storage, name or own_name(), overwrite=overwrite)
-        return saved_text(report, name or own_name(), storage.url, time.monotonic() - began)
+        report = self.kernel_session().save(storage, name or own_name(), overwrite=overwrite)
+        self.note_saved(storage, name or own_name(), report)
+        self._start_automatic()
+        return saved_text(report, name or own_name(), storage.url)
 
     def restore(self, name, place, overwrite):
         storage = self._storage(place)
-        report = self._kernel_session().restore(storage, name or own_name(), overwrite=overwrite)
-        return restored_text(report)
+        return restored_text(self.restore_from(storage, name or own_name(), overwrite=overwrite))
 
     def list(self, place):
         storage = self._storage(place)
-        lines = [("NAME", "SAVED", "VARIABLES", "SIZE", "FROM")]
-        for name in storage.list():
-            try:
-                manifest, _ = storage.manifest(name)
-            except Exception as error:  # of one session: the others are shown
-                lines.append((name, "-", "-", "-", str(error)))
-                continue
-            if manifest is not None:
-                count = sum(len(group["names"]) for group in manifest["groups"])
-                size = sum(record["bytes"] for record in manifest["arrays"].values())
-                size += sum(group["bytes"] for group in manifest["groups"])
-                source = _source(manifest["about"])
-                lines.append((name, local_time(manifest["saved"]), str(count), _size(size), source))
-        if len(lines) == 1:
-            return "There is no session in %s." % storage.url
-        return _table(lines)
+        return self.kernel_session().by_first_host("list", lambda: _listed(storage))
 
     def forget(self, name, place):
         storage = self._storage(place)
-        if storage.forget(name):
+        if self.kernel_session().forget(storage, name):
             return "Deleted the session %s from %s." % (name, storage.url)
         return "There is no session %s in %s." % (name, storage.url)
 
     def auto(self, seconds, place):
         from .auto import AutoSave
 
-        if self._auto is not None:
-            self._auto.stop()
-            self._auto = None
         if seconds is None:
+            self._stop_automatic()
+            if self._setting is not None:
+                self._setting = {**self._setting, "automatic": False}
             return "The variables are saved only by %tpu session save."
         storage = self._storage(place)
-        self._kernel_session().check(storage, own_name())
-        self._auto = AutoSave(self._shell, self._kernel_session(), storage, own_name(), seconds)
+        self.kernel_session().check_before_auto(storage, own_name())
+        self._stop_automatic()
+        self._auto = AutoSave(
+            self._shell, self.kernel_session(), storage, own_name(), seconds, self.note_saved
+        )
         return "The variables are saved as %s in %s when no cell has run for %g s." % (
             own_name(), storage.url, seconds,
         )  # fmt: skip
@@ -108,68 +101,145 @@ class SessionCommand:
         """Saves where the session is saved by itself, before the host is stopped."""
         if self._auto is not None:
             self._auto.save_now()
+        elif self.is_automatic:
+            storage = self._storage("")
+            report = self.kernel_session().save(storage, own_name())
+            self.note_saved(storage, own_name(), report)
 
     @property
     def is_automatic(self):
-        return self._auto is not None
+        """Whether it is saved before the host is stopped."""
+        return self._auto is not None or (self._setting is not None and not is_in_pod())
 
-    def _kernel_session(self):
+    def restore_from(self, storage, name, *, overwrite):
+        """Restores a session; returns the report. From then on it is saved, if that was chosen."""
+        report = self.kernel_session().restore(storage, name, overwrite=overwrite)
+        self._offered.withdraw()
+        self._start_automatic()
+        return report
+
+    # ---- what was chosen for the TPU, and what the fleet asks for ----
+
+    def requested(self, content, cancellable):
+        """Carries out a request of the fleet; returns its outcome. See `requested`."""
+        from .requested import carry_out
+
+        return carry_out(self, content, cancellable)
+
+    def choose(self, setting):
+        """From now on; None: nothing is saved automatically."""
+        self._choose(setting)
+        return self._start_automatic()
+
+    def _choose(self, setting):
+        self._setting = setting
+        self._stop_automatic()
+        # In a pod it starts in a cell that all hosts run: see `save` and `restore_from`.
+        if setting is not None and setting["automatic"] and not is_in_pod():
+            self._start = AutoStart(self._shell, setting["seconds"], self._start_automatic)
+
+    def _stop_automatic(self):
+        for task in filter(None, (self._auto, self._start)):
+            task.stop()
+        self._auto = self._start = None
+
+    def _start_automatic(self):
+        """If that was chosen. Returns why it can't begin now, "" if it does, or need not."""
+        if self._setting is None or not self._setting["automatic"] or self._auto is not None:
+            return ""
+        try:
+            self.auto(self._setting["seconds"], "")
+            if self._auto is not None:
+                self._auto.begin()
+        except Exception as error:  # of the storage, and packages that are missing
+            return " ".join(str(error).split())[:300]
+        return ""
+
+    def note_saved(self, storage, name, report):
+        """Says that the session was saved; returns what is said."""
+        from .requested import saved_fields
+
+        fields = saved_fields(storage, name, report, self._about())
+        self.report(fields)
+        return fields
+
+    def _offer(self):
+        place = self._setting["place"] if self._setting is not None else ""
+
+        def find():
+            from .storage import manifest_path
+
+            if os.environ.get("JUPYTER_TPU_POD", "0") != "0":
+                return None  # host 0 says it
+            if not place:
+                return file_time(os.path.join(FOLDER, manifest_path(own_name())))
+            manifest, _ = self._storage("").manifest(own_name())
+            return None if manifest is None else manifest["saved"]
+
+        if place and is_in_pod():  # its hosts would say it in different cells
+            return SessionOffer(self._shell, lambda: None, slow=False)
+        return SessionOffer(self._shell, find, slow=bool(place))
+
+    def _about(self):
+        names = {
+            "tpu": "JUPYTER_TPU_NAME",
+            "zone": "JUPYTER_TPU_ZONE",
+            "type": "TPU_ACCELERATOR_TYPE",
+        }
+        about = {field: os.environ.get(name, "") for field, name in names.items()}
+        return {**about, "emulated": os.environ.get("JUPYTER_TPU_EMULATED") == "1"}
+
+    def kernel_session(self):
         if self._session is None:
+            from .hosts import pod_hosts
             from .session import KernelSession
 
-            names = {
-                "tpu": "JUPYTER_TPU_NAME",
-                "zone": "JUPYTER_TPU_ZONE",
-                "type": "TPU_ACCELERATOR_TYPE",
-            }
-            about = {field: os.environ.get(name, "") for field, name in names.items()}
-            emulated = os.environ.get("JUPYTER_TPU_EMULATED") == "1"
-            self._session = KernelSession(self._shell, {**about, "emulated": emulated})
+            hosts = pod_hosts() if is_in_pod() else None
+            self._session = KernelSession(self._shell, self._about(), hosts)
         return self._session
 
     def _storage(self, place):
         from .storage import SessionError, Storage, own_key
 
-        if os.environ.get("JUPYTER_TPU_POD"):
-            raise SessionError("The session of a kernel on all hosts can't be saved yet.")
         if "://" in place and not place.startswith("gs://"):
             raise SessionError("%s is neither a folder nor gs://BUCKET/FOLDER." % place)
         key = bytes.fromhex(self._key) or own_key(os.path.expanduser(KEY_FILE))
-        url = place if place.startswith("gs://") else os.path.expanduser(place or FOLDER)
+        chosen = self._setting["place"] if self._setting is not None else ""
+        place = place or chosen or FOLDER
+        url = place if place.startswith("gs://") else os.path.expanduser(place)
         return Storage(url, key)
+
+    def storage_in(self, place):
+        """Where the fleet asks for. place: "": the host's disk; None: what was chosen."""
+        return self._storage("" if place is None else place or FOLDER)
+
+
+def _listed(storage):
+    lines = [("NAME", "SAVED", "VARIABLES", "SIZE", "FROM")]
+    for name in storage.list():
+        try:
+            manifest, _ = storage.manifest(name)
+        except Exception as error:  # of one session: the others are shown
+            lines.append((name, "-", "-", "-", str(error)))
+            continue
+        if manifest is not None:
+            count = sum(len(group["names"]) for group in manifest["groups"])
+            saved, source = local_time(manifest["saved"]), _source(manifest["about"])
+            lines.append((name, saved, str(count), _size(manifest["bytes"]), source))
+    if len(lines) == 1:
+        return "There is no session in %s." % storage.url
+    return _table(lines)
+
+
+def is_in_pod():
+    """Whether this is one of the kernels of a pod kernel."""
+    return bool(os.environ.get("JUPYTER_TPU_POD"))
 
 
 def own_name():
     """The name of the notebook, without its ending."""
     path = os.environ.get("JPY_SESSION_NAME", "")
     return os.path.splitext(os.path.basename(path))[0] or "default"
-
-
-def offer_once(shell):
-    """Has the first cell say that there is a session of the notebook on this host."""
-    text = _offer()
-
-    def before_cell(info):
-        shell.events.unregister("pre_run_cell", before_cell)
-        if "%tpu session" not in info.raw_cell:
-            print(text, file=sys.stderr)
-
-    if text:
-        shell.events.register("pre_run_cell", before_cell)
-
-
-def _offer():
-    from .storage import manifest_path
-
-    path = os.path.join(FOLDER, manifest_path(own_name()))
-    try:
-        saved = os.stat(os.path.expanduser(path)).st_mtime
-    except OSError:
-        return ""
-    return (
-        "The variables of this notebook were saved at %s. To put them into this kernel: "
-        "%%tpu session restore" % local_time(saved)
-    )
 
 
 def _arguments(words):
@@ -208,10 +278,11 @@ def _arguments(words):
     return None
 
 
-def saved_text(report, name, url, seconds):
-    sizes = _size(report.size), _size(report.new)
-    line = "Saved %s as %s in %s: %s, of which %s are new, in %.1f s."
-    line %= (_count(report.names), name, url, *sizes, seconds)
+def saved_text(report, name, url):
+    of = " of %d hosts" % report.hosts if report.hosts > 1 else ""
+    line = "Saved %s%s as %s in %s: %s, of which %s are new, in %.1f s." % (
+        _count(report.names), of, name, url, _size(report.size), _size(report.new), report.seconds,
+    )  # fmt: skip
     return "\n".join([line, *_missing("Not saved", report.reasons)])
 
 

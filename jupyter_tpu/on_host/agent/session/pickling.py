@@ -15,7 +15,7 @@ import sys
 import types
 import zlib
 
-from . import placement, rebuild
+from . import classes, placement, rebuild
 from .arrays import CannotKeep
 from .time_limit import TookTooLong, time_limit
 
@@ -30,6 +30,10 @@ _MUTABLE = (list, dict, set, bytearray, collections.deque, collections.OrderedDi
 #: Where JAX's functions have their public names, the better ones first.
 _PUBLIC = ("jax.nn", "jax.numpy", "jax.lax", "jax.random", "jax.scipy.special", "jax")
 _NAMESPACE = ("namespace",)
+#: It does not know its dataset.
+GRAIN_ITERATOR = (
+    "an iterator of Grain: keep its get_state() in a variable, make it again, and use set_state"
+)
 #: What is small, and how many packs there are of it: at least so many, of about so many bytes each.
 _SMALL_BYTES, _FEWEST_PACKS, _PACK_BYTES = 4 << 10, 8, 256 << 10
 #: Types whose objects are rebuilt without running anything.
@@ -44,12 +48,13 @@ class PickledGroup:
     """Variables that share objects.
 
     names: in the order of the notebook. data: their pickle. arrays: the keys of those in it.
-    has_code: whether functions or classes of the notebook are in it, which only this version of
-    Python can run.
+    modules: whose classes and functions are in it, without what is behind a dot. has_code: whether
+    functions or classes of the notebook are in it, which only this version of Python can run.
     """
 
-    def __init__(self, names, data, arrays, has_code):
-        self.names, self.data, self.arrays, self.has_code = names, data, arrays, has_code
+    def __init__(self, names, data, arrays, modules, has_code):
+        self.names, self.data, self.arrays = names, data, arrays
+        self.modules, self.has_code = modules, has_code
         self.digest = hashlib.sha256(data).hexdigest()
 
 
@@ -63,6 +68,7 @@ def dump(variables, namespace, array_set, seconds=0):
     owners: "dict[int, str]" = {}  # id of an object: the variable that had it first
     alive = []  # an id is of one object only while that exists
     for name, value in variables.items():
+        array_set.begin_variable(name)
         try:
             with time_limit(seconds):
                 singles[name] = pickler = _dump({name: value}, namespace, array_set)
@@ -90,7 +96,13 @@ def dump(variables, namespace, array_set, seconds=0):
                 reasons.update((name, _reason(variables[name], error)) for name in names)
                 continue
         groups.append(
-            PickledGroup(names, pickler.file.getvalue(), sorted(pickler.arrays), pickler.has_code)
+            PickledGroup(
+                names,
+                pickler.file.getvalue(),
+                sorted(pickler.arrays),
+                pickler.modules,
+                pickler.has_code,
+            )
         )
     return groups, reasons
 
@@ -145,7 +157,7 @@ class _Rules(pickle.Pickler):
     def __init__(self, namespace, array_set):
         self.file = io.BytesIO()
         super().__init__(self.file, 5)
-        self.arrays = set()
+        self.arrays, self.modules = set(), set()
         self.has_code = False
         self.is_plain = True
         self.objects = {}  # by id: what another variable may share
@@ -158,6 +170,9 @@ class _Rules(pickle.Pickler):
         self.is_plain = self.is_plain and type(value) in _DATA
         if isinstance(value, _PLAIN):
             self.has_code = self.has_code or isinstance(value, types.CodeType)
+            if isinstance(value, (type, types.FunctionType, types.ModuleType)):
+                module = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+                self.modules.add(str(module).partition(".")[0])
             return None
         if value is self._namespace:
             return _NAMESPACE
@@ -195,6 +210,12 @@ class _Rules(pickle.Pickler):
             return rebuild.cell, (), contents, None, None, rebuild.set_cell
         if kind is types.FunctionType and value.__globals__ is self._namespace:
             return self._function(value)
+        if _is_of_grain(value):
+            if kind.__name__ != "DataLoaderIterator":
+                raise CannotKeep(GRAIN_ITERATOR)
+            return rebuild.loader_iterator, (value._data_loader, value.get_state())
+        if isinstance(value, type):
+            return classes.reduced(value, super().reducer_override(value))
         if callable(value) and not isinstance(value, (type, types.FunctionType)):
             name = _public_name(value)
             if name is not None:
@@ -256,6 +277,11 @@ def _holds_class(cell):
         return isinstance(cell.cell_contents, type)
     except ValueError:  # empty
         return False
+
+
+def _is_of_grain(value):
+    """An iterator of Grain, which knows where it is."""
+    return type(value).__module__.startswith("grain.") and hasattr(value, "set_state")
 
 
 def _is_widget(value):

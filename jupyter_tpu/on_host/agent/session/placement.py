@@ -11,27 +11,35 @@ import math
 def describe(jax, value):
     """A device, a mesh or a sharding as a persistent ID of a pickle; None for anything else."""
     if isinstance(value, jax.Device):
-        return "device", _index(jax, value)
+        return _device(jax, value)
     if isinstance(value, jax.sharding.Mesh):
         return ("mesh", *_mesh(jax, value))
     if isinstance(value, jax.sharding.NamedSharding):
         return "named", _mesh(jax, value.mesh), _spec(value.spec), value.memory_kind
     if isinstance(value, jax.sharding.SingleDeviceSharding):
-        return "single", _index(jax, next(iter(value.device_set))), value.memory_kind
+        return "single", _device(jax, next(iter(value.device_set)))[1], value.memory_kind
     return None
 
 
-def _index(jax, device):
-    """A device's place among all of its kind."""
-    return jax.devices(device.platform).index(device)
+def _device(jax, device):
+    """A device's place among this host's of its kind; of another host's, among all."""
+    if device.process_index == jax.process_index():
+        return "device", jax.local_devices(backend=device.platform).index(device)
+    return "device of all", jax.devices(device.platform).index(device)
 
 
 def _mesh(jax, mesh):
+    """Axes, sizes, types, order of the devices, and whether they are this host's only."""
     types = tuple(kind.name for kind in getattr(mesh, "axis_types", None) or ())
-    place = {device: index for index, device in enumerate(jax.devices())}
-    flat = [place.get(device, -1) for device in mesh.devices.flat]
+    devices = list(mesh.devices.flat)
+    own = jax.process_count() > 1 and all(
+        device.process_index == jax.process_index() for device in devices
+    )
+    among = jax.local_devices() if own else jax.devices()
+    place = {device: index for index, device in enumerate(among)}
+    flat = [place.get(device, -1) for device in devices]
     order = None if flat == list(range(len(place))) else tuple(flat)
-    return tuple(mesh.axis_names), tuple(mesh.devices.shape), types, order
+    return tuple(mesh.axis_names), tuple(mesh.devices.shape), types, order, own
 
 
 def _spec(spec):
@@ -67,21 +75,23 @@ def resized(sizes, total, devices):
 class Devices:
     """This machine's devices, for what a session says of those where it was saved.
 
-    total: how many there were. notes: what is otherwise here, in sentences, each once.
+    total: how many there were; local: of these, on one host. notes: what is otherwise here, in
+    sentences, each once.
     """
 
-    def __init__(self, jax, total):
+    def __init__(self, jax, total, local):
         self._jax = jax
-        self._devices = jax.devices()
-        self._total = total
+        self._devices, self._own = jax.devices(), jax.local_devices()
+        self._total, self._local = total, local
         self._meshes = {}
         self.notes = {}
 
     def rebuild(self, described):
         """The device, mesh or sharding that `describe` has described."""
         kind, *parts = described
-        if kind == "device":
-            return self._devices[max(parts[0], 0) % len(self._devices)]
+        if kind in ("device", "device of all"):
+            devices = self._own if kind == "device" else self._devices
+            return devices[max(parts[0], 0) % len(devices)]
         if kind == "mesh":
             return self._mesh(*parts)
         if kind == "named":
@@ -90,7 +100,7 @@ class Devices:
                 self._mesh(*mesh), self._jax.sharding.PartitionSpec(*spec), **self._memory(memory)
             )
         if kind == "single":
-            device = self._devices[max(parts[0], 0) % len(self._devices)]
+            device = self._own[max(parts[0], 0) % len(self._own)]
             return self._jax.sharding.SingleDeviceSharding(device, **self._memory(parts[1]))
         raise ValueError("a placement that is not known: %r" % (kind,))
 
@@ -115,17 +125,18 @@ class Devices:
             fitting.append(part)
         return self.rebuild(("named", mesh_parts, tuple(fitting), memory))
 
-    def _mesh(self, names, sizes, types, order):
-        key = names, sizes, types, order
+    def _mesh(self, names, sizes, types, order, own=False):
+        key = names, sizes, types, order, own
         if key not in self._meshes:
-            self._meshes[key] = self._new_mesh(names, sizes, types, order)
+            self._meshes[key] = self._new_mesh(*key)
         return self._meshes[key]
 
-    def _new_mesh(self, names, sizes, types, order):
+    def _new_mesh(self, names, sizes, types, order, own):
         import numpy
 
         sharding = self._jax.sharding
-        now = resized(sizes, self._total, len(self._devices))
+        among, total = (self._own, self._local) if own else (self._devices, self._total)
+        now = resized(sizes, total, len(among))
         if now != sizes:
             self.notes[
                 "The mesh %s has the sizes %s here." % (_axes(names, sizes), _axes(names, now))
@@ -133,16 +144,16 @@ class Devices:
         options = {}
         if types and hasattr(sharding, "AxisType"):
             options["axis_types"] = tuple(getattr(sharding.AxisType, kind) for kind in types)
-        if order is not None and now == sizes and max(order) < len(self._devices):
-            devices = numpy.array([self._devices[index] for index in order]).reshape(now)
+        if order is not None and now == sizes and max(order) < len(among):
+            devices = numpy.array([among[index] for index in order]).reshape(now)
             return sharding.Mesh(devices, names, **options)
-        if math.prod(now) == len(self._devices):
-            return self._jax.make_mesh(now, names, **options)
-        devices = numpy.array(self._devices[: math.prod(now)]).reshape(now)
+        if math.prod(now) == len(among):
+            return self._jax.make_mesh(now, names, devices=among, **options)
+        devices = numpy.array(among[: math.prod(now)]).reshape(now)
         return sharding.Mesh(devices, names, **options)
 
     def _memory(self, kind):
-        known = {memory.kind for memory in self._devices[0].addressable_memories()}
+        known = {memory.kind for memory in self._own[0].addressable_memories()}
         if kind is None or kind in known:
             return {"memory_kind": kind}
         self.notes["The memory %s does not exist here: arrays of it are on the devices." % kind] = (

@@ -1,7 +1,8 @@
 """Where sessions are: a folder or a bucket, with one manifest for each session.
 
     manifests/NAME.json           the session; it exists when this is written, and not before
-    data/NAME/values/DIGEST       a group of variables, see `pickling`
+    data/NAME/values/DIGEST       a group of variables, see `pickling`; or what the manifest
+                                  says of a host other than 0 of a pod
     data/NAME/arrays/KEY/         an array, see `arrays`
 
 A manifest is signed: what it names is unpickled, which runs code of whoever wrote it.
@@ -17,6 +18,8 @@ import urllib.parse
 
 #: The version of the format. A newer one is not read.
 FORMAT = 1
+#: Characters of a group's digest. The keys of arrays are shorter.
+DIGEST_LENGTH = 64
 #: A larger manifest is not parsed: whoever may write the bucket could have made it.
 LARGEST_MANIFEST_BYTES = 256 << 20
 
@@ -45,7 +48,8 @@ class Storage:
         import tensorstore
 
         self.url, self._key = url, key
-        if url.startswith("gs://"):
+        self.is_bucket = url.startswith("gs://")
+        if self.is_bucket:
             bucket, _, path = url[len("gs://") :].partition("/")
             self._spec = {"driver": "gcs", "bucket": bucket, "path": _folder(path)}
         else:
@@ -72,8 +76,13 @@ class Storage:
             if len(data) > LARGEST_MANIFEST_BYTES:
                 raise ValueError
             envelope = json.loads(data)
+            if envelope.get("forgotten"):
+                raise SessionError(
+                    "The session %s in %s is being deleted. If that was interrupted, delete it "
+                    "again." % (name, self.url)
+                )
             body, signature = envelope["manifest"], envelope["signature"]
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise SessionError("The session %s in %s is damaged." % (name, self.url)) from None
         if not hmac.compare_digest(str(signature), self._signature(name, body)):
             raise SessionError(
@@ -102,10 +111,11 @@ class Storage:
     def _signature(self, name, body):
         return hmac.new(self._key, ("%s\0%s" % (name, body)).encode(), hashlib.sha256).hexdigest()
 
-    def write_values(self, name, groups):
+    def write_values(self, name, values):
+        """values: {digest: bytes}."""
         for future in [
-            self._store.write("%svalues/%s" % (_data(name), group.digest), group.data)
-            for group in groups
+            self._store.write("%svalues/%s" % (_data(name), digest), data)
+            for digest, data in values.items()
         ]:
             self._done(future)
 
@@ -116,28 +126,62 @@ class Storage:
             raise SessionError("A part of the session %s is missing or damaged." % name)
         return data
 
-    def remove_unused(self, name, manifest):
-        """Removes what the manifest does not name; everything if it is None."""
+    def remove_unused(self, name, used):
+        """Removes what is not among *used*: keys of arrays and digests."""
         own = _data(name)
-        used = set()
-        if manifest is not None:
-            used |= {"%svalues/%s" % (own, group["digest"]) for group in manifest["groups"]}
-            used |= {"%sarrays/%s" % (own, key) for key in manifest["arrays"]}
         keys = self._done(self._store.list(_range(own)))
         unused = [key.decode() for key in keys if _owner(key.decode(), own) not in used]
         for future in [self._store.write(key, None) for key in unused]:
             self._done(future)
-        if self._spec["driver"] == "file":
-            for folder, _, _ in os.walk(self._spec["path"] + own, topdown=False):
-                with contextlib.suppress(OSError):  # it is not empty
-                    os.rmdir(folder)
+        self._remove_folders(own)
+
+    def remove(self, name, contents):
+        """Removes these keys of arrays and digests. Quicker than to look at all that is there."""
+        own = _data(name)
+        values = ["%svalues/%s" % (own, each) for each in contents if len(each) == DIGEST_LENGTH]
+        folders = ["%sarrays/%s/" % (own, each) for each in contents if len(each) < DIGEST_LENGTH]
+        for future in [
+            *(self._store.write(key, None) for key in values),
+            *(self._store.delete_range(_range(folder)) for folder in folders),
+        ]:
+            self._done(future)
+        for folder in folders:
+            self._remove_folders(folder)
+
+    def _remove_folders(self, path):
+        """On a disk: those below, and this, which are empty."""
+        if self.is_bucket:
+            return
+        for folder, _, _ in os.walk(self._spec["path"] + path, topdown=False):
+            with contextlib.suppress(OSError):  # it is not empty
+                os.rmdir(folder)
 
     def forget(self, name):
-        """Removes a session; False if there is none of this name."""
-        stamp = self._done(self._store.read(manifest_path(name)))
-        self._done(self._store.write(manifest_path(name), None))
-        self.remove_unused(name, None)
-        return bool(stamp.state == "value")
+        """Removes a session; False if there is none of this name.
+
+        A mark is in the manifest's place meanwhile: a save that has begun before can't end then.
+        """
+        path = manifest_path(name)
+        before = self._done(self._store.read(path))
+        write = self._store.write(path, b'{"forgotten": true}', if_equal=before.stamp.generation)
+        mark = self._done(write).generation
+        if not mark:
+            raise SessionError("The session %s was saved in this moment. Try again." % name)
+        self.remove_unused(name, set())
+        self._done(self._store.write(path, None, if_equal=mark))
+        return bool(before.state == "value")
+
+    def leave_mark(self):
+        """Writes a file by which other hosts see that this is the same folder; returns its name."""
+        mark = "marks/" + secrets.token_hex(8)
+        self._done(self._store.write(mark, b""))
+        return mark
+
+    def has_mark(self, mark):
+        return bool(self._done(self._store.read(mark)).state == "value")
+
+    def remove_mark(self, mark):
+        self._done(self._store.write(mark, None))
 
     def list(self):
         """The names of the sessions."""
@@ -172,13 +216,25 @@ def _range(prefix):
     return tensorstore.KvStore.KeyRange(prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1))
 
 
+def contents_of(manifest):
+    """The keys of arrays and the digests that a manifest, or a host's part of one, names."""
+    if manifest is None:
+        return set()
+    return {
+        *manifest["arrays"],
+        *(group["digest"] for group in manifest["groups"]),
+        *filter(None, manifest.get("parts", ())),
+        *manifest.get("others", ()),
+    }
+
+
 def _owner(key, own):
-    """The array or group that a key of the storage belongs to."""
-    return own + "/".join(key[len(own) :].split("/")[:2])
+    """The key or digest of the array or group that a file of the storage belongs to."""
+    return "".join(key[len(own) :].split("/")[1:2])
 
 
 def _folder(path):
-    return path.strip("/") + "/" if not path.startswith("/") else path.rstrip("/") + "/"
+    return path.rstrip("/") + "/" if path.strip("/") else ""
 
 
 def manifest_path(name):

@@ -1,0 +1,104 @@
+"""What hosts are asked about sessions: which there are, and to delete one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from ...cloud import NodeName
+from ...errors import Reason, TPUError
+from ...links import HostName
+from ...on_host.agent.protocol import requests
+from ...on_host.agent.protocol.records import StoredSessionReport
+from ...session_key import VARIABLE, session_variables
+from ..core.core import Core
+from ..models import Session
+from .index import SessionIndex
+
+#: Seconds for a host to list what is in a place, and to delete a session there.
+LIST_SECONDS, FORGET_SECONDS = 60.0, 300.0
+
+
+class SessionHosts:
+    """Hosts read buckets by their service accounts: nothing of it goes through this computer."""
+
+    def __init__(self, core: Core, index: SessionIndex) -> None:
+        self._core = core
+        self._index = index
+        #: When each TPU was last asked; on the monotonic clock.
+        self._asked: dict[tuple[NodeName, str], float] = {}
+
+    def was_asked(self, name: NodeName, node_id: str) -> bool:
+        """Whether this process has asked its host 0 which sessions there are."""
+        return (name, node_id) in self._asked
+
+    async def refresh(self, name: NodeName, places: set[str]) -> list[TPUError]:
+        """Asks host 0 of a READY TPU what is in *places*; returns why some are not known."""
+        errors: list[TPUError] = []
+        node = self._core.observed.require_hosts(name)
+        for place in sorted(places):
+            try:
+                reports = await self.listed(name, place)
+            except TPUError as error:
+                errors.append(error)
+            else:
+                self._index.note_listed(name, node.id, 0, place, reports)
+        self._asked[name, node.id] = time.monotonic()
+        return errors
+
+    async def listed(self, name: NodeName, place: str) -> list[StoredSessionReport]:
+        """The sessions in a place, as host 0 reads them. Raises TPUError."""
+        request = requests.ListSessionsRequest(
+            python=self._python(name), place=place, key=await self._key(name)
+        )
+        answer = await self._core.connections.request(name, request, LIST_SECONDS)
+        _require(answer.get("problem", ""), name)
+        return answer["sessions"]
+
+    async def forget(self, name: NodeName, session: Session) -> bool:
+        """Has the host that can delete it do so; False if there was none."""
+        request = requests.ForgetSessionRequest(
+            python=self._python(name),
+            name=session.name,
+            place=session.place,
+            key=await self._key(name),
+        )
+        host = HostName(name, 0 if session.place else session.host)
+        answer = await self._core.connections.request_host(host, request, FORGET_SECONDS)
+        _require(answer.get("problem", ""), name)
+        return answer["forgotten"]
+
+    def can_reach(self, name: NodeName) -> bool:
+        """Whether its host can be asked now."""
+        return self._core.observed.is_ready(name) and bool(self._pythons(name))
+
+    def _python(self, name: NodeName) -> str:
+        for python in self._pythons(name):
+            return python
+        raise TPUError(
+            f"{name.node} has no environment, so its sessions can't be read.",
+            Reason.CONFLICT,
+            f"Connect it first: jupyter tpu connect {name.node}",
+        )
+
+    def _pythons(self, name: NodeName) -> list[str]:
+        records = self._core.desired.environments(name).values()
+        ready = [record for record in records if record.environment.state == "ready"]
+        ready.sort(key=lambda record: (record.is_existing, record.environment.name != "default"))
+        return [record.host_python for record in ready]
+
+    async def _key(self, name: NodeName) -> str:
+        """That by which kernels there sign; "": the host's own, where a coding agent rules."""
+        if self._core.connected.is_of_agent(name):
+            return ""
+        variables = await asyncio.to_thread(session_variables, agents=False)
+        return variables.get(VARIABLE, "")
+
+
+def _require(problem: str, name: NodeName) -> None:
+    if problem:
+        raise TPUError(
+            problem,
+            Reason.UNAVAILABLE,
+            f"Check the place, and what the service account of {name.node} may do there.",
+        )

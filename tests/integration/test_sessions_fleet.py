@@ -1,0 +1,248 @@
+"""Sessions from outside of the notebook: chosen, saved, listed, restored and deleted by the server,
+and saved before a TPU ends. A real server, kernels over real SSH, and the emulator's buckets.
+"""
+
+import urllib.error
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adoption_server import Client, Server
+from waiting import until
+
+TPU = "keeps-sessions"
+ZONE = "us-west4-a"
+
+
+@pytest.fixture(scope="module")
+def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("sessions"), emulator.environment) as server:
+        yield server
+        server.end_sessions()
+        if TPU in [tpu["name"] for tpu in server.tpu("GET", "tpus")["tpus"]]:
+            server.delete_tpu(TPU)
+
+
+@pytest.fixture(scope="module")
+def spec(server: Server) -> str:
+    """The kernelspec of a connected TPU, the same for all tests of this file."""
+    return server.connect_tpu(TPU)
+
+
+@pytest.fixture
+def place(emulator: Any) -> str:
+    bucket = f"kept-{uuid.uuid4().hex[:8]}"
+    body = {"name": bucket, "location": "us-west4"}
+    emulator.request("POST", "/storage/v1/b?project=emulated", body)
+    return f"gs://{bucket}/sessions"
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(server: Server) -> Iterator[None]:
+    yield
+    server.end_sessions()
+
+
+class Notebook:
+    """A notebook with a kernel on the TPU."""
+
+    def __init__(self, server: Server, spec: str, path: str) -> None:
+        self.kernel = server.start_session(spec, path)["kernel"]["id"]
+        self.client = Client(server, self.kernel)
+        self.client.connect()
+
+    def begin(self, code: str, **more: Any) -> str:
+        return self.client.execute(code, **more)
+
+    def text(self, code: str) -> str:
+        """What a cell prints."""
+        request = self.client.execute(code)
+        self.client.until_done(request)
+        mine = [m for m in self.client.messages if m["parent_header"].get("msg_id") == request]
+        return "".join(
+            m["content"].get("text", "") + "\n".join(m["content"].get("traceback", []))
+            for m in mine
+        )
+
+
+def refused(call: Any) -> str:
+    with pytest.raises(urllib.error.HTTPError) as error:
+        call()
+    return "\n".join(error.value.__notes__)
+
+
+def test_a_session_is_chosen_saved_listed_restored_and_deleted_from_outside(
+    server: Server, spec: str, place: str
+) -> None:
+    setting = server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"place": place, "seconds": 1})
+    assert setting == {"automatic": True, "place": place, "seconds": 1, "keep_days": 30}
+    assert server.tpu("GET", f"tpus/{TPU}")["sessions"] == setting
+    first = Notebook(server, spec, "outside.ipynb")
+    first.text("answer, generator = 41, (n for n in ())")
+    # It saves automatically in the chosen place, without a command.
+    sessions = until(lambda: server.tpu("GET", f"tpus/{TPU}/sessions")["sessions"])
+    assert [(s["name"], s["place"], s["variables"]) for s in sessions] == [("outside", place, 1)]
+    assert sessions[0]["missing"][0]["name"] == "generator"
+    assert sessions[0]["kernel"] == first.kernel
+    assert sessions[0]["notebook"].endswith("/outside.ipynb")
+    assert sessions[0]["billed"]
+    # It is saved when somebody asks for it.
+    first.text("answer = 42")
+    saved = server.finish(server.tpu("POST", f"tpus/{TPU}/sessions", {}))["result"]["kernels"]
+    assert [(k["state"], k["name"], k["place"], k["variables"]) for k in saved] == [
+        ("saved", "outside", place, 1)
+    ]
+    server.end_sessions()
+    # The host's own word, with a fresh look into the bucket.
+    listed = server.tpu("GET", f"tpus/{TPU}/sessions?fresh=true")
+    assert listed["problems"] == []
+    [session] = listed["sessions"]
+    assert session["id"] == saved[0]["session"]
+    assert session["jax"] == ""
+    # A new kernel offers it; it is not overwritten by what that kernel has.
+    second = Notebook(server, spec, "outside.ipynb")
+    offered = "The variables of this notebook were saved at"
+    until(lambda: offered in second.text("pass"))
+    request = {"kernel": second.kernel}
+    restoring = server.tpu("POST", f"tpus/{TPU}/sessions/{session['id']}/restore", request)
+    [restored] = server.finish(restoring)["result"]["kernels"]
+    assert (restored["state"], restored["variables"]) == ("restored", 1)
+    assert second.text("print(answer)") == "42\n"
+    # Twice asks first.
+    again = server.tpu("POST", f"tpus/{TPU}/sessions/{session['id']}/restore", request)
+    failed = until(lambda: ended(server, again))
+    assert failed["state"] == "failed"
+    assert "variables of the same names" in failed["problem"]["message"]
+    server.end_sessions()
+    assert "\noutside " in server.cli("session", "list").stdout
+    forgotten = server.cli("session", "forget", "outside", "--yes").stdout
+    assert forgotten == f"Deleted the session outside from {place}.\n"
+    assert server.tpu("GET", f"tpus/{TPU}/sessions?fresh=true")["sessions"] == []
+    assert server.tpu("GET", "sessions") == []
+
+
+def ended(server: Server, operation: dict[str, Any]) -> dict[str, Any] | None:
+    now = server.tpu("GET", f"operations/{operation['id']}")
+    return now if now["state"] != "running" else None
+
+
+def test_a_busy_kernel_is_named_and_a_restart_keeps_variables(server: Server, spec: str) -> None:
+    chosen = server.cli("session", "auto", TPU, "--manual").stdout
+    assert f"are saved on the disk of {TPU} when you ask for it" in chosen
+    busy = Notebook(server, spec, "busy.ipynb")
+    idle = Notebook(server, spec, "idle.ipynb")
+    idle.text("kept = [1, 2]")
+    busy.text("lost = 1")
+    busy.begin("while True: pass")
+    saving = server.tpu("POST", f"tpus/{TPU}/sessions", {"seconds": 3})
+    failed = until(lambda: ended(server, saving))
+    states = {
+        Path(kernel["notebook"]).name: kernel["state"] for kernel in failed["result"]["kernels"]
+    }
+    assert states == {"busy.ipynb": "busy", "idle.ipynb": "saved"}
+    assert failed["problem"]["message"].startswith("1 of 2 kernels: ")
+    assert "busy.ipynb was busy with a cell for 3 s." in failed["problem"]["message"]
+    server.request("POST", f"/api/kernels/{busy.kernel}/interrupt")
+    shown = server.cli("session", "save", TPU, "--kernel", idle.kernel[:8]).stdout
+    assert "Saved 1 variable of" in shown
+    # A restart with the variables.
+    path = f"tpus/{TPU}/kernels/{idle.kernel}/restart"
+    server.finish(server.tpu("POST", path, {}))
+    idle.client.close()
+    again = Client(server, idle.kernel)
+    again.connect()
+    idle.client = again
+    assert idle.text("print(kept)") == "[1, 2]\n"
+
+
+def test_a_stop_saves_first_and_goes_on_although_a_kernel_or_the_bucket_refuses(
+    server: Server, spec: str, place: str, emulator: Any, faults: Any
+) -> None:
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"place": place, "automatic": False})
+    notebook = Notebook(server, spec, "stopped.ipynb")
+    notebook.text("answer = 42")
+    told = server.tpu("GET", f"tpus/{TPU}/consequences?act=stop")
+    assert told["saves"]
+    assert told["sessions_text"].startswith(f"Before that, their variables are saved in {place}")
+    fault = faults("permission")
+    required = {"end_kernels": True, "sessions": "require"}
+    stopping = server.tpu("POST", f"tpus/{TPU}/stop", required)
+    failed = until(lambda: ended(server, stopping))
+    assert failed["state"] == "failed"
+    assert "storage.objects" in failed["problem"]["message"]
+    assert notebook.text("print(answer)") == "42\n"
+    emulator.request("DELETE", f"/emulator/v1/faults/{fault['id']}")
+    notebook.begin("import time\nanswer = 43\ntime.sleep(2)\nanswer = 44", cellId="cell-1")
+    server.finish(server.tpu("POST", f"tpus/{TPU}/stop", {"end_kernels": True}))
+    [session] = [s for s in server.tpu("GET", "sessions") if s["place"] == place]
+    assert (session["name"], session["variables"]) == ("stopped", 2)
+    listed = server.tpu("GET", f"tpus/{TPU}/sessions")
+    assert session["id"] in [s["id"] for s in listed["sessions"]]
+    assert "was not asked" in listed["problems"][0]["message"]
+    assert "is STOPPED" in refused(
+        lambda: server.tpu("DELETE", f"tpus/{TPU}/sessions/{session['id']}")
+    )
+    server.end_sessions()
+    server.finish(server.tpu("POST", f"tpus/{TPU}/start", {"confirm_price": True}))
+    until(lambda: server.tpu("GET", f"tpus/{TPU}")["connection"] == "connected", 120)
+    after = Notebook(server, spec, "stopped.ipynb")
+    restoring = server.tpu(
+        "POST", f"tpus/{TPU}/sessions/{session['id']}/restore", {"kernel": after.kernel}
+    )
+    server.finish(restoring)
+    assert after.text("print(answer)") == "44\n"
+
+
+@pytest.mark.long
+def test_a_stop_goes_on_after_its_server_was_killed_while_a_kernel_in_a_loop_was_waited_for(
+    server: Server, spec: str, place: str
+) -> None:
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"place": place, "seconds": 1})
+    notebook = Notebook(server, spec, "loops.ipynb")
+    notebook.text("answer = 42")
+    until(lambda: [s for s in server.tpu("GET", "sessions") if s["name"] == "loops"])
+    notebook.begin("while True: pass", cellId="cell-7")
+    until(lambda: [k for k in server.tpu("GET", f"tpus/{TPU}/kernels") if k["cell"] == "cell-7"])
+    stopping = server.tpu("POST", f"tpus/{TPU}/stop", {"end_kernels": True})
+
+    def is_saving() -> bool:
+        steps = server.tpu("GET", f"operations/{stopping['id']}")["steps"]
+        return steps[0]["state"] == "running"
+
+    until(is_saving)
+    server.kill()
+    server.start()
+    stopped = until(lambda: ended(server, stopping), 180)
+    assert stopped["state"] == "done", stopped
+    log = "\n".join(stopped["log"])
+    assert "loops.ipynb was busy with a cell" in log, log
+    assert server.tpu("GET", f"tpus/{TPU}")["state"] == "STOPPED"
+    # The session of before is there, and which cell was running.
+    [session] = [s for s in server.tpu("GET", "sessions") if s["name"] == "loops"]
+    assert session["interrupted"]["cell"] == "cell-7"
+    server.finish(server.tpu("POST", f"tpus/{TPU}/start", {"confirm_price": True}))
+
+
+def test_delete_says_which_sessions_are_lost_and_keeps_those_in_a_bucket(
+    server: Server, spec: str, place: str
+) -> None:
+    until(lambda: server.tpu("GET", f"tpus/{TPU}")["connection"] == "connected", 120)
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False})
+    notebook = Notebook(server, spec, "deleted.ipynb")
+    notebook.text("answer = 42")
+    server.finish(server.tpu("POST", f"tpus/{TPU}/sessions", {}))
+    told = server.tpu("GET", f"tpus/{TPU}/consequences?act=delete")
+    assert not told["saves"]
+    assert "deleted" in [session["name"] for session in told["lost_sessions"]]
+    assert "To keep them, choose a bucket." in told["sessions_text"]
+    required = {"end_kernels": True, "sessions": "require"}
+    assert "can't be kept" in refused(lambda: server.tpu("DELETE", f"tpus/{TPU}", required))
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False, "place": place})
+    assert server.tpu("GET", f"tpus/{TPU}/consequences?act=delete")["saves"]
+    server.finish(server.tpu("DELETE", f"tpus/{TPU}", {"end_kernels": True}))
+    left = server.tpu("GET", "sessions")
+    assert [s["name"] for s in left if s["place"] == place] == ["deleted"]
+    assert [s for s in left if not s["place"]] == []
+    assert place in server.cli("session", "list").stdout
