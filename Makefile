@@ -233,7 +233,8 @@ screenshots: setup
 	$(BIN)/python scripts/recording.py
 
 clean:
-	rm -rf .venv .venv-oldest .venv-newest .venv-lab-* .venv-torch node_modules jupyter_tpu/labextension labextension/lib \
+	rm -rf .venv .venv-oldest .venv-newest .venv-torch .venv-lab-* node_modules \
+		jupyter_tpu/labextension labextension/lib \
 		jupyter_tpu/locale/compiled jupyter_tpu/locale/*/LC_MESSAGES/*.json \
 		vscode/l10n vscode/package.nls.*.json \
 		.lab dist site vscode/node_modules vscode/widgets/node_modules vscode/out .code-server

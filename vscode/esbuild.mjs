@@ -1,17 +1,21 @@
 // Bundles the extension into out/extension.js (what it shares with the panel is in it, too), and what shows
-// widgets into out/widgets.js and out/widgets.css, which VS Code loads with the first widget.
+// widgets into out/widgets.js and out/widgets.css, which VS Code loads with the first widget. The licenses of
+// what others wrote are in out/licenses.txt.
 
 import { build } from 'esbuild';
-import { readFile } from 'node:fs/promises';
+import { readFile, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 
 const production = process.argv.includes('--production');
 
+const top = import.meta.dirname;
 const shared = {
-  absWorkingDir: import.meta.dirname,
+  absWorkingDir: top,
   bundle: true,
   minify: production,
   sourcemap: !production,
   legalComments: 'none',
+  metafile: true,
   logLevel: 'warning'
 };
 
@@ -32,7 +36,31 @@ const anywidget = {
     )
 };
 
-await Promise.all([
+/** The licenses of the packages that are in what was built. */
+async function licenses(results) {
+  const files = results.flatMap(({ metafile }) => Object.keys(metafile.inputs));
+  const folders = files.flatMap(
+    file => /^[^(].*node_modules\/(@[^/]+\/)?[^/]+/.exec(file)?.[0] ?? []
+  );
+  const texts = new Map();
+  for (const folder of [...new Set(folders)].filter(one =>
+    one?.includes('/')
+  )) {
+    const path = join(top, folder);
+    const { license, name } = JSON.parse(
+      await readFile(join(path, 'package.json'), 'utf8')
+    );
+    const own = (await readdir(path)).filter(one => /^licen[sc]e/i.test(one));
+    const text = own.map(one => readFile(join(path, one), 'utf8'));
+    texts.set(name, [license, ...(await Promise.all(text))].join('\n\n'));
+  }
+  return [...texts]
+    .sort()
+    .map(([name, text]) => `${name}: ${text.trim()}\n`)
+    .join(`\n${'-'.repeat(80)}\n`);
+}
+
+const results = await Promise.all([
   build({
     ...shared,
     entryPoints: ['src/extension.ts'],
@@ -67,3 +95,5 @@ await Promise.all([
     assetNames: '[name]'
   })
 ]);
+
+await writeFile(join(top, 'out/licenses.txt'), await licenses(results));

@@ -26,15 +26,14 @@ def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
     needed any more.
     """
     kernel = ["ipykernel", "pyzmq", "ipywidgets"]
-    notebook = ["cloudpickle", "matplotlib", "tqdm"]
+    notebook = ["cloudpickle", "matplotlib", "tensorstore", "tqdm"]
     own = (spec.requirements or "").strip()
     if framework_of(spec) == "torch":
         # Not jaxkit. What PyTorch's own packages are compiled for has to be the CPU, too.
         packages = [noted_with(INDEX, each) for each in ("torch", *spec.packages)]
         return "\n".join([*packages, "torch_tpu", *kernel, *notebook, "numpy", own, ""])
     jax = "jax" if emulated else "jax[tpu]"
-    notebook += ["tensorstore", *REQUIREMENTS]
-    return "\n".join([jax, *kernel, *notebook, *spec.packages, own, ""])
+    return "\n".join([jax, *kernel, *notebook, *REQUIREMENTS, *spec.packages, own, ""])
 
 
 def framework_of(spec: EnvironmentSpec) -> Framework:

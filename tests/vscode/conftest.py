@@ -153,8 +153,8 @@ def rest(variables: dict[str, str]) -> Callable[..., Any]:
 def tpu(rest: Callable[..., Any]) -> str:
     """The name of a connected TPU of 4 devices that tests share."""
     name = "shared"
-    body = {"name": name, "type": "v5litepod-4", "zone": "us-central1-a"}
-    body["connect"] = {"packages": ["anywidget"]}
+    connect = {"packages": ["anywidget"]}
+    body = {"name": name, "type": "v5litepod-4", "zone": "us-central1-a", "connect": connect}
     finish(rest, rest("POST", "tpus", body))
 
     def state() -> str:

@@ -172,8 +172,9 @@ def test_what_happens_to_kernel_and_file_elsewhere_is_seen(
     assert printed(first)[:5] == LINES[:5]
     assert second["outputs"] == []
 
-    # As `git checkout` does it: the file has fewer cells, and another text.
+    # As after `git checkout`: the file has fewer cells, and another text.
     notebook(path, "print('checked out')")
+    book.window.command("File: Revert File")  # at once, and where no program may watch files
     code = book.page.locator(".cell .view-lines:visible")
     expect(code.first).to_contain_text("checked out")
     expect(code).to_have_count(1)

@@ -59,6 +59,7 @@ class KernelMonitor:
         self.interrupted = Subscribers[InterruptedKernel]()
         self._reported: dict[NodeName, dict[str, Kernel]] = {}
         self._lost: dict[NodeName, dict[str, Kernel]] = {}  # dead, and not dismissed yet
+        self._cells: dict[str, str] = {}  # that ran in kernels which are not reported any more
 
     def last_known(self, name: NodeName) -> list[Kernel]:
         """As last reported, with those that were lost recently; [] if nothing is known."""
@@ -75,6 +76,10 @@ class KernelMonitor:
         known = self._reported.get(name, {})
         before = {id: kernel for id, kernel in known.items() if kernel.host == host}
         after = {report["id"]: _kernel(name, host, report) for report in reports}
+        for id in before.keys() - after.keys():
+            self._cells[id] = before[id].cell  # a client may report why it is gone
+        for id in [*self._cells][:-MOST_DEAD_KERNELS]:
+            del self._cells[id]
         others = {id: kernel for id, kernel in known.items() if kernel.host != host}
         self._reported[name] = {**others, **after}
         for report in reports:
@@ -96,8 +101,9 @@ class KernelMonitor:
     def record_lost(self, name: NodeName, kernel: Kernel) -> None:
         """A client reports that a kernel is dead; its ``problem`` says why."""
         known = self._reported.get(name, {}).pop(kernel.id, None)
-        if known is not None and known.cell:
-            kernel = structs.replace(kernel, cell=known.cell)
+        cell = known.cell if known is not None else self._cells.pop(kernel.id, "")
+        if cell:
+            kernel = structs.replace(kernel, cell=cell)
         why = kernel.problem.message if kernel.problem is not None else ""
         self._note_interrupted(name, kernel, why)
         lost = self._lost.setdefault(name, {})

@@ -24,8 +24,8 @@ class ProcessPlace(Struct, kw_only=True):
     pid: int
     command: str
     chips: bool  # whether it holds chips
-    #: What its main thread does: "running", "waiting", "blocked" (by a device or a disk),
-    #: "stopped" (by a signal), "traced"; "" if not known.
+    #: What its main thread does: "running", "waiting", "blocked" (by a device or a disk), "stopped"
+    #: (by a signal), "traced"; "" if not known.
     state: str
     #: The function of the Linux kernel in which that waits, if it is known.
     call: str

@@ -87,6 +87,7 @@ describe('the commands', () => {
       '—',
       'New Environment…',
       'Tokens…',
+      'Sessions…',
       'Disconnect',
       '—',
       'Stop Automatically…',

@@ -96,7 +96,8 @@ it('sets the limits that are typed, beginning with those that its host has', asy
     [`GET ${PATH}`]: [200, before],
     [`POST ${PATH}`]: [200, { ...before, idle: 3600 }]
   });
-  const [cost, until] = await dialogInputs(2);
+  // The third one offers to save variables.
+  const [cost, until] = await dialogInputs(3);
   const [idle, action] = dialogSelects();
   expect([idle.selectedOptions[0].text, cost.value, until.value]).toEqual([
     'Stop it after 90 minutes',
@@ -135,7 +136,7 @@ it('removes the guard of another person’s pod, which can only be deleted, by i
   });
   await shows(node, 'Change…');
   button(node, 'Delete my-tpu automatically…').click();
-  await dialogInputs(2);
+  await dialogInputs(3);
   const [idle, action] = dialogSelects();
   expect([action.value, action.disabled]).toEqual(['delete', true]);
   choose(idle, '');

@@ -11,6 +11,7 @@ import { ISession, ISessionOutcome } from '../rest/api';
 import { addToNotebooks } from '../sessions/notebooks';
 import { placeProblem } from '../sessions/sessionForm';
 import { missingLabel, restoredText } from '../sessions/sessionLabels';
+import { NO_ARGUMENTS } from '../ui/described';
 import {
   actionsOf,
   answerDialog,
@@ -312,9 +313,11 @@ async function openNotebook(answers: object = {}, ...sessions: ISession[]) {
   widgets.push(notebook, notebook.contentHeader);
   const commands = new CommandRegistry();
   const ran: string[] = [];
-  for (const id of ['notebook:run-cell']) {
-    commands.addCommand(id, { execute: () => void ran.push(id) });
-  }
+  const id = 'notebook:run-cell';
+  commands.addCommand(id, {
+    describedBy: NO_ARGUMENTS,
+    execute: () => void ran.push(id)
+  });
   const shell = {
     activateById: () => undefined,
     currentChanged: new Signal<object, unknown>({}),

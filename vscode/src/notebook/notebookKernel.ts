@@ -152,6 +152,7 @@ export class NotebookKernel implements vscode.Disposable {
         await this._act('restart');
         this._endAll();
         this._kernelSession = '';
+        void this.widgets.load();
       } finally {
         this._starting = undefined;
         this._changed.fire();

@@ -134,7 +134,7 @@ class SessionCommand:
     def _choose(self, setting):
         self._setting = setting
         self._stop_automatic()
-        # In a pod it starts in a cell that all hosts run: see `save` and `restore_from`.
+        # In a pod it starts by `%tpu session auto`, in a cell that all hosts run.
         if setting is not None and setting["automatic"] and not is_in_pod():
             self._start = AutoStart(self._shell, setting["seconds"], self._start_automatic)
 
@@ -145,7 +145,9 @@ class SessionCommand:
 
     def _start_automatic(self):
         """If that was chosen. Returns why it can't begin now, "" if it does, or need not."""
-        if self._setting is None or not self._setting["automatic"] or self._auto is not None:
+        if self._setting is None or not self._setting["automatic"]:
+            return ""
+        if self._auto is not None or is_in_pod():
             return ""
         try:
             self.auto(self._setting["seconds"], "")
