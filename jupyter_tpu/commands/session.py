@@ -205,17 +205,16 @@ def restart(name: str, kernel: str | None, as_json: bool) -> None:
 @_session_argument
 @click.option(
     "--tpu",
-    "name",
     metavar="NAME",
     help="The TPU that deletes it. Any TPU can delete what is in a bucket that it may write to.  "
     "[default: the one that has saved it]",
 )
 @yes_option("Delete it without asking.")
-def forget(session: str, name: str | None, yes: bool) -> None:
+def forget(session: str, tpu: str | None, yes: bool) -> None:
     """Delete a session, and all that is stored of it."""
     with open_session() as fleet:
         target = _find(session_call_all(fleet), session)
-        ref = name or (f"{target.zone}~{target.tpu}" if target.zone else target.tpu)
+        ref = tpu or (f"{target.zone}~{target.tpu}" if target.zone else target.tpu)
         where = target.place or f"the disk of {target.tpu}"
         if not yes:
             saved = f", saved {local_time(target.saved)}" if target.saved else ""
@@ -227,7 +226,7 @@ def forget(session: str, name: str | None, yes: bool) -> None:
         try:
             fleet.call(fleet.fleet.sessions.forget(ref, target.id))
         except TPUError as error:
-            if name is None and target.place and error.reason is Reason.NOT_FOUND:
+            if tpu is None and target.place and error.reason is Reason.NOT_FOUND:
                 raise TPUError(
                     f"{target.tpu}, which has saved it, does not exist any more.",
                     Reason.NOT_FOUND,

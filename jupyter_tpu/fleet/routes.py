@@ -4,6 +4,9 @@ client are made from it.
 
 from __future__ import annotations
 
+import sys
+from functools import cache
+from types import SimpleNamespace
 from typing import Any, Literal, cast, get_args, get_type_hints
 
 from msgspec import Struct
@@ -61,12 +64,21 @@ def route(line: str, call: str, about: str, answer: Any = None, **more: Any) -> 
 
 def _fleet(line: str, call: str, about: str, **more: Any) -> Route:
     """The route to one of the fleet's methods, whose types say what it takes and answers."""
-    hints = get_type_hints(_method(call))
+    method = _method(call)
+    annotations = method.__annotations__.items()
+    hints = {name: _evaluated(text, method.__module__) for name, text in annotations}
     answer = hints.pop("return")
     kinds = [kind for hint in hints.values() for kind in (*get_args(hint), hint)]
     model = next((k for k in kinds if isinstance(k, type) and issubclass(k, Struct)), None)
     more["query_model" if line.startswith("GET") else "body"] = model
     return route(line, call, about, None if answer is type(None) else answer, **more)
+
+
+@cache
+def _evaluated(annotation: str, module: str) -> Any:
+    """The type that is written so in a module. Most are written often, and each takes a while."""
+    holder = SimpleNamespace(__annotations__={"it": annotation})
+    return get_type_hints(holder, vars(sys.modules[module]))["it"]
 
 
 _PART_TYPES = get_type_hints(FleetAPI)

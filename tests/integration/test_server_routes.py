@@ -347,9 +347,9 @@ async def test_creating_and_deleting_is_reported_by_events_to_a_client_that_neve
     socket.close()
 
 
-def test_loading_the_extension_adds_an_eighth_of_what_jupyter_server_takes_itself():
+def test_loading_the_extension_adds_a_sixth_of_what_jupyter_server_takes_itself():
     """Time of the processor, at one of five starts: other tests run at the same time, and only add
-    to it. A share, since machines differ; of 0.3 s that is 38 ms.
+    to it. A share, since machines differ; of 0.3 s that is 50 ms.
     """
     code = (
         "import time; begun = time.process_time();"
@@ -365,7 +365,7 @@ def test_loading_the_extension_adds_an_eighth_of_what_jupyter_server_takes_itsel
             [sys.executable, "-c", code], env=environment, capture_output=True, check=True
         )
         theirs, ours = map(float, done.stdout.split())
-        if ours <= theirs / 8:
+        if ours <= theirs / 6:
             return
         starts.append((theirs, ours))
     raise AssertionError(f"seconds of Jupyter Server, of the extension: {starts}")

@@ -132,6 +132,15 @@ async def test_the_interrupted_cell_stays_until_the_session_is_saved_again(world
     assert index.all()[0].interrupted is None
 
 
+async def test_the_kernel_is_known_although_the_host_was_asked_before_the_kernel_said_it(world):
+    index = world.index()
+    index.note_listed(NAME, "node-1", 0, PLACE, [listed()])
+    assert index.all()[0].kernel == ""
+    index.note_saved(NAME, KERNEL, saved())
+    [session] = index.all()
+    assert (session.kernel, session.notebook) == ("k1", "train.ipynb")
+
+
 async def test_another_server_takes_over_what_was_chosen_and_saved(world, tmp_path):
     index = world.index()
     store = await Store.open(tmp_path / "fleet.sqlite", "google")

@@ -151,7 +151,8 @@ class SessionIndex:
             return None
         id = session_id(name, node.id, kernel.host, place, report["name"])
         before = self._records.get(id)
-        if before is not None and before.saved == report["saved"]:
+        # What a host has listed does not say which kernel has saved it.
+        if before is not None and before.saved == report["saved"] and before.session.kernel:
             return before.session
         self._keep(
             self._record(
