@@ -46,7 +46,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_): pass
 print("loading", flush=True)
 class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
+    daemon_threads, request_queue_size = True, 256
 Server((sys.argv[1], int(os.environ["PORT"])), Handler).serve_forever()
 """
 

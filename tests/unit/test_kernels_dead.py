@@ -1,5 +1,6 @@
 """What is remembered of kernels that are dead."""
 
+import pytest
 from msgspec import structs
 
 from jupyter_tpu.cloud.models import NodeName
@@ -64,6 +65,28 @@ async def test_kernels_of_other_hosts_are_known_and_a_report_of_one_host_leaves_
     assert {kernel.id: kernel.host for kernel in monitor.last_known(NAME)} == {"one": 0, "two": 3}
     monitor.update(NAME, [], 0)
     assert [kernel.id for kernel in monitor.last_known(NAME)] == ["two"]
+    changes.close()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda monitor: monitor.record_lost(NAME, lost("one")),
+        # After a reboot the host knows that it had the kernel, or not even that.
+        lambda monitor: monitor.update(NAME, [{"id": "one", "state": "dead"}]),
+        lambda monitor: (monitor.update(NAME, []), monitor.record_lost(NAME, lost("one"))),
+        lambda monitor: monitor.clear(NAME),
+    ],
+)
+async def test_the_cell_that_ran_in_a_kernel_is_known_however_its_end_is_noticed(end):
+    changes = ChangeFeed()
+    changes.register_tpus(lambda name: Change(what="tpu", id=name.node))
+    monitor = KernelMonitor(changes)
+    interrupted: list[tuple[str, str]] = []
+    monitor.interrupted.add(lambda ended: interrupted.append((ended.kernel.id, ended.kernel.cell)))
+    monitor.update(NAME, [{"id": "one", "state": "busy", "cell": "c1"}, {"id": "idle"}])
+    end(monitor)
+    assert interrupted == [("one", "c1")]
     changes.close()
 
 

@@ -78,6 +78,10 @@ class KernelMonitor:
         after = {report["id"]: _kernel(name, host, report) for report in reports}
         for id in before.keys() - after.keys():
             self._cells[id] = before[id].cell  # a client may report why it is gone
+        for id, kernel in after.items():
+            if kernel.state == "dead" and not kernel.cell:  # after a reboot nobody there knows
+                cell = before[id].cell if id in before else self._cells.get(id, "")
+                after[id] = structs.replace(kernel, cell=cell)
         for id in [*self._cells][:-MOST_DEAD_KERNELS]:
             del self._cells[id]
         others = {id: kernel for id, kernel in known.items() if kernel.host != host}

@@ -185,7 +185,7 @@ class ServerWatch:
             problem = check.problem or "it answers with status %d" % check.status
             problem = "%s: %s." % (check.path, problem)
         state = self.policy.state
-        if state == UNHEALTHY or (problem and state == STARTING):
+        if state == UNHEALTHY:
             problem = "Its last health check failed. " + problem
         elif state == HEALTHY:
             problem = "" if ok else self.status["problem"]
