@@ -19,6 +19,7 @@ _PARTS = {
     "operation": "The operation's id",
     "app": "The app's id",
     "session": "The session's id",
+    "server": "The id of a server of a model",
     "tunnel": "The tunnel's id",
     "run": "The run's id",
     "job": "The job's id",

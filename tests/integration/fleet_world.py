@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import eventually
+from emulator_error import EmulatorError
+from waiting import eventually, until
 
 from jupyter_tpu.cloud import Cloud, CloudTPU, Target
 from jupyter_tpu.fleet import Fleet
@@ -112,7 +113,20 @@ class World:
             for item in listed.get(kind, ()):
                 if re.search(f"/{name}(-[^/]+)?$", item["name"]) and item["state"] != "DELETING":
                     path = f"/v2/{item['name']}" + ("?force=true" if "queued" in kind else "")
-                    self.emulator.wait(self.emulator.request("DELETE", path))
+                    self.emulator.wait(self._deleting(path))
+
+    def _deleting(self, path: str) -> Any:
+        """The operation, when what the test has left running there has ended."""
+
+        def delete() -> Any:
+            try:
+                return self.emulator.request("DELETE", path)
+            except EmulatorError as error:
+                if error.status != 409:
+                    raise
+                return None
+
+        return until(delete)
 
     def node(self, name: str) -> dict[str, Any] | None:
         nodes = self.emulator.request("GET", NODES).get("nodes", [])

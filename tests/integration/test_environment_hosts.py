@@ -36,7 +36,7 @@ async def test_a_disk_that_is_too_small_is_reported_before_anything_is_downloade
 async def test_a_disk_that_runs_full_on_the_way_is_named_and_the_rest_goes_on_after(
     on_new_tpu, monkeypatch
 ):
-    monkeypatch.setattr(environment.creation, "SPACE_EMULATED", 50 * 2**20)
+    monkeypatch.setitem(environment.creation.FREE_BYTES, "jax", (0, 50 * 2**20))
     making = on_new_tpu(disk_limit_mb="150")  # room for uv, not for JAX
     with raises(Reason.DISK_FULL, "disk is full") as error:
         await making.make()
