@@ -7,7 +7,7 @@ from project_host import ProjectHost
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.files.sync import Mirrors, ProjectLocation
-from jupyter_tpu.fleet.files import sync
+from jupyter_tpu.fleet.files import mirrored_projects
 
 NAME = NodeName("p", "z", "my-tpu")
 
@@ -16,12 +16,12 @@ async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_ker
     tmp_path, monkeypatch
 ):
     mirrors = Mirrors(tmp_path / "sync")
-    monkeypatch.setattr(sync, "default_mirrors", lambda: mirrors)
+    monkeypatch.setattr(mirrored_projects, "default_mirrors", lambda: mirrors)
     host, namesake = ProjectHost(tmp_path / "host"), ProjectHost(tmp_path / "namesake")
     namesake.node_id = "2"
     changed: list[NodeName] = []
     connections: Any = SimpleNamespace(link=lambda name: host)
-    projects = sync.MirroredProjects(connections, changed.append)
+    projects = mirrored_projects.MirroredProjects(connections, changed.append)
 
     here, there = tmp_path / "project", host.home / "project"
     here.mkdir()
