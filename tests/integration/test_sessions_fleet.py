@@ -225,6 +225,25 @@ def test_a_stop_goes_on_after_its_server_was_killed_while_a_kernel_in_a_loop_was
     server.finish(server.tpu("POST", f"tpus/{TPU}/start", {"confirm_price": True}))
 
 
+@pytest.mark.long
+def test_the_cell_that_a_reboot_interrupts_is_known_with_the_session_before_it(
+    server: Server, spec: str, place: str, emulator: Any
+) -> None:
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"place": place, "seconds": 1})
+    notebook = Notebook(server, spec, "rebooted.ipynb")
+    notebook.text("answer = 42")
+
+    def session() -> Any:
+        return next((s for s in server.tpu("GET", "sessions") if s["name"] == "rebooted"), None)
+
+    until(lambda: (session() or {}).get("kernel") == notebook.kernel)
+    notebook.begin("import time; time.sleep(3600)", cellId="cell-9")
+    until(lambda: [k for k in server.tpu("GET", f"tpus/{TPU}/kernels") if k["cell"] == "cell-9"])
+    node = f"projects/{emulator.state.project}/locations/{ZONE}/nodes/{TPU}"
+    emulator.request("POST", "/emulator/v1/faults", {"kind": "reboot", "node": node})
+    assert until(lambda: session()["interrupted"], 180)["cell"] == "cell-9"
+
+
 def test_delete_says_which_sessions_are_lost_and_keeps_those_in_a_bucket(
     server: Server, spec: str, place: str
 ) -> None:
