@@ -1,4 +1,7 @@
+
 """When a server is restarted, and what is read of its metrics: without I/O."""
+
+import math
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,9 +47,15 @@ def test_one_failed_check_is_no_reason_to_restart():
     assert (policy.state, policy.is_to_end(100.0)) == ("healthy", False)
 
 
-@given(st.text())
+NAMES = ["vllm:num_requests_waiting", "vllm:request_success_total", "vllm:generation_tokens_total"]
+SAMPLE = st.builds("{} {}".format, st.sampled_from(NAMES), st.floats() | st.text())
+
+
+@given(st.text() | st.lists(SAMPLE).map("\n".join))
 def test_any_text_can_be_read_as_metrics(text):
-    read_figures(text)
+    figures = read_figures(text)
+    values = [] if figures is None else figures[:4]
+    assert all(value is None or math.isfinite(value) for value in values)
 
 
 def test_the_metrics_of_vllm_are_read():
