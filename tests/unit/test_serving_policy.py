@@ -1,4 +1,3 @@
-
 """When a server is restarted, and what is read of its metrics: without I/O."""
 
 import math
