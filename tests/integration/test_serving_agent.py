@@ -141,6 +141,7 @@ async def test_a_server_that_fails_at_its_start_ends_with_its_own_words(host):
     assert failed["tail"] == ["RESOURCE_EXHAUSTED: Out of memory in memory space hbm"]
 
 
+@pytest.mark.long  # the pauses between two checks are the host's
 async def test_a_server_that_answers_nothing_is_killed_and_started_again(host, home):
     port = free_port()
     stubborn = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVER
