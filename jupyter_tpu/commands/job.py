@@ -310,10 +310,10 @@ def export(name: str, id: str, to: Any, folder: str, output: str | None, yes: bo
 @_newest_argument
 @json_option
 def why(name: str, id: str | None, as_json: bool) -> None:
-    """Say where a job stands on each host, for example if it hangs.
+    """Show where a job is on each host, for example if it hangs.
 
     It asks each process of the job that holds chips for its Python stack. Hosts at the same line
-    are shown together. The program goes on meanwhile, and needs no change.
+    are shown together. The program continues meanwhile, and needs no change.
     """
     with open_session() as session:
         id = id or _newest(session, name)

@@ -30,7 +30,7 @@ _id_argument = argument("id", metavar="SERVER", help="The server's ID; `serve li
 
 @click.group("serve", cls=Group, aliases={"log": "logs", "ps": "list", "run": "start"})
 def serve() -> None:
-    """Serve models from a TPU: one command starts a server, and a local port leads to it.
+    """Serve models from a TPU: one command starts a server and forwards a local port to it.
 
     A server runs as a job. Its host checks its health, restarts it when it exits or no longer
     answers, and counts its requests, so that the guard stops a TPU whose server is not used. It

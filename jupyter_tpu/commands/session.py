@@ -16,7 +16,7 @@ from ..terminal.session import open_session, tpu_ref
 from ..terminal.tables import size, table
 from ..terminal.times import local_time
 from ..terminal.waiting import finish, progress_stream
-from ..wording import count
+from ..wording import count, phrase
 from .kernel import find_kernel
 from .losses import kernels_now
 
@@ -125,18 +125,20 @@ def auto(
 
 def setting_text(name: str, setting: SessionSetting) -> str:
     """Where and when the kernels of a TPU are saved."""
-    where = f"in {setting.place}" if setting.place else f"on the disk of {name}"
-    when = (
-        f"when no cell has run for {setting.seconds:g} s"
-        if setting.automatic
-        else "when you ask for it"
-    )
     lines = [
-        f"The variables of kernels are saved {where} {when}, and before the TPU is stopped.",
+        f"The variables of kernels are saved in {setting.place}."
+        if setting.place
+        else f"The variables of kernels are saved on the disk of {name}.",
+        f"They are saved when no cell has run for {setting.seconds:g} s, and before the TPU ends."
+        if setting.automatic
+        else "They are saved when you ask for it, and before the TPU ends.",
         f"A session that was not saved for {count(setting.keep_days, 'day')} is deleted.",
     ]
     if not setting.place:
-        lines.append("A preemption or a delete ends the disk. To outlive them: --in gs://BUCKET")
+        lines.append(
+            "The disk is lost when the TPU is preempted or deleted. To keep sessions then: "
+            "--in gs://BUCKET"
+        )
     return "\n".join(lines)
 
 
@@ -215,7 +217,7 @@ def forget(session: str, tpu: str | None, yes: bool) -> None:
     with open_session() as fleet:
         target = _find(session_call_all(fleet), session)
         ref = tpu or (f"{target.zone}~{target.tpu}" if target.zone else target.tpu)
-        where = target.place or f"the disk of {target.tpu}"
+        where = target.place or phrase(f"the disk of {target.tpu}")
         if not yes:
             saved = f", saved {local_time(target.saved)}" if target.saved else ""
             confirm(
@@ -281,14 +283,15 @@ def _finish(fleet: Any, operation: Operation, as_json: bool) -> None:
 
 def _lines(outcome: SessionOutcome) -> list[str]:
     who = outcome.notebook or outcome.kernel
-    if outcome.state == "empty":
-        return [f"{who} has no variables."]
-    verb = "Restored" if outcome.state == "restored" else "Saved"
-    where = f" in {outcome.place}" if outcome.place else " on the disk of the host"
-    lines = [
-        f"{verb} {count(outcome.variables, 'variable')} of {who} as {outcome.name}{where}."
-        if verb == "Saved"
-        else f"Restored {count(outcome.variables, 'variable')} of {outcome.name} in {who}."
-    ]
+    variables = count(outcome.variables, "variable")
+    if outcome.state == "saved":
+        where = outcome.place or phrase("the disk of the host")
+        lines = [f"Saved {variables} of {who} as {outcome.name} in: {where}"]
+    elif outcome.state == "restored":
+        lines = [f"Restored {variables} of {outcome.name} in {who}."]
+    elif outcome.state == "empty":
+        lines = [f"{who} has no variables."]
+    else:
+        lines = [outcome.problem.message if outcome.problem else f"{who}: {outcome.state}"]
     lines += [f"Without {missing.name}: {missing.why}" for missing in outcome.missing]
     return lines + outcome.notes

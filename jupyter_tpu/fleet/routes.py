@@ -218,7 +218,7 @@ ROUTES = (
     _fleet("DELETE tpus/{tpu}/jobs/{job}", "jobs.remove", "Delete an ended job and its output"),
     _fleet("POST tpus/{tpu}/jobs/{job}/stop", "jobs.stop", "Stop a job"),
     _fleet("GET tpus/{tpu}/jobs/{job}/why", "jobs.why",
-           "Where it stands on each host: the Python stacks of its processes"),
+           "Where it is on each host: the Python stacks of its processes"),
     _fleet("GET tpus/{tpu}/jobs/{job}/log", "jobs.log", "A part of its output on one host",
            query={
                "host": "its number; default: the first one of the job",

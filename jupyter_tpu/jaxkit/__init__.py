@@ -84,8 +84,8 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith(f"{__name__}.compile"):
             raise ModuleNotFoundError(
-                f"jaxkit.{name} is not on this host, which started its work by itself: "
-                "`jupyter tpu connect` brings it.",
+                f"jaxkit.{name} is not on this host yet, because no computer has connected to it: "
+                "`jupyter tpu connect` installs it.",
                 name=error.name,
             ) from None
         if error.name not in ("jax", "jaxlib", "numpy"):

@@ -251,7 +251,7 @@ async def tpu_job_log(
 
 @tool("read-only")
 async def tpu_job_why(name: str, job: str) -> dict[str, Any]:
-    """Say where a job stands on each host, for example because it hangs: lines of its program."""
+    """Show where a job is on each host, for example because it hangs: lines of its program."""
     where = await connection.call("jobs.why", name, job)
     return output("\n".join(where.explanation), attempt=where.attempt)
 

@@ -147,9 +147,9 @@ gather()
         assert ended.attempts[-1].hosts[1].leaving_since
         return
     failed = await until(pod, job, lambda job: bool(job.notice))
-    assert "The job has failed on host 1. Its program has ended by an exception" in failed.notice
+    assert "The job has failed on host 1. Its program ended with an exception" in failed.notice
     assert failed.notice.endswith("ValueError: no data")
-    where = await explained(pod, job, "Host 1: Its program has ended by an exception", "wait at")
+    where = await explained(pod, job, "Host 1: Its program ended with an exception", "wait at")
     assert "Hosts 0, 2, 3 wait at train.py" in "\n".join(where.explanation)
 
 

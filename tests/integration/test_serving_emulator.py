@@ -89,7 +89,7 @@ async def test_a_server_answers_at_a_local_port_survives_this_process_and_is_sto
         await put_server(fleet, name)
         started = await serve(fleet, name)
         assert (await get(f"{started.url}/v1"))[:2] == (200, b"hello")
-        with raises(Reason.CONFLICT, "is that of the server python3"):
+        with raises(Reason.CONFLICT, "is used by the server python3"):
             await fleet.serving.start(name, request(port=started.port))
     async with server as fleet:  # another Jupyter server, later
         again = (await fleet.serving.list(name))[-1]

@@ -82,7 +82,7 @@ print(jaxkit.__file__)
         "CompileLimits", "CompileReport", "PlanRow", "TypePlan", "cheapest_type", "compile_for",
         "plan",
     }  # fmt: skip
-    assert all("`jupyter tpu connect` brings it." in line for line in missing)
+    assert all("`jupyter tpu connect` installs it." in line for line in missing)
 
 
 def test_an_environment_has_the_version_that_connected_it_last(tmp_path: Path) -> None:

@@ -15,3 +15,5 @@ JOBS_RUNNING unless the request has ``end_jobs``.
 from .capacity import *
 from .fleet import *
 from .hosts import *
+from .serving import *
+from .sessions import *

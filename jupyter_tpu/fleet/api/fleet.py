@@ -33,8 +33,6 @@ from .hosts import (
     PythonsAPI,
     RayAPI,
     RunsAPI,
-    ServingAPI,
-    SessionsAPI,
     SharesAPI,
     SliceKernelsAPI,
     SyncAPI,
@@ -42,6 +40,8 @@ from .hosts import (
     TokensAPI,
     TunnelsAPI,
 )
+from .serving import ServingAPI
+from .sessions import SessionsAPI
 
 
 class OperationsAPI(Protocol):

@@ -152,7 +152,7 @@ def _needs_variables(record: JobRecord) -> bool:
 FINAL = ("ended", "failed", "lost")
 #: Said of a host whose process waits at the end of its program, as JAX lets it.
 LEAVING = (
-    "Its program has ended by an exception, and waits for the other hosts in "
+    "Its program ended with an exception, and waits for the other hosts in "
     "jax.distributed.shutdown."
 )
 #: A job has the first of these states that it has on a host.

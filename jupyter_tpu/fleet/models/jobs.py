@@ -60,7 +60,8 @@ class StartJob(Struct, kw_only=True, forbid_unknown_fields=True):
     end_together: Annotated[
         bool,
         option(
-            "If it fails on one host, end it on the others, which would wait for that one.",
+            "If the job fails on one host, end it on the other hosts, too. They may wait for the "
+            "failed host.",
             "--end-together/--no-end-together",
         ),
     ] = True

@@ -52,7 +52,7 @@ class StartModelServer(Struct, kw_only=True, forbid_unknown_fields=True):
     metrics: Annotated[
         URLPath | None,
         option(
-            "Read its requests, tokens and queue here, as Prometheus's text; '' reads none.",
+            "Path of its Prometheus metrics (requests, tokens, queue); '' for none.",
             metavar="PATH",
             default="/metrics, if it is there",
         ),
@@ -60,12 +60,12 @@ class StartModelServer(Struct, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[
         Text,
         Meta(max_length=80),
-        option("What to call it.", metavar="TEXT", default="the program's name, or the model's"),
+        option("A name for it.", metavar="TEXT", default="the program's name, or the model's"),
     ] = ""
     hosts: Annotated[
         str,
         option(
-            "Hosts: all, 0, or 0,2-5. The port leads to the first of them.",
+            "Hosts: all, 0, or 0,2-5. The local port is forwarded to the first of them.",
             "--worker",
             default="all; 0 with --vllm and --ray",
         ),
@@ -77,12 +77,12 @@ class StartModelServer(Struct, kw_only=True, forbid_unknown_fields=True):
     local_port: Annotated[
         PortNumber | None,
         option(
-            "The port here that leads to it.",
+            "The local port that is forwarded to it.",
             metavar="N",
             default="the same number if it is free, else any",
         ),
     ] = None
-    #: Whether a port here leads to it.
+    #: Whether a local port is forwarded to it.
     tunnel: bool = True
     unhealthy_limit: Annotated[
         float,
@@ -143,7 +143,7 @@ class ModelServer(Struct, kw_only=True):
         "failed", "unknown",
     ]  # fmt: skip
     since: str = ""
-    #: Where it answers here; "" if no port leads to it.
+    #: Its URL on this computer; "" if no port is forwarded to it.
     url: str = ""
     #: The id of the tunnel.
     tunnel: str = ""

@@ -30,8 +30,8 @@ SessionPlace = Annotated[
 BeforeEnd = Annotated[
     Literal["save", "require", "skip"],
     option(
-        "save: save the variables of kernels before, and do it all the same if that fails. "
-        "require: only do it if all are saved. skip: do not save them.",
+        "save: save the variables of kernels first, and continue if that fails. require: continue "
+        "only if all are saved. skip: do not save them.",
         "--sessions",
         metavar="save|require|skip",
     ),

@@ -83,7 +83,7 @@ def plan_server(request: StartModelServer, cluster: Ray | None) -> ServerPlan:
 
 def port_in_use(tpu: str, port: int, name: str) -> TPUError:
     return TPUError(
-        f"Port {port} of {tpu} is that of the server {name}.",
+        f"Port {port} of {tpu} is used by the server {name}.",
         Reason.CONFLICT,
         "Stop that server first, or choose another --port.",
     )

@@ -164,7 +164,7 @@ class ServingService:
         progress.done(HEALTH.key)
         if server.problem is not None:
             progress.log(f"{server.problem.message} {server.problem.hint}")
-        where = f" {server.url} leads to it." if server.url else ""
+        where = f" Its URL: {server.url}" if server.url else ""
         progress.log(f"{server.name} is healthy.{where}")
 
     async def _healthy(self, ref: str, id: str, progress: OperationProgress) -> ModelServer:

@@ -83,7 +83,7 @@ class SessionsBeforeEnd:
             kernels = await self._running(name, left)
             if left <= 0 and kernels:
                 raise TPUError(
-                    "The time for it was over when this process continued.", Reason.INTERRUPTED
+                    "There was no time left for it when this process continued.", Reason.INTERRUPTED
                 )
         except TPUError as error:
             progress.done(SAVE_STEP.key, "failed")
@@ -124,8 +124,12 @@ class SessionsBeforeEnd:
         if not kernels or setting is None:
             text = ""
         elif saves:
-            where = f"in {place}" if place else f"on the disk of {name.node}"
-            text = f"Before that, their variables are saved {where}, for up to a minute."
+            text = (
+                f"Before that, their variables are saved in {place}, for up to a minute."
+                if place
+                else f"Before that, their variables are saved on the disk of {name.node}, for up "
+                "to a minute."
+            )
         else:
             text = (
                 f"Their variables are not kept, because they are saved on the disk of {name.node} "

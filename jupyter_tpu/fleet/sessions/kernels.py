@@ -189,7 +189,7 @@ def _busy(kernel: Kernel, seconds: float) -> Problem:
 
 def _slow(seconds: float) -> Problem:
     return Problem(
-        message=f"It did not end within {seconds:.0f} s. The session before is still there.",
+        message=f"It did not end within {seconds:.0f} s. The previous session is still there.",
         reason=Reason.TIMEOUT,
         hint="Try again with more time.",
     )

@@ -58,7 +58,7 @@ _REFUSED = (
     "sudo kill %d."
 )
 #: What is said of the end of a process whose program had ended before.
-_LEFT = "Its program had ended by an exception, and waited for the other hosts."
+_LEFT = "Its program had ended with an exception, and waited for the other hosts."
 #: Exit codes of a command that can't be started, as shells have them.
 NOT_FOUND, NOT_RUN = 127, 126
 

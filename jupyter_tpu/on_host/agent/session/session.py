@@ -64,8 +64,8 @@ class KernelSession:
                     storage.remove_mark(mark)
             if seen not in (1, self.hosts.count):
                 raise SessionError(
-                    "%s is one folder for some hosts, and another one for others. Use a folder "
-                    "that all hosts have, or gs://BUCKET/FOLDER." % storage.url
+                    "%s is shared by some of the hosts only. Use a folder that all hosts share, "
+                    "or gs://BUCKET/FOLDER." % storage.url
                 )
             self._shared[storage.url] = seen > 1
         return self._shared[storage.url]
@@ -149,7 +149,8 @@ class KernelSession:
         notes = _configure(manifest)
         if len(manifest["parts"]) != hosts.count and any(manifest["parts"]):
             notes.append(
-                "The session is of %d hosts: what each had for itself is that of host 0 here."
+                "The session was saved on %d hosts. Variables that differed between them have the "
+                "values of host 0 here."
                 % len(manifest["parts"])
             )
         devices = self._devices(manifest)

@@ -166,7 +166,7 @@ class Storage:
         write = self._store.write(path, b'{"forgotten": true}', if_equal=before.stamp.generation)
         mark = self._done(write).generation
         if not mark:
-            raise SessionError("The session %s was saved in this moment. Try again." % name)
+            raise SessionError("The session %s has just been saved. Try again." % name)
         self.remove_unused(name, set())
         self._done(self._store.write(path, None, if_equal=mark))
         return bool(before.state == "value")
