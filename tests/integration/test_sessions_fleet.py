@@ -132,7 +132,7 @@ def ended(server: Server, operation: dict[str, Any]) -> dict[str, Any] | None:
 
 def test_a_busy_kernel_is_named_and_a_restart_keeps_variables(server: Server, spec: str) -> None:
     chosen = server.cli("session", "auto", TPU, "--manual").stdout
-    assert f"are saved on the disk of {TPU} when you ask for it" in chosen
+    assert f"are saved on the disk of {TPU}.\nThey are saved when you ask for it" in chosen
     busy = Notebook(server, spec, "busy.ipynb")
     idle = Notebook(server, spec, "idle.ipynb")
     idle.text("kept = [1, 2]")

@@ -164,7 +164,7 @@ def test_each_host_has_its_own_again_and_all_have_what_is_of_all(tmp_path):
     for hosts, devices, sizes, before in (3, 2, "3, 'model': 2", 2), (1, 4, "2, 'model': 2", 3):
         cells = restore, "import jax", own.format(1), CHECK, f"{save} --overwrite"
         for text in run(tmp_path, hosts, *cells, devices=devices):
-            note = f"was saved on {before} hosts. Variables that differed between them have the values"
+            note = f"was saved on {before} hosts. Variables that differed between them have"
             assert note in text
             assert f"{{'data': {sizes}}}" in text
             assert "Saved 2" in text

@@ -502,8 +502,8 @@ export interface IDeleteTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
   /**
-   * save: save the variables of kernels before, and do it all the same if that
-   * fails. require: only do it if all are saved. skip: do not save them.
+   * save: save the variables of kernels first, and continue if that fails.
+   * require: continue only if all are saved. skip: do not save them.
    */
   sessions?: 'require' | 'save' | 'skip';
   confirm_name?: string;
@@ -1773,8 +1773,8 @@ export interface IReplaceTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
   /**
-   * save: save the variables of kernels before, and do it all the same if that
-   * fails. require: only do it if all are saved. skip: do not save them.
+   * save: save the variables of kernels first, and continue if that fails.
+   * require: continue only if all are saved. skip: do not save them.
    */
   sessions?: 'require' | 'save' | 'skip';
   confirm_price?: boolean;
@@ -2219,8 +2219,8 @@ export interface IStartJob {
    */
   restart_with_tpu?: boolean;
   /**
-   * If it fails on one host, end it on the others, which would wait for that
-   * one.
+   * If the job fails on one host, end it on the other hosts, too. They may wait
+   * for the failed host.
    */
   end_together?: boolean;
   who?: string;
@@ -2247,15 +2247,15 @@ export interface IStartModelServer {
    */
   health?: string;
   /**
-   * Read its requests, tokens and queue here, as Prometheus's text; '' reads
-   * none. By default /metrics, if it is there.
+   * Path of its Prometheus metrics (requests, tokens, queue); '' for none. By
+   * default /metrics, if it is there.
    */
   metrics?: string | null;
-  /** What to call it. By default the program's name, or the model's. */
+  /** A name for it. By default the program's name, or the model's. */
   name?: string;
   /**
-   * Hosts: all, 0, or 0,2-5. The port leads to the first of them. By default
-   * all; 0 with --vllm and --ray.
+   * Hosts: all, 0, or 0,2-5. The local port is forwarded to the first of them.
+   * By default all; 0 with --vllm and --ray.
    */
   hosts?: string;
   /**
@@ -2270,8 +2270,8 @@ export interface IStartModelServer {
   environment?: string | null;
   variables?: { [key: string]: string };
   /**
-   * The port here that leads to it. By default the same number if it is free,
-   * else any.
+   * The local port that is forwarded to it. By default the same number if it is
+   * free, else any.
    */
   local_port?: number | null;
   tunnel?: boolean;
@@ -2354,8 +2354,8 @@ export interface IStopTPU {
   end_kernels?: boolean;
   end_jobs?: boolean;
   /**
-   * save: save the variables of kernels before, and do it all the same if that
-   * fails. require: only do it if all are saved. skip: do not save them.
+   * save: save the variables of kernels first, and continue if that fails.
+   * require: continue only if all are saved. skip: do not save them.
    */
   sessions?: 'require' | 'save' | 'skip';
   confirm_name?: string;

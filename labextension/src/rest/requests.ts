@@ -366,7 +366,7 @@ export abstract class FleetRequests {
     /** Stop a job. */
     stop: (tpu: IReference, job: string, body: IStopJob = {}, signal?: AbortSignal) =>
       this.send<IJob>('POST', ['tpus', tpu, 'jobs', job, 'stop'], { body, signal }),
-    /** Where it stands on each host: the Python stacks of its processes. */
+    /** Where it is on each host: the Python stacks of its processes. */
     why: (tpu: IReference, job: string, signal?: AbortSignal) =>
       this.send<IJobWhere>('GET', ['tpus', tpu, 'jobs', job, 'why'], { signal }),
     /** A part of its output on one host. */

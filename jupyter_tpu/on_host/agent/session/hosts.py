@@ -94,7 +94,9 @@ class AllHosts:
             except RuntimeError as error:  # of JAX, which has no class of its own for this
                 if "DEADLINE_EXCEEDED" not in str(error):
                     text = " ".join(str(error).split())[:200]
-                    raise SessionError("The hosts lost the connection to each other: %s" % text) from None
+                    raise SessionError(
+                        "The hosts lost the connection to each other: %s" % text
+                    ) from None
             if seconds is not None and time.monotonic() > begun + seconds:
                 host = 0 if part == "decision" else part
                 raise SessionError(

@@ -150,8 +150,7 @@ class KernelSession:
         if len(manifest["parts"]) != hosts.count and any(manifest["parts"]):
             notes.append(
                 "The session was saved on %d hosts. Variables that differed between them have the "
-                "values of host 0 here."
-                % len(manifest["parts"])
+                "values of host 0 here." % len(manifest["parts"])
             )
         devices = self._devices(manifest)
         groups, reasons = self._runnable(manifest)
