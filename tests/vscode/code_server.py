@@ -355,6 +355,7 @@ class Notebook:
         def saved() -> bool:
             self.page.locator(".tab.active").click()
             self.page.keyboard.press("Control+s")
+            expect(dirty).to_have_count(0, timeout=60_000)  # a large one is written for seconds
             return not comes(dirty, 1)
 
         until(saved, 60)
