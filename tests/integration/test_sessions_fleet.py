@@ -267,3 +267,25 @@ def test_delete_says_which_sessions_are_lost_and_keeps_those_in_a_bucket(
     assert [s["name"] for s in left if s["place"] == place] == ["deleted"]
     assert [s for s in left if not s["place"]] == []
     assert place in server.cli("session", "list").stdout
+
+
+def test_buckets_of_the_region_are_offered_first_and_others_with_a_warning(
+    server: Server, place: str, emulator: Any, faults: Any
+) -> None:
+    near, far = place.split("/")[2], f"far-{uuid.uuid4().hex[:8]}"
+    emulator.request(
+        "POST", "/storage/v1/b?project=emulated", {"name": far, "location": "EUROPE-WEST4"}
+    )
+    listed = server.tpu("GET", f"zones/{ZONE}/buckets")
+    assert (listed["region"], listed["problem"]) == ("us-west4", None)
+    names = [bucket["name"] for bucket in listed["buckets"]]
+    assert names.index(near) < names.index(far)
+    warnings = {bucket["name"]: bucket["warning"] for bucket in listed["buckets"]}
+    assert warnings[near] == ""
+    assert warnings[far].startswith("The bucket is in europe-west4, and the TPU in us-west4:")
+    shown = server.cli("session", "buckets").stdout
+    assert f"gs://{far}" in shown
+    faults("error", method="buckets.list", code="PERMISSION_DENIED")
+    refused = server.cli("session", "buckets")
+    assert "You may not list the buckets of the project" in refused.stderr
+    assert server.tpu("GET", "zones/-/buckets")["buckets"] == []
