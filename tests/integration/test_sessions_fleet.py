@@ -135,7 +135,7 @@ def test_a_busy_kernel_is_named_and_a_restart_keeps_variables(server: Server, sp
     assert f"are saved on the disk of {TPU}.\nThey are saved when you ask for it" in chosen
     busy = Notebook(server, spec, "busy.ipynb")
     idle = Notebook(server, spec, "idle.ipynb")
-    idle.text("kept = [1, 2]")
+    idle.text("kept = [1, 2, __import__('numpy').zeros(10**6)]")
     busy.text("lost = 1")
     busy.begin("while True: pass")
     saving = server.tpu("POST", f"tpus/{TPU}/sessions", {"seconds": 3})
@@ -156,7 +156,7 @@ def test_a_busy_kernel_is_named_and_a_restart_keeps_variables(server: Server, sp
     again = Client(server, idle.kernel)
     again.connect()
     idle.client = again
-    assert idle.text("print(kept)") == "[1, 2]\n"
+    assert idle.text("print(kept[:2], len(kept[2]))") == "[1, 2] 1000000\n"
 
 
 def test_a_stop_saves_first_and_goes_on_although_a_kernel_or_the_bucket_refuses(

@@ -13,7 +13,7 @@ from ...cloud import Node, NodeName, is_attached
 from ...errors import InvalidInput, Reason, TPUError
 from ...own_log import happened
 from ...progress import StepPlan
-from ...wording import count
+from ...wording import count, size_text
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
 from ..files.sync import SyncService
@@ -243,13 +243,23 @@ class SessionService:
         """Has kernels carry out a request, as a step of an operation; its result says how."""
         progress.begin(step)
         done = 0
+        bytes_of: dict[str, tuple[int, int]] = {}
 
         def ended() -> None:
             nonlocal done
             done += 1
             progress.part(step, done / len(kernels))
 
-        outcomes = await self._saver.carry_out(name, kernels, request, seconds, progress.log, ended)
+        def moved(kernel: str, part: int, whole: int) -> None:
+            bytes_of[kernel] = part, whole
+            there, total = (sum(pair[of] for pair in bytes_of.values()) for of in (0, 1))
+            progress.set_message(f"{size_text(there)} of {size_text(total)}")
+            if len(kernels) == 1:
+                progress.part(step, there / total)
+
+        outcomes = await self._saver.carry_out(
+            name, kernels, request, seconds, progress.log, ended, moved
+        )
         progress.operation.result = msgspec.to_builtins(SessionResult(kernels=outcomes))
         progress.done(step, "failed" if problem_of(outcomes) is not None else "done")
         return outcomes
