@@ -63,6 +63,7 @@ GROUPS = {
         "env": "Python environments of a TPU, and their packages.",
         "kernel": "Kernels of TPUs: list, stop, take over.",
         "session": "Keep the variables of kernels when a TPU ends.",
+        "home": "Keep folders of a TPU's home in a bucket.",
         "token": "Choose which tokens, such as HF_TOKEN, TPUs get.",
     },
     "Money": {

@@ -104,6 +104,15 @@ if TYPE_CHECKING:
     rare=True,
 )
 @section("Guard: let it stop or delete itself", guard_options)
+@section(
+    "Home folders",
+    click.option(
+        "--home",
+        metavar="PLACE",
+        help="Keep folders of its home in this bucket: gs://BUCKET/FOLDER. See `home`.",
+    ),
+    rare=True,
+)
 @node_options
 def create(
     name: str | None,
@@ -113,6 +122,7 @@ def create(
     reserved: bool,
     flex_start: bool,
     fields: dict[str, Any],
+    home: str | None,
     then_connect: bool,
     until_available: bool,
     queued: bool,
@@ -135,7 +145,7 @@ def create(
     """
     from msgspec import structs
 
-    from ..fleet.models import CreateTPU, StartHunt
+    from ..fleet.models import CreateTPU, SetHome, StartHunt
 
     if plan is not None:
         if name or accelerator_type or plan_only:
@@ -168,6 +178,7 @@ def create(
         options=options,
         connect=content.request(environment) if then_connect else None,
         guard=guard,
+        home=SetHome(place=home) if home else None,
         **fields,
     )
     if plan_only:

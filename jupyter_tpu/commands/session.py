@@ -23,7 +23,7 @@ from .losses import kernels_now
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..fleet.models import Operation, Session, SessionOutcome, SessionSetting
+    from ..fleet.models import Bucket, Operation, Session, SessionOutcome, SessionSetting
 
 _session_argument = argument("session", metavar="SESSION", help="Name or ID of a session.")
 _kernel_option = click.option(
@@ -140,6 +140,29 @@ def setting_text(name: str, setting: SessionSetting) -> str:
             "--in gs://BUCKET"
         )
     return "\n".join(lines)
+
+
+@session.command(
+    "buckets",
+    epilog=examples("jupyter tpu session buckets", "jupyter tpu session buckets my-tpu"),
+)
+@tpu_argument(required=False)
+@list_options
+def buckets(name: str | None) -> None:
+    """List the project's buckets, those of the TPU's region first: for --in gs://BUCKET/FOLDER."""
+    with open_session() as fleet:
+        zone = fleet.call(fleet.fleet.tpu(name)).zone if name is not None else "-"
+        listed = fleet.call(fleet.fleet.sessions.buckets(zone))
+    if listed.problem is not None:
+        raise listed.problem.to_error()
+    print_list(listed.buckets, _bucket_table)
+
+
+def _bucket_table(buckets: Sequence[Bucket]) -> str:
+    if not buckets:
+        return "The project has no buckets. Create one: gcloud storage buckets create"
+    rows = [(f"gs://{one.name}", one.location, one.warning) for one in buckets]
+    return table(("BUCKET", "LOCATION", ""), rows)
 
 
 @session.command("off", epilog=examples("jupyter tpu session off my-tpu"))

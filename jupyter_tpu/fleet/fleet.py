@@ -24,6 +24,7 @@ from .subjects import (
     Environments,
     Files,
     Forwarding,
+    Homes,
     Hunts,
     Jobs,
     Kernels,
@@ -50,17 +51,18 @@ class Fleet(FleetAPI):
         forwarding = Forwarding(core)
         kernels = Kernels(core, warm=warm_kernels)
         files = Files(core)
+        homes = Homes(core, money)
         environments = Environments(core, kernels)
-        jobs = Jobs(core, money, files, forwarding, kernels)
-        sessions = Sessions(core, money, kernels)
+        jobs = Jobs(core, money, files, homes, forwarding, kernels)
+        sessions = Sessions(core, money, kernels, files, homes)
         chips = TPUChips(core, kernels, jobs)
         lifecycle = self._lifecycle = Lifecycle(
-            core, money, files, forwarding, kernels, jobs, sessions, defaults
+            core, money, files, homes, forwarding, kernels, jobs, sessions, defaults
         )
         hunts = Hunts(core, money, jobs, lifecycle)
         setup = self._setup = Setup(core, lifecycle)
         reconcile = self._reconcile = Reconcile(
-            core, money, forwarding, kernels, environments, jobs, chips, lifecycle
+            core, money, forwarding, kernels, homes, environments, jobs, chips, lifecycle
         )
 
         agents = Agents(core, money, jobs, lifecycle, hunts)
@@ -81,6 +83,7 @@ class Fleet(FleetAPI):
         self.jobs, self.runs, self.profiles = jobs.service, jobs.runs, jobs.profiles
         self.guards = jobs.guards
         self.sessions: SessionService = sessions.service  # the server adds to it
+        self.homes = homes.service
         self.ray = RayService(core, forwarding.apps, environments.service, jobs.service)
         self.serving = ServingService(
             core, forwarding.tunnels, jobs.service, self.ray, lifecycle.power

@@ -28,6 +28,10 @@ from .files.shares import ShareService
 from .files.sync import SyncService
 from .forwarding.apps import Apps, TensorBoardService
 from .forwarding.tunnels import Tunnels
+from .homes.before_end import HomesBeforeEnd
+from .homes.hosts import HomeHosts
+from .homes.index import HomeIndex
+from .homes.service import HomeService
 from .hunts.replacing import PreemptedTPUs, ReplacedTPUs
 from .hunts.service import HuntService
 from .jobs.guard import Guards
@@ -162,13 +166,28 @@ class Files:
         facts.projects = self._mirrored.on(facts.name)
 
 
+class Homes:
+    """Home folders that are kept in buckets."""
+
+    def __init__(self, core: Core, money: Money) -> None:
+        index, hosts = self.index, self.hosts = HomeIndex(core), HomeHosts(core)
+        self.service = HomeService(core, money.owners, index, hosts)
+        self.before_end = HomesBeforeEnd(core, index, hosts)
+        core.loops.register("home folders", self.service.run)
+        core.ending.push_async_callback(self.service.shut_down)
+
+
 class Sessions:
     """The saved variables of kernels."""
 
-    def __init__(self, core: Core, money: Money, kernels: Kernels) -> None:
+    def __init__(
+        self, core: Core, money: Money, kernels: Kernels, files: Files, homes: Homes
+    ) -> None:
         index, service = SessionIndex(core), kernels.service
         hosts, saver = SessionHosts(core, index), KernelSessions(core, index)
-        self.service = SessionService(core, service, money.owners, index, hosts, saver)
+        self.service = SessionService(
+            core, service, money.owners, index, hosts, saver, homes.service, files.sync
+        )
         self.before_end = SessionsBeforeEnd(core, service, index, saver)
         kernels.monitor.reported.add(
             lambda reported: index.note_reported(reported.tpu, reported.kernel, reported.report)
@@ -192,10 +211,16 @@ class Jobs:
     """
 
     def __init__(
-        self, core: Core, money: Money, files: Files, forwarding: Forwarding, kernels: Kernels
+        self,
+        core: Core,
+        money: Money,
+        files: Files,
+        homes: Homes,
+        forwarding: Forwarding,
+        kernels: Kernels,
     ) -> None:
         self.runs = RunService(core)
-        self.service = JobService(core, files.sync)
+        self.service = JobService(core, files.sync, homes.service)
         self.profiles = ProfileService(core, kernels.service, forwarding.tensorboard)
         self.guard_stops = GuardStops(core)
         ends = GoogleEnds(core.cloud, core.observer)
@@ -232,20 +257,23 @@ class Lifecycle:
         core: Core,
         money: Money,
         files: Files,
+        homes: Homes,
         forwarding: Forwarding,
         kernels: Kernels,
         jobs: Jobs,
         sessions: Sessions,
         defaults: EnvironmentDefaults,
     ) -> None:
-        before_end = sessions.before_end
-        work = self.work = RunningWork(core, kernels.service, jobs.service, before_end)
+        before_end = sessions.before_end, homes.before_end
+        work = self.work = RunningWork(core, kernels.service, jobs.service, *before_end)
         self.availability = Availability(core.cloud, lambda: money.prices.table)
         self.belongings = TPUBelongings(core, forwarding.tunnels, files.sync, files.shares)
-        self.connect = ConnectService(core, work, forwarding.tensorboard, defaults, self.belongings)
+        self.connect = ConnectService(
+            core, work, forwarding.tensorboard, defaults, self.belongings, homes.service
+        )
         self.attached = AttachedService(core, work, forwarding.tensorboard)
         self.power = PowerService(
-            core, work, money.grants, money.owners, jobs.guard_stops, before_end
+            core, work, money.grants, money.owners, jobs.guard_stops, *before_end
         )
         jobs.guards.act = self.power.act_for_guard
         self.create = CreateService(
@@ -255,6 +283,7 @@ class Lifecycle:
             self.connect.follow,
             jobs.guard_setting.follow,
             sessions.service.choose,
+            homes.service.choose,
             defaults,
         )
         self.faults = FaultService(core, work, money.owners)
@@ -304,6 +333,7 @@ class Reconcile:
         money: Money,
         forwarding: Forwarding,
         kernels: Kernels,
+        homes: Homes,
         environments: Environments,
         jobs: Jobs,
         chips: TPUChips,
@@ -318,6 +348,7 @@ class Reconcile:
             environments.service.follow,
             jobs.guards.update,
             kernels.interruptions.update,
+            homes.index.update,
         )
         core.runner.ended.add(poller.refresh)
         core.loops.register("hosts", poller.run)

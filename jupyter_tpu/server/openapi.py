@@ -19,6 +19,7 @@ _PARTS = {
     "operation": "The operation's id",
     "app": "The app's id",
     "session": "The session's id",
+    "zone": "A zone, such as us-west4-a; - for none",
     "server": "The id of a server of a model",
     "tunnel": "The tunnel's id",
     "run": "The run's id",

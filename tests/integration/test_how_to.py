@@ -12,24 +12,31 @@ from waiting import until
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 LIMIT = 600.0  # seconds for a command; the first environment downloads JAX
-#: What these would fetch is on other people's computers.
-ELSEWHERE = ("github.com/me/project",)
-CLONE = "git clone https://github.com/me/project"
 SCRIPT = """\
 import os, jax
 print(jax.process_index(), "of", jax.device_count())
 os.makedirs("results", exist_ok=True)
 open("results/devices", "w").write(str(jax.device_count()))
 """
+#: What these would fetch is on other people's computers.
+ELSEWHERE = ("github.com/me/project",)
+#: With a checkpoint in the home folder.
+TRAINING = """\
+import jax, time
+from pathlib import Path
+step = Path.home() / "checkpoints" / "step"
+print(f"continues after {step.read_text()}" if step.exists() else "begins", jax, flush=True)
+step.parent.mkdir(exist_ok=True)
+step.write_text("7")
+time.sleep(3600)
+"""
 
 
-def commands(page: str, language: str = "", clone: str = "") -> Iterator[list[str]]:
-    """The words of each command in blocks of this language, with *clone* in the place of what
-    fetches the project. ```sh are the old ways on most pages, and lines of magics are typed
-    elsewhere.
+def commands(page: str, language: str = "") -> Iterator[list[str]]:
+    """The words of each command in blocks of this language. ```sh are the old ways on most pages,
+    and lines of magics are typed elsewhere.
     """
     text = (PAGES / page).read_text()
-    text = text.replace(CLONE, clone) if clone else text
     blocks = re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", text, re.MULTILINE | re.DOTALL)
     for lines in [block[2] for block in blocks if block[1] == language]:
         for line in lines.replace("\\\n", " ").splitlines():
@@ -38,9 +45,9 @@ def commands(page: str, language: str = "", clone: str = "") -> Iterator[list[st
                 yield words
 
 
-def own_commands(page: str, clone: str = "") -> Iterator[list[str]]:
+def own_commands(page: str) -> Iterator[list[str]]:
     """The same, where each is one of ``jupyter tpu``; without these two words."""
-    for words in commands(page, clone=clone):
+    for words in commands(page):
         assert words[:2] == ["jupyter", "tpu"], words
         yield words[2:]
 
@@ -110,15 +117,20 @@ def test_a_hunt_within_a_grant_costs_nothing_and_counts_its_chips(user):
 
 
 @pytest.mark.long
-def test_a_job_starts_again_on_the_tpu_that_a_hunt_finds_after_a_preemption(user, emulator, faults):
+def test_a_job_goes_on_on_the_tpu_that_a_hunt_finds_after_a_preemption(user, emulator, faults):
     options = ("--type", "v5litepod-8", "--zone", "us-west4-a", "--spot", "--connect")
     type_command(user, ("create", "my-tpu", *options))
-    script = "import jax, time; print(jax, flush=True); time.sleep(3600)"
-    clone = f'{{ mkdir project; echo "{script}" >project/train.py; }}'
-    typed = list(own_commands("survive-preemption.md", clone))
-    assert [words[:2] for words in typed] == [["job", "start"], ["hunt", "start"]]
+    (user.folder / "project").mkdir()
+    (user.folder / "project" / "train.py").write_text(TRAINING)
+    emulator.request("POST", "/storage/v1/b?project=emulated", {"name": "my-bucket"})
+    typed = list(own_commands("survive-preemption.md"))
+    assert [words[:2] for words in typed] == [
+        ["sync", "project"], ["home", "set"], ["job", "start"], ["hunt", "start"]
+    ]  # fmt: skip
     for words in typed:
         type_command(user, words)
+    until(lambda: "begins" in user.run("logs", "my-tpu").stdout, LIMIT)
+    assert "Saved 1 file" in type_command(user, ("home", "save", "my-tpu"))
     (first,) = nodes(emulator)
     faults(kind="no-capacity", zone="us-west4-a")
     faults(kind="preempt", node=first["name"])
@@ -137,6 +149,7 @@ def test_a_job_starts_again_on_the_tpu_that_a_hunt_finds_after_a_preemption(user
 
     until(started_again, LIMIT, lambda: user.run("job", "list", "my-tpu", "--json").stdout)
     until(lambda: "module 'jax'" in user.run("logs", "my-tpu").stdout, LIMIT)
+    assert "continues after 7" in user.run("logs", "my-tpu").stdout
 
 
 @pytest.mark.long

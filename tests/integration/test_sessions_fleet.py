@@ -135,7 +135,7 @@ def test_a_busy_kernel_is_named_and_a_restart_keeps_variables(server: Server, sp
     assert f"are saved on the disk of {TPU}.\nThey are saved when you ask for it" in chosen
     busy = Notebook(server, spec, "busy.ipynb")
     idle = Notebook(server, spec, "idle.ipynb")
-    idle.text("kept = [1, 2]")
+    idle.text("kept = [1, 2, __import__('numpy').zeros(10**6)]")
     busy.text("lost = 1")
     busy.begin("while True: pass")
     saving = server.tpu("POST", f"tpus/{TPU}/sessions", {"seconds": 3})
@@ -156,7 +156,7 @@ def test_a_busy_kernel_is_named_and_a_restart_keeps_variables(server: Server, sp
     again = Client(server, idle.kernel)
     again.connect()
     idle.client = again
-    assert idle.text("print(kept)") == "[1, 2]\n"
+    assert idle.text("print(kept[:2], len(kept[2]))") == "[1, 2] 1000000\n"
 
 
 def test_a_stop_saves_first_and_goes_on_although_a_kernel_or_the_bucket_refuses(
@@ -267,3 +267,25 @@ def test_delete_says_which_sessions_are_lost_and_keeps_those_in_a_bucket(
     assert [s["name"] for s in left if s["place"] == place] == ["deleted"]
     assert [s for s in left if not s["place"]] == []
     assert place in server.cli("session", "list").stdout
+
+
+def test_buckets_of_the_region_are_offered_first_and_others_with_a_warning(
+    server: Server, place: str, emulator: Any, faults: Any
+) -> None:
+    near, far = place.split("/")[2], f"far-{uuid.uuid4().hex[:8]}"
+    emulator.request(
+        "POST", "/storage/v1/b?project=emulated", {"name": far, "location": "EUROPE-WEST4"}
+    )
+    listed = server.tpu("GET", f"zones/{ZONE}/buckets")
+    assert (listed["region"], listed["problem"]) == ("us-west4", None)
+    names = [bucket["name"] for bucket in listed["buckets"]]
+    assert names.index(near) < names.index(far)
+    warnings = {bucket["name"]: bucket["warning"] for bucket in listed["buckets"]}
+    assert warnings[near] == ""
+    assert warnings[far].startswith("The bucket is in europe-west4, and the TPU in us-west4:")
+    shown = server.cli("session", "buckets").stdout
+    assert f"gs://{far}" in shown
+    faults("error", method="buckets.list", code="PERMISSION_DENIED")
+    refused = server.cli("session", "buckets")
+    assert "You may not list the buckets of the project" in refused.stderr
+    assert server.tpu("GET", "zones/-/buckets")["buckets"] == []

@@ -352,7 +352,7 @@ async def test_what_an_operation_of_version_9_was_about_is_read(
     }
     with sqlite3.connect(tmp_path / "fleet.sqlite") as file:
         file.execute("PRAGMA user_version = 9")
-        for table in ("sessions", "session_settings"):
+        for table in ("sessions", "session_settings", "homes"):
             file.execute(f"DROP TABLE {table}")
         values = ("a", "google", "running", "", msgspec.json.encode(row))
         file.execute("INSERT INTO operations VALUES (?, ?, ?, ?, ?)", values)

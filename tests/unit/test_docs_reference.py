@@ -48,7 +48,7 @@ def test_the_picture_of_the_rooms_is_what_the_contracts_say():
     """Else: `make types`."""
     made = reference(SCRIPT.with_name("rooms.py"))
     assert made.main(["--check"]) == 0
-    assert ["files", "forwarding", "kernels"] in made.floors("fleet")
+    assert ["files", "forwarding", "homes", "kernels"] in made.floors("fleet")
 
 
 def test_the_pictures_of_the_concepts_are_what_the_script_draws():

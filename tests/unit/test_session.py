@@ -220,8 +220,11 @@ def files(folder: Path) -> int:
 def test_only_what_has_changed_is_written_again(tmp_path):
     arrays = {f"x{number}": jnp.full(50_000, number) for number in range(5)}
     kernel = Kernel(tmp_path, **arrays, big=np.zeros(50_000), rate=0.1)
+    moved: list[tuple[int, int]] = []
+    kernel.session.moved = lambda *bytes_: moved.append(bytes_)
     first = kernel.save()
     assert first.new == first.size > 6 * 200_000
+    assert moved[0][0] < moved[-1][0] == moved[-1][1] == 5 * 200_000 + 400_000
     assert kernel.save().new == 0
     kernel.namespace["x1"] = kernel.namespace["x1"] + 1
     assert 200_000 <= kernel.save().new < 201_000
@@ -229,8 +232,11 @@ def test_only_what_has_changed_is_written_again(tmp_path):
     assert 400_000 <= kernel.save().new < 401_000
     before = files(tmp_path)
     again = Kernel(tmp_path)
+    again.session.moved = kernel.session.moved
+    moved.clear()
     assert again.restore().names == [*arrays, "big", "rate"]
     assert again.namespace["big"][7] == 1
+    assert moved[-1] == (1_400_000, 1_400_000)
     assert again.save().new == 0  # what was restored is there
     assert files(tmp_path) == before  # and nothing of earlier saves
     del kernel.namespace["x2"], kernel.namespace["big"]

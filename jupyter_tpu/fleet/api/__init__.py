@@ -14,6 +14,7 @@ JOBS_RUNNING unless the request has ``end_jobs``.
 
 from .capacity import *
 from .fleet import *
+from .homes import *
 from .hosts import *
 from .serving import *
 from .sessions import *

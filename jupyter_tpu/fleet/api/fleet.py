@@ -18,6 +18,7 @@ from .capacity import (
     ReservationsAPI,
     SSHKeyAPI,
 )
+from .homes import HomesAPI
 from .hosts import (
     AppsAPI,
     ChipKernelsAPI,
@@ -140,6 +141,7 @@ class FleetAPI(Protocol):
     pythons: PythonsAPI
     runs: RunsAPI
     sessions: SessionsAPI
+    homes: HomesAPI
     sync: SyncAPI
     tokens: TokensAPI
     hunts: HuntsAPI

@@ -31,6 +31,12 @@ class SessionsAPI(Protocol):
     async def remove(self, ref: str) -> None:
         """Kernels of a TPU are not saved automatically, nor before it ends. Its sessions stay."""
 
+    async def buckets(self, zone: str) -> models.BucketList:
+        """The buckets of the project, those of the region of a *zone* first; "-": of no zone.
+
+        Does not fail if they can't be listed: ``problem`` says so.
+        """
+
     async def save(self, ref: str, request: models.SaveSessions | None = None) -> models.Operation:
         """Saves kernels of a READY TPU between two cells.
 

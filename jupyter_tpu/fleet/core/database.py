@@ -29,6 +29,7 @@ from .records import (
     CodingAgentTPURecord,
     EnvironmentRecord,
     GuardRecord,
+    HomeRecord,
     JobRecord,
     ReadyTimeRecord,
     SessionRecord,
@@ -180,6 +181,7 @@ class Database:
                 agent_tpus=self._read_all(db, "agent_tpus", CodingAgentTPURecord),
                 sessions=self._read_all(db, "sessions", SessionRecord),
                 session_settings=self._read_of_tpus(db, "session_settings", SessionSetting),
+                homes=self._read_all(db, "homes", HomeRecord),
             )
 
     def know(self, snapshot: Snapshot) -> None:

@@ -88,7 +88,7 @@ class QueuedOrigin(Struct, frozen=True, kw_only=True):
 
 
 class FinalSave(Struct, frozen=True, kw_only=True):
-    """That kernels are saved before their TPU ends.
+    """That kernels, or home folders, are saved before their TPU ends.
 
     A process that continues the operation waits no longer than this one would have.
     """
@@ -129,6 +129,7 @@ class Deletion(Struct, kw_only=True, tag="delete"):
     origin: QueuedOrigin | None = None
     for_hunt: bool = False
     sessions: FinalSave | None = None
+    home: FinalSave | None = None
 
 
 class QueuedCreation(Struct, kw_only=True, tag="queue"):
@@ -153,6 +154,7 @@ class StateChange(Struct, kw_only=True, tag="change"):
     #: Why a guard has the TPU stopped; None: a user has.
     guard_reason: GuardReason | None = None
     sessions: FinalSave | None = None
+    home: FinalSave | None = None
 
 
 class TPUConnection(Struct, kw_only=True, tag="connect"):

@@ -13,6 +13,7 @@ from ..models import (
     Grant,
     Guard,
     GuardStop,
+    Home,
     JobAttempt,
     KeepWarm,
     Plan,
@@ -175,6 +176,18 @@ class SessionRecord(RecordOfTPU, kw_only=True):
     saved: float = 0.0
 
 
+class HomeRecord(RecordOfTPU, kw_only=True):
+    """The home folders of the TPUs of a name. *zone*: of the one that has, or had, them."""
+
+    home: Home
+    #: Google's id of the node that has them; "": none has yet.
+    node_id: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.project}/{self.tpu}"
+
+
 class Snapshot(Struct, kw_only=True):
     """All that is stored, at one moment."""
 
@@ -206,3 +219,4 @@ class Snapshot(Struct, kw_only=True):
     sessions: list[SessionRecord]
     #: Where the kernels of TPUs are saved, and when.
     session_settings: dict[NodeName, SessionSetting]
+    homes: list[HomeRecord]

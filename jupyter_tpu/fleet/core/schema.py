@@ -10,7 +10,7 @@ from pathlib import Path
 from ...errors import Reason, TPUError
 
 #: 10: operations have the fields of their kind only (see `read_operation`).
-_VERSION = 11
+_VERSION = 12
 _SCHEMA = """
 CREATE TABLE connected (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, node_id TEXT,
@@ -76,6 +76,11 @@ CREATE TABLE sessions (
 CREATE TABLE session_settings (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, record BLOB,
     PRIMARY KEY (identity, project, zone, tpu)
+) WITHOUT ROWID;
+""",
+    12: """
+CREATE TABLE homes (
+    identity TEXT, id TEXT, record BLOB, PRIMARY KEY (identity, id)
 ) WITHOUT ROWID;
 """,
 }

@@ -39,6 +39,7 @@ from .records import (
     CodingAgentTPURecord,
     EnvironmentRecord,
     GuardRecord,
+    HomeRecord,
     JobRecord,
     ReadyTimeRecord,
     SessionRecord,
@@ -222,6 +223,15 @@ class Store:
     def drop_session_setting(self, name: NodeName) -> None:
         sql = f"DELETE FROM session_settings WHERE {_OF_TPU}"
         self._put(("session_setting", name), (sql, self._key(name)))
+
+    # ---- home folders ----
+
+    def save_home(self, record: HomeRecord) -> None:
+        self._put(("home", record.id), self._database.saving("homes", record.id, record))
+
+    def drop_home(self, id: str) -> None:
+        sql = "DELETE FROM homes WHERE identity = ? AND id = ?"
+        self._put(("home", id), (sql, (self._identity, id)))
 
     # ---- operations ----
 

@@ -21,6 +21,7 @@ from ..models.core import known_type, timestamp
 from ..models.environments import Interruption
 from ..models.files import MirroredProject, SharedFolders
 from ..models.guard import Guard, GuardStop
+from ..models.homes import Home
 from ..models.money import billing_words, running_cost
 from ..models.operation_kinds import KINDS
 from ..models.sessions import SessionSetting
@@ -120,6 +121,7 @@ class TPUFacts(Struct, kw_only=True):
     guard: Guard | None = None
     guard_stop: GuardStop | None = None
     sessions: SessionSetting | None = None
+    home: Home | None = None
     maintenance: Maintenance | None = None
     interruption: Interruption | None = None
     #: Why its desired state could not be carried out.
@@ -201,6 +203,7 @@ def view_tpu(facts: TPUFacts) -> TPU:
         guard=facts.guard,
         guard_stop=facts.guard_stop,
         sessions=facts.sessions,
+        home=facts.home,
         maintenance=facts.maintenance,
         interruption=facts.interruption,
         problem=_undeleted(node, facts.undeleted, cost)

@@ -240,6 +240,14 @@ class SyncService:
                 problems.append(f"{request.folder} is not copied again: {error.message}")
         return problems
 
+    async def first_copies(self, name: NodeName) -> None:
+        """Returns when each sync of a TPU that runs now has copied all that there was, or has
+        failed.
+        """
+        for record in self._runner.known.running_on(name):
+            if (first := self._first_rounds.get(record.operation.id)) is not None:
+                await first.wait()
+
     def _end_watches(self, name: NodeName) -> None:
         for running in self._runner.known.running.values():
             watches = isinstance(running.record.content, WatchedFolder)

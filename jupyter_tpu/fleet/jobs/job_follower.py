@@ -32,6 +32,7 @@ from ..core.desired import DesiredState
 from ..core.observer import ObservedState
 from ..core.records import JobRecord
 from ..files.sync import SyncService
+from ..homes.service import HomeService
 from ..models import AGENT, HostJob, Problem
 from ..models.core import known_type
 from .job_records import FINAL, JobRecords, host_job, is_final, lost_partner, to_restart
@@ -60,9 +61,11 @@ class JobFollower:
         desired: DesiredState,
         observed: ObservedState,
         sync: SyncService,
+        homes: HomeService,
     ) -> None:
         self.supervised = False
         self._sync = sync
+        self._homes = homes
         self._records = records
         self._connections = connections
         self._desired = desired
@@ -269,6 +272,7 @@ class JobFollower:
         own = single_host_variables(len(node.endpoints)) if alone and node is not None else {}
         python = self._python(record, node)
         if record.attempts[-1].number > 1 and node is not None:
+            await self._homes.require(node)
             await self._sync.require(node, record.projects)
         tokens = await asyncio.to_thread(passed_variables, agents=request.who == AGENT)
         where = {"JUPYTER_TPU_HOST": str(host)}

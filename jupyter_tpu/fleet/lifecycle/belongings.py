@@ -16,6 +16,7 @@ from ..core.records import EnvironmentRecord
 from ..files.shares import ShareService
 from ..files.sync import SyncService
 from ..forwarding.tunnels import Tunnels
+from ..homes.before_end import HomesBeforeEnd
 from ..jobs.jobs import JobService
 from ..kernels.kernels import KernelService
 from ..models import Consequences, ConsequencesQuery, OpenTunnel, SharedFolders, ShareFolder
@@ -36,9 +37,11 @@ class RunningWork:
         kernels: KernelService,
         jobs: JobService,
         sessions: SessionsBeforeEnd,
+        homes: HomesBeforeEnd,
     ) -> None:
         self._tpus = core.tpus
         self._sessions = sessions
+        self._homes = homes
         self.kernels = kernels
         self.jobs = jobs
 
@@ -50,7 +53,10 @@ class RunningWork:
         except TPUError:
             kernels, answered = self.kernels.last_known_running(name), False
         kept = self._sessions.consequences(name, query.act, kernels)
-        return consequences(query, self._tpus.tpu(name), kernels, jobs, kept, answered=answered)
+        homes = self._homes.sentences(name, query.act)
+        return consequences(
+            query, self._tpus.tpu(name), kernels, jobs, kept, homes, answered=answered
+        )
 
     async def require_confirmation(
         self, name: NodeName, act: str, *, end_kernels: bool, end_jobs: bool

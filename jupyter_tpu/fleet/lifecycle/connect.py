@@ -25,6 +25,7 @@ from ..environments.environment import (
     unfinished_record,
 )
 from ..forwarding.apps import TensorBoardService
+from ..homes.service import HOME_STEP, HomeService
 from ..kernels.kernels import shut_down_error
 from ..models import ConnectTPU, DisconnectTPU, Operation, StartJob
 from ..models.core import validated
@@ -44,6 +45,7 @@ class ConnectService:
         tensorboard: TensorBoardService,
         defaults: EnvironmentDefaults,
         belongings: TPUBelongings,
+        homes: HomeService,
     ) -> None:
         self._cloud = core.cloud
         self._links = core.links
@@ -59,6 +61,7 @@ class ConnectService:
         self._connected_now = core.polled.wake
         self._defaults = defaults
         self._belongings = belongings
+        self._homes = homes
         self._start_job = work.jobs.start_once
 
     async def connect(self, name: NodeName, request: ConnectTPU) -> Operation:
@@ -206,6 +209,8 @@ class ConnectService:
         """Ends connected; or failed, with what was connected before as it was. more: the steps that
         follow.
         """
+        if self._homes.due(name):
+            more = [HOME_STEP, *more]
         before = self._desired.environments(name).get(request.environment)
         seen = self._observer.observed.node(name)
         hosts = len(seen.endpoints) if seen else 0
@@ -270,6 +275,8 @@ class ConnectService:
         for display_name in (environment.display_name, *more_kernels):
             progress.log(f"Added {display_name} to Jupyter")
         self._connected_now()
+        if HOME_STEP in more:
+            await self._homes.settle_in(name, progress)
 
     async def _as_before(
         self, node: Node, request: ConnectTPU, progress: OperationProgress

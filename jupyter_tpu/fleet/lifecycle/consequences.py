@@ -15,11 +15,13 @@ def consequences(
     kernels: Sequence[Kernel],
     jobs: Sequence[Job],
     kept: tuple[bool, str, list[Session]] = (False, "", []),
+    homes: Sequence[str] = (),
     *,
     answered: bool = True,
 ) -> Consequences:
     """kernels, jobs: those that run there. kept: whether the kernels are saved before, where, and
-    which sessions are lost. answered: the hosts have just said so.
+    which sessions are lost. homes: what happens to home folders. answered: the hosts have just said
+    so.
     """
     saves, sessions_text, lost_sessions = kept
     if query.act == "remove-environment":
@@ -38,6 +40,7 @@ def consequences(
             *([] if answered else [unsure]),
             *_rest(query, tpu),
             *_lost_sessions(tpu.name, lost_sessions),
+            *homes,
         ],
     )
 

@@ -26,7 +26,16 @@ from ..core.known_operations import (
 )
 from ..core.operation_records import Belongings, Creation, NodeClaim, OperationRecord, PlanTerms
 from ..jobs.guard import check_guard, cost_deadline, server_side_limit
-from ..models import ConnectTPU, CreateTPU, Operation, QueueTPU, Quote, SetGuard, SetSessions
+from ..models import (
+    ConnectTPU,
+    CreateTPU,
+    Operation,
+    QueueTPU,
+    Quote,
+    SetGuard,
+    SetHome,
+    SetSessions,
+)
 from ..models.core import image_warning, known_type, seconds_of, timestamp, validated
 from ..money.budget_rules import most_for, time_within
 from ..money.grants import Grants
@@ -51,7 +60,7 @@ _STEPS = (StepPlan("create", "Create the TPU", 1),)
 class CreateService:
     """connect, guard: start connecting a TPU that was created, and setting its guard; they get the
     id of its node, and *connect* that of the job which follows and what else is restored.
-    choose_sessions: chooses where its kernels are saved.
+    choose_sessions: chooses where its kernels are saved; choose_home: where its home folders are.
     """
 
     def __init__(
@@ -62,6 +71,7 @@ class CreateService:
         connect: Callable[[NodeName, ConnectTPU, str, str, Belongings | None], Operation],
         guard: Callable[[NodeName, SetGuard, str], None],
         choose_sessions: Callable[[NodeName, SetSessions], object],
+        choose_home: Callable[[NodeName, SetHome], object],
         defaults: EnvironmentDefaults,
     ) -> None:
         self._links = core.links
@@ -74,6 +84,7 @@ class CreateService:
         self._connect = connect
         self._guard = guard
         self._choose_sessions = choose_sessions
+        self._choose_home = choose_home
         self._unattended = UnattendedStarts(core, defaults)
         self._being_checked: set[NodeName] = set()  # names of requests that are not accepted yet
 
@@ -398,6 +409,8 @@ class CreateService:
             self._guard(name, request.guard, node_id)
         if request.sessions is not None:
             self._choose_sessions(name, request.sessions)
+        if request.home is not None:
+            self._choose_home(name, request.home)
         if request.connect is not None and name not in self._runner.known.resumable:
             self._connect(name, request.connect, node_id, job, belongings)
 

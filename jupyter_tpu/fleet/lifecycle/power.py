@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from ...backoff import POLLING
 from ...clock import uptime
 from ...cloud import Node, NodeName, NodeState, check_ours
+from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...on_host.agent.protocol.requests import NoteClientStopRequest
 from ...progress import StepPlan
@@ -18,6 +19,7 @@ from ..core import checks
 from ..core.core import Core
 from ..core.known_operations import CarryOut, Demand, OperationProgress, Work
 from ..core.operation_records import Deletion, NodeClaim, OperationRecord, StateChange
+from ..homes.before_end import SAVE_HOME_STEP, HomesBeforeEnd
 from ..jobs.guard_stops import GuardStops
 from ..kernels.kernels import shut_down_error
 from ..models import DeleteTPU, GuardAction, GuardReason, Operation, StartTPU, StopTPU
@@ -55,8 +57,10 @@ class PowerService:
         owners: TPUOwners,
         guard_stops: GuardStops,
         sessions: SessionsBeforeEnd,
+        homes: HomesBeforeEnd,
     ) -> None:
         self.sessions = sessions
+        self._homes = homes
         self._cloud = core.cloud
         self._observer = core.observer
         self._connections = core.connections
@@ -125,7 +129,12 @@ class PowerService:
             node.name, "Stopping", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
         sessions = self.sessions.plan(node.name, options.sessions, keeps_disk=True)
-        change = StateChange(node_id=node.id, guard_reason=guard_reason, sessions=sessions)
+        change = StateChange(
+            node_id=node.id,
+            guard_reason=guard_reason,
+            sessions=sessions,
+            home=self._homes.plan(node.name, options.sessions),
+        )
         record = self._runner.new_record("stop", node.name, change)
         return await self._runner.start_exclusive(
             record, lambda progress: self._stop(record, change, progress)
@@ -178,12 +187,12 @@ class PowerService:
         name = record.name
         progress.plan(
             [
-                *([SAVE_STEP] if change.sessions is not None else []),
+                *_saves(change),
                 StepPlan("kernels", "Shut down kernels", 1),
                 StepPlan("stop", "Stop the TPU", 9),
             ]
         )
-        await self.sessions.save(name, change.sessions, progress)
+        await self._save(name, change, progress)
         if (node := self._observer.observed.node(name)) is not None:
             self._guard_stops.stopping(node, change.guard_reason, time.time())
         why = shut_down_error(f"stop {name.node}", f"Start {name.node}. Then restart the kernel.")
@@ -201,6 +210,17 @@ class PowerService:
                 await self._tell_guard(name, stops=False)
             raise
         progress.done("stop")
+
+    async def _save(
+        self, name: NodeName, end: StateChange | Deletion, progress: OperationProgress
+    ) -> None:
+        """Kernels and home folders, at the same time: neither may take the minute of the other."""
+        await gather_or_cancel(
+            [
+                self.sessions.save(name, end.sessions, progress),
+                self._homes.save(name, end.home, progress),
+            ]
+        )
 
     async def _tell_guard(self, name: NodeName, *, stops: bool) -> None:
         """Tells the guard on host 0 that this operation stops the TPU in its place, or could not.
@@ -252,6 +272,7 @@ class PowerService:
             origin=await self._origins.of(node),
             for_hunt=for_hunt,
             sessions=self.sessions.plan(name, options.sessions, keeps_disk=False),
+            home=self._homes.plan(name, options.sessions),
         )
         record = self._runner.new_record("delete", name, deletion)
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
@@ -278,14 +299,14 @@ class PowerService:
         leftover = origin if origin is not None and origin.created else None
         progress.plan(
             [
-                *([SAVE_STEP] if deletion.sessions is not None else []),
+                *_saves(deletion),
                 StepPlan("kernels", "Shut down kernels", 1),
                 StepPlan("delete", "Delete the TPU", 9),
                 StepPlan("forget", "Remove its kernels from Jupyter", 1),
                 *([_QUEUED] if leftover is not None else []),
             ]
         )
-        await self.sessions.save(name, deletion.sessions, progress)
+        await self._save(name, deletion, progress)
         why = shut_down_error(f"delete {name.node}", "Choose the kernel of another TPU.")
         await self._work.shut_down_kernels(name, why, progress)
         progress.begin("delete")
@@ -393,6 +414,14 @@ class PowerService:
             if error.reason in _UNHEARD:
                 raise  # it may have been heard; the node's state will tell
             raise _refusal(error, after) from error
+
+
+def _saves(end: StateChange | Deletion) -> list[StepPlan]:
+    """The steps that save something before it."""
+    return [
+        *([SAVE_STEP] if end.sessions is not None else []),
+        *([SAVE_HOME_STEP] if end.home is not None else []),
+    ]
 
 
 def _refusal(error: TPUError, after: NodeState) -> _Busy | _Refused:

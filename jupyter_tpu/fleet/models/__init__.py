@@ -26,6 +26,7 @@ from .environments import *
 from .files import *
 from .forwarding import *
 from .guard import *
+from .homes import *
 from .hunts import *
 from .job_where import *
 from .jobs import *

@@ -221,3 +221,25 @@ class SessionResult(Struct, kw_only=True):
     """What an operation did with the variables of kernels."""
 
     kernels: list[SessionOutcome]
+
+
+class Bucket(Struct, kw_only=True):
+    """A bucket of the project."""
+
+    name: str
+    #: A region, such as us-west4; or several: us, nam4.
+    location: str
+    #: Whether it is in the region of the TPU, or no zone was given.
+    near: bool = True
+    #: What else it costs if it is not, in a sentence; "" otherwise.
+    warning: str = ""
+
+
+class BucketList(Struct, kw_only=True):
+    """The buckets that can be chosen, those of the region first."""
+
+    #: Of the TPU; "" if no zone was given.
+    region: str
+    buckets: list[Bucket]
+    #: Why they are not known; null: they are.
+    problem: Problem | None = None

@@ -15,6 +15,7 @@ from .core import Problem
 from .environments import ConnectTPU, Environment, Interruption
 from .files import MirroredProject, SharedFolders
 from .guard import Guard, GuardStop, SetGuard
+from .homes import Home, SetHome
 from .money import Cost
 from .sessions import BeforeEnd, SessionSetting, SetSessions
 
@@ -106,6 +107,8 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     guard: SetGuard | None = None
     #: Save the variables of its kernels.
     sessions: SetSessions | None = None
+    #: Keep folders of its home; what an earlier TPU of the name has saved there comes back.
+    home: SetHome | None = None
 
 
 class Quote(Struct, kw_only=True):
@@ -271,6 +274,8 @@ class TPU(Struct, kw_only=True):
     interruption: Interruption | None = None
     #: Where the variables of its kernels are saved, and when; null: nowhere.
     sessions: SessionSetting | None = None
+    #: Its home folders that are kept in a bucket; null: none.
+    home: Home | None = None
     problem: Problem | None = None
     #: What its state means, and what can be done now.
     advice: str = ""

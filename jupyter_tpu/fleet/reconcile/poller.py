@@ -37,8 +37,8 @@ class HostPoller:
     """Asks the daemons of connected hosts whose links are up, and of hosts that have jobs.
 
     packages(name, reports) is called with what is asked for in the environments of a TPU, and
-    guard(name, report) with what the guard on host 0 says, and interruption(host, report) with what
-    each host says that Google announces to it.
+    guard(name, report) with what the guard on host 0 says, home(name, report) with what it says of
+    home folders, and interruption(host, report) with what each host says that Google announces.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class HostPoller:
         packages: Callable[[NodeName, Mapping[str, Any]], Awaitable[None]],
         guard: Callable[[NodeName, Mapping[str, Any] | None], None],
         interruption: Callable[[HostName, Mapping[str, Any] | None], None],
+        home: Callable[[NodeName, Mapping[str, Any] | None], None],
     ) -> None:
         self._connections = core.connections
         self._polled = core.polled
@@ -62,6 +63,7 @@ class HostPoller:
         self._packages = packages
         self._guard = guard
         self._interruption = interruption
+        self._home = home
         self._polls: dict[HostName, tuple[_Asked, asyncio.Task[None]]] = {}
 
     def refresh(self, name: NodeName) -> None:
@@ -176,6 +178,7 @@ class HostPoller:
         self._interruption(host, answer.get("interruption"))  # an older daemon says nothing
         if host.number == 0:
             self._guard(host.node, answer.get("guard"))
+            self._home(host.node, answer.get("home"))
 
 
 def _what(host: HostName) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 from ...cloud import NodeName
@@ -10,8 +9,8 @@ from ...errors import Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.records import StoredSessionReport
-from ...session_key import VARIABLE, session_variables
 from ..core.core import Core
+from ..core.host_programs import ready_pythons, signing_key
 from ..models import Session
 from .index import SessionIndex
 
@@ -49,7 +48,7 @@ class SessionHosts:
     async def listed(self, name: NodeName, place: str) -> list[StoredSessionReport]:
         """The sessions in a place, as host 0 reads them. Raises TPUError."""
         request = requests.ListSessionsRequest(
-            python=self._python(name), place=place, key=await self._key(name)
+            python=self._python(name), place=place, key=await signing_key(self._core, name)
         )
         answer = await self._core.connections.request(name, request, LIST_SECONDS)
         _require(answer.get("problem", ""), name)
@@ -61,7 +60,7 @@ class SessionHosts:
             python=self._python(name),
             name=session.name,
             place=session.place,
-            key=await self._key(name),
+            key=await signing_key(self._core, name),
         )
         host = HostName(name, 0 if session.place else session.host)
         answer = await self._core.connections.request_host(host, request, FORGET_SECONDS)
@@ -70,29 +69,16 @@ class SessionHosts:
 
     def can_reach(self, name: NodeName) -> bool:
         """Whether its host can be asked now."""
-        return self._core.observed.is_ready(name) and bool(self._pythons(name))
+        return self._core.observed.is_ready(name) and bool(ready_pythons(self._core, name))
 
     def _python(self, name: NodeName) -> str:
-        for python in self._pythons(name):
+        for python in ready_pythons(self._core, name):
             return python
         raise TPUError(
             f"{name.node} has no environment, so its sessions can't be read.",
             Reason.CONFLICT,
             f"Connect it first: jupyter tpu connect {name.node}",
         )
-
-    def _pythons(self, name: NodeName) -> list[str]:
-        records = self._core.desired.environments(name).values()
-        ready = [record for record in records if record.environment.state == "ready"]
-        ready.sort(key=lambda record: (record.is_existing, record.environment.name != "default"))
-        return [record.host_python for record in ready]
-
-    async def _key(self, name: NodeName) -> str:
-        """That by which kernels there sign; "": the host's own, where a coding agent rules."""
-        if self._core.connected.is_of_agent(name):
-            return ""
-        variables = await asyncio.to_thread(session_variables, agents=False)
-        return variables.get(VARIABLE, "")
 
 
 def _require(problem: str, name: NodeName) -> None:

@@ -24,6 +24,8 @@ _LOOKS = Backoff(0.1, 1.0)
 #: Seconds in which a kernel notes a request, also while a cell runs; and in which one that is
 #: cancelled ends.
 NOTED_SECONDS, CANCEL_SECONDS = 15.0, 10.0
+#: Called with the id of a kernel, the bytes that it has written or read, and all.
+Moved = Callable[[str, int, int], None]
 _ENDED = ("saved", "restored", "set", "empty", "cancelled", "failed")
 
 
@@ -41,16 +43,18 @@ class KernelSessions:
         seconds: float,
         log: Callable[[str], None],
         ended: Callable[[], None] = lambda: None,
+        moved: Moved = lambda kernel, done, total: None,
     ) -> list[SessionOutcome]:
         """What becomes of each kernel; none is waited for longer than *seconds*. Never raises
         TPUError.
 
-        request: what to ``do``, see `agent.session.requested`. ended: called after each.
+        request: what to ``do``, see `agent.session.requested`. ended: called after each. moved:
+        called with the id of a kernel, the bytes that it has written or read, and all.
         """
 
         async def one(kernel: Kernel) -> SessionOutcome:
             try:
-                outcome = await self._ask(name, kernel, request, seconds)
+                outcome = await self._ask(name, kernel, request, seconds, moved)
             except TPUError as error:
                 outcome = _outcome(kernel, state="failed", problem=Problem.of(error))
             log(outcome_line(outcome))
@@ -60,7 +64,12 @@ class KernelSessions:
         return await gather_or_cancel([one(kernel) for kernel in kernels])
 
     async def _ask(
-        self, name: NodeName, kernel: Kernel, request: dict[str, Any], seconds: float
+        self,
+        name: NodeName,
+        kernel: Kernel,
+        request: dict[str, Any],
+        seconds: float,
+        moved: Moved,
     ) -> SessionOutcome:
         if kernel.hosts:
             raise TPUError(
@@ -94,6 +103,8 @@ class KernelSessions:
                     continue
                 if outcome["state"] in _ENDED:
                     return self._ended(name, kernel, report, outcome, seconds, cancelled=cancelled)
+                if outcome.get("total"):
+                    moved(kernel.id, outcome.get("done", 0), outcome["total"])
                 late = loop.time() - began - seconds
                 if late > 0 and not cancelled:
                     cancelled = True

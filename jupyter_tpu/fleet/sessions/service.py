@@ -13,11 +13,14 @@ from ...cloud import Node, NodeName, is_attached
 from ...errors import InvalidInput, Reason, TPUError
 from ...own_log import happened
 from ...progress import StepPlan
-from ...wording import count
+from ...wording import count, size_text
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
+from ..files.sync import SyncService
+from ..homes.service import HomeService
 from ..kernels.kernels import KernelService
 from ..models import (
+    BucketList,
     Kernel,
     ListQuery,
     Operation,
@@ -34,6 +37,7 @@ from ..models import (
 )
 from ..models.core import validated
 from ..money.owners import TPUOwners
+from .buckets import OfferedBuckets
 from .hosts import SessionHosts
 from .index import SessionIndex
 from .kernels import KernelSessions
@@ -63,6 +67,8 @@ class SessionService:
         index: SessionIndex,
         hosts: SessionHosts,
         saver: KernelSessions,
+        homes: HomeService,
+        sync: SyncService,
     ) -> None:
         self._core = core
         self._kernels = kernels
@@ -70,6 +76,9 @@ class SessionService:
         self._index = index
         self._hosts = hosts
         self._saver = saver
+        self._buckets = OfferedBuckets(core)
+        self._homes = homes
+        self._sync = sync
         core.connected.session_setting = index.setting
 
     # ---- what was chosen ----
@@ -128,6 +137,9 @@ class SessionService:
         request = {"do": "set", "setting": chosen}
         single = [kernel for kernel in kernels if not kernel.hosts]
         await self._saver.carry_out(name, single, request, SETTING_SECONDS, lambda _: None)
+
+    async def buckets(self, zone: str) -> BucketList:
+        return await self._buckets.near(zone)
 
     # ---- what there is ----
 
@@ -231,13 +243,23 @@ class SessionService:
         """Has kernels carry out a request, as a step of an operation; its result says how."""
         progress.begin(step)
         done = 0
+        bytes_of: dict[str, tuple[int, int]] = {}
 
         def ended() -> None:
             nonlocal done
             done += 1
             progress.part(step, done / len(kernels))
 
-        outcomes = await self._saver.carry_out(name, kernels, request, seconds, progress.log, ended)
+        def moved(kernel: str, part: int, whole: int) -> None:
+            bytes_of[kernel] = part, whole
+            there, total = (sum(pair[of] for pair in bytes_of.values()) for of in (0, 1))
+            progress.set_message(f"{size_text(there)} of {size_text(total)}")
+            if len(kernels) == 1:
+                progress.part(step, there / total)
+
+        outcomes = await self._saver.carry_out(
+            name, kernels, request, seconds, progress.log, ended, moved
+        )
         progress.operation.result = msgspec.to_builtins(SessionResult(kernels=outcomes))
         progress.done(step, "failed" if problem_of(outcomes) is not None else "done")
         return outcomes
@@ -260,6 +282,7 @@ class SessionService:
         async def work(progress: OperationProgress) -> None:
             title = f"Restore {record.session.name}"
             progress.plan([StepPlan("restore", title, 1)])
+            await self._files_there(node, progress)
             outcomes = await self._step(
                 "restore", node.name, [kernel], ask, request.seconds, progress
             )
@@ -268,6 +291,16 @@ class SessionService:
         return await self._core.runner.start(
             self._core.runner.new_record("restore", node.name), work
         )
+
+    async def _files_there(self, node: Node, progress: OperationProgress) -> None:
+        """A new TPU first gets the home folders and projects of the one before it: variables may
+        need the modules and files that are in them.
+        """
+        try:
+            await self._homes.settle(node.name)
+        except TPUError as error:
+            progress.log(f"The home folders are not restored: {error.message}")
+        await self._sync.first_copies(node.name)
 
     async def restart(
         self, ref: str, kernel: str, request: RestartKernel | None = None

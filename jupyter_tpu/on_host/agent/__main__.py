@@ -1,5 +1,5 @@
 """What Python runs in the agent's folder: ``up``, ``daemon``, ``keeper``, ``job``, ``guard``,
-``conductor``, ``pod-member`` or ``sessions``.
+``conductor``, ``pod-member``, ``sessions`` or ``home``.
 
 Little is imported here: a keeper starts its kernel first and loads the rest while that one loads.
 """
@@ -40,6 +40,10 @@ def main() -> int:
         from .session.stored import main as run_stored_sessions
 
         return run_stored_sessions()
+    if role == "home":
+        from .home.program import main as run_home
+
+        return run_home()
     if role == "up":
         from .daemon.start import start_daemon
 
@@ -53,7 +57,7 @@ def main() -> int:
 
         return run_guard_process()
     print(
-        "usage: python AGENT_FOLDER up|daemon|keeper|job|guard|conductor|pod-member|sessions",
+        "usage: python AGENT_FOLDER up|daemon|keeper|job|guard|conductor|pod-member|sessions|home",
         file=sys.stderr,
     )
     return 2

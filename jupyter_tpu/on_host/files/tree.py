@@ -12,6 +12,7 @@ import stat
 import time
 import unicodedata
 
+from ..agent.protocol.credentials import CREDENTIALS
 from .contents import open_file
 from .messages import CHUNK_BYTES
 from .part_file import new_digest
@@ -271,16 +272,6 @@ def is_git(name):
     if not name.isascii():
         seen = "".join(character for character in name if unicodedata.category(character) != "Cf")
     return seen.partition(":")[0].rstrip(". ").lower() in (".git", "git~1")
-
-
-#: How files are called that usually have keys, passwords or tokens.
-CREDENTIALS = (
-    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.ppk", "*.p12", "*.pfx",
-    "*.jks", "*.kdbx", "*.keytab", "*credential*", "*password*", "secret", "secrets",
-    "secret[-_.]*", "secrets[-_.]*", "*[-_.]secret*", "*service_account*",
-    "*service-account*", "*serviceaccount*", "kaggle.json", "netrc", "_netrc", "token", "tokens",
-    "*.token", "*[-_]token", "*[-_]token.*",
-)  # fmt: skip
 
 
 def is_private(path):

@@ -136,6 +136,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     projects: [],
     shares: null,
     sessions: null,
+    home: null,
     guard: null,
     guard_stop: null,
     maintenance: null,

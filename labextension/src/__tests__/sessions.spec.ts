@@ -152,14 +152,29 @@ it('saves now, restores into a chosen kernel, and forgets after a question', asy
 });
 
 it('chooses where variables are saved; what is no bucket is refused', async () => {
+  const far = 'The bucket is in eu, and the TPU in us-central1.';
+  const buckets = [
+    { name: 'my-bucket', location: 'us-central1', near: true, warning: '' },
+    { name: 'far', location: 'eu', near: false, warning: far }
+  ];
   const { node, server } = await openPage(connectedTPU(), {
     ...listed(),
+    'GET zones/us-central1-a/buckets': [
+      200,
+      { region: 'us-central1', buckets, problem: null }
+    ],
     [SETTING]: [200, setting]
   } as never);
   await press(node, 'When variables are saved, and where…');
   const fields = await dialogInputs(6);
   const [, , , place, seconds, days] = fields;
   expect([place.value, seconds.value, days.value]).toEqual(['', '5', '30']);
+  const offered = () => [...(place.list?.options ?? [])];
+  await expect
+    .poll(() => offered().map(({ value }) => value))
+    .toEqual([BUCKET, 'gs://far/sessions']);
+  type(place, 'gs://far/sessions');
+  await shows(document.body, far);
   type(place, 'https://my-bucket');
   button(document.body.querySelector('.jp-Dialog')!, 'Save').click();
   await shows(document.body, 'Enter a bucket and a folder');
@@ -464,4 +479,33 @@ it('shows in the details of an operation what became of each kernel', async () =
     'busy.ipynb: It was busy for 60 s. Interrupt it.',
     'loader'
   );
+});
+
+it('shows the home folders that are kept, how far a copy is, and why it failed', async () => {
+  const SAVE_HOME = `POST ${TPU}/home/save`;
+  const home = {
+    tpu: 'my-tpu',
+    zone: 'us-central1-a',
+    setting: { place: BUCKET, folders: ['runs'], max_gb: 10, seconds: 60 },
+    there: true,
+    saved: '2026-11-29T14:02:00Z',
+    files: 3,
+    size: 1_200_000_000,
+    left_out: [{ path: '.netrc', why: 'it may have passwords or tokens' }],
+    left_out_count: 1,
+    doing: '' as const,
+    done: 0,
+    total: 0,
+    last: null
+  };
+  const { changes, node, server } = await openPage(connectedTPU({ home }), {
+    ...listed(),
+    [SAVE_HOME]: [202, anOperation({ kind: 'save-home' })]
+  } as never);
+  await shows(node, 'Home folders', '1.2 GB', BUCKET, 'without .netrc');
+  await press(node, 'Save the home folders now');
+  await server.counts(SAVE_HOME);
+  const saving = { ...home, doing: 'save' as const, done: 3e6, total: 4e7 };
+  changes.tpu(connectedTPU({ home: saving }));
+  await shows(node, 'saving (3.0 MB of 40.0 MB)');
 });

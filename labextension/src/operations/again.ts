@@ -61,6 +61,12 @@ export async function retry(
       case 'save':
         await actions.act('sessions', tpu);
         break;
+      case 'save-home':
+        await model.send(tpu, client => client.homes.save(tpu));
+        break;
+      case 'restore-home':
+        await model.send(tpu, client => client.homes.restore(tpu));
+        break;
       case 'guard':
       case 'profile':
       case 'report':

@@ -102,6 +102,21 @@ export interface IAttachMachine {
   host_keys?: string[];
 }
 
+/** A bucket of the project. */
+export interface IBucket {
+  name: string;
+  location: string;
+  near: boolean;
+  warning: string;
+}
+
+/** The buckets that can be chosen, those of the region first. */
+export interface IBucketList {
+  region: string;
+  buckets: IBucket[];
+  problem: IProblem | null;
+}
+
 /**
  * How much someone may spend on TPUs. A limit a day or in total is required.
  */
@@ -480,6 +495,7 @@ export interface ICreateTPU {
   connect?: IConnectTPU | null;
   guard?: ISetGuard | null;
   sessions?: ISetSessions | null;
+  home?: ISetHome | null;
 }
 
 /** A persistent disk that each host gets in addition to its boot disk. */
@@ -791,6 +807,55 @@ export interface IHolderToEnd {
   host: number;
   pid: number;
   start: string;
+}
+
+/** The home folders of the TPUs of a name: of host 0. */
+export interface IHome {
+  tpu: string;
+  zone: string;
+  setting: IHomeSetting;
+  there: boolean;
+  saved: string;
+  files: number;
+  size: number;
+  left_out: INotSaved[];
+  left_out_count: number;
+  doing: '' | 'forget' | 'restore' | 'save';
+  done: number;
+  total: number;
+  last: IHomeOutcome | null;
+}
+
+/** What became of one save, restore or deletion. */
+export interface IHomeOutcome {
+  state:
+    | 'cancelled'
+    | 'empty'
+    | 'failed'
+    | 'forgotten'
+    | 'restored'
+    | 'same'
+    | 'saved';
+  at: string;
+  saved: string;
+  files: number;
+  size: number;
+  new: number;
+  left_out: INotSaved[];
+  left_out_count: number;
+  kept: string[];
+  kept_count: number;
+  replaced: string[];
+  replaced_count: number;
+  problem: IProblem | null;
+}
+
+/** What was chosen for the TPUs of a name: the next one has it, too. */
+export interface IHomeSetting {
+  place: string;
+  folders: string[];
+  max_gb: number;
+  seconds: number;
 }
 
 /** One VM of a TPU, numbered from 0. */
@@ -1389,6 +1454,12 @@ export interface INotCopied {
   hosts: number[];
 }
 
+/** A file or folder of the home that is not in the bucket, and why. */
+export interface INotSaved {
+  path: string;
+  why: string;
+}
+
 /** A web app of a host to open in the browser, on an origin of its own. */
 export interface IOpenApp {
   port: number;
@@ -1454,7 +1525,9 @@ export interface IOperation {
     | 'report'
     | 'restart'
     | 'restore'
+    | 'restore-home'
     | 'save'
+    | 'save-home'
     | 'serve'
     | 'share'
     | 'start'
@@ -2024,6 +2097,18 @@ export interface ISetGuard {
   confirm_name?: string;
 }
 
+/** Which folders of a TPU's home are kept, and where. */
+export interface ISetHome {
+  /** Keep them in this bucket: gs://BUCKET/FOLDER. */
+  place: string;
+  folders?: string[];
+  /** Save at most this much: small files, then those changed last. In GB. */
+  max_gb?: number;
+  /** Save when no file has changed for this time. In seconds. */
+  seconds?: number;
+  confirm_name?: string;
+}
+
 export interface ISetLogging {
   enabled: boolean;
 }
@@ -2476,6 +2561,7 @@ export interface ITPU {
   maintenance: IMaintenance | null;
   interruption: IInterruption | null;
   sessions: ISessionSetting | null;
+  home: IHome | null;
   problem: IProblem | null;
   advice: string;
   owner: string;

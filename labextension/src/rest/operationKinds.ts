@@ -14,6 +14,8 @@ export const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
   'save',
   'restore',
   'restart',
+  'save-home',
+  'restore-home',
   'guard'
 ];
 
@@ -190,6 +192,20 @@ export function kindTitles(
         done: trans.__('Restarted a kernel on %1 with its variables', name),
         cancelled: trans.__('Restarting a kernel on %1 was cancelled', name),
         failed: trans.__('A kernel on %1 could not be restarted with its variables', name)
+      };
+    case 'save-home':
+      return {
+        running: trans.__('Saving home folders of %1', name),
+        done: trans.__('Saved home folders of %1', name),
+        cancelled: trans.__('Saving home folders of %1 was cancelled', name),
+        failed: trans.__('The home folders of %1 could not be saved', name)
+      };
+    case 'restore-home':
+      return {
+        running: trans.__('Restoring home folders on %1', name),
+        done: trans.__('Restored home folders on %1', name),
+        cancelled: trans.__('Restoring home folders on %1 was cancelled', name),
+        failed: trans.__('Not all home folders were restored on %1', name)
       };
     case 'guard':
       return {

@@ -9,6 +9,7 @@ import {
   IApp,
   IAppVisit,
   IAttachMachine,
+  IBucketList,
   IBudget,
   IBudgetOverview,
   ICarryOutPlan,
@@ -37,6 +38,7 @@ import {
   IGrant,
   IGrantUse,
   IGuard,
+  IHome,
   IHunt,
   IHuntCandidate,
   IInstalledPackage,
@@ -85,6 +87,7 @@ import {
   ISessionList,
   ISessionSetting,
   ISetGuard,
+  ISetHome,
   ISetLogging,
   ISetSessions,
   ISetUpNetwork,
@@ -323,6 +326,27 @@ export abstract class FleetRequests {
       this.send<void>('DELETE', ['tpus', tpu, 'guard'], { body, signal })
   };
 
+  readonly homes = {
+    /** The home folders that are kept in buckets. */
+    all: (signal?: AbortSignal) =>
+      this.send<IHome[]>('GET', ['homes'], { signal }),
+    /** Choose which folders of its home are kept in a bucket. */
+    set: (tpu: IReference, body: ISetHome, signal?: AbortSignal) =>
+      this.send<IHome>('POST', ['tpus', tpu, 'home'], { body, signal }),
+    /** Do not save its home folders any more; the bucket keeps them. */
+    remove: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<void>('DELETE', ['tpus', tpu, 'home'], { signal }),
+    /** Save its home folders now. */
+    save: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'home', 'save'], { signal }),
+    /** Restore its home folders. */
+    restore: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<IOperation>('POST', ['tpus', tpu, 'home', 'restore'], { signal }),
+    /** Delete its home folders in the bucket. */
+    forget: (tpu: IReference, signal?: AbortSignal) =>
+      this.send<void>('DELETE', ['tpus', tpu, 'home', 'copy'], { signal })
+  };
+
   readonly hunts = {
     /** Running and recent hunts. */
     list: (signal?: AbortSignal) =>
@@ -552,6 +576,9 @@ export abstract class FleetRequests {
     /** The saved variables of kernels that are known here. */
     all: (signal?: AbortSignal) =>
       this.send<ISession[]>('GET', ['sessions'], { signal }),
+    /** The project's buckets, those of the zone's region first; -: of no zone. */
+    buckets: (zone: string, signal?: AbortSignal) =>
+      this.send<IBucketList>('GET', ['zones', zone, 'buckets'], { signal }),
     /** The sessions that its kernels can restore. */
     list: (tpu: IReference, query: { fresh?: Value } = {}, signal?: AbortSignal) =>
       this.send<ISessionList>('GET', ['tpus', tpu, 'sessions'], { query, signal }),

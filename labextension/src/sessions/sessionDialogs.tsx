@@ -1,5 +1,7 @@
 // What is asked before variables are saved, restored or deleted.
 
+import React from 'react';
+
 import { IPanelActions } from '../actions/panelActions';
 import { kernelName, kernelStateLabel } from '../kernels/kernelLabels';
 import { clock, trans } from '../language/translation';
@@ -12,6 +14,7 @@ import { ask } from '../ui/formDialog';
 import { named } from '../ui/named';
 import { NUMBER } from '../ui/typed';
 import { waitToEnd } from '../ui/wait';
+import { BUCKETS, BucketOffer } from './bucketOffer';
 import { placeField, requirePlace } from './sessionForm';
 import { placeLabel } from './sessionLabels';
 
@@ -65,7 +68,13 @@ export async function changeSetting(tpu: ITPU, model: TPUModel): Promise<void> {
       ...(fields.when === 'off'
         ? []
         : [
-            ...placeField(fields, false),
+            ...placeField(fields, false, BUCKETS),
+            <BucketOffer
+              key="buckets"
+              tpu={tpu}
+              model={model}
+              place={fields.place}
+            />,
             fields.when === 'idle' && {
               name: 'seconds' as const,
               label: trans.__('Seconds without a cell'),

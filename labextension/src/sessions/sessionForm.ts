@@ -61,10 +61,16 @@ export function bucketHelp(): string {
   );
 }
 
-/** Where. *needed*: whether the disk of the host does not last long enough. */
+/**
+ * Where.
+ *
+ * @param needed whether the disk of the host does not last long enough
+ * @param list the id of the list of what is offered
+ */
 export function placeField<T extends { place: string }>(
   { place }: T,
-  needed: boolean
+  needed: boolean,
+  list?: string
 ): FieldList<T> {
   return [
     {
@@ -77,6 +83,7 @@ export function placeField<T extends { place: string }>(
             bucketHelp()
           ),
       placeholder: EXAMPLE,
+      list,
       typed: TRIMMED,
       required: needed,
       problem: placeProblem(place)

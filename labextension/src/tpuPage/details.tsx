@@ -8,6 +8,7 @@ import { ITPUProps, useActions } from '../actions/useActions';
 import { hasLoad, Load } from '../chips/loadView';
 import { Environment } from '../environments/environments';
 import { FoundPythons } from '../environments/pythons';
+
 import { SharedFolders } from '../files/shareList';
 import { Projects } from '../files/syncView';
 import { Ports } from '../forwarding/ports';
@@ -31,6 +32,7 @@ import { linkLabel, tierLabel } from '../model/tpuLabels';
 import { Price } from '../money/price';
 import { IHost, IKernel } from '../rest/api';
 import { failureText } from '../rest/failureText';
+import { HomeFolders } from '../sessions/homeFolders';
 import { Sessions } from '../sessions/sessionList';
 import { ModelServers } from '../serving/serverList';
 import { chooseLogging } from '../setup/logging';
@@ -156,6 +158,7 @@ function Files({ tpu }: ITPUProps) {
       }
     >
       <Projects tpu={tpu} />
+      <HomeFolders tpu={tpu} />
       <SharedFolders tpu={tpu} />
     </Section>
   );

@@ -34,6 +34,7 @@ from ..protocol.timeouts import cancel_all, exit_within
 from .chip_checks import ChipChecks, booked_meanwhile, chosen_by
 from .guard_operations import GuardOperations
 from .handlers import OperationError, handlers, handles
+from .homes import HomeFolders
 from .jobs import HostJobs
 from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
 from .metadata import Announced, follow_announcements
@@ -79,15 +80,21 @@ class Daemon:
         self._chip_checks = ChipChecks(self._keepers, self._owners)
         self._guard = GuardOperations(sources)
         self._announced = Announced()
+        self._homes = HomeFolders(sources, self._home_changed)
         self._status = HostStatus(
-            self._warm, self._jobs, self._list_kernels, self._guard.report, self._announced
+            self._warm,
+            self._jobs,
+            self._list_kernels,
+            self._guard.report,
+            self._announced,
+            self._homes.report,
         )
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
         self._used = time.monotonic()
         sessions = StoredSessions(sources)
-        self._handlers = handlers(self, self._runs, self._jobs, self._guard, sessions)
+        self._handlers = handlers(self, self._runs, self._jobs, self._guard, sessions, self._homes)
 
     async def run(self, path: str) -> None:
         """Serves on the socket *path* until it is idle or told to end."""
@@ -99,6 +106,7 @@ class Daemon:
         warm = asyncio.ensure_future(self._warm.run())
         with contextlib.suppress(OSError):  # the disk is full
             self._guard.resume()
+        homes = asyncio.ensure_future(self._homes.run())
         follow_announcements(self._metadata_noted)
         await self._ended.wait()
         exit_within(DAEMON_END_SECONDS)
@@ -107,7 +115,8 @@ class Daemon:
         server.close()
         for writer in list(self._connections):
             writer.close()
-        await cancel_all([watch, warm, *self._tasks])
+        await cancel_all([watch, warm, homes, *self._tasks])
+        await self._homes.close()
         await self._status.load.close()
         self._runs.close()
         await self._keepers.close()
@@ -118,7 +127,8 @@ class Daemon:
             if not os.path.exists(path):
                 self._ended.set()  # its folder was removed: no client can reach it
                 continue
-            if self._connections or self._keepers.folders or self._runs.awaited():
+            working = self._keepers.folders or self._runs.awaited() or self._homes.active
+            if self._connections or working:
                 self._used = time.monotonic()
             elif time.monotonic() - self._used > self._idle:
                 self._ended.set()
@@ -127,9 +137,14 @@ class Daemon:
         if self._announced.note(key, value, now()):
             self._status.notify_changed()
             interruption = self._announced.interruption or {"kind": ""}
+            if interruption["kind"]:
+                self._homes.save_soon()
             task = asyncio.ensure_future(self._keepers.announce("google", interruption["kind"]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def _home_changed(self) -> None:
+        self._status.notify_changed()
 
     # ---- connections
 
@@ -323,6 +338,7 @@ class Daemon:
         self, request: requests.PrepareDeleteRequest
     ) -> requests.EndedKernels:
         self._guard.remove()
+        self._homes.remove()
         await self._jobs.stop_all()
         await self._runs.end_all()
         statuses = await self._keepers.statuses()

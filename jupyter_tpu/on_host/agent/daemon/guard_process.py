@@ -24,6 +24,7 @@ from ..protocol.paths import boot, run_folder
 from ..protocol.process_tree import descendants
 from ..protocol.timeouts import exit_within, with_timeout
 from ..serving.watch import LOOK_SECONDS as SERVER_LOOK_SECONDS
+from .homes import HomeFolders
 from .jobs import HostJobs
 from .keepers import Keepers
 from .load import read_sample
@@ -97,6 +98,7 @@ class GuardProcess:
         self._asked = False  # Google, which has not refused it
         self._done = False  # the limits of time and cost
         self._announced = False  # whether kernels know of the end that comes
+        self._homes: Optional[HomeFolders] = None  # what saves them before that
         self._no_restart = ""  # why it does not start with the host
         self._ends: Optional[float] = None
 
@@ -179,6 +181,8 @@ class GuardProcess:
             end = time.strftime("%H:%M UTC", time.gmtime(time.time() + left))
             keep = "jupyter tpu guard keep %s" % rule["node"].rpartition("/")[2]
             text = "The guard of this TPU %s it at %s: %s. That ends this kernel. To keep it: %s"
+            self._homes = HomeFolders(self._sources, lambda: None)
+            self._homes.save_soon()
             await self._keepers.announce("guard", text % (what, end, why, keep))
 
     async def _act(self, rule: Dict[str, Any], decision: GuardDecision) -> bool:

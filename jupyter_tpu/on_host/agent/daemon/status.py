@@ -10,7 +10,7 @@ import os
 from typing import Any, Awaitable, Callable, Dict, Hashable, List, Optional, Tuple, cast
 
 from ..protocol.paths import base_folder
-from ..protocol.records import DaemonStatus, KernelReport
+from ..protocol.records import DaemonStatus, HomeReport, KernelReport
 from ..protocol.requests import DaemonLoadQuery, GetStatusRequest
 from ..protocol.timeouts import is_set_within
 from .jobs import HostJobs
@@ -60,7 +60,7 @@ class HostStatus:
     """Answers `GetStatusRequest`.
 
     kernels: lists all kernels, with the chips that they hold; guard: what the guard says, see
-    `GuardOperations.report`.
+    `GuardOperations.report`; home: see `HomeFolders.report`.
     """
 
     def __init__(
@@ -70,12 +70,14 @@ class HostStatus:
         kernels: Callable[[], Awaitable[List[KernelReport]]],
         guard: Callable[[], Optional[Dict[str, Any]]],
         announced: Announced,
+        home: Callable[[], Optional[HomeReport]],
     ) -> None:
         self._warm = warm
         self._jobs = jobs
         self._kernels = kernels
         self._guard = guard
         self._announced = announced
+        self._home = home
         self._packages = RequestedPackages()
         self.load = LoadSampler(self.notify_changed, kernels)
         self._requests: Dict[Hashable, object] = {}  # the latest one, by client
@@ -94,7 +96,8 @@ class HostStatus:
     async def wait(self, request: GetStatusRequest) -> DaemonStatus:
         """The ``kernels`` and which of them hold ``chips``, the ``warm`` kernels, the status of
         those of the ``jobs`` that are there, the ``packages`` that were asked for in each
-        environment, the ``guard``, and the announced ``interruption`` of this host.
+        environment, the ``guard``, the announced ``interruption`` of this host, and its ``home``
+        folders.
         """
         latest = self._requests[request.client] = object()
         loop = asyncio.get_running_loop()
@@ -133,6 +136,7 @@ class HostStatus:
             "packages": self._packages.all(),
             "guard": self._guard(),
             "interruption": self._interruption(kernels),
+            "home": self._home(),
         }
 
     def _interruption(self, kernels: List[Any]) -> Optional[Dict[str, Any]]:

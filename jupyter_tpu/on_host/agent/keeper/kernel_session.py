@@ -7,9 +7,12 @@ it is published for the keeper.
 
 import signal
 import threading
+import time
 
 #: The type of the keeper's request, and of what is published about it.
 KIND = "jupyter_tpu_session"
+#: Seconds between two words about how far it is.
+PROGRESS_SECONDS = 0.5
 
 
 class SessionRequests:
@@ -58,13 +61,21 @@ class SessionRequests:
                 self._publish(request, state="cancelled")
                 continue
             self._publish(request, state="running")
-            self._publish(request, **self._outcome(request["content"]))
+            self._publish(request, **self._outcome(request))
 
-    def _outcome(self, content):
+    def _outcome(self, request):
         def cancellable(task):
             self._task = content["id"], task
 
-        before = None
+        said = [0.0]
+
+        def moved(done, total):
+            if time.monotonic() - said[0] > PROGRESS_SECONDS:
+                said[0] = time.monotonic()
+                self._publish(request, state="running", done=done, total=total)
+
+        before, content = None, request["content"]
+        self._session.moved = moved
         if threading.current_thread() is threading.main_thread():
             before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
@@ -75,6 +86,7 @@ class SessionRequests:
             return {"state": "failed", "why": "%s: %s" % (type(error).__name__, error)}
         finally:
             self._task = None
+            self._session.moved = lambda done, total: None
             if before is not None:
                 signal.signal(signal.SIGINT, before)
 

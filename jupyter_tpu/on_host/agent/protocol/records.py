@@ -78,7 +78,8 @@ class SavedReport(Record):
 
 
 class SessionOutcomeReport(Record):
-    """What became of a request about a kernel's session. notes: what is otherwise now."""
+    """What became of a request about a kernel's session. notes: what is otherwise now; done: of how
+    many bytes in all so many are written or read, while it runs."""
 
     id: Id
     state: Literal["waiting", "running", "saved", "restored", "set", "empty", "cancelled", "failed"]
@@ -91,6 +92,8 @@ class SessionOutcomeReport(Record):
     size: NotRequired[Count]
     new: NotRequired[Count]
     notes: NotRequired[Annotated[List[Line], Bounds(max_length=20)]]
+    done: NotRequired[Count]
+    total: NotRequired[Count]
 
 
 class StoredSessionReport(Record):
@@ -109,6 +112,39 @@ class StoredSessionReport(Record):
     zone: NotRequired[Line]
     type: NotRequired[Line]
     emulated: NotRequired[bool]
+
+
+class HomeOutcomeReport(Record):
+    """What became of a request about the home folders. left_out: paths, each with its reason; kept
+    and replaced: what was there when they were restored."""
+
+    id: Id
+    do: Word
+    at: Timestamp
+    state: Literal["saved", "restored", "same", "empty", "forgotten", "cancelled", "failed"]
+    why: NotRequired[Line]
+    saved: NotRequired[Timestamp]
+    files: NotRequired[Count]
+    size: NotRequired[Count]
+    new: NotRequired[Count]
+    left_out: NotRequired[Annotated[List[Tuple[Line, Line]], Bounds(max_length=100)]]
+    left_out_count: NotRequired[Count]
+    kept: NotRequired[Annotated[List[Line], Bounds(max_length=100)]]
+    kept_count: NotRequired[Count]
+    replaced: NotRequired[Annotated[List[Line], Bounds(max_length=100)]]
+    replaced_count: NotRequired[Count]
+
+
+class HomeReport(Record):
+    """The home folders of this host that are kept in a bucket. setting: the hash of what was
+    chosen; id: of the request that runs, with the bytes that are done, and all."""
+
+    setting: Token
+    id: AnyId
+    doing: Word
+    done: Count
+    total: Count
+    outcome: HomeOutcomeReport | None
 
 
 class KernelReport(Record):
@@ -316,6 +352,7 @@ class DaemonStatus(Record):
     packages: NotRequired[Dict[Line, Packages]]
     guard: NotRequired[GuardReport | None]
     interruption: NotRequired[InterruptionReport | None]
+    home: NotRequired[HomeReport | None]
     load: NotRequired[Annotated[List[Load], Bounds(max_length=1024)]]
 
 

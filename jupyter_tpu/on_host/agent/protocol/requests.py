@@ -18,6 +18,7 @@ from .records import (
     DaemonStatus,
     Ending,
     GuardReport,
+    HomeReport,
     HostPath,
     JobReport,
     KernelReport,
@@ -188,6 +189,40 @@ class ForgetSessionRequest(ProtocolRequest[ForgottenSession], op="forget_session
     name: str
     place: str = ""
     key: str = ""
+
+
+# ---- home folders
+
+
+class HostHomeSetting(Record):
+    """Which home folders are kept in a bucket, and how it is read; see `agent.home`."""
+
+    python: str  # of an environment
+    place: str
+    project: str
+    tpu: str
+    key: str  # by which the copy is signed
+    folders: List[str]
+    limit: int  # bytes
+    idle: float  # seconds without a change after which they are saved
+    about: Dict[str, Any]
+
+
+class HomeAnswer(Record):
+    home: HomeReport | None
+
+
+class AskHomeRequest(ProtocolRequest[HomeAnswer], op="home"):
+    """Begins what to *do*, which runs until it has ended: "save", "restore", "adopt" (restores what
+    this disk does not have yet) or "forget"; "cancel" ends it. "set" notes the *setting*, None to
+    end it; "": nothing.
+
+    The same *id* begins only once. What runs is answered, whoever has begun it.
+    """
+
+    do: str = ""
+    id: str = ""
+    setting: Optional[HostHomeSetting] = None
 
 
 # ---- the host

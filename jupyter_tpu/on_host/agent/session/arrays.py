@@ -212,21 +212,25 @@ def _write(store, key, record, parts, shard_shape):
     ]
 
 
-def read(keys, records, store, devices, names):
+def read(keys, records, store, devices, names, moved=lambda done, total: None):
     """The arrays by key, and why others can't be read: {key: sentence}.
 
     devices: a `placement.Devices`; None where there is no JAX. names: of a variable that has it,
-    by key.
+    by key. moved: called with the bytes that are read, and all.
     """
-    arrays, failed, bytes_waiting = {}, {}, 0
+    arrays, failed, bytes_waiting, done = {}, {}, 0, 0
+    total = sum(records[key]["bytes"] for key in keys)
     waiting: "collections.deque" = collections.deque()
 
     def finish_first():
+        nonlocal done
         key, size, finish = waiting.popleft()
         try:
             arrays[key] = finish()
         except Exception as error:  # of TensorStore or JAX, about what is stored
             failed[key] = " ".join(str(error).split())[:200]
+        done += size
+        moved(done, total)
         return size
 
     for key in keys:

@@ -35,6 +35,8 @@ class SessionCommand:
         self._session = None
         self._auto = self._start = None
         self._setting: "dict[str, Any] | None" = None
+        #: Called with the bytes that are written or read, and all, while that goes on.
+        self.moved = lambda done, total: None
         #: Called with what is said of each save; see `requested.saved_fields`.
         self.report = lambda fields: None
         self._choose(setting)
@@ -198,6 +200,7 @@ class SessionCommand:
 
             hosts = pod_hosts() if is_in_pod() else None
             self._session = KernelSession(self._shell, self._about(), hosts)
+            self._session.moved = lambda done, total: self.moved(done, total)
         return self._session
 
     def _storage(self, place):

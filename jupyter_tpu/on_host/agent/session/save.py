@@ -291,13 +291,17 @@ class Save:
         own, target = self._session.arrays, self._storage.arrays(self._name)
         replicas = not self._session.is_shared(self._storage)
         waiting: "list[tuple]" = []
-        size = total = 0
+        size = total = written = 0
+        whole = sum(map(own.bytes_here, keys))
 
         def finish_first():
+            nonlocal written
             key, futures, bytes_of = waiting.pop(0)
             for future in futures:
                 done(future, self._storage.url)
             self._written.add(key)
+            written += bytes_of
+            self._session.moved(written, whole)
             return bytes_of
 
         for key in keys:

@@ -28,6 +28,8 @@ class KernelSession:
         self.written: "dict[tuple[str, str], set[str]]" = {}
         self.known: "dict[tuple[str, str], str]" = {}
         self.tidy: "set[tuple[str, str]]" = set()
+        #: Called with the bytes of this host that are written or read, and all, while that goes on.
+        self.moved = lambda done, total: None
         self._shared: "dict[str, bool]" = {}  # by place
         self._cells = 0
         self._moments: "dict[str, int]" = {}
@@ -156,7 +158,8 @@ class KernelSession:
         groups, reasons = self._runnable(manifest)
         needed = {key: group["names"][0] for group in groups for key in group["arrays"]}
         target = storage.arrays(name)
-        found, failed = arrays.read(sorted(needed), manifest["arrays"], target, devices, needed)
+        records = manifest["arrays"]
+        found, failed = arrays.read(sorted(needed), records, target, devices, needed, self.moved)
         values: "dict[str, object]" = {}
         taken: "set[str]" = set()
         missing: "set[str]" = set()

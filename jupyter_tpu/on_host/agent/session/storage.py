@@ -77,24 +77,15 @@ class Storage:
                 raise ValueError
             envelope = json.loads(data)
             if envelope.get("forgotten"):
-                raise SessionError(
-                    "The session %s in %s is being deleted. If that was interrupted, delete it "
-                    "again." % (name, self.url)
-                )
+                raise self._being_deleted(name)
             body, signature = envelope["manifest"], envelope["signature"]
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise SessionError("The session %s in %s is damaged." % (name, self.url)) from None
+            raise self._damaged(name) from None
         if not hmac.compare_digest(str(signature), self._signature(name, body)):
-            raise SessionError(
-                "The session %s in %s is signed with another key: somebody else may have saved it. "
-                "It is not read, because that would run its code." % (name, self.url)
-            )
+            raise self._of_others(name)
         manifest = json.loads(body)
         if manifest["format"] > FORMAT:
-            raise SessionError(
-                "The session %s was saved by a newer version of jupyter-tpu, %s. Update it."
-                % (name, manifest.get("version", ""))
-            )
+            raise self._newer(name, manifest.get("version", ""))
         return manifest
 
     def write_manifest(self, name, manifest, generation):
@@ -103,10 +94,39 @@ class Storage:
         data = json.dumps({"manifest": body, "signature": self._signature(name, body)}).encode()
         stamp = self._done(self._store.write(manifest_path(name), data, if_equal=generation))
         if not stamp.generation:
-            raise SessionError(
-                "Another kernel saves the session %s. Choose another name: %%tpu session save NAME"
-                % name
-            )
+            raise self._taken(name)
+
+    # ---- the sentences, which are others for what else is stored so ----
+
+    def _being_deleted(self, name):
+        return SessionError(
+            "The session %s in %s is being deleted. If that was interrupted, delete it "
+            "again." % (name, self.url)
+        )
+
+    def _damaged(self, name):
+        return SessionError("The session %s in %s is damaged." % (name, self.url))
+
+    def _of_others(self, name):
+        return SessionError(
+            "The session %s in %s is signed with another key: somebody else may have saved it. "
+            "It is not read, because that would run its code." % (name, self.url)
+        )
+
+    def _newer(self, name, version):
+        return SessionError(
+            "The session %s was saved by a newer version of jupyter-tpu, %s. Update it."
+            % (name, version)
+        )
+
+    def _just_saved(self, name):
+        return SessionError("The session %s has just been saved. Try again." % name)
+
+    def _taken(self, name):
+        return SessionError(
+            "Another kernel saves the session %s. Choose another name: %%tpu session save NAME"
+            % name
+        )
 
     def _signature(self, name, body):
         return hmac.new(self._key, ("%s\0%s" % (name, body)).encode(), hashlib.sha256).hexdigest()
@@ -114,14 +134,13 @@ class Storage:
     def write_values(self, name, values):
         """values: {digest: bytes}."""
         for future in [
-            self._store.write("%svalues/%s" % (_data(name), digest), data)
-            for digest, data in values.items()
+            self._store.write(values_path(name) + digest, data) for digest, data in values.items()
         ]:
             self._done(future)
 
     def read_values(self, name, digest):
         """A group's pickle, if it is what the manifest names."""
-        data = self._done(self._store.read("%svalues/%s" % (_data(name), digest))).value
+        data = self._done(self._store.read(values_path(name) + digest)).value
         if hashlib.sha256(data).hexdigest() != digest:
             raise SessionError("A part of the session %s is missing or damaged." % name)
         return data
@@ -129,7 +148,7 @@ class Storage:
     def remove_unused(self, name, used):
         """Removes what is not among *used*: keys of arrays and digests."""
         own = _data(name)
-        keys = self._done(self._store.list(_range(own)))
+        keys = self._done(self._store.list(keys_below(own)))
         unused = [key.decode() for key in keys if _owner(key.decode(), own) not in used]
         for future in [self._store.write(key, None) for key in unused]:
             self._done(future)
@@ -142,7 +161,7 @@ class Storage:
         folders = ["%sarrays/%s/" % (own, each) for each in contents if len(each) < DIGEST_LENGTH]
         for future in [
             *(self._store.write(key, None) for key in values),
-            *(self._store.delete_range(_range(folder)) for folder in folders),
+            *(self._store.delete_range(keys_below(folder)) for folder in folders),
         ]:
             self._done(future)
         for folder in folders:
@@ -166,7 +185,7 @@ class Storage:
         write = self._store.write(path, b'{"forgotten": true}', if_equal=before.stamp.generation)
         mark = self._done(write).generation
         if not mark:
-            raise SessionError("The session %s has just been saved. Try again." % name)
+            raise self._just_saved(name)
         self.remove_unused(name, set())
         self._done(self._store.write(path, None, if_equal=mark))
         return bool(before.state == "value")
@@ -185,7 +204,7 @@ class Storage:
 
     def list(self):
         """The names of the sessions."""
-        keys = self._done(self._store.list(_range("manifests/")))
+        keys = self._done(self._store.list(keys_below("manifests/")))
         names = [key.decode()[len("manifests/") : -len(".json")] for key in keys]
         return sorted(map(urllib.parse.unquote, names))
 
@@ -210,7 +229,7 @@ def own_key(path):
     return own_key(path)
 
 
-def _range(prefix):
+def keys_below(prefix):
     import tensorstore
 
     return tensorstore.KvStore.KeyRange(prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1))
@@ -240,6 +259,11 @@ def _folder(path):
 def manifest_path(name):
     """Where the manifest of a session is, from the folder of all sessions."""
     return "manifests/%s.json" % _quoted(name)
+
+
+def values_path(name):
+    """Where its groups are, each by its digest."""
+    return "%svalues/" % _data(name)
 
 
 def _data(name):
