@@ -63,7 +63,7 @@ def packages_of(modules):
 class Save:
     """One save: a snapshot of the variables, and what has to be written of it.
 
-    kind: "cell", "auto" or "final": the hosts of a pod kernel do each in the same order.
+    kind: "cell", "asked", "auto" or "final": the hosts of a pod kernel do each in the same order.
     """
 
     def __init__(self, session, storage, name, kind="cell"):
@@ -73,11 +73,18 @@ class Save:
         self._cancelled = False
         self._written = set()  # of this save
         self._groups, self._reasons = [], {}
-        self._snapshot()
+        self._order, self._inputs = [], []
+        self._failed = None
+        try:
+            self._snapshot()
+        except Exception as error:  # of the objects' own classes: `finish` says it to all hosts
+            self._failed = error
 
     @property
     def names(self):
-        """The variables that are saved."""
+        """The variables that are saved. Raises why there can't be any."""
+        if self._failed is not None:
+            raise self._failed
         return [name for name in self._order if name not in self._reasons]
 
     def cancel(self):
@@ -158,7 +165,13 @@ class Save:
     def _needs(self):
         """What this host has to have in the session: its bytes, and whether they are there."""
         own, there = self._session.arrays, self._there
-        needed = self._needed
+        own_disk = self._session.hosts.index and not self._session.is_shared(self._storage)
+        if own_disk and self._storage.has_manifest(self._name):
+            raise SessionError(
+                "There is another session %s, of a kernel of this host alone. Choose another NAME."
+                % self._name
+            )
+        _, needed = self.names, self._needed
         local = {key: own.records[key]["bytes"] for key in needed if not own.hosts_of(key)}
         local.update((group.digest, len(group.data)) for group in self._groups)
         return {
