@@ -2,6 +2,8 @@
 and saved before a TPU ends. A real server, kernels over real SSH, and the emulator's buckets.
 """
 
+import subprocess
+import sys
 import urllib.error
 import uuid
 from collections.abc import Iterator
@@ -205,7 +207,7 @@ def test_what_is_saved_on_a_host_is_copied_to_this_computer_and_restored_from_th
     setting = {"place": "computer", "seconds": 1, "max_gb": 0.001}
     server.tpu("POST", f"tpus/{TPU}/sessions/setting", setting)
     first = Notebook(server, spec, "copied.ipynb")
-    first.text("import numpy as np\nlarge = np.arange(500_000)")
+    first.text("import numpy as np\nlarge, odd = np.arange(500_000), type('Odd', (), {})()")
 
     def copies() -> list[Any]:
         sessions = server.tpu("GET", "sessions")
@@ -242,6 +244,18 @@ def test_what_is_saved_on_a_host_is_copied_to_this_computer_and_restored_from_th
     assert second.text("print(small, large.sum())") == "[1, 2] 124999750000\n"
     left = server.cli("run", TPU, "--", "ls", "-A", ".jupyter-tpu/session-copies").stdout
     assert left.strip() == ""
+    # And in a notebook here, without pickles.
+    cells = (
+        "%load_ext jupyter_tpu",
+        f"%tpu session restore copied --from {TPU}",
+        "print(small, large.sum(), 'odd' in globals())",
+    )
+    ipython = [sys.executable, "-m", "IPython", "--colors=NoColor", "-c", "\n".join(cells)]
+    shown = subprocess.run(
+        ipython, env=server.environment, capture_output=True, text=True, timeout=120
+    ).stdout
+    assert "Not restored: odd (it would have to be unpickled here" in shown, shown
+    assert "[1, 2] 124999750000 False" in shown
     # What somebody has changed here is refused, and deleted by its user.
     manifest = here / "manifests" / "copied.json"
     manifest.write_text(manifest.read_text().replace("small", "smell"))

@@ -13,7 +13,7 @@ import secrets
 import sys
 import time
 
-from . import arrays, pickling
+from . import arrays, pickling, plain
 from .hosts import Cancelled, merged_reasons
 from .storage import SessionError, contents_of, done
 
@@ -73,7 +73,7 @@ class Save:
         self._cancelled = False
         self._written = set()  # of this save
         self._groups, self._reasons = [], {}
-        self._order, self._inputs = [], []
+        self._order, self._inputs, self._plain = [], [], {}
         self._failed = None
         try:
             self._snapshot()
@@ -109,8 +109,12 @@ class Save:
         own = self._session.arrays
         own.stored = self._there
         own.moment = self._moment
+        own.seen.clear()
         seconds = 0 if self._kind == "cell" else VARIABLE_SECONDS
         self._groups, self._reasons = pickling.dump(variables, shell.user_ns, own, seconds)
+        saved = {name: variables[name] for group in self._groups for name in group.names}
+        self._plain = plain.encode_all(saved, lambda value: own.seen.get(id(value)))
+        own.seen.clear()
 
     @property
     def _there(self):
@@ -225,6 +229,8 @@ class Save:
                 reason = "an array that is not the same on all hosts"
                 self._reasons.update(dict.fromkeys(group.names, reason))
         self._groups = [group for group in self._groups if not keys.intersection(group.arrays)]
+        for name in self._reasons:
+            self._plain.pop(name, None)
 
     def _part(self):
         """What the manifest says of this host: its digest, and it as JSON."""
@@ -233,6 +239,7 @@ class Save:
             "order": self._order,
             "inputs": self._inputs,
             "reasons": self._reasons,
+            "plain": {"version": plain.VERSION, "values": self._plain},
             "arrays": {key: records[key] for key in self._needed},
             "groups": [
                 {
