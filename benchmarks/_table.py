@@ -245,7 +245,9 @@ def newest_release() -> tuple[str, dict[str, float]]:
 def report(rows: list[Compared], files: dict[str, Any]) -> None:
     release, before = newest_release()
     width = max(len(row.title) for row in ROWS) + 2
-    machine = next((file["machine"] for file in files.values() if "machine" in file), {})
+    machine: dict[str, Any] = next(
+        (file["machine"] for file in files.values() if "machine" in file), {}
+    )
     print(f"\n{machine.get('processor', '?')}, {machine.get('cores', '?')} cores")
     print(f"{'':{width}}{'ours beside the peer':>24}{'goal':>10}{release:>12}")
     for entry in rows:
